@@ -72,7 +72,7 @@ func RuleIndex(group string, rules map[string]Rule) string {
 	for _, name := range names {
 		rule := rules[name]
 		if rule.AlwaysLoad {
-			pinned = append(pinned, "**"+cell(rule.Desc)+":**\n"+rule.Prompt)
+			pinned = append(pinned, "**"+cell(rule.Desc)+":**\n"+strings.TrimRight(rule.Prompt, "\n"))
 			continue
 		}
 		when := rule.When
