@@ -134,6 +134,10 @@ type In struct {
 	Host            Host
 	Args            json.RawMessage
 	Emit            func(stream string, b []byte) // streams output while it runs; never nil
+
+	// Judged is set for Run: the paths of Uses as they were judged. Run opens
+	// these; a path resolved again may have become another.
+	Judged []sandbox.PathUse
 }
 
 // Host is the place in a conversation that the client named.
