@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// globalOptions are the options before a subcommand that take the next word, for
+// programs whose meaning is in their subcommand: git -C x push is a push. Every
+// other option before a subcommand stands alone.
+var globalOptions = map[string][]string{
+	"git":       {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env", "--attr-source"},
+	"gh":        {"-R", "--repo"},
+	"docker":    {"-c", "--context", "-H", "--host", "-l", "--log-level", "--config", "--tlscacert", "--tlscert", "--tlskey"},
+	"podman":    {"-c", "--connection", "--url", "--root", "--runroot", "--log-level"},
+	"npm":       {"--prefix", "-C", "-w", "--workspace", "--registry", "--userconfig", "--loglevel", "--tag"},
+	"pnpm":      {"--dir", "-C", "--filter", "-F"},
+	"yarn":      {"--cwd"},
+	"cargo":     {"-C", "--config", "-Z", "--color", "--manifest-path"},
+	"go":        {"-C"},
+	"gem":       {"--config-file"},
+	"kubectl":   {"-n", "--namespace", "--context", "--kubeconfig", "--cluster", "-s", "--server", "--user", "--token"},
+	"helm":      {"-n", "--namespace", "--kube-context", "--kubeconfig"},
+	"systemctl": {"-H", "--host", "-M", "--machine", "-t", "--type", "-p", "--property"},
+	"terraform": {"-chdir"},
+	"aws":       {"--profile", "--region", "--endpoint-url", "--output"},
+	"gcloud":    {"--project", "--account", "--configuration"},
+	"poetry":    {"-C", "--directory", "-P", "--project"},
+	"uv":        {"--directory", "--project"},
+	"dotnet":    nil, "twine": nil, "pip": nil, "python": nil,
+}
+
+// commandFacts derive what a command means from its words.
+func commandFacts(id string, c shellparse.Command) CommandFacts {
+	f := CommandFacts{
+		ID: id, Name: c.Name, Path: c.Path, Known: c.Name != "", Via: c.Via, Dir: c.Dir, Hosts: c.Hosts,
+		Argv: []string{c.Name},
+	}
+	for _, w := range c.Args {
+		f.Argv = append(f.Argv, w.Text)
+		f.Known = f.Known && w.Known
+	}
+	for _, a := range c.Env {
+		f.Env = append(f.Env, a.Name)
+	}
+	for _, file := range c.Files {
+		ff := FileFacts{
+			Path: file.Path, Known: file.Known, Op: string(file.Access),
+			Recursive: file.Recursive, Base: path.Base(file.Path),
+		}
+		if file.Known {
+			ff.Ancestors = ancestors(file.Path)
+		}
+		f.Files = append(f.Files, ff)
+	}
+	f.Flags, f.Operands = split(c.Name, f.Argv[1:])
+	f.Prefixes = prefixes(c.Name, f.Operands)
+	return f
+}
+
+// split parts words into flags and operands. Words after -- are operands, and
+// so are the values of flags outside globalOptions: which flags take a value is
+// not known in general, and a rule must not miss an operand.
+func split(name string, words []string) (flags, operands []string) {
+	valued := globalOptions[name]
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w == "--":
+			return flags, append(operands, words[i+1:]...)
+		case len(w) < 2 || w[0] != '-':
+			operands = append(operands, w)
+		case strings.HasPrefix(w, "--"):
+			flag, _, hasValue := strings.Cut(w, "=")
+			flags = append(flags, flag)
+			if !hasValue && len(operands) == 0 && slices.Contains(valued, flag) {
+				i++
+			}
+		case len(operands) == 0 && slices.Contains(valued, w):
+			flags = append(flags, w)
+			i++
+		default:
+			flags = append(flags, w)
+			flags = append(flags, clustered(w)...)
+		}
+	}
+	return flags, operands
+}
+
+// clustered takes -rf apart. Programs with long options after one dash (-chdir)
+// keep the word itself as well.
+func clustered(w string) []string {
+	if len(w) == 2 {
+		return nil
+	}
+	var out []string
+	for _, r := range w[1:] {
+		if r == '=' {
+			break
+		}
+		out = append(out, "-"+string(r))
+	}
+	return out
+}
+
+// prefixes are the name and the name with 1 to 8 operands after it, whole words.
+func prefixes(name string, operands []string) []string {
+	if name == "" {
+		return nil
+	}
+	out := []string{name}
+	p := name
+	for i, o := range operands {
+		if i == 8 {
+			break
+		}
+		p += " " + o
+		out = append(out, p)
+	}
+	return out
+}
+
+// fetchers bring bytes from the network to standard output.
+var fetchers = []string{"curl", "wget", "fetch", "aria2c", "http", "https", "xh", "nc", "ncat", "netcat", "socat", "lynx", "w3m", "ftp", "tftp", "ssh"}
+
+// pipedNet reports whether the command is in a pipeline or a substitution with a
+// program that reads from the network before it or inside it.
+func pipedNet(cmds []shellparse.Command, i int) bool {
+	if !linked(cmds[i]) {
+		return slices.ContainsFunc(cmds[i:], func(c shellparse.Command) bool {
+			return slices.Contains(fetchers, c.Name) && slices.Contains(c.Via, "substitution") && cmds[i].At.Offset <= c.At.Offset && c.At.End <= cmds[i].At.End
+		})
+	}
+	return slices.ContainsFunc(cmds, func(c shellparse.Command) bool {
+		return linked(c) && slices.Contains(fetchers, c.Name)
+	})
+}
+
+// linked: its standard input or its words come from another command.
+func linked(c shellparse.Command) bool {
+	return slices.Contains(c.Via, "pipeline") || slices.Contains(c.Via, "substitution")
+}

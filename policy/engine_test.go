@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// The specs of the built-in tools that the tests call.
+var specs = map[string]tool.Spec{
+	"Bash":  {Name: "Bash", Class: tool.ClassExec, Annotations: &tool.Annotations{Destructive: true, OpenWorld: true}},
+	"Read":  {Name: "Read", Class: tool.ClassRead, ReadOnly: true, Annotations: &tool.Annotations{ReadOnly: true}},
+	"Write": {Name: "Write", Class: tool.ClassWrite, Annotations: &tool.Annotations{}},
+	"Edit":  {Name: "Edit", Class: tool.ClassWrite, Annotations: &tool.Annotations{}},
+	"Todo":  {Name: "Todo", Class: tool.ClassState, Annotations: &tool.Annotations{}},
+}
+
+// newCall is a call of a session in /src, whose workspace that is.
+func newCall(t testing.TB, mode, name string, args any) *tool.Call {
+	t.Helper()
+	b, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, ok := specs[name]
+	if !ok {
+		spec = tool.Spec{Name: name}
+	}
+	return &tool.Call{
+		Spec:     spec,
+		Session:  tool.Session{ID: "s1", Account: "a1", Dir: "/src", Home: "/home/u", Mode: mode},
+		In:       tool.In{Session: "s1", Dir: "/src", Home: "/home/u", Args: b},
+		Facts:    tool.Facts{Class: spec.Class, Mode: mode},
+		Settings: sandbox.Settings{AllowedWritePaths: []string{"/src"}},
+	}
+}
+
+// fileCall is a call of a file tool on a path.
+func fileCall(t testing.TB, mode, name, path string) *tool.Call {
+	c := newCall(t, mode, name, map[string]string{"file_path": path})
+	op := sandbox.Read
+	if c.Spec.Class == tool.ClassWrite {
+		op = sandbox.Write
+	}
+	c.Facts.Uses.Paths = []sandbox.PathUse{{Raw: path, Path: path, Op: op}}
+	return c
+}
+
+// bash is a call of Bash with the facts of its command line.
+func bash(t testing.TB, mode, line string) *tool.Call {
+	t.Helper()
+	c := newCall(t, mode, "Bash", map[string]string{"command": line})
+	s, err := shellparse.Parse(line, shellparse.Options{Dir: "/src", Home: "/home/u"})
+	if err != nil {
+		t.Fatalf("parse %q: %v", line, err)
+	}
+	c.Facts.Uses.Script = s
+	for _, cmd := range s.Commands {
+		for _, f := range cmd.Files {
+			use := sandbox.PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, At: f.At}
+			if f.Known {
+				use.Path = f.Path
+			}
+			c.Facts.Uses.Paths = append(c.Facts.Uses.Paths, use)
+		}
+		c.Facts.Uses.Hosts = append(c.Facts.Uses.Hosts, cmd.Hosts...)
+	}
+	return c
+}
+
+func newEngine(t testing.TB, opts Options) *Engine {
+	t.Helper()
+	e, err := New(context.Background(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func decide(t testing.TB, e *Engine, c *tool.Call) tool.Decision {
+	t.Helper()
+	d, err := e.Decide(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestARuleNamesTheCommandThatItIsAbout(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := decide(t, e, bash(t, ModeBypassPermissions, "ls && bwrap sh"))
+	if d.Verdict != tool.Deny || d.By != tool.ByRule || len(d.Reasons) != 1 {
+		t.Fatalf("decision %+v, want one deny by a rule", d)
+	}
+	r := d.Reasons[0]
+	if r.Rule != "core.nested_sandbox" || r.At == nil || r.At.Col != 7 || r.Hint == "" {
+		t.Errorf("reason %+v, want core.nested_sandbox at column 7 with a hint", r)
+	}
+	if d.Revision == "" || d.Revision != e.Status().Revision {
+		t.Errorf("revision %q, want that of the status, %q", d.Revision, e.Status().Revision)
+	}
+}
+
+func TestForcePushAsksInModeAuto(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := decide(t, e, bash(t, ModeAuto, "git -C sub push -uf origin main"))
+	if d.Verdict != tool.Ask || d.By != tool.ByRule || d.Reasons[0].Rule != "developer.git.force_push" {
+		t.Errorf("decision %+v, want an ask by developer.git.force_push", d)
+	}
+}

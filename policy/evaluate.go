@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/topdown"
+)
+
+// shapeError is a result that is not a list of findings.
+type shapeError struct{ msg string }
+
+func (e *shapeError) Error() string { return e.msg }
+
+func shapef(format string, args ...any) error { return &shapeError{fmt.Sprintf(format, args...)} }
+
+// evaluate asks all rules of the revision about in.
+func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Duration) ([]Finding, error) {
+	v, err := in.value()
+	if err != nil {
+		return nil, err
+	}
+	return r.evaluateValue(ctx, v, deadline)
+}
+
+func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline time.Duration) ([]Finding, error) {
+	bounded, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	rs, err := r.query.Eval(bounded, rego.EvalParsedInput(in), rego.EvalSortSets(false))
+	if err != nil {
+		if bounded.Err() != nil || topdown.IsCancel(err) {
+			return nil, fmt.Errorf("evaluation ended after %s: %w", deadline, context.DeadlineExceeded)
+		}
+		return nil, err
+	}
+	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
+		return nil, shapef("the rules are undefined for this call")
+	}
+	sets, ok := rs[0].Expressions[0].Value.([]any)
+	if !ok || len(sets) != len(r.packages) {
+		return nil, shapef("the rules gave %T, want one set per package", rs[0].Expressions[0].Value)
+	}
+	var out []Finding
+	for i, s := range sets {
+		list, ok := s.([]any)
+		if !ok {
+			return nil, shapef("%s.findings is not a set", r.packages[i])
+		}
+		for _, raw := range list {
+			f, err := newFinding(raw)
+			if err != nil {
+				return nil, shapef("%s: %v", r.packages[i], err)
+			}
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// newFinding reads one finding strictly: a rule that misspells a field must not
+// lose what it wanted to say.
+func newFinding(raw any) (Finding, error) {
+	m, ok := raw.(map[string]any)
+	if !ok {
+		return Finding{}, fmt.Errorf("a finding is %T, want an object", raw)
+	}
+	var f Finding
+	var err error
+	text := func(key string, v any) string {
+		s, ok := v.(string)
+		if !ok && err == nil {
+			err = fmt.Errorf("field %q of a finding is not text", key)
+		}
+		return s
+	}
+	for k, v := range m {
+		switch k {
+		case "id":
+			f.ID = text(k, v)
+		case "effect":
+			f.Effect = Effect(text(k, v))
+		case "message":
+			f.Message = text(k, v)
+		case "hint":
+			f.Hint = text(k, v)
+		case "subject":
+			f.Subject = text(k, v)
+		case "obligations", "patch":
+			b, merr := json.Marshal(v)
+			if merr != nil {
+				return Finding{}, merr
+			}
+			if k == "patch" {
+				f.Patch = b
+			} else if uerr := strictJSON(b, &f.Obligations); uerr != nil {
+				return Finding{}, fmt.Errorf("obligations: %w", uerr)
+			}
+		default:
+			return Finding{}, fmt.Errorf("unknown field %q in a finding", k)
+		}
+	}
+	if err != nil {
+		return Finding{}, err
+	}
+	switch {
+	case f.ID == "":
+		return Finding{}, errors.New("a finding has no id")
+	case f.Message == "":
+		return Finding{}, fmt.Errorf("finding %s has no message", f.ID)
+	case f.Effect == EffectRewrite && f.Patch == nil:
+		return Finding{}, fmt.Errorf("finding %s rewrites without a patch", f.ID)
+	case f.Effect != EffectRewrite && f.Patch != nil:
+		return Finding{}, fmt.Errorf("finding %s has a patch but the effect %q", f.ID, f.Effect)
+	}
+	switch f.Effect {
+	case EffectDeny, EffectAsk, EffectRewrite, EffectAllow:
+		return f, nil
+	}
+	return Finding{}, fmt.Errorf("finding %s has the effect %q: want deny, ask, rewrite or allow", f.ID, f.Effect)
+}

@@ -1,0 +1,262 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// InputVersion is raised when a field of [Input] changes its meaning.
+const InputVersion = 1
+
+// Input is the document that rules see, and all that they see; its schema is
+// rego/schemas/input.json. Time and random numbers are not in it, so that a
+// decision can be repeated.
+type Input struct {
+	Version  int             `json:"version"`
+	Tool     ToolFacts       `json:"tool"`
+	Mode     string          `json:"mode"`
+	Session  SessionFacts    `json:"session"`
+	Params   json.RawMessage `json:"params"` // the arguments, after references
+	Paths    []PathFacts     `json:"paths"`
+	Hosts    []HostFacts     `json:"hosts"`
+	Commands []CommandFacts  `json:"commands"`
+	Opaque   []OpaqueFacts   `json:"opaque"`
+	Origins  tool.Origins    `json:"origins"`
+	Settings SettingsFacts   `json:"settings"`
+
+	at map[string]shellparse.Pos // by id of a command, path or opaque part
+}
+
+// ToolFacts describe the tool that is called.
+type ToolFacts struct {
+	Name        string `json:"name"`
+	Class       string `json:"class"`
+	ReadOnly    bool   `json:"read_only"`
+	Destructive bool   `json:"destructive"`
+	OpenWorld   bool   `json:"open_world"`
+	Server      string `json:"server"` // of mcp__server__tool; "" for all others
+}
+
+// SessionFacts describe the session.
+type SessionFacts struct {
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Dir     string `json:"dir"`
+	Home    string `json:"home"`
+	Profile string `json:"profile"`
+}
+
+// PathFacts describe one path that the call touches.
+type PathFacts struct {
+	ID          string   `json:"id"`
+	Raw         string   `json:"raw"`
+	Path        string   `json:"path"` // physical; "" when it cannot be known
+	Op          string   `json:"op"`
+	Recursive   bool     `json:"recursive"`
+	Base        string   `json:"base"`
+	Segments    []string `json:"segments"`
+	Ancestors   []string `json:"ancestors"` // the path itself and every directory above it
+	InWorkspace bool     `json:"in_workspace"`
+}
+
+// HostFacts describe one host that the call reaches.
+type HostFacts struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Suffixes []string `json:"suffixes"` // the name and every domain above it
+	Private  bool     `json:"private"`  // a private, loopback or link-local address, or localhost
+}
+
+// CommandFacts describe one program start.
+type CommandFacts struct {
+	ID       string      `json:"id"`
+	Name     string      `json:"name"` // "" when unknown
+	Path     string      `json:"path"`
+	Known    bool        `json:"known"` // the name and every word
+	Argv     []string    `json:"argv"`
+	Prefixes []string    `json:"prefixes"` // "git", "git push", "git push origin": name and plain words, without global options
+	Flags    []string    `json:"flags"`    // "-f" of -fu, "--force" of --force=x
+	Operands []string    `json:"operands"` // words that are not flags, without those in Prefixes[1]
+	Via      []string    `json:"via"`
+	Env      []string    `json:"env"` // names that are set in front
+	Dir      string      `json:"dir"`
+	Files    []FileFacts `json:"files"`
+	Hosts    []string    `json:"hosts"`
+	PipedNet bool        `json:"piped_net"` // an earlier part of the same line reads from the network
+}
+
+// FileFacts describe one file that a command names.
+type FileFacts struct {
+	Path      string   `json:"path"`
+	Known     bool     `json:"known"`
+	Op        string   `json:"op"`
+	Recursive bool     `json:"recursive"`
+	Base      string   `json:"base"`
+	Ancestors []string `json:"ancestors"`
+}
+
+// OpaqueFacts describe code that cannot be read.
+type OpaqueFacts struct {
+	ID      string `json:"id"`
+	Code    string `json:"code"`
+	Command string `json:"command"`
+}
+
+// SettingsFacts are the parts of the floor that rules need.
+type SettingsFacts struct {
+	AllowNestedSandbox bool     `json:"allow_nested_sandbox"`
+	WorkspaceRoots     []string `json:"workspace_roots"`
+}
+
+// NewInput builds the document for one call. It fails only on arguments that
+// are not a JSON object.
+func NewInput(c *tool.Call) (*Input, error) {
+	params, err := decode(c.In.Args)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := params.(map[string]any); !ok {
+		return nil, fmt.Errorf("arguments of %s are not an object", c.Spec.Name)
+	}
+	if len(c.In.Args) == 0 {
+		c.In.Args = json.RawMessage("{}")
+	}
+	in := &Input{
+		Version: InputVersion,
+		Tool:    toolFacts(c.Spec),
+		Mode:    c.Session.Mode,
+		Session: SessionFacts{
+			ID: c.Session.ID, Account: c.Session.Account, Dir: c.Session.Dir,
+			Home: c.Session.Home, Profile: c.Session.Profile,
+		},
+		Params: c.In.Args,
+		Origins: tool.Origins{
+			Args: maps.Clone(c.Facts.Origins.Args), Session: slices.Clone(c.Facts.Origins.Session),
+		},
+		Settings: SettingsFacts{
+			AllowNestedSandbox: c.Settings.AllowNestedSandbox,
+			WorkspaceRoots:     c.Settings.AllowedWritePaths,
+		},
+		at: map[string]shellparse.Pos{},
+	}
+	in.addUses(c.Facts.Uses)
+	return in, nil
+}
+
+func toolFacts(s tool.Spec) ToolFacts {
+	f := ToolFacts{
+		Name: s.Name, Class: string(s.Class), ReadOnly: s.ReadOnly,
+		Destructive: s.Destructive(), OpenWorld: s.Annotations == nil || s.Annotations.OpenWorld,
+	}
+	if rest, ok := strings.CutPrefix(s.Name, "mcp__"); ok {
+		f.Server, _, _ = strings.Cut(rest, "__")
+	}
+	return f
+}
+
+func (in *Input) addUses(u sandbox.Uses) {
+	for i, p := range u.Paths {
+		f := PathFacts{
+			ID: fmt.Sprintf("path:%d", i), Raw: p.Raw, Path: p.Path, Op: string(p.Op), Recursive: p.Recursive,
+			Ancestors: ancestors(p.Path), Segments: segments(p.Path),
+		}
+		if p.Path != "" {
+			f.Base = path.Base(p.Path)
+			f.InWorkspace = inside(f.Ancestors, in.Settings.WorkspaceRoots)
+		}
+		in.Paths = append(in.Paths, f)
+		in.locate(f.ID, p.At)
+	}
+	for i, h := range u.Hosts {
+		in.Hosts = append(in.Hosts, hostFacts(fmt.Sprintf("host:%d", i), h))
+	}
+	if u.Script == nil {
+		return
+	}
+	for i, c := range u.Script.Commands {
+		f := commandFacts(fmt.Sprintf("command:%d", i), c)
+		f.PipedNet = pipedNet(u.Script.Commands, i)
+		in.Commands = append(in.Commands, f)
+		in.locate(f.ID, c.At)
+	}
+	for i, o := range u.Script.Opaque {
+		f := OpaqueFacts{ID: fmt.Sprintf("opaque:%d", i), Code: o.Code, Command: o.Command}
+		in.Opaque = append(in.Opaque, f)
+		in.locate(f.ID, o.At)
+	}
+}
+
+// locate remembers where a subject stands; a tool's own argument stands nowhere.
+func (in *Input) locate(id string, at shellparse.Pos) {
+	if at.Line > 0 {
+		in.at[id] = at
+	}
+}
+
+// editsWorkspace reports whether the call is an edit of files, all of which are
+// known and inside the workspace (P-05).
+func (in *Input) editsWorkspace() bool {
+	if in.Tool.Class != string(tool.ClassWrite) || in.Tool.Destructive || len(in.Paths) == 0 {
+		return false
+	}
+	for _, p := range in.Paths {
+		if p.Op != string(sandbox.Read) && !p.InWorkspace {
+			return false
+		}
+	}
+	return true
+}
+
+// ancestors are p and every directory above it, whole segments only, so that a
+// rule for /a is a lookup that cannot match /ab.
+func ancestors(p string) []string {
+	if !path.IsAbs(p) {
+		return nil
+	}
+	p = path.Clean(p)
+	out := []string{p}
+	for p != "/" {
+		p = path.Dir(p)
+		out = append(out, p)
+	}
+	return out
+}
+
+func segments(p string) []string {
+	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
+}
+
+// inside reports whether a path with these ancestors is below one of roots. No
+// roots at all means that nothing is restricted, which makes nothing a workspace.
+func inside(ancestors, roots []string) bool {
+	for _, r := range roots {
+		if slices.Contains(ancestors, path.Clean(r)) {
+			return true
+		}
+	}
+	return false
+}
+
+func hostFacts(id, name string) HostFacts {
+	f := HostFacts{ID: id, Name: strings.TrimSuffix(strings.ToLower(name), ".")}
+	if a, err := netip.ParseAddr(strings.Trim(f.Name, "[]")); err == nil {
+		a = a.Unmap()
+		f.Suffixes = []string{f.Name}
+		f.Private = a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified()
+		return f
+	}
+	f.Private = f.Name == "localhost" || strings.HasSuffix(f.Name, ".localhost")
+	for rest, more := f.Name, true; more; _, rest, more = strings.Cut(rest, ".") {
+		f.Suffixes = append(f.Suffixes, rest)
+	}
+	return f
+}

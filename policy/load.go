@@ -1,0 +1,184 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+)
+
+// revision is one compiled state of everything that judges. It never changes
+// after load.
+type revision struct {
+	id       string
+	loaded   time.Time
+	query    rego.PreparedEvalQuery
+	packages []string // in the order of the query's sets
+	rules    []RuleInfo
+	disabled map[string]bool
+}
+
+// RuleInfo describes one rule that can give findings.
+type RuleInfo struct {
+	ID          string `json:"id"`
+	Effect      Effect `json:"effect,omitempty"`
+	Package     string `json:"package,omitempty"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	File        string `json:"file"`
+	Line        int    `json:"line"`
+}
+
+// load reads, checks and compiles everything that opts name.
+func load(ctx context.Context, opts Options) (*revision, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	files, err := readSources(opts)
+	if err != nil {
+		return nil, err
+	}
+	modules, err := parse(files)
+	if err != nil {
+		return nil, err
+	}
+	data, err := translate(opts.Rules)
+	if err != nil {
+		return nil, err
+	}
+	compiler, err := compile(modules)
+	if err != nil {
+		return nil, err
+	}
+	r := &revision{loaded: time.Now(), disabled: map[string]bool{}}
+	if r.rules, err = ruleInfos(modules); err != nil {
+		return nil, err
+	}
+	if err := r.disable(opts.Disable); err != nil {
+		return nil, err
+	}
+	if r.packages, err = judged(modules, opts.Profile); err != nil {
+		return nil, err
+	}
+	store := inmem.NewFromObjectWithOpts(
+		map[string]any{"sandboxd": map[string]any{"rules": data}},
+		inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
+	r.query, err = rego.New(
+		rego.Query(query(r.packages)), rego.Compiler(compiler), rego.Store(store), rego.StrictBuiltinErrors(true),
+	).PrepareForEval(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the rules: %w", err)
+	}
+	r.id = revisionID(files, data, opts)
+	return r, nil
+}
+
+func (o Options) check() error {
+	if !slices.Contains(Profiles, o.Profile) {
+		return fmt.Errorf("unknown policy profile %q: want one of %s", o.Profile, strings.Join(Profiles, ", "))
+	}
+	if o.Verdict != "" && o.Verdict != VerdictAdvisory && o.Verdict != VerdictFinal {
+		return fmt.Errorf("unknown policyVerdict %q: want %s or %s", o.Verdict, VerdictAdvisory, VerdictFinal)
+	}
+	for _, p := range o.Policies {
+		if _, err := p.policy(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Profiles are the ready sets of rules.
+var Profiles = []string{"developer", "observe", "strict"}
+
+// judged lists the packages whose findings count. The observe profile reads the
+// developer rules itself.
+func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
+	has := map[string]bool{}
+	for file, m := range modules {
+		name := strings.TrimPrefix(m.Package.Path.String(), "data.")
+		if !strings.HasPrefix(name, "sandboxd.policies.") {
+			continue
+		}
+		if strings.HasPrefix(name, "sandboxd.policies.developer.") && profile == "observe" {
+			continue
+		}
+		has[name] = has[name] || false
+		for _, r := range m.Rules {
+			if r.Head.Ref().String() != "findings" && r.Head.Name != "findings" {
+				continue
+			}
+			if r.Head.RuleKind() != ast.MultiValue {
+				return nil, fmt.Errorf("%s:%d: findings must be a partial set: findings contains {…} if {…}", file, r.Location.Row)
+			}
+			has[name] = true
+		}
+	}
+	var out []string
+	for name, ok := range has {
+		if !ok {
+			return nil, fmt.Errorf("package %s has no findings, so it would judge nothing", name)
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// query asks for each package by name: one that is missing makes the whole
+// undefined, and that denies.
+func query(packages []string) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, p := range packages {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("data." + p + ".findings")
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// disable switches rules of a profile off. Core rules cannot be.
+func (r *revision) disable(ids []string) error {
+	for _, id := range ids {
+		i := slices.IndexFunc(r.rules, func(x RuleInfo) bool { return x.ID == id })
+		if i < 0 {
+			return fmt.Errorf("disable: no rule has the id %q", id)
+		}
+		if strings.HasPrefix(r.rules[i].Package, "sandboxd.policies.core.") {
+			return fmt.Errorf("disable: %q is a core rule, which cannot be switched off", id)
+		}
+		r.disabled[id] = true
+	}
+	return nil
+}
+
+func (r *revision) withoutDisabled(fs []Finding) []Finding {
+	if len(r.disabled) == 0 {
+		return fs
+	}
+	return slices.DeleteFunc(fs, func(f Finding) bool { return r.disabled[f.ID] })
+}
+
+// revisionID is a hash of everything that can change a decision.
+func revisionID(files []source, data map[string]any, opts Options) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %d\n", f.name, len(f.text))
+		h.Write(f.text)
+	}
+	enc := json.NewEncoder(h)
+	_ = enc.Encode(data) // strings, lists and maps only; a hash takes every write
+	_ = enc.Encode([]any{opts.Profile, opts.Disable, opts.Policies, opts.Verdict, opts.RelaxReads, InputVersion})
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}

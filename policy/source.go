@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	library "github.com/sandboxd/sandboxd/rego"
+)
+
+// Caps on operator policies: what is larger is a mistake, or generated.
+const (
+	maxModuleBytes = 256 << 10
+	maxModules     = 500
+)
+
+// source is one Rego file.
+type source struct {
+	name string // as in messages
+	text []byte
+}
+
+// readSources gives the library for the profile, then the operator's files, in
+// the order of their names.
+func readSources(opts Options) ([]source, error) {
+	dirs := []string{"lib", "core", "developer"}
+	if opts.Profile != "developer" {
+		dirs = append(dirs, opts.Profile)
+	}
+	var out []source
+	for _, dir := range dirs {
+		s, err := readTree(library.Files, dir, "rego/")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s...)
+	}
+	for _, dir := range opts.Dirs {
+		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/")
+		if err != nil {
+			return nil, fmt.Errorf("read policies: %w", err)
+		}
+		if len(s) == 0 {
+			return nil, fmt.Errorf("read policies: %q holds no .rego file", dir)
+		}
+		out = append(out, s...)
+	}
+	if len(out) > maxModules {
+		return nil, fmt.Errorf("read policies: %d files, at most %d are loaded", len(out), maxModules)
+	}
+	return out, nil
+}
+
+// readTree reads every .rego file below root but tests.
+func readTree(fsys fs.FS, root, prefix string) ([]source, error) {
+	var out []source
+	err := fs.WalkDir(fsys, root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(p) != ".rego" || strings.HasSuffix(p, "_test.rego") {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s%s is not a regular file", prefix, p)
+		}
+		if info.Size() > maxModuleBytes {
+			return fmt.Errorf("%s%s has %d bytes, at most %d are loaded", prefix, p, info.Size(), maxModuleBytes)
+		}
+		b, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		out = append(out, source{name: prefix + p, text: b})
+		return nil
+	})
+	return out, err
+}
+
+func parse(files []source) (map[string]*ast.Module, error) {
+	modules := make(map[string]*ast.Module, len(files))
+	for _, f := range files {
+		m, err := ast.ParseModuleWithOpts(f.name, string(f.text), ast.ParserOptions{
+			ProcessAnnotation: true, RegoVersion: ast.RegoV1,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("parse %s: %w", f.name, err)
+		}
+		if _, ok := modules[f.name]; ok {
+			return nil, fmt.Errorf("%s is loaded twice", f.name)
+		}
+		modules[f.name] = m
+	}
+	return modules, nil
+}
+
+// compile checks strictly: against the schemas, with the allowed functions only.
+func compile(modules map[string]*ast.Module) (*ast.Compiler, error) {
+	caps, err := capabilities()
+	if err != nil {
+		return nil, err
+	}
+	schemas, err := schemaSet()
+	if err != nil {
+		return nil, err
+	}
+	c := ast.NewCompiler().
+		WithStrict(true).
+		WithCapabilities(caps).
+		WithSchemas(schemas).
+		WithUseTypeCheckAnnotations(true)
+	c.Compile(modules)
+	if c.Failed() {
+		errs := slices.Clone(c.Errors)
+		return nil, fmt.Errorf("compile policies: %w", errs)
+	}
+	return c, nil
+}
+
+func capabilities() (*ast.Capabilities, error) {
+	b, err := library.Files.ReadFile("capabilities.json")
+	if err != nil {
+		return nil, err
+	}
+	caps, err := ast.LoadCapabilitiesJSON(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("rego/capabilities.json: %w", err)
+	}
+	caps.AllowNet = []string{}
+	return caps, nil
+}
+
+func schemaSet() (*ast.SchemaSet, error) {
+	b, err := library.Files.ReadFile("schemas/input.json")
+	if err != nil {
+		return nil, err
+	}
+	schema, err := decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("rego/schemas/input.json: %w", err)
+	}
+	set := ast.NewSchemaSet()
+	set.Put(ast.SchemaRootRef, schema)
+	set.Put(ast.MustParseRef("schema.input"), schema)
+	return set, nil
+}

@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Failure is a reload that did not take effect.
+type Failure struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error"`
+}
+
+// Status is what GET /policies answers.
+type Status struct {
+	Revision string     `json:"revision"`
+	Loaded   time.Time  `json:"loaded_at"`
+	Profile  string     `json:"profile"`
+	Disabled []string   `json:"disabled,omitempty"`
+	Failure  *Failure   `json:"last_failure,omitempty"` // set while an older revision judges than the files say
+	Rules    []RuleInfo `json:"rules"`
+}
+
+// Status says which revision judges, and whether a newer one failed to load.
+func (e *Engine) Status() Status {
+	r := e.current.Load()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Status{
+		Revision: r.id, Loaded: r.loaded, Profile: e.opts.Profile,
+		Disabled: slices.Clone(e.opts.Disable), Rules: slices.Clone(r.rules),
+	}
+	if e.failure != nil {
+		f := *e.failure
+		s.Failure = &f
+	}
+	return s
+}
+
+// Reload loads everything again and swaps it in at once. If it fails, the last
+// good revision goes on judging and Status says so.
+func (e *Engine) Reload(ctx context.Context) error {
+	e.reload.Lock()
+	defer e.reload.Unlock()
+	r, err := load(ctx, e.opts)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.failure = &Failure{At: time.Now(), Error: err.Error()}
+		return fmt.Errorf("reload policies, revision %s stays: %w", e.current.Load().id, err)
+	}
+	e.failure = nil
+	e.current.Store(r)
+	return nil
+}

@@ -1,0 +1,14 @@
+# METADATA
+# title: Helpers
+# description: What several rules ask of the input document.
+package sandboxd.lib
+
+# has_flag is true when the command has one of the flags.
+has_flag(command, flags) if {
+	some flag in command.flags
+	flag in flags
+}
+
+# runs is true when the command means this program and these words:
+# runs(c, "git push") also for git -C x push -f.
+runs(command, prefix) if prefix in command.prefixes
