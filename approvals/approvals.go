@@ -1,0 +1,196 @@
+// Package approvals is the queue of questions to people.
+//
+// A call that needs a person is filed as an [Item] and waits until somebody
+// answers, the question times out, or the caller leaves. Only a person's yes (or
+// a [Grant] that a person gave before) approves; everything else refuses.
+//
+//	q, err := approvals.New(ctx, db, approvals.Options{Approver: true})
+//	answer, err := q.Execution(ctx, call)                        // waits
+//	item, err := q.Decide(ctx, id, approvals.Decision{Approved: true, By: "ann"}) // elsewhere
+//
+// Guaranteed: an answer serves only calls with the digest that was shown, and
+// each call once; a question is answered once; what was acknowledged survives a
+// kill of the daemon; a question that waited then is listed again, refused or
+// expired, never approved. An answer given after the caller left serves the same
+// call once, for Options.Reuse. Equal questions that wait are one question.
+//
+// Not decided here: whether a call must be asked about, and whether the answer
+// is enough. The caller judges the call again after the answer.
+package approvals
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Options of a Queue. With the zero value nobody can be asked, so everything is
+// refused.
+type Options struct {
+	Approver bool // somebody is there to answer
+
+	Timeout       time.Duration // how long a question waits; 0 is 300 s
+	Reuse         time.Duration // how long a late answer stays usable; 0 is 10 minutes
+	MaxPerSession int           // waiting questions of one session; 0 is 100
+	Max           int           // waiting questions in all; 0 is 20,000
+
+	SessionGrant time.Duration // life of what is remembered for a session; 0 is 24 hours
+	AlwaysGrant  time.Duration // life of what is remembered always; 0 is 90 days
+
+	// Record is told of every question and every answer before it counts; its
+	// error refuses the question or the answer. nil records nothing.
+	Record func(context.Context, Event) error
+}
+
+func (o Options) withDefaults() Options {
+	o.Timeout = orDuration(o.Timeout, 300*time.Second)
+	o.Reuse = orDuration(o.Reuse, 10*time.Minute)
+	o.SessionGrant = orDuration(o.SessionGrant, 24*time.Hour)
+	o.AlwaysGrant = orDuration(o.AlwaysGrant, 90*24*time.Hour)
+	if o.MaxPerSession <= 0 {
+		o.MaxPerSession = 100
+	}
+	if o.Max <= 0 {
+		o.Max = 20_000
+	}
+	if o.Record == nil {
+		o.Record = func(context.Context, Event) error { return nil }
+	}
+	return o
+}
+
+func orDuration(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Queue holds the questions. It is safe for concurrent use.
+type Queue struct {
+	db   *store.DB
+	opts Options
+
+	// mu orders what changes a question, in memory and in the database. Listing
+	// does not take it.
+	mu      sync.Mutex
+	waiting map[string]*waiting // by id: everything that is pending
+	digests map[digestKey]*waiting
+	session map[string]int // how many are pending, by session
+	closed  string         // reason of Close
+
+	feed feed
+}
+
+// waiting is what memory holds of one pending question; the rest is in the
+// database.
+type waiting struct {
+	id, session string
+	key         digestKey
+	expires     time.Time
+	callers     []chan tool.Approval // each is buffered and receives once
+}
+
+type digestKey struct {
+	kind   Type
+	digest string
+}
+
+//go:embed schema/*.sql
+var schema embed.FS
+
+// Schema is the tables of this package.
+func Schema() store.Schema {
+	files, err := fs.Sub(schema, "schema")
+	if err != nil {
+		panic("embedded schema: " + err.Error()) // cannot happen: the name is valid
+	}
+	return store.Schema{Name: "approvals", Files: files}
+}
+
+// decidedKept is how long an answered question can still be listed. The audit
+// keeps it for good.
+const decidedKept = 24 * time.Hour
+
+// New opens the queue over a database that has [Schema]. Questions that waited
+// when the daemon ended wait again, without a caller, until their time is up.
+func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
+	q := &Queue{
+		db: db, opts: o.withDefaults(),
+		waiting: map[string]*waiting{},
+		digests: map[digestKey]*waiting{},
+		session: map[string]int{},
+	}
+	var pending []*waiting
+	err := db.Write(ctx, func(tx *sql.Tx) error {
+		now := time.Now()
+		if err := closeStale(tx, now); err != nil {
+			return err
+		}
+		if err := prune(tx, now); err != nil {
+			return err
+		}
+		var err error
+		pending, err = loadPending(tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range pending {
+		q.add(w)
+	}
+	return q, nil
+}
+
+// add and drop keep the three maps in step. The caller holds mu.
+func (q *Queue) add(w *waiting) {
+	q.waiting[w.id] = w
+	q.digests[w.key] = w
+	q.session[w.session]++
+}
+
+func (q *Queue) drop(w *waiting) {
+	delete(q.waiting, w.id)
+	delete(q.digests, w.key)
+	if q.session[w.session]--; q.session[w.session] <= 0 {
+		delete(q.session, w.session)
+	}
+}
+
+// Pending is how many questions wait for a person.
+func (q *Queue) Pending() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+// Close refuses the questions that callers wait for, and all later ones. What
+// waits without a caller stays in the database for the next start.
+func (q *Queue) Close(reason string) error {
+	if reason == "" {
+		reason = "the daemon is stopping"
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed != "" {
+		return nil
+	}
+	q.closed = reason
+	q.feed.close()
+	return q.cancel(context.Background(), reason, func(w *waiting) bool { return len(w.callers) > 0 })
+}
+
+// CancelSession refuses everything a session waits for, as when it is deleted
+//
+func (q *Queue) CancelSession(ctx context.Context, session, reason string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.cancel(ctx, reason, func(w *waiting) bool { return w.session == session })
+}

@@ -1,0 +1,226 @@
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// The codes of an answer that no person gave.
+const (
+	CodeTimedOut   = "approval_timed_out"
+	CodeNoApprover = "no_approver"
+	CodeTooMany    = "too_many_questions"
+	CodeCancelled  = "approval_cancelled"
+	CodeLeft       = "caller_left"
+)
+
+// The texts of a refusal without one of its own.
+const (
+	reasonExecution       = "Execution rejected by user"
+	reasonResult          = "Result rejected by user"
+	reasonQuestion        = "the person does not want to answer"
+	reasonLeft            = "the caller left before a person answered"
+	reasonTimedOut        = "approval timed out"
+	reasonNoExecution     = "No execution approval callback set"
+	reasonNoResult        = "No result approval callback set"
+	reasonNobodyQuestions = "nobody is there to answer questions"
+)
+
+// Execution asks whether the call may run. Its decision must be an ask; the
+// answer binds c.Digest.
+func (q *Queue) Execution(ctx context.Context, c *tool.Call) (tool.Approval, error) {
+	if c.Digest == "" {
+		return tool.Approval{}, errors.New("ask about a call that has no digest")
+	}
+	item := itemOf(c, TypeExecution)
+	item.Digest = c.Digest
+	if answerable(c) {
+		item.Remember = []string{RememberOnce, RememberSession, RememberAlways}
+		item.AskOnce = c.Spec.Execution == tool.ExecAskOnce
+		answer, found, err := q.remembered(ctx, item)
+		if err != nil || found {
+			return answer, err
+		}
+	}
+	return q.ask(ctx, item)
+}
+
+// answerable reports whether a grant may answer for a person: only where a mode
+// or the tool's own ask-once asks, never where a rule, a hook or the floor does.
+func answerable(c *tool.Call) bool {
+	if c.Spec.Execution == tool.ExecAskAlways {
+		return false
+	}
+	return c.Decision.By == tool.ByMode || (c.Decision.By == tool.ByTool && c.Spec.Execution == tool.ExecAskOnce)
+}
+
+// Result asks whether the model may see what the call gave. Every result is a
+// question of its own.
+func (q *Queue) Result(ctx context.Context, c *tool.Call) (tool.Approval, error) {
+	item := itemOf(c, TypeResult)
+	item.Result, item.ResultState = c.Result.FormattedText, c.Result.Status
+	item.Digest = digest("result", c.ID, c.Digest, string(c.Result.Status), c.Result.FormattedText)
+	item.Why = []tool.Reason{{
+		Rule:    "tool:results",
+		Message: fmt.Sprintf("results of %s are shown to a person first (%s)", c.Spec.Name, c.Spec.Results),
+	}}
+	return q.ask(ctx, item)
+}
+
+// digest is over the parts with their lengths, so that no two lists are the same
+// text.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// ask files the question, or joins the one that waits, and waits.
+func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
+	asked := time.Now()
+	w, answers, answer, err := q.file(ctx, item)
+	if err != nil || answers == nil {
+		answer.Asked, answer.Answered = asked, time.Now()
+		return answer, err
+	}
+	resume := tool.Park(ctx) // a person is slow; others may use the slot
+	defer resume()
+	timer := time.NewTimer(time.Until(w.expires))
+	defer timer.Stop()
+	select {
+	case answer = <-answers:
+	case <-timer.C:
+		if err := q.expire(w); err != nil {
+			return tool.Approval{}, err
+		}
+		answer = <-answers
+	case <-ctx.Done():
+		return q.leave(w, answers)
+	}
+	answer.Asked = asked
+	return answer, nil
+}
+
+// file returns either a channel to wait on or, when that is nil, the answer.
+func (q *Queue) file(ctx context.Context, item Item) (*waiting, chan tool.Approval, tool.Approval, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed != "" {
+		return nil, nil, tool.Approval{Code: CodeCancelled, Reason: q.closed}, nil
+	}
+	now := time.Now()
+	key := digestKey{item.Type, item.Digest}
+	answer, found, err := q.lateAnswer(ctx, key, now)
+	if err != nil || found {
+		return nil, nil, answer, err
+	}
+	w := q.digests[key]
+	if w != nil && !w.expires.After(now) {
+		if err := q.end(ctx, w, timedOut); err != nil {
+			return nil, nil, tool.Approval{}, err
+		}
+		w = nil
+	}
+	if w == nil {
+		if refusal, refused := q.refuse(item); refused {
+			return nil, nil, refusal, nil
+		}
+		if w, err = q.insert(ctx, item, now); err != nil {
+			return nil, nil, tool.Approval{}, err
+		}
+	}
+	answers := make(chan tool.Approval, 1)
+	w.callers = append(w.callers, answers)
+	return w, answers, tool.Approval{}, nil
+}
+
+// refuse says why a new question cannot be asked at all.
+func (q *Queue) refuse(item Item) (tool.Approval, bool) {
+	switch {
+	case !q.opts.Approver:
+		reason := map[Type]string{
+			TypeExecution: reasonNoExecution, TypeResult: reasonNoResult, TypeQuestion: reasonNobodyQuestions,
+		}[item.Type]
+		return tool.Approval{Code: CodeNoApprover, Reason: reason}, true
+	case q.session[item.SessionID] >= q.opts.MaxPerSession:
+		return tool.Approval{Code: CodeTooMany, Reason: fmt.Sprintf("%d questions of this session wait already", q.opts.MaxPerSession)}, true
+	case len(q.waiting) >= q.opts.Max:
+		return tool.Approval{Code: CodeTooMany, Reason: fmt.Sprintf("%d questions wait already", q.opts.Max)}, true
+	}
+	return tool.Approval{}, false
+}
+
+func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting, error) {
+	item.ID = "apr_" + rand.Text()
+	item.CreatedAt = fromMillis(now.UnixMilli())
+	item.ExpiresAt = fromMillis(now.Add(q.opts.Timeout).UnixMilli())
+	item.Waiting = 1
+	if err := q.opts.Record(ctx, Event{Kind: EventAsked, Item: item}); err != nil {
+		return nil, fmt.Errorf("record the question: %w", err)
+	}
+	if err := q.db.Write(ctx, func(tx *sql.Tx) error { return insertItem(tx, item) }); err != nil {
+		return nil, err
+	}
+	w := &waiting{id: item.ID, session: item.SessionID, key: digestKey{item.Type, item.Digest}, expires: item.ExpiresAt}
+	q.add(w)
+	q.feed.send(Event{Kind: EventAsked, Item: item})
+	return w, nil
+}
+
+// expire ends the question unless an answer came first. Either way the callers
+// have an answer afterwards.
+func (q *Queue) expire(w *waiting) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting[w.id] != w {
+		return nil
+	}
+	return q.end(context.Background(), w, timedOut)
+}
+
+// leave takes a caller that went away out of the question. An answer that came
+// at the same moment stays usable for it.
+func (q *Queue) leave(w *waiting, answers chan tool.Approval) (tool.Approval, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := answer{Status: StatusCancelled, Code: CodeLeft, Reason: reasonLeft}
+	ctx := context.Background() // that of the caller is over
+	if q.waiting[w.id] != w {
+		return left.approval(w.id, time.Now()), q.db.Write(ctx, func(tx *sql.Tx) error { return giveBack(tx, w.id) })
+	}
+	w.callers = slices.DeleteFunc(w.callers, func(c chan tool.Approval) bool { return c == answers })
+	if w.key.kind == TypeResult { // the result is gone with its call
+		return left.approval(w.id, time.Now()), q.end(ctx, w, left)
+	}
+	return left.approval(w.id, time.Now()), nil
+}
+
+var timedOut = answer{Status: StatusExpired, Code: CodeTimedOut, Reason: reasonTimedOut}
+
+// end closes a question without a person. The caller holds mu.
+func (q *Queue) end(ctx context.Context, w *waiting, a answer) error {
+	_, err := q.settle(ctx, w, func(Item) (answer, error) { return a, nil })
+	return err
+}
+
+// cancel ends what matches. The caller holds mu.
+func (q *Queue) cancel(ctx context.Context, reason string, match func(*waiting) bool) error {
+	var errs []error
+	for _, w := range q.waiting {
+		if match(w) {
+			errs = append(errs, q.end(ctx, w, answer{Status: StatusCancelled, Code: CodeCancelled, Reason: reason}))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,168 @@
+package approvals
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// The scopes a yes can be remembered for.
+const (
+	RememberOnce    = "once" // also ""
+	RememberSession = "session"
+	RememberAlways  = "always"
+)
+
+// Decision is what a person says.
+type Decision struct {
+	Approved bool
+	Reason   string          // for the model when refused (A-19); the answer to a question
+	Remember string          // once, session or always
+	Args     json.RawMessage // an edit; it is judged again
+	By       string          // who
+}
+
+// answer is a decision as it is stored.
+type answer struct {
+	Status   Status          `json:"status"`
+	Reason   string          `json:"reason,omitempty"`
+	Remember string          `json:"remember,omitempty"`
+	Args     json.RawMessage `json:"args,omitempty"`
+	By       string          `json:"by,omitempty"`
+	Code     string          `json:"code,omitempty"` // when no person gave it
+}
+
+func (a answer) approval(id string, at time.Time) tool.Approval {
+	return tool.Approval{
+		ID: id, Approved: a.Status == StatusApproved, Reason: a.Reason, By: a.By, Code: a.Code,
+		Remember: a.Remember, Args: a.Args, Answered: at,
+	}
+}
+
+// Decide answers a question. The errors are [*tool.Error] with the codes
+// not_found, already_decided, expired and invalid_decision.
+func (q *Queue) Decide(ctx context.Context, id string, d Decision) (Item, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.waiting[id]
+	if w == nil {
+		return Item{}, q.gone(ctx, id)
+	}
+	if !w.expires.After(time.Now()) {
+		if err := q.end(ctx, w, timedOut); err != nil {
+			return Item{}, err
+		}
+		return Item{}, expired(id)
+	}
+	return q.settle(ctx, w, d.answer)
+}
+
+// settle stores the answer to a question, hands it to whoever waits and forgets
+// the question. If anything fails, the question waits on. The caller holds mu.
+func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answer, error)) (Item, error) {
+	item, err := q.Get(ctx, w.id)
+	if err != nil {
+		return Item{}, err
+	}
+	a, err := decide(item)
+	if err != nil {
+		return Item{}, err
+	}
+	now := time.Now()
+	item.apply(a, now)
+	item.Waiting = len(w.callers)
+	if err := q.opts.Record(ctx, Event{Kind: EventDecided, Item: item}); err != nil {
+		return Item{}, fmt.Errorf("record the answer: %w", err)
+	}
+	err = q.db.Write(ctx, func(tx *sql.Tx) error {
+		if err := q.grant(tx, item, now); err != nil {
+			return err
+		}
+		return updateAnswer(tx, w.id, a, now, q.opts.Reuse, len(w.callers))
+	})
+	if err != nil {
+		return Item{}, err
+	}
+	for _, c := range w.callers {
+		c <- a.approval(w.id, now)
+	}
+	q.drop(w)
+	q.feed.send(Event{Kind: EventDecided, Item: item})
+	return item, nil
+}
+
+// answer checks the decision against what was asked.
+func (d Decision) answer(item Item) (answer, error) {
+	a := answer{Status: StatusRefused, Reason: d.Reason, By: d.By, Remember: d.Remember}
+	if a.Remember == "" {
+		a.Remember = RememberOnce
+	}
+	if d.Approved {
+		a.Status = StatusApproved
+	}
+	if !slices.Contains(item.Remember, a.Remember) {
+		return a, invalid(
+			fmt.Sprintf("this answer cannot be remembered for %q", a.Remember),
+			"it can be remembered for: "+strings.Join(item.Remember, ", "))
+	}
+	if len(d.Args) > 0 {
+		if item.Type != TypeExecution || !d.Approved {
+			return a, invalid("only a call that is approved can be given other arguments", "leave args out")
+		}
+		args, err := tool.Canonical(d.Args)
+		if err != nil || args[0] != '{' {
+			return a, invalid("args is not a JSON object", "send the whole arguments of the call, changed as you want them")
+		}
+		a.Args = args
+	}
+	if a.Reason == "" && !d.Approved {
+		a.Reason = map[Type]string{
+			TypeExecution: reasonExecution, TypeResult: reasonResult, TypeQuestion: reasonQuestion,
+		}[item.Type]
+	}
+	return a, nil
+}
+
+func (i *Item) apply(a answer, at time.Time) {
+	at = fromMillis(at.UnixMilli())
+	i.Status, i.Reason, i.Remembered, i.EditedArgs = a.Status, a.Reason, a.Remember, a.Args
+	i.DecidedBy, i.DecidedAt = a.By, &at
+}
+
+// gone says why a question cannot be answered any more.
+func (q *Queue) gone(ctx context.Context, id string) error {
+	item, err := q.Get(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case item.Status == StatusExpired:
+		return expired(id)
+	}
+	return &tool.Error{
+		Code: "already_decided", Stage: "approve",
+		Msg:     fmt.Sprintf("question %q is %s already", id, item.Status),
+		Hint:    "list the pending ones",
+		Details: map[string]any{"status": item.Status, "decided_by": item.DecidedBy},
+	}
+}
+
+func notFound(id string) error {
+	return &tool.Error{Code: "not_found", Stage: "approve", Msg: fmt.Sprintf("no question %q", id), Hint: "list the pending ones"}
+}
+
+func expired(id string) error {
+	return &tool.Error{
+		Code: "expired", Stage: "approve", Msg: fmt.Sprintf("question %q has expired; the call was refused", id),
+		Hint: "the caller can send the call again",
+	}
+}
+
+func invalid(msg, hint string) error {
+	return &tool.Error{Code: "invalid_decision", Stage: "approve", Msg: msg, Hint: hint}
+}

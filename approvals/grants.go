@@ -1,0 +1,173 @@
+package approvals
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Grant is an answer that is remembered: it answers later calls of the same tool
+// with the same arguments in the same directory. It answers only where a person
+// would be asked; it never lifts a denial.
+type Grant struct {
+	ID         string          `json:"id"`
+	Scope      string          `json:"scope"` // session or always
+	Account    string          `json:"account,omitempty"`
+	SessionID  string          `json:"session_id,omitempty"`
+	Tool       string          `json:"tool_name"`
+	Args       json.RawMessage `json:"args"` // canonical
+	Dir        string          `json:"dir"`
+	Approved   bool            `json:"approved"`
+	Reason     string          `json:"reason,omitempty"`
+	Author     string          `json:"author"`
+	CreatedAt  time.Time       `json:"created_at"`
+	ExpiresAt  time.Time       `json:"expires_at"`
+	Hits       int             `json:"hits"`
+	LastUsedAt *time.Time      `json:"last_used_at,omitempty"`
+}
+
+// argsKey is the fixed-size name of arguments: the SHA-256 of their canonical
+// text, so that neither the order of fields nor a collision matters (A-06).
+func argsKey(args json.RawMessage) (key string, canonical []byte, err error) {
+	canonical, err = tool.Canonical(args)
+	if err != nil {
+		return "", nil, fmt.Errorf("canonical arguments: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), canonical, nil
+}
+
+// remembered looks for a grant that answers the item. A refusal wins over an
+// approval.
+func (q *Queue) remembered(ctx context.Context, item Item) (tool.Approval, bool, error) {
+	key, _, err := argsKey(item.Args)
+	if err != nil {
+		return tool.Approval{}, false, err
+	}
+	now := time.Now()
+	var a tool.Approval
+	err = q.db.Read(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRow(`SELECT id, approved, reason, author, scope FROM approval_grants
+			WHERE tool_name = $1 AND args_key = $2 AND account = $3 AND dir = $4
+			AND (scope = 'always' OR (scope = 'session' AND session_id = $5)) AND expires_at > $6
+			ORDER BY approved, created_at LIMIT 1`,
+			item.Tool, key, item.Account, item.Facts.Dir, item.SessionID, now.UnixMilli(),
+		).Scan(&a.ID, &a.Approved, &a.Reason, &a.By, &a.Remember)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return tool.Approval{}, false, nil
+	}
+	if err != nil {
+		return tool.Approval{}, false, err
+	}
+	used := false
+	err = q.db.Write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.Exec(`UPDATE approval_grants SET hits = hits + 1, last_used_at = $1 WHERE id = $2`, now.UnixMilli(), a.ID)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		used = n == 1 // 0: revoked in between
+		return err
+	})
+	a.Asked, a.Answered = now, now
+	return a, used, err
+}
+
+// grant keeps a person's answer where it is to be remembered.
+func (q *Queue) grant(tx *sql.Tx, item Item, now time.Time) error {
+	scope := item.Remembered
+	if item.AskOnce && scope != RememberAlways {
+		scope = RememberSession
+	}
+	decided := item.Status == StatusApproved || item.Status == StatusRefused
+	if !decided || (scope != RememberSession && scope != RememberAlways) {
+		return nil
+	}
+	args, session, life := item.Args, item.SessionID, q.opts.SessionGrant
+	if item.EditedArgs != nil {
+		args = item.EditedArgs
+	}
+	if scope == RememberAlways {
+		session, life = "", q.opts.AlwaysGrant
+	}
+	key, canonical, err := argsKey(args)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`DELETE FROM approval_grants WHERE tool_name = $1 AND args_key = $2 AND account = $3
+		AND dir = $4 AND scope = $5 AND session_id = $6`,
+		item.Tool, key, item.Account, item.Facts.Dir, scope, session) // the newest answer counts
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`INSERT INTO approval_grants (id, scope, account, session_id, tool_name, args_key, args, dir,
+		approved, reason, author, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		"grt_"+rand.Text(), scope, item.Account, session, item.Tool, key, string(canonical), item.Facts.Dir,
+		item.Status == StatusApproved, item.Reason, item.DecidedBy, now.UnixMilli(), now.Add(life).UnixMilli())
+	return err
+}
+
+// Grants lists what is remembered and still counts, oldest first.
+func (q *Queue) Grants(ctx context.Context) ([]Grant, error) {
+	all := []Grant{}
+	err := q.db.Read(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.Query(`SELECT id, scope, account, session_id, tool_name, args, dir, approved, reason, author,
+			created_at, expires_at, hits, last_used_at FROM approval_grants WHERE expires_at > $1
+			ORDER BY created_at, id`, time.Now().UnixMilli())
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			g, err := scanGrant(rows)
+			if err != nil {
+				return err
+			}
+			all = append(all, g)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
+func scanGrant(rows *sql.Rows) (Grant, error) {
+	var g Grant
+	var args string
+	var created, expires, used int64
+	err := rows.Scan(&g.ID, &g.Scope, &g.Account, &g.SessionID, &g.Tool, &args, &g.Dir, &g.Approved, &g.Reason,
+		&g.Author, &created, &expires, &g.Hits, &used)
+	g.Args, g.CreatedAt, g.ExpiresAt = json.RawMessage(args), fromMillis(created), fromMillis(expires)
+	if used != 0 {
+		at := fromMillis(used)
+		g.LastUsedAt = &at
+	}
+	return g, err
+}
+
+// Revoke ends a grant: the next such call asks again. An unknown id is a
+// [*tool.Error] with the code not_found.
+func (q *Queue) Revoke(ctx context.Context, id, by string) error {
+	if err := q.opts.Record(ctx, Event{Kind: EventRevoked, Grant: id, By: by}); err != nil {
+		return fmt.Errorf("record the revocation: %w", err)
+	}
+	return q.db.Write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.Exec(`DELETE FROM approval_grants WHERE id = $1`, id)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		if err == nil && n == 0 {
+			return &tool.Error{Code: "not_found", Stage: "approve", Msg: fmt.Sprintf("no grant %q", id), Hint: "list the grants"}
+		}
+		return err
+	})
+}

@@ -1,0 +1,148 @@
+package approvals
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+func insertItem(tx *sql.Tx, i Item) error {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return fmt.Errorf("encode question: %w", err)
+	}
+	_, err = tx.Exec(`INSERT INTO approval_questions
+		(id, type, status, account, session_id, digest, created_at, expires_at, item)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		i.ID, i.Type, i.Status, i.Account, i.SessionID, i.Digest,
+		i.CreatedAt.UnixMilli(), i.ExpiresAt.UnixMilli(), string(text))
+	return err
+}
+
+// updateAnswer stores how a question ended. Callers that wait take their use of
+// the answer at once; without any, it serves one later call.
+func updateAnswer(tx *sql.Tx, id string, a answer, now time.Time, reuse time.Duration, callers int) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	uses := 0
+	if callers == 0 && (a.Status == StatusApproved || a.Status == StatusRefused) {
+		uses = 1
+	}
+	res, err := tx.Exec(`UPDATE approval_questions
+		SET status = $1, decided_at = $2, usable_until = $3, uses = $4, answer = $5
+		WHERE id = $6 AND status = 'pending'`,
+		a.Status, now.UnixMilli(), now.Add(reuse).UnixMilli(), uses, string(text), id)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n != 1 {
+		return fmt.Errorf("question %q is not pending in the database (%d rows): %w", id, n, errors.Join(err, errState))
+	}
+	return nil
+}
+
+var errState = errors.New("memory and database differ")
+
+// giveBack lets the answer of a caller that left at the same moment serve a
+// later call.
+func giveBack(tx *sql.Tx, id string) error {
+	_, err := tx.Exec(`UPDATE approval_questions SET uses = uses + 1
+		WHERE id = $1 AND status IN ('approved', 'refused')`, id)
+	return err
+}
+
+// lateAnswer takes one use of an answer that nobody waited for.
+func (q *Queue) lateAnswer(ctx context.Context, key digestKey, now time.Time) (tool.Approval, bool, error) {
+	var approval tool.Approval
+	var found bool
+	err := q.db.Read(ctx, func(tx *sql.Tx) (err error) {
+		approval, found, err = findLate(tx, key, now)
+		return err
+	})
+	if err != nil || !found {
+		return tool.Approval{}, false, err
+	}
+	err = q.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE approval_questions SET uses = uses - 1 WHERE id = $1`, approval.ID)
+		return err
+	})
+	return approval, err == nil, err
+}
+
+func findLate(tx *sql.Tx, key digestKey, now time.Time) (tool.Approval, bool, error) {
+	var id, text string
+	var decided int64
+	err := tx.QueryRow(`SELECT id, decided_at, answer FROM approval_questions
+		WHERE digest = $1 AND type = $2 AND uses > 0 AND usable_until > $3
+		ORDER BY decided_at DESC, id LIMIT 1`, key.digest, key.kind, now.UnixMilli()).Scan(&id, &decided, &text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return tool.Approval{}, false, nil
+	}
+	if err != nil {
+		return tool.Approval{}, false, err
+	}
+	var a answer
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return tool.Approval{}, false, fmt.Errorf("decode the answer of %q: %w", id, err)
+	}
+	return a.approval(id, fromMillis(decided)), true, nil
+}
+
+// closeStale ends what cannot be answered after a restart: what is over time,
+// and results, which died with their calls.
+func closeStale(tx *sql.Tx, now time.Time) error {
+	lost := answer{Status: StatusCancelled, Code: CodeCancelled, Reason: "the daemon was restarted"}
+	for _, c := range []struct {
+		a     answer
+		where string
+	}{{timedOut, `expires_at <= $4`}, {lost, `expires_at > $4 AND type = 'result'`}} {
+		text, err := json.Marshal(c.a)
+		if err != nil {
+			return fmt.Errorf("encode answer: %w", err)
+		}
+		_, err = tx.Exec(`UPDATE approval_questions SET status = $1, decided_at = $2, answer = $3
+			WHERE status = 'pending' AND `+c.where, c.a.Status, now.UnixMilli(), string(text), now.UnixMilli())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func prune(tx *sql.Tx, now time.Time) error {
+	_, err := tx.Exec(`DELETE FROM approval_questions WHERE status <> 'pending' AND decided_at < $1 AND usable_until < $2`,
+		now.Add(-decidedKept).UnixMilli(), now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(`DELETE FROM approval_grants WHERE expires_at <= $1`, now.UnixMilli())
+	return err
+}
+
+func loadPending(tx *sql.Tx) ([]*waiting, error) {
+	rows, err := tx.Query(`SELECT id, type, session_id, digest, expires_at FROM approval_questions WHERE status = 'pending'`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []*waiting
+	for rows.Next() {
+		var w waiting
+		var expires int64
+		if err := rows.Scan(&w.id, &w.key.kind, &w.session, &w.key.digest, &expires); err != nil {
+			return nil, err
+		}
+		w.expires = fromMillis(expires)
+		all = append(all, &w)
+	}
+	return all, rows.Err()
+}
