@@ -66,7 +66,7 @@ func (q *Queue) Decide(ctx context.Context, id string, d Decision) (Item, error)
 // settle stores the answer to a question, hands it to whoever waits and forgets
 // the question. If anything fails, the question waits on. The caller holds mu.
 func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answer, error)) (Item, error) {
-	item, err := q.Get(ctx, w.id)
+	item, err := q.load(ctx, w.id)
 	if err != nil {
 		return Item{}, err
 	}
@@ -137,7 +137,7 @@ func (i *Item) apply(a answer, at time.Time) {
 
 // gone says why a question cannot be answered any more.
 func (q *Queue) gone(ctx context.Context, id string) error {
-	item, err := q.Get(ctx, id)
+	item, err := q.load(ctx, id)
 	switch {
 	case err != nil:
 		return err

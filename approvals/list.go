@@ -64,7 +64,20 @@ func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
 		}
 		return rows.Err()
 	})
+	q.countWaiting(page.Items)
 	return page, err
+}
+
+// countWaiting says how many callers an answer would serve now.
+func (q *Queue) countWaiting(items []Item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range items {
+		items[i].Waiting = 0
+		if w := q.waiting[items[i].ID]; w != nil {
+			items[i].Waiting = len(w.callers)
+		}
+	}
 }
 
 func parseStatus(s string) (Status, error) {
@@ -87,6 +100,17 @@ func parseStatus(s string) (Status, error) {
 
 // Get returns one question, decided ones too.
 func (q *Queue) Get(ctx context.Context, id string) (Item, error) {
+	item, err := q.load(ctx, id)
+	if err != nil {
+		return Item{}, err
+	}
+	one := []Item{item}
+	q.countWaiting(one)
+	return one[0], nil
+}
+
+// load is Get for those who hold mu.
+func (q *Queue) load(ctx context.Context, id string) (Item, error) {
 	var item Item
 	err := q.db.Read(ctx, func(tx *sql.Tx) (err error) {
 		item, err = scanItem(tx.QueryRow(`SELECT `+columns+` FROM approval_questions WHERE id = $1`, id))

@@ -1,0 +1,150 @@
+package approvals
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// abandon files a question whose caller leaves, and returns its id.
+func abandon(t *testing.T, q *Queue, command string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := start(ctx, q.Execution, bashCall(command))
+	item := onlyPending(t, q)
+	cancel()
+	if got := <-done; got.Approved || got.Code != CodeLeft {
+		t.Fatalf("got %+v, want %q", got, CodeLeft)
+	}
+	return item.ID
+}
+
+func TestLateAnswerServesOneCall(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		approved bool
+		wait     time.Duration
+		digest   string
+		used     bool
+	}{
+		{"a yes at once", true, 0, "digest of x", true},
+		{"a no at once", false, 0, "digest of x", true},
+		{"a yes just in time", true, 10*time.Minute - time.Second, "digest of x", true},
+		{"a yes too late", true, 10 * time.Minute, "digest of x", false},
+		{"another digest", true, 0, "digest of y", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+				id := abandon(t, q, "x")
+				decide(t, q, id, Decision{Approved: tt.approved, By: "ann"})
+				time.Sleep(tt.wait)
+				again := bashCall("x")
+				again.Digest = tt.digest
+				done := start(t.Context(), q.Execution, again)
+				if asked := q.Pending() == 1; asked == tt.used {
+					t.Fatalf("asked again: %v, want %v", asked, !tt.used)
+				}
+				if tt.used {
+					if got := <-done; got.Approved != tt.approved || got.By != "ann" || got.ID != id {
+						t.Errorf("got %+v, want the late answer", got)
+					}
+					done = start(t.Context(), q.Execution, bashCall("x"))
+					if q.Pending() != 1 {
+						t.Error("a late answer served twice")
+					}
+				}
+				decide(t, q, onlyPending(t, q).ID, Decision{})
+				<-done
+			})
+		})
+	}
+}
+
+func TestLateAnswerIsBoundToItsType(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		decide(t, q, abandon(t, q, "x"), Decision{Approved: true})
+		done := start(t.Context(), q.Result, bashCall("x"))
+		decide(t, q, onlyPending(t, q).ID, Decision{})
+		if got := <-done; got.Approved {
+			t.Error("an approval to run released a result")
+		}
+	})
+}
+
+func TestAnswerThatWasReceivedIsNotUsableAgain(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		done := start(t.Context(), q.Execution, bashCall("x"))
+		decide(t, q, onlyPending(t, q).ID, Decision{Approved: true})
+		<-done
+		done = start(t.Context(), q.Execution, bashCall("x"))
+		decide(t, q, onlyPending(t, q).ID, Decision{})
+		if got := <-done; got.Approved {
+			t.Error("one answer served two calls, one after the other")
+		}
+	})
+}
+
+func TestEqualQuestionsAreJoined(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		first := start(t.Context(), q.Execution, bashCall("x"))
+		second := start(t.Context(), q.Execution, bashCall("x"))
+		item := onlyPending(t, q)
+		if got, want := item.Waiting, 2; got != want {
+			t.Errorf("the person sees %d waiting calls, want %d", got, want)
+		}
+		decide(t, q, item.ID, Decision{Approved: true})
+		for _, done := range []<-chan outcome{first, second} {
+			if got := <-done; !got.Approved || got.ID != item.ID {
+				t.Errorf("got %+v, want the one answer", got)
+			}
+		}
+	})
+}
+
+func TestACallRepeatedWhileItsQuestionWaitsJoinsIt(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		id := abandon(t, q, "x")
+		done := start(t.Context(), q.Execution, bashCall("x"))
+		if item := onlyPending(t, q); item.ID != id {
+			t.Errorf("got question %q, want %q again", item.ID, id)
+		}
+		decide(t, q, id, Decision{Approved: true})
+		if got := <-done; !got.Approved {
+			t.Errorf("got %+v, want an approval", got)
+		}
+	})
+}
+
+// The answer and the end of the caller can come at the same moment; then the
+// answer is kept for the call that comes back.
+func TestAnswerToACallerThatJustLeftIsGivenBack(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		c := bashCall("x")
+		item := itemOf(c, TypeExecution)
+		item.Digest = c.Digest
+		w, answers, _, err := q.file(t.Context(), item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decide(t, q, w.id, Decision{Approved: true})
+		if a, err := q.leave(w, answers); err != nil || a.Approved {
+			t.Errorf("got %+v, %v, want a refusal", a, err)
+		}
+		a, err := q.Execution(t.Context(), c)
+		if err != nil || !a.Approved {
+			t.Errorf("got %+v, %v, want the answer", a, err)
+		}
+	})
+}
+
+func TestResultQuestionEndsWithItsCall(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := start(ctx, q.Result, bashCall("x"))
+		id := onlyPending(t, q).ID
+		cancel()
+		<-done
+		_, err := q.Decide(t.Context(), id, Decision{Approved: true})
+		wantCode(t, err, "already_decided")
+	})
+}
