@@ -56,6 +56,9 @@ func commandFacts(id string, c shellparse.Command) CommandFacts {
 		}
 		f.Files = append(f.Files, ff)
 	}
+	f.Text = strings.Join(f.Argv, " ")
+	f.Literal = literalPrefixes(f.Argv)
+	f.Plain = plain(f)
 	f.Flags, f.Operands = split(c.Name, f.Argv[1:])
 	f.Prefixes = prefixes(c.Name, f.Operands)
 	return f
@@ -121,6 +124,50 @@ func prefixes(name string, operands []string) []string {
 		out = append(out, p)
 	}
 	return out
+}
+
+// literalPrefixes are the first words as they stand, for rules that allow: a rule
+// for git log must not allow git -c core.pager=evil log.
+func literalPrefixes(argv []string) []string {
+	var out []string
+	p := argv[0]
+	for i := 1; ; i++ {
+		out = append(out, p)
+		if i == len(argv) || i == 16 {
+			return out
+		}
+		p += " " + argv[i]
+	}
+}
+
+// structure are the ways to reach a command that change nothing of what it does.
+var structure = []string{"pipeline", "substitution", "subshell", "function", "block", "background"}
+
+// harmlessEnv are variables that do not choose what code runs.
+var harmlessEnv = []string{
+	"CGO_ENABLED", "CI", "CLICOLOR", "COLUMNS", "DEBUG", "FORCE_COLOR", "GOARCH", "GOOS", "LANG", "LC_ALL", "LINES",
+	"NODE_ENV", "NO_COLOR", "PYTHONUNBUFFERED", "RUST_BACKTRACE", "RUST_LOG", "TERM", "TZ",
+}
+
+// systemDirs hold the programs that a bare name means.
+var systemDirs = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
+
+// plain reports whether a rule that names the program may allow the command.
+func plain(f CommandFacts) bool {
+	if !f.Known || strings.Contains(f.Path, "/") && !slices.Contains(systemDirs, path.Dir(f.Path)) {
+		return false
+	}
+	for _, v := range f.Via {
+		if !slices.Contains(structure, v) {
+			return false
+		}
+	}
+	for _, e := range f.Env {
+		if !slices.Contains(harmlessEnv, e) {
+			return false
+		}
+	}
+	return true
 }
 
 // fetchers bring bytes from the network to standard output.

@@ -65,6 +65,8 @@ type PathFacts struct {
 	Base        string   `json:"base"`
 	Segments    []string `json:"segments"`
 	Ancestors   []string `json:"ancestors"` // the path itself and every directory above it
+	Forms       []string `json:"forms"`     // the path as /abs and, where it lies there, as ~/x and ./x
+	Under       []string `json:"under"`     // each form and every directory above it
 	InWorkspace bool     `json:"in_workspace"`
 }
 
@@ -91,7 +93,10 @@ type CommandFacts struct {
 	Dir      string      `json:"dir"`
 	Files    []FileFacts `json:"files"`
 	Hosts    []string    `json:"hosts"`
-	PipedNet bool        `json:"piped_net"` // an earlier part of the same line reads from the network
+	Text     string      `json:"text"`      // the words as resolved, with single spaces
+	Literal  []string    `json:"literal"`   // the first word, the first two, … up to 16, flags included
+	Plain    bool        `json:"plain"`     // nothing is unknown or hidden: no wrapper, no odd path, no environment that changes what runs
+	PipedNet bool        `json:"piped_net"` // its input or words come from a program that reads the network
 }
 
 // FileFacts describe one file that a command names.
@@ -172,6 +177,7 @@ func (in *Input) addUses(u sandbox.Uses) {
 		if p.Path != "" {
 			f.Base = path.Base(p.Path)
 			f.InWorkspace = inside(f.Ancestors, in.Settings.WorkspaceRoots)
+			f.Forms, f.Under = in.forms(f.Ancestors)
 		}
 		in.Paths = append(in.Paths, f)
 		in.locate(f.ID, p.At)
@@ -233,6 +239,25 @@ func ancestors(p string) []string {
 
 func segments(p string) []string {
 	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
+}
+
+// forms writes a path in the three notations of permission rules.
+func (in *Input) forms(ancestors []string) (forms, under []string) {
+	forms, under = append(forms, ancestors[0]), slices.Clone(ancestors)
+	for _, base := range []struct{ dir, mark string }{{in.Session.Dir, "."}, {in.Session.Home, "~"}} {
+		i := slices.Index(ancestors, path.Clean(base.dir))
+		if base.dir == "" || base.dir == "/" || i < 0 {
+			continue
+		}
+		for j := range i + 1 {
+			a := base.mark + ancestors[j][len(ancestors[i]):]
+			under = append(under, a)
+			if j == 0 {
+				forms = append(forms, a)
+			}
+		}
+	}
+	return forms, under
 }
 
 // inside reports whether a path with these ancestors is below one of roots. No

@@ -47,7 +47,7 @@ func pathTerm(p PathFacts) *ast.Term {
 	return ast.NewTerm(object(
 		"id", text(p.ID), "raw", text(p.Raw), "path", text(p.Path), "op", text(p.Op),
 		"recursive", ast.InternedTerm(p.Recursive), "base", text(p.Base), "segments", texts(p.Segments),
-		"ancestors", texts(p.Ancestors), "in_workspace", ast.InternedTerm(p.InWorkspace),
+		"ancestors", texts(p.Ancestors), "forms", texts(p.Forms), "under", texts(p.Under), "in_workspace", ast.InternedTerm(p.InWorkspace),
 	))
 }
 
@@ -62,7 +62,7 @@ func commandTerm(c CommandFacts) *ast.Term {
 		"id", text(c.ID), "name", text(c.Name), "path", text(c.Path), "known", ast.InternedTerm(c.Known),
 		"argv", texts(c.Argv), "prefixes", texts(c.Prefixes), "flags", texts(c.Flags), "operands", texts(c.Operands),
 		"via", texts(c.Via), "env", texts(c.Env), "dir", text(c.Dir), "files", array(c.Files, fileTerm),
-		"hosts", texts(c.Hosts), "piped_net", ast.InternedTerm(c.PipedNet),
+		"hosts", texts(c.Hosts), "text", text(c.Text), "literal", texts(c.Literal), "plain", ast.InternedTerm(c.Plain), "piped_net", ast.InternedTerm(c.PipedNet),
 	))
 }
 
