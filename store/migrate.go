@@ -1,0 +1,110 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// applicationID marks the file as ours ("sbxd"), so that the database of another
+// program is refused instead of filled with our tables.
+const applicationID = 0x73627864
+
+type migration struct {
+	version int
+	file    string
+	text    string
+}
+
+// migrate applies what is missing, all of it in one transaction: a crash or a
+// second process in the middle leaves the old state.
+func migrate(ctx context.Context, db *DB, schemas []Schema) error {
+	return db.Write(ctx, func(tx *sql.Tx) error {
+		if err := claim(tx); err != nil {
+			return err
+		}
+		for _, s := range schemas {
+			if err := migrateOne(tx, s); err != nil {
+				return fmt.Errorf("schema %s: %w", s.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// claim makes an empty file ours and refuses a foreign one.
+func claim(tx *sql.Tx) error {
+	var id, tables int
+	if err := tx.QueryRow(`PRAGMA application_id`).Scan(&id); err != nil {
+		return err
+	}
+	if id == applicationID {
+		return nil
+	}
+	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_schema`).Scan(&tables); err != nil {
+		return err
+	}
+	if id != 0 || tables != 0 {
+		return fmt.Errorf("%w: it holds the tables of another program", ErrCorrupt)
+	}
+	if _, err := tx.Exec(fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(`CREATE TABLE migrations (
+		name    TEXT NOT NULL,
+		version INTEGER NOT NULL,
+		applied TEXT NOT NULL,
+		PRIMARY KEY (name, version))`)
+	return err
+}
+
+func migrateOne(tx *sql.Tx, s Schema) error {
+	all, err := migrations(s.Files)
+	if err != nil {
+		return err
+	}
+	var have int
+	if err := tx.QueryRow(`SELECT coalesce(max(version), 0) FROM migrations WHERE name = $1`, s.Name).Scan(&have); err != nil {
+		return err
+	}
+	if have > len(all) {
+		return fmt.Errorf("%w: it has version %d, this program knows %d", ErrNewer, have, len(all))
+	}
+	for _, m := range all[have:] {
+		if _, err := tx.Exec(m.text); err != nil {
+			return fmt.Errorf("migration %s: %w", m.file, err)
+		}
+		_, err := tx.Exec(`INSERT INTO migrations (name, version, applied) VALUES ($1, $2, $3)`,
+			s.Name, m.version, time.Now().UTC().Format(time.RFC3339))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrations reads the numbered files: 1, 2, 3, … without a gap.
+func migrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	var all []migration
+	for i, name := range names {
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %q: want a name that begins with %04d_", name, i+1)
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, migration{version, name, string(text)})
+	}
+	return all, nil
+}
