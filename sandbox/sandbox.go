@@ -7,7 +7,7 @@
 // of one call, in which files are opened and programs started under the same
 // settings.
 //
-//	uses, _ := sandbox.ScriptUses(script, dir)
+//	uses := sandbox.ScriptUses(script, dir, home)
 //	if refused := sandbox.Check(uses, settings); refused != nil { … }
 //	box, err := backend.Box(ctx, session, "strict", settings)
 //	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"/bin/true"}})
@@ -43,6 +43,8 @@ type PathUse struct {
 	Path      string         // physical: absolute, cleaned, symlinks resolved; "" when it cannot be known
 	Op        Op             //
 	Recursive bool           // the whole tree below is touched
+	Problem   string         // why Path is "": what could not be known
+	Glob      bool           // Path is a pattern: any name that it matches may be touched
 	At        shellparse.Pos // where in the command line; zero for a tool's own argument
 }
 
@@ -113,6 +115,9 @@ type Refusal struct {
 	Rule    string         // the setting that decided: "deniedPaths: /etc"
 	At      shellparse.Pos //
 	Ask     bool           // a person may allow it; without one it is a denial
+	// Caged: the kernel holds everything that this protects (no command list is
+	// at stake, only paths and hosts). Under a cage that holds, a caller may go on.
+	Caged bool
 }
 
 // Report says which layers hold.

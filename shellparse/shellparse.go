@@ -35,8 +35,9 @@ type Pos struct {
 
 // Script is everything that one text can do.
 type Script struct {
-	Commands []Command `json:"commands"` // in source order, inner ones included
-	Opaque   []Opaque  `json:"opaque,omitempty"`
+	Commands []Command `json:"commands"`         // in source order, inner ones included
+	Files    []File    `json:"files,omitempty"`  // redirections that belong to no single command ("{ …; } > log")
+	Opaque   []Opaque  `json:"opaque,omitempty"` //
 }
 
 // Word is one argument after quoting and expansion.
@@ -46,7 +47,8 @@ type Word struct {
 	At    Pos    `json:"at"`
 }
 
-// Command is one program start.
+// Command is one program start, or one call of a shell builtin. Keywords and
+// functions of the text are not commands; what they run is.
 type Command struct {
 	Name  string   `json:"name"`            // last path segment of the program ("rm"); "" when unknown
 	Path  string   `json:"path,omitempty"`  // the program as written and resolved ("/usr/bin/rm")
@@ -81,15 +83,22 @@ type File struct {
 	Access    Access `json:"access"`         //
 	Recursive bool   `json:"recursive"`      // the whole tree below it is touched, or moved
 	At        Pos    `json:"at"`             //
-	Glob      bool   `json:"glob,omitempty"` // holds unquoted pattern characters that the shell expands
+	Glob      bool   `json:"glob,omitempty"` // holds pattern characters that the shell expands; literal ones are escaped by \
+	// OnlyIfMissing is a directory: this use happens only if a cd to it fails.
+	OnlyIfMissing string `json:"-"`
 }
 
 // Opaque is code or data that decides what runs, and that cannot be read here.
 type Opaque struct {
 	Code    string `json:"code"` // stable: "inline_code", "unknown_command", "dynamic_eval", …
 	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
 	Command string `json:"command,omitempty"` // the program that would interpret it
 	At      Pos    `json:"at"`
+	Inline  bool   `json:"inline,omitempty"` // code in the line itself: a person can read it and decide
+	// CommandsOnly: it decides which programs run and touches nothing that path
+	// rules speak of (a variable that makes a program load other code).
+	CommandsOnly bool `json:"-"`
 }
 
 // Error is text that is refused before or while it is parsed.

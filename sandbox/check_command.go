@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// trustedDirs hold the programs that a bare name in allowedCommands stands for,
+// besides a lookup in PATH (A4).
+var trustedDirs = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
+
+func (r *Rules) checkScript(s *shellparse.Script) []Refusal {
+	var out []Refusal
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		if ref := r.checkCommand(c); ref != nil {
+			out = append(out, *ref)
+		}
+		out = append(out, r.checkHosts(c)...)
+	}
+	for _, o := range s.Opaque {
+		if ref := r.checkOpaque(o); ref != nil {
+			out = append(out, *ref)
+		}
+	}
+	return out
+}
+
+func (r *Rules) checkCommand(c *shellparse.Command) *Refusal {
+	if c.Name == "" {
+		caged := !r.s.HasCommandRules()
+		return &Refusal{
+			Code:    "command_unknown",
+			Message: fmt.Sprintf("command '%s' is only known when it runs", c.Path) + detected(c),
+			Hint:    "write the name of the program out",
+			Rule:    "command name", At: c.At, Ask: caged, Caged: caged,
+		}
+	}
+	if r.allowed == nil {
+		return r.checkDenyList(c)
+	}
+	if r.listed(c) {
+		return nil
+	}
+	hint := "allowedCommands allows " + some(r.s.AllowedCommands)
+	if len(r.s.AllowedCommands) == 0 {
+		hint = "allowedCommands is an empty list, so nothing may run; leave it out to use deniedCommands instead"
+	}
+	if c.Path != c.Name && r.allowed[c.Name] {
+		hint = fmt.Sprintf("'%s' in allowedCommands is the program found in PATH, not %s", c.Name, c.Path)
+	}
+	return &Refusal{
+		Code:    "command_not_allowed",
+		Message: fmt.Sprintf("command '%s' is denied by sandbox policy", c.Name) + detected(c),
+		Hint:    hint, Rule: "allowedCommands", At: c.At,
+	}
+}
+
+func (r *Rules) checkDenyList(c *shellparse.Command) *Refusal {
+	// A denied name matches in any directory (A4); a denied path only itself.
+	if !r.refused[c.Name] && !r.refused[path.Clean(c.Path)] {
+		return nil
+	}
+	return &Refusal{
+		Code:    "command_denied",
+		Message: fmt.Sprintf("command '%s' is denied by sandbox policy", c.Name) + detected(c),
+		Hint:    fmt.Sprintf("'%s' is in deniedCommands; do it another way, or ask the operator to remove it", c.Name),
+		Rule:    "deniedCommands: " + c.Name, At: c.At,
+	}
+}
+
+func (r *Rules) listed(c *shellparse.Command) bool {
+	if c.Path == c.Name {
+		return r.allowed[c.Name]
+	}
+	clean := path.Clean(c.Path)
+	if r.allowed[clean] {
+		return true
+	}
+	return r.allowed[c.Name] && slices.Contains(trustedDirs, path.Dir(clean))
+}
+
+// detected says how a command is reached when it is not plainly there.
+func detected(c *shellparse.Command) string {
+	for i := len(c.Via) - 1; i >= 0; i-- {
+		switch v := c.Via[i]; v {
+		case "pipeline", "subshell", "function":
+		default:
+			return " (detected in " + v + ")"
+		}
+	}
+	return ""
+}
+
+func (r *Rules) checkHosts(c *shellparse.Command) []Refusal {
+	// A floor without a list of domains leaves hosts to the cage, which reaches
+	// none; with a list the answer can name the host.
+	if r.s.Network.AllowedDomains == nil {
+		return nil
+	}
+	var out []Refusal
+	for _, h := range c.Hosts {
+		if ownLoopback(h) {
+			continue
+		}
+		if ref := checkHost(h, r.s); ref != nil {
+			ref.At = c.At
+			out = append(out, *ref)
+		}
+	}
+	return out
+}
+
+func (r *Rules) checkOpaque(o shellparse.Opaque) *Refusal {
+	commands := r.s.HasCommandRules()
+	if !commands && (o.CommandsOnly || !r.s.HasPathRules()) {
+		return nil
+	}
+	rule := "path rules"
+	switch {
+	case r.allowed != nil:
+		rule = "allowedCommands"
+	case commands:
+		rule = "deniedCommands"
+	}
+	hint := o.Hint
+	if hint == "" {
+		hint = "write it as plain commands, or put the code in a file of the workspace and run that"
+	}
+	return &Refusal{
+		Code: "opaque", Message: o.Message, Hint: hint, Rule: rule, At: o.At,
+		Ask: o.Inline, Caged: !commands,
+	}
+}
+
+// parseRefusal is the answer to text that shellparse refuses.
+func parseRefusal(e *shellparse.Error) Refusal {
+	ref := Refusal{Code: e.Code, Message: e.Msg, Hint: e.Hint, Rule: "shell text", At: e.At}
+	switch e.Code {
+	case "syntax", "unsupported", "parser_difference":
+		ref.Message = "command contains unparseable shell metacharacters"
+		ref.Hint = strings.TrimSuffix(e.Msg+"; "+e.Hint, "; ")
+	}
+	return ref
+}

@@ -1,0 +1,75 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// ScriptUses lists the files that a script would touch, by the physical paths
+// they have now. dir and home are those that the script was parsed with.
+func ScriptUses(s *shellparse.Script, dir, _ string) Uses {
+	u := Uses{Script: s}
+	seen := map[PathUse]bool{}
+	add := func(files []shellparse.File) {
+		for _, f := range files {
+			if f.OnlyIfMissing != "" && isDir(f.OnlyIfMissing) {
+				continue // the cd that has to fail for this will not fail
+			}
+			if use := fileUse(f, dir); !seen[use] {
+				seen[use] = true
+				u.Paths = append(u.Paths, use)
+			}
+		}
+	}
+	for i := range s.Commands {
+		add(s.Commands[i].Files)
+	}
+	add(s.Files)
+	return u
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func fileUse(f shellparse.File, dir string) PathUse {
+	use := PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, Glob: f.Glob, At: f.At}
+	if !f.Known {
+		use.Problem = "depends on something that is only known when it runs"
+		return use
+	}
+	path, pattern := f.Path, ""
+	if f.Glob {
+		path, pattern = splitGlob(f.Path)
+	}
+	resolved, err := resolve(path, dir)
+	if err != nil {
+		use.Problem = err.Error()
+		if pe := (*PathError)(nil); errors.As(err, &pe) {
+			use.Problem = strings.TrimPrefix(pe.Msg, "path '"+pe.Path+"' ")
+		}
+		return use
+	}
+	use.Path = resolved
+	if pattern != "" {
+		use.Path = filepath.Join(escapeGlob(resolved), pattern)
+	}
+	return use
+}
+
+// splitGlob parts a pattern at the last "/" in front of its first pattern
+// character; the shell parser leaves no ".." behind that.
+func splitGlob(p string) (dir, pattern string) {
+	dir = globDir(p)
+	pattern = strings.TrimPrefix(p[len(dir):], "/")
+	return dir, pattern
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+func escapeGlob(s string) string { return globEscaper.Replace(s) }

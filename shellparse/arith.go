@@ -1,0 +1,150 @@
+package shellparse
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// arithm walks an arithmetic expression. Bash evaluates the text of variables in
+// it again, so text that would execute is remembered until the end.
+func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
+	w.step(x)
+	switch x := x.(type) {
+	case *syntax.Word:
+		f := w.single(x, sc)
+		w.noteSuspect(f)
+		if lit := x.Lit(); lit == "" || !digits(lit) {
+			at := w.pos(x)
+			if w.arith == nil {
+				w.arith = &at
+			}
+		}
+	case *syntax.BinaryArithm:
+		w.arithm(x.X, sc)
+		w.arithm(x.Y, sc)
+		if name, ok := x.X.(*syntax.Word); ok && strings.HasSuffix(x.Op.String(), "=") && x.Op != syntax.Eql && x.Op != syntax.Neq && x.Op != syntax.Leq && x.Op != syntax.Geq {
+			w.setNumber(name, sc)
+		}
+	case *syntax.UnaryArithm:
+		w.arithm(x.X, sc)
+		if name, ok := x.X.(*syntax.Word); ok && (x.Op == syntax.Inc || x.Op == syntax.Dec) {
+			w.setNumber(name, sc)
+		}
+	case *syntax.ParenArithm:
+		w.arithm(x.X, sc)
+	default:
+		w.fail(&Error{Code: "unsupported", Msg: "an arithmetic expression that is not known here", Hint: "write it in another way", At: w.pos(x)})
+	}
+}
+
+// setNumber gives a variable a value that is digits and nothing else.
+func (w *walker) setNumber(name *syntax.Word, sc *scope) {
+	if n := name.Lit(); n != "" {
+		w.assign(sc, n, value{words: []field{{text: "$((" + n + "))", pat: "*", known: true, glob: true, at: w.pos(name)}}}, w.pos(name))
+	}
+}
+
+func digits(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// letClause takes only quoted literals: for anything else bash ends the command
+// at | & ; < >, where the parser sees operators.
+func (w *walker) letClause(c *syntax.LetClause, sc *scope) {
+	from, to := int(c.Let.Offset()), int(c.End().Offset())
+	if from < to && to <= len(w.src) && strings.ContainsAny(unquoted(w.src[from:to]), "|&;<>()") {
+		w.fail(&Error{Code: "parser_difference", Msg: "an operator in the words of let", Hint: "quote the expression, or use (( … ))", At: w.pos(c)})
+	}
+	cmd := Command{Name: "let", Path: "let", Via: w.via, At: w.pos(c), Dir: sc.dir()}
+	for _, x := range c.Exprs {
+		w.arithm(x, sc)
+		cmd.Args = append(cmd.Args, Word{Text: w.source(x), Known: true, At: w.pos(x)})
+	}
+	w.emit(cmd)
+}
+
+// unquoted blanks out what is in quotes.
+func unquoted(s string) string {
+	b := []byte(s)
+	var open byte
+	for i := 0; i < len(b); i++ {
+		switch {
+		case open == 0 && (b[i] == '\'' || b[i] == '"'):
+			open = b[i]
+		case open != 0 && b[i] == open:
+			open = 0
+		case open != 0:
+			b[i] = ' '
+		}
+	}
+	return string(b)
+}
+
+// test walks [[ … ]].
+func (w *walker) test(x syntax.TestExpr, sc *scope) {
+	w.step(x)
+	switch x := x.(type) {
+	case *syntax.Word:
+		w.single(x, sc)
+	case *syntax.ParenTest:
+		w.test(x.X, sc)
+	case *syntax.UnaryTest:
+		w.unaryTest(x, sc)
+	case *syntax.BinaryTest:
+		w.binaryTest(x, sc)
+	default:
+		w.fail(&Error{Code: "unsupported", Msg: "a test that is not known here", Hint: "write it in another way", At: w.pos(x)})
+	}
+}
+
+func (w *walker) unaryTest(x *syntax.UnaryTest, sc *scope) {
+	word, ok := x.X.(*syntax.Word)
+	if !ok {
+		w.test(x.X, sc)
+		return
+	}
+	f := w.single(word, sc)
+	switch x.Op {
+	case syntax.TsVarSet, syntax.TsRefVar:
+		w.nameArgument("[[ -v", f)
+	case syntax.TsNot, syntax.TsParen, syntax.TsEmpStr, syntax.TsNempStr, syntax.TsOptSet, syntax.TsFdTerm:
+	default:
+		w.out.Files = append(w.out.Files, w.file(f, Read, false, sc)...)
+	}
+}
+
+func (w *walker) binaryTest(x *syntax.BinaryTest, sc *scope) {
+	left, okX := x.X.(*syntax.Word)
+	right, okY := x.Y.(*syntax.Word)
+	if !okX || !okY {
+		w.test(x.X, sc)
+		w.test(x.Y, sc)
+		return
+	}
+	a, b := w.single(left, sc), w.single(right, sc)
+	switch x.Op {
+	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+		w.noteSuspect(a)
+		w.noteSuspect(b)
+		at := w.pos(x)
+		if w.arith == nil {
+			w.arith = &at
+		}
+	case syntax.TsNewer, syntax.TsOlder, syntax.TsDevIno:
+		w.out.Files = append(w.out.Files, w.file(a, Read, false, sc)...)
+		w.out.Files = append(w.out.Files, w.file(b, Read, false, sc)...)
+	}
+}
+
+// nameArgument refuses code in text that a builtin takes for a variable name.
+func (w *walker) nameArgument(builtin string, f field) {
+	if f.known && codeInIndex(f.text) {
+		w.opaque(Opaque{Code: "dynamic_eval", Message: builtin + " executes the index in " + f.text, Command: builtin, At: f.at})
+	}
+}

@@ -1,0 +1,259 @@
+package shellparse
+
+import (
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// assign gives a variable a value and reports what the value does to programs.
+func (w *walker) assign(sc *scope, name string, v value, at Pos) {
+	sc.set(name, v)
+	if name == "IFS" {
+		sc.ifs = len(v.words) != 1 || v.words[0].text != " \t\n"
+	}
+	for _, f := range v.words {
+		w.noteSuspect(f)
+	}
+	if sc.export[name] || alwaysLive(name) {
+		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+	}
+}
+
+func oneWord(v value, at Pos) Word {
+	if len(v.words) == 1 {
+		return v.words[0].word()
+	}
+	return Word{At: at}
+}
+
+// unknownValue marks a variable as set to something that is not known.
+func (w *walker) unknownValue(sc *scope, name string, at Pos) {
+	sc.forget(name)
+	if name == "IFS" {
+		sc.ifs = true
+	}
+	if sc.export[name] || alwaysLive(name) {
+		w.environment(Assign{Name: name, Value: Word{At: at}}, "", at)
+	}
+}
+
+// noteSuspect remembers text that arithmetic and some builtins would execute.
+func (w *walker) noteSuspect(f field) {
+	if w.suspect == nil && f.known && codeInIndex(f.text) {
+		at := f.at
+		w.suspect = &at
+	}
+}
+
+// codeInIndex reports whether text holds a substitution inside an array index,
+// which bash runs when it takes the text for a variable name or a number.
+func codeInIndex(s string) bool {
+	i := strings.IndexByte(s, '[')
+	return i >= 0 && strings.ContainsAny(s[i:], "$`")
+}
+
+// assigns evaluates NAME=value in front of a command, or alone.
+func (w *walker) assigns(list []*syntax.Assign, sc *scope) []assignment {
+	var out []assignment
+	for _, a := range list {
+		if a.Name == nil {
+			if a.Value != nil {
+				w.single(a.Value, sc)
+			}
+			continue
+		}
+		out = append(out, w.assignment(a, sc))
+	}
+	return out
+}
+
+type assignment struct {
+	name  string
+	value value
+	known bool
+	at    Pos
+	src   string
+}
+
+func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
+	out := assignment{name: a.Name.Value, at: w.pos(a), src: w.source(a)}
+	if a.Index != nil {
+		w.arithm(a.Index, sc)
+	}
+	if a.Array != nil {
+		out.value.array, out.known = true, !a.Append
+		for _, el := range a.Array.Elems {
+			if el.Index != nil {
+				w.arithm(el.Index, sc)
+				out.known = false
+			}
+			if el.Value != nil {
+				out.value.words = append(out.value.words, w.fields([]*syntax.Word{el.Value}, sc)...)
+			}
+		}
+		for _, f := range out.value.words {
+			out.known = out.known && !f.many
+		}
+		if a.Append {
+			if old, ok := sc.vars[out.name]; ok && old.array && out.allKnown() {
+				out.value.words = append(append([]field(nil), old.words...), out.value.words...)
+				out.known = true
+			}
+		}
+		return out
+	}
+	f := field{known: true, at: out.at}
+	if a.Value != nil {
+		f = w.assignValue(a.Value, sc)
+	}
+	out.known = f.known && a.Index == nil
+	if a.Append {
+		old, ok := sc.vars[out.name]
+		out.known = out.known && ok && len(old.words) == 1 && old.words[0].known && !old.words[0].glob && !f.glob
+		if out.known {
+			f.text = old.words[0].text + f.text
+		}
+	}
+	out.value.words = []field{f}
+	return out
+}
+
+func (a assignment) allKnown() bool {
+	for _, f := range a.value.words {
+		if f.many {
+			return false
+		}
+	}
+	return true
+}
+
+// assignValue expands ~ also after each colon of an unquoted value.
+func (w *walker) assignValue(word *syntax.Word, sc *scope) field {
+	f := w.single(word, sc)
+	if f.glob && livePattern(f.pat) && !hasExpansion(word) {
+		// No name is expanded in an assignment: the value is the text itself.
+		f.glob, f.pat = false, ""
+	}
+	for _, p := range word.Parts {
+		if l, ok := p.(*syntax.Lit); ok && strings.Contains(l.Value, ":~") {
+			f.known = false
+		}
+	}
+	return f
+}
+
+func hasExpansion(word *syntax.Word) bool {
+	for _, p := range word.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			if hasExpansion(&syntax.Word{Parts: p.Parts}) {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walker) apply(a assignment, sc *scope) {
+	if a.known {
+		w.assign(sc, a.name, a.value, a.at)
+		return
+	}
+	for _, f := range a.value.words {
+		w.noteSuspect(f)
+	}
+	if a.name == "PATH" && keepsPath(a.src) {
+		return
+	}
+	w.unknownValue(sc, a.name, a.at)
+}
+
+// declClause is export, declare, local, readonly and typeset.
+func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
+	name := c.Variant.Value
+	cmd := Command{Name: name, Path: name, Via: w.via, At: w.pos(c.Variant), Dir: sc.dir()}
+	exports, functions := name == "export", false
+	for _, a := range c.Args {
+		if a.Name == nil {
+			f := w.single(a.Value, sc)
+			cmd.Args = append(cmd.Args, f.word())
+			w.declOption(name, f, &exports, &functions, sc)
+			continue
+		}
+		if a.Naked {
+			cmd.Args = append(cmd.Args, Word{Text: a.Name.Value, Known: true, At: w.pos(a)})
+			if name == "local" || name == "declare" || name == "typeset" {
+				sc.locals = append(sc.locals, a.Name.Value)
+			}
+			if exports && !functions {
+				w.exportVar(sc, a.Name.Value, w.pos(a))
+			}
+			continue
+		}
+		as := w.assignment(a, sc)
+		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
+		if exports {
+			sc.exported(as.name)
+		}
+		if name != "export" && name != "readonly" {
+			sc.locals = append(sc.locals, as.name)
+		}
+		w.apply(as, sc)
+	}
+	w.emit(cmd)
+}
+
+func (w *walker) declOption(name string, f field, exports, functions *bool, sc *scope) {
+	text := f.lit()
+	switch {
+	case text == "" || codeInIndex(text):
+		if text != "" {
+			w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("%s executes the index in %s", name, text), At: f.at})
+			return
+		}
+		sc.vars = nil // it may name any variable
+	case text[0] == '-':
+		if strings.Contains(text, "x") {
+			*exports = true
+		}
+		if strings.ContainsAny(text, "fF") {
+			*functions = true
+		}
+		if strings.ContainsAny(text, "in") && name != "export" {
+			// Integers and references give values another meaning.
+			at := f.at
+			if w.arith == nil && strings.Contains(text, "i") {
+				w.arith = &at
+			}
+			if strings.Contains(text, "n") {
+				sc.vars = nil
+			}
+		}
+	default:
+		if n, v, ok := strings.Cut(text, "="); ok {
+			if *exports {
+				sc.exported(n)
+			}
+			w.assign(sc, n, value{words: []field{literal(v, f.at)}}, f.at)
+		}
+	}
+}
+
+func (w *walker) exportVar(sc *scope, name string, at Pos) {
+	sc.exported(name)
+	if v, ok := sc.vars[name]; ok {
+		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+	}
+}
+
+func (s *scope) dir() string {
+	if len(s.dirs) == 1 {
+		return s.dirs[0].path
+	}
+	return ""
+}

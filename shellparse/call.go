@@ -1,0 +1,465 @@
+package shellparse
+
+import (
+	"path"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call is one command that is about to start.
+type call struct {
+	argv     []field
+	env      []assignment
+	files    []File // of its redirections
+	in       stream
+	external bool // no function and no builtin can be meant
+	at       Pos
+}
+
+func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in stream) {
+	argv := w.fields(c.Args, sc)
+	env := w.assigns(c.Assigns, sc)
+	files, redirected := w.redirects(redirs, sc)
+	if redirected.kind != inherited {
+		in = redirected
+	}
+	if len(argv) == 0 {
+		if len(c.Args) > 0 {
+			// Every word vanished: nothing runs.
+			w.out.Files = append(w.out.Files, files...)
+			return
+		}
+		for _, a := range env {
+			w.apply(a, sc)
+		}
+		w.out.Files = append(w.out.Files, files...)
+		return
+	}
+	w.start(call{argv: argv, env: env, files: files, in: in, at: w.pos(c)}, sc)
+}
+
+// start answers the one question of this package, which programs does this start:
+// every way to run something ends here.
+func (w *walker) start(c call, sc *scope) {
+	if w.steps++; w.steps > maxSteps {
+		w.fail(&Error{Code: "too_large", Msg: "command starts too many programs", Hint: "split the command", At: c.at})
+	}
+	if len(w.via) > 4*maxNested {
+		w.fail(&Error{Code: "too_deep", Msg: "commands that run commands are nested too deep", Hint: "run the inner command itself", At: c.at})
+	}
+	name := c.argv[0]
+	cmd := Command{Path: name.text, Via: w.via, Files: c.files, Dir: sc.dir(), At: c.at}
+	for _, a := range c.env {
+		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
+	}
+	for _, f := range c.argv[1:] {
+		cmd.Args = append(cmd.Args, f.word())
+	}
+	if !name.known || name.glob || name.fd || name.text == "" {
+		if name.glob {
+			cmd.Path = name.text
+		}
+		w.unknownName(cmd, c, sc)
+		return
+	}
+	cmd.Name = path.Base(name.text)
+	if !c.external && !strings.Contains(name.text, "/") || w.functionNamed(sc, name.text) {
+		if f, ok := sc.funcs[name.text]; ok && !c.external {
+			w.out.Files = append(w.out.Files, c.files...)
+			for _, a := range c.env {
+				w.apply(a, sc)
+			}
+			if !f.maybe {
+				w.invoke(name.text, f.body, c.argv[1:], sc, c.in)
+				return
+			}
+			other := sc.clone()
+			w.invoke(name.text, f.body, c.argv[1:], other, c.in)
+			defer sc.merge(other)
+		}
+	}
+	a := act{w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && builtins[name.text]}
+	a.run()
+}
+
+func (w *walker) functionNamed(sc *scope, name string) bool {
+	_, ok := sc.funcs[name]
+	return ok
+}
+
+func (w *walker) emit(cmd Command) { w.out.Commands = append(w.out.Commands, cmd) }
+
+// unknownName emits a command whose program is not known; its words may be
+// anything.
+func (w *walker) unknownName(cmd Command, c call, sc *scope) {
+	a := act{w: w, sc: sc, cmd: cmd, call: c}
+	for _, f := range c.argv[1:] {
+		a.use(maybe, f)
+	}
+	cmd.Files = a.cmd.Files
+	w.emit(cmd)
+}
+
+// act is the analysis of one command: what its words mean.
+type act struct {
+	w       *walker
+	sc      *scope // where it runs; options such as -C move it
+	cmd     Command
+	call    call
+	spec    *spec
+	builtin bool
+	moved   bool
+
+	operands []field
+	effects  map[string]bool
+	values   map[string][]field // of options, by the name in the table
+	inner    []func()           // what it starts, after the command itself
+	via      string             // how that is reached; "": the name
+}
+
+func (a *act) run() {
+	w, cmd := a.w, &a.cmd
+	name := cmd.Name
+	if strings.Contains(cmd.Path, "/") {
+		if dir := path.Dir(path.Clean(cmd.Path)); !systemDir(dir) {
+			cmd.Files = append(cmd.Files, w.file(a.call.argv[0], Read, false, a.sc)...)
+		}
+	}
+	a.spec = find(name)
+	args := a.call.argv[1:]
+	if a.spec != nil && len(a.spec.operands) > 0 && a.spec.operands[0] == subname {
+		args = a.subcommand(args)
+	}
+	if a.spec == nil {
+		a.generic(args)
+	} else {
+		a.parse(args)
+		if f := doers(a.spec.do); f != nil {
+			f(a)
+		} else {
+			a.useOperands(a.operands)
+		}
+	}
+	w.environments(a)
+	w.emit(*cmd)
+	if len(a.inner) > 0 {
+		via := name
+		if a.via != "" {
+			via = a.via
+		}
+		w.within(via, func() {
+			for _, f := range a.inner {
+				f()
+			}
+		})
+	}
+}
+
+// find is the table line of a program; versions share one (python3.12).
+func find(name string) *spec {
+	if s := commands()[name]; s != nil {
+		return s
+	}
+	base := strings.TrimRight(name, "0123456789.-")
+	if base != name && len(base) > 1 {
+		return commands()[base]
+	}
+	return nil
+}
+
+func systemDir(dir string) bool {
+	switch dir {
+	case "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin":
+		return true
+	}
+	return false
+}
+
+// subcommand skips the options in front of a subcommand and goes on with its own
+// table line.
+func (a *act) subcommand(args []field) []field {
+	program := a.spec
+	i := a.options(program, args, true)
+	a.operands = nil
+	if i >= len(args) {
+		a.spec = &spec{repeat: -1}
+		return nil
+	}
+	sub := args[i]
+	if sub.lit() == "" {
+		a.opaque("unknown_command", a.cmd.Name+" runs a subcommand that is only known when it runs", sub.at)
+		a.spec = nil
+		return args[i+1:]
+	}
+	if s := commands()[program.names[0]+" "+sub.text]; s != nil {
+		a.spec = s
+		if len(s.operands) > 0 && s.operands[0] == subname {
+			return a.subcommand(args[i+1:])
+		}
+		return args[i+1:]
+	}
+	if s := commands()[program.names[0]+" *"]; s != nil {
+		a.spec = s
+		return args[i:]
+	}
+	a.spec = nil
+	return args[i+1:]
+}
+
+func (a *act) opaque(code, message string, at Pos) {
+	a.w.opaque(Opaque{Code: code, Message: message, Command: a.cmd.Name, At: at, Inline: code == "inline_code" || code == "dynamic_eval"})
+}
+
+// parse reads options and collects the operands.
+func (a *act) parse(args []field) {
+	if i := a.options(a.spec, args, a.spec.posix || a.wraps()); i < len(args) {
+		a.operands = append(a.operands, args[i:]...)
+	}
+}
+
+func (a *act) wraps() bool {
+	for _, k := range a.spec.operands {
+		if k == argv {
+			return true
+		}
+	}
+	return false
+}
+
+// options reads the options of s in args. With first it stops at the first
+// operand and returns its index; else operands are collected on the way.
+func (a *act) options(s *spec, args []field, first bool) int {
+	lead := 0 // operands in front of a wrapped command
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		text := f.text
+		switch {
+		case !f.known || len(text) < 2 || text[0] != '-' && (text[0] != '+' || s.opts[text[:2]] == (opt{})):
+			if first && (lead >= s.leading() || s.posix) {
+				if f.many && a.wraps() {
+					a.opaque("unknown_command", a.cmd.Name+" runs a command that is only known when it runs", f.at)
+				}
+				return i
+			}
+			if first && lead < s.leading() {
+				lead++
+			}
+			a.operands = append(a.operands, f)
+		case text == "--":
+			a.operands = append(a.operands, args[i+1:]...)
+			return len(args)
+		case strings.HasPrefix(text, "--") || s.single && s.opts[before(text, "=")] != (opt{}) || s.single && len(text) > 2:
+			i += a.longOption(s, f, args[i+1:])
+		default:
+			i += a.shortOptions(s, f, args[i+1:])
+		}
+	}
+	return len(args)
+}
+
+func before(s, sep string) string {
+	s, _, _ = strings.Cut(s, sep)
+	return s
+}
+
+// leading is how many operands come before a wrapped command.
+func (s *spec) leading() int {
+	n := 0
+	for _, k := range s.operands {
+		if k == argv || k == subname {
+			return n
+		}
+		if k != env {
+			n++
+		}
+	}
+	return 0
+}
+
+func (a *act) longOption(s *spec, f field, rest []field) (used int) {
+	name, val, attached := strings.Cut(f.text, "=")
+	found := s.long(name)
+	if len(found) == 0 {
+		if s.strict {
+			a.opaque("unknown_option", a.cmd.Name+" has an option that is not known here: "+name, f.at)
+		}
+		if attached && strings.ContainsAny(val, "/.~") {
+			a.use(maybe, f.sub(val))
+		}
+		return 0
+	}
+	for _, o := range found {
+		a.effect(o.effect)
+		switch {
+		case o.kind == flag:
+		case attached:
+			a.value(name, o, f.sub(val))
+		case !o.optional && len(rest) > 0:
+			a.value(name, o, rest[0])
+			used = 1
+		}
+	}
+	return used
+}
+
+func (a *act) shortOptions(s *spec, f field, rest []field) (used int) {
+	sign := f.text[:1]
+	for j := 1; j < len(f.text); j++ {
+		o, ok := s.opts[sign+f.text[j:j+1]]
+		if !ok {
+			if s.strict {
+				a.opaque("unknown_option", a.cmd.Name+" has an option that is not known here: -"+f.text[j:], f.at)
+				return 0
+			}
+			if k := strings.IndexByte(f.text[j:], '/'); k >= 0 {
+				a.use(maybe, f.sub(strings.TrimPrefix(f.text[j+1:], "=")))
+				return 0
+			}
+			continue
+		}
+		a.effect(o.effect)
+		if o.kind == flag {
+			continue
+		}
+		name := sign + f.text[j:j+1]
+		switch {
+		case j+1 < len(f.text):
+			a.value(name, o, f.sub(f.text[j+1:]))
+		case !o.optional && len(rest) > 0:
+			a.value(name, o, rest[0])
+			return 1
+		}
+		return 0
+	}
+	return 0
+}
+
+func (a *act) effect(e string) {
+	if e == "" {
+		return
+	}
+	if a.effects == nil {
+		a.effects = map[string]bool{}
+	}
+	a.effects[e] = true
+}
+
+func (a *act) value(name string, o opt, f field) {
+	if a.values == nil {
+		a.values = map[string][]field{}
+	}
+	a.values[name] = append(a.values[name], f)
+	a.use(o.kind, f)
+}
+
+// useOperands gives each operand its meaning.
+func (a *act) useOperands(list []field) {
+	s := a.spec
+	if len(list) == 0 && s.none != "" {
+		k := s.kindAt(0, 1)
+		if k == data && len(s.operands) > 1 {
+			k = s.operands[1]
+		}
+		a.use(k, literal(s.none, a.cmd.At))
+	}
+	shift := 0
+	if a.effects["nodata"] {
+		shift = 1
+	}
+	n := len(list) + shift
+	for i, f := range list {
+		k := s.kindAt(i+shift, n)
+		if k == argv {
+			a.command(list[i:])
+			return
+		}
+		if k == env {
+			if !f.known || !strings.Contains(f.text, "=") {
+				a.command(list[i:])
+				return
+			}
+		}
+		switch {
+		case a.effects["target"] && k == writes && len(s.operands) > 1 && s.operands[0] != writes:
+			k = s.operands[0]
+		case a.effects["inplace"] && k == reads:
+			k = both
+		case a.effects["data"]:
+			k = data
+		}
+		if a.effects["rec"] || s.rec {
+			switch k {
+			case reads:
+				k = tree
+			case writes, both:
+				k = cuts
+			}
+		}
+		a.use(k, f)
+	}
+	if a.effects["rec"] && s.none == "" && len(list)+shift == 1 && s.operands[0] == data && len(s.operands) > 1 {
+		a.use(tree, literal(".", a.cmd.At)) // grep -r PATTERN
+	}
+}
+
+// command starts the words as a command of their own.
+func (a *act) command(words []field) {
+	if len(words) == 0 {
+		return
+	}
+	sc, env := a.sc, a.call.env
+	a.inner = append(a.inner, func() {
+		a.w.start(call{argv: words, env: env, in: a.call.in, external: true, at: words[0].at}, sc)
+	})
+}
+
+// shellText runs text as a shell would.
+func (a *act) shellText(f field, args []field) {
+	w, sc := a.w, a.sc
+	if !f.known || f.glob {
+		a.opaque("inline_code", a.cmd.Name+" executes text that is only known when it runs", f.at)
+		return
+	}
+	if w.nested >= maxNested {
+		w.fail(&Error{Code: "too_deep", Msg: "shells in shells are nested deeper than 8", Hint: "run the inner command itself", At: f.at})
+	}
+	env := a.call.env
+	a.inner = append(a.inner, func() {
+		w.nested++
+		at := f.at
+		if err := w.program(f.text, w.childScope(sc, env, args), &at); err != nil {
+			w.err = nil
+			panicErr(w, err, at)
+		}
+		w.nested--
+	})
+}
+
+func panicErr(w *walker, err error, at Pos) {
+	e, ok := err.(*Error)
+	if !ok {
+		e = &Error{Code: "syntax", Msg: err.Error(), At: at}
+	}
+	w.fail(e)
+}
+
+// childScope is what a shell started here knows: only what is exported.
+func (w *walker) childScope(sc *scope, env []assignment, args []field) *scope {
+	c := &scope{dirs: sc.dirs, args: args}
+	for name := range sc.export {
+		c.exported(name)
+		if v, ok := sc.vars[name]; ok {
+			c.set(name, v)
+		}
+	}
+	for _, e := range env {
+		c.exported(e.name)
+		if e.known {
+			c.set(e.name, e.value)
+		} else {
+			c.forget(e.name)
+		}
+	}
+	return c
+}

@@ -1,0 +1,393 @@
+package shellparse
+
+import (
+	"fmt"
+	"strings"
+)
+
+// doShell is bash -c, a script file, or text on standard input.
+func doShell(a *act) {
+	ops := a.operands
+	if a.effects["interactive"] {
+		a.opaque("shell_option", a.cmd.Name+" -i runs its start-up files", a.cmd.At)
+	}
+	for _, o := range append(a.values["-O"], append(a.values["-o"], a.values["+O"]...)...) {
+		a.shellOption(o)
+	}
+	switch {
+	case a.effects["code"] && len(ops) == 0:
+		a.opaque("inline_code", a.cmd.Name+" -c has no text to run", a.cmd.At)
+	case a.effects["code"]:
+		var args []field
+		if len(ops) > 1 {
+			args = ops[2:]
+			args = append([]field{}, args...)
+		}
+		a.shellText(ops[0], args)
+		a.renameVia(a.cmd.Name + " -c")
+	case len(ops) > 0 && !a.effects["stdin"]:
+		script := ops[0]
+		if script.fd || script.is("-") || script.is("/dev/stdin") {
+			a.stdinCode()
+			return
+		}
+		a.file(script, Read, false)
+	default:
+		a.stdinCode()
+	}
+}
+
+// renameVia gives what a shell starts a better name for how it is reached.
+func (a *act) renameVia(via string) {
+	a.via = via
+}
+
+// stdinCode is a program that executes its standard input.
+func (a *act) stdinCode() {
+	switch in := a.call.in; in.kind {
+	case hereText:
+		a.shellText(literal(in.text, in.at), nil)
+	case inherited:
+		// Nothing is connected: there is no text to run.
+		if len(a.cmd.Via) > 0 {
+			a.opaque("inline_code", a.cmd.Name+" executes its standard input", a.cmd.At)
+		}
+	case fromFile:
+		// A script file, as if it were named; the redirection is a read already.
+	default:
+		a.opaque("inline_code", fmt.Sprintf("%s executes its standard input, which is only known when it runs", a.cmd.Name), a.cmd.At)
+	}
+}
+
+func doOtherShell(a *act) {
+	if len(a.operands) == 0 && len(a.values) == 0 {
+		a.opaque("inline_code", a.cmd.Name+" executes its standard input", a.cmd.At)
+		return
+	}
+	a.useOperands(a.operands)
+}
+
+// shellOption refuses the options under which text means something else than was
+// read here.
+func (a *act) shellOption(f field) {
+	switch f.text {
+	case "expand_aliases", "extglob", "posix", "lastpipe", "restricted", "history", "histexpand", "localvar_inherit", "compat31", "compat32", "compat40", "compat41", "compat42", "compat43", "compat44", "xpg_echo_":
+		a.opaque("shell_option", "the shell option "+f.text+" changes how the line is read", f.at)
+	}
+	if f.lit() == "" {
+		a.opaque("shell_option", "a shell option that is only known when it runs", f.at)
+	}
+}
+
+func doEval(a *act) {
+	var words []string
+	for _, f := range a.operands {
+		if !f.known || f.glob {
+			a.opaque("dynamic_eval", "eval executes text that is only known when it runs: "+f.text, f.at)
+			return
+		}
+		words = append(words, f.text)
+	}
+	if len(words) == 0 {
+		return
+	}
+	w, sc, at, text := a.w, a.sc, a.operands[0].at, strings.Join(words, " ")
+	if w.nested >= maxNested {
+		w.fail(&Error{Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself", At: at})
+	}
+	a.inner = append(a.inner, func() {
+		w.nested++
+		if err := w.program(text, sc, &at); err != nil {
+			w.err = nil
+			panicErr(w, err, at)
+		}
+		w.nested--
+	})
+}
+
+func doSource(a *act) {
+	if len(a.operands) == 0 {
+		return
+	}
+	script := a.operands[0]
+	switch {
+	case script.fd || script.is("/dev/stdin"):
+		a.stdinCode()
+	default:
+		a.file(script, Read, false)
+	}
+	// What it defines is not known here.
+	a.sc.vars, a.sc.args = nil, nil
+	a.sc.funcs = maybeAll(a.sc.funcs)
+}
+
+func maybeAll(funcs map[string]function) map[string]function {
+	for n, f := range funcs {
+		f.maybe = true
+		funcs[n] = f
+	}
+	return funcs
+}
+
+func doExec(a *act) {
+	a.command(a.operands)
+}
+
+func doCommand(a *act) {
+	if a.effects["data"] || len(a.operands) == 0 {
+		return
+	}
+	sc, env, words, in := a.sc, a.call.env, a.operands, a.call.in
+	a.inner = append(a.inner, func() {
+		inner := *sc
+		inner.funcs = nil // neither looks at functions
+		a.w.start(call{argv: words, env: env, in: in, at: words[0].at}, &inner)
+		funcs := sc.funcs
+		*sc = inner
+		sc.funcs = funcs
+	})
+}
+
+func doTrap(a *act) {
+	if a.effects["data"] || len(a.operands) < 2 {
+		return
+	}
+	if a.operands[0].is("-") || a.operands[0].is("") {
+		return
+	}
+	f := a.operands[0]
+	if !f.known || f.glob {
+		a.opaque("dynamic_eval", "trap executes text that is only known when it runs", f.at)
+		return
+	}
+	w, sc := a.w, a.sc
+	a.inner = append(a.inner, func() {
+		at := f.at
+		w.nested++
+		inner := sc.clone()
+		inner.vars, inner.args = nil, nil // it runs later
+		if err := w.program(f.text, inner, &at); err != nil {
+			w.err = nil
+			panicErr(w, err, at)
+		}
+		w.nested--
+	})
+}
+
+func doCd(a *act) {
+	sc := a.sc
+	if a.cmd.Name == "popd" || len(a.operands) == 0 && a.cmd.Name == "pushd" {
+		sc.dirs = []workdir{{}}
+		return
+	}
+	target := field{known: true}
+	switch {
+	case len(a.operands) == 0:
+		home, ok := sc.vars["HOME"]
+		if !ok || len(home.words) != 1 {
+			sc.dirs, sc.failed = []workdir{{}}, nil
+			return
+		}
+		target = home.words[0]
+	case a.operands[0].is("-"):
+		if old, ok := sc.vars["OLDPWD"]; ok && len(old.words) == 1 {
+			target = old.words[0]
+		} else {
+			target.known = false
+		}
+	default:
+		target = a.operands[0]
+	}
+	a.file(target, Read, false)
+	if _, ok := sc.vars["CDPATH"]; ok {
+		target.known = false
+	}
+	before := sc.dirs
+	sc.dirs = moveTo(sc.dirs, target)
+	sc.forget("PWD")
+	sc.forget("OLDPWD")
+	if len(sc.dirs) == 1 && sc.dirs[0].path != "" {
+		sc.set("PWD", value{words: []field{literal(sc.dirs[0].path, target.at)}})
+	}
+	if len(before) == 1 && before[0].path != "" {
+		sc.set("OLDPWD", value{words: []field{literal(before[0].path, target.at)}})
+	}
+	if surelyThere(target.text) || sc.errexit && a.w.conds == 0 {
+		return
+	}
+	for _, d := range before {
+		if d.missing == "" && len(sc.dirs) == 1 {
+			d.missing = sc.dirs[0].path
+		}
+		sc.failed = append(sc.failed, d)
+	}
+}
+
+// surelyThere names directories to which a cd does not fail.
+func surelyThere(dir string) bool {
+	switch dir {
+	case "/", ".", "..", "../..", "/tmp", "/etc", "/usr", "/home":
+		return true
+	}
+	return false
+}
+
+func doTest(a *act) {
+	all := a.call.argv[1:]
+	for i, f := range all {
+		if !f.known || i+1 >= len(all) {
+			continue
+		}
+		next := all[i+1]
+		switch f.text {
+		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G", "-N":
+			if i+2 < len(all) && isOperator(all[i+1].text) && !isOperator(all[i].text) && i+2 < len(all) && len(all) > 3 {
+				continue
+			}
+			a.file(next, Read, false)
+		case "-nt", "-ot", "-ef":
+			if i > 0 {
+				a.file(all[i-1], Read, false)
+			}
+			a.file(next, Read, false)
+		case "-v", "-R":
+			a.w.nameArgument(a.cmd.Name+" -v", next)
+		case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
+			// Only numbers are read here: test does not evaluate them.
+		}
+	}
+}
+
+func isOperator(s string) bool {
+	switch s {
+	case "=", "==", "!=", "<", ">", "-a", "-o", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef":
+		return true
+	}
+	return false
+}
+
+func doRead(a *act) {
+	names := a.operands
+	for _, list := range a.values {
+		for _, f := range list {
+			a.w.nameArgument(a.cmd.Name, f)
+		}
+	}
+	names = append(names, a.values["-a"]...)
+	for _, f := range names {
+		a.w.nameArgument(a.cmd.Name, f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+			continue
+		}
+		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
+	}
+	if len(names) == 0 {
+		a.sc.forget("REPLY")
+		a.sc.forget("MAPFILE")
+	}
+}
+
+func doPrintf(a *act) {
+	for _, f := range a.values["-v"] {
+		a.w.nameArgument("printf -v", f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+			continue
+		}
+		if len(a.operands) == 2 && a.operands[0].is("%s") && a.operands[1].known {
+			a.w.assign(a.sc, f.text, value{words: []field{a.operands[1]}}, f.at)
+			continue
+		}
+		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
+	}
+}
+
+func doUnset(a *act) {
+	for _, f := range a.operands {
+		a.w.nameArgument("unset", f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+		}
+		a.sc.forget(before(f.text, "["))
+		maybeAll(a.sc.funcs)
+		if f.text == "IFS" {
+			a.sc.ifs = false // unset IFS splits at blanks
+		}
+	}
+}
+
+// doSet follows set -e and set -- a b.
+func doSet(a *act) {
+	args := a.call.argv[1:]
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		switch {
+		case f.is("--"):
+			a.sc.args = known(args[i+1:])
+			return
+		case !f.known:
+			a.sc.args = nil
+			return
+		case strings.HasPrefix(f.text, "-") && f.text != "-":
+			if strings.Contains(f.text, "e") {
+				a.sc.errexit = true
+			}
+			if strings.HasSuffix(f.text, "o") && i+1 < len(args) {
+				i++
+				if args[i].is("errexit") {
+					a.sc.errexit = true
+				}
+				a.shellOption(args[i])
+			}
+			if strings.ContainsAny(f.text, "H") {
+				a.opaque("shell_option", "history expansion changes how the line is read", f.at)
+			}
+		case strings.HasPrefix(f.text, "+"):
+			a.sc.errexit = false
+			if strings.HasSuffix(f.text, "o") {
+				i++
+			}
+		default:
+			a.sc.args = known(args[i:])
+			return
+		}
+	}
+}
+
+func known(fs []field) []field {
+	out := append([]field{}, fs...)
+	for _, f := range fs {
+		if f.many {
+			return nil
+		}
+	}
+	return out
+}
+
+func doShopt(a *act) {
+	set := false
+	for _, f := range a.call.argv[1:] {
+		if strings.HasPrefix(f.text, "-") {
+			set = set || strings.Contains(f.text, "s") || strings.Contains(f.text, "u")
+			continue
+		}
+		if set {
+			a.shellOption(f)
+		}
+	}
+}
+
+func doAlias(a *act) {
+	for _, f := range a.operands {
+		if !f.known || strings.Contains(f.text, "=") {
+			a.w.opaque(Opaque{Code: "shell_option", Message: "an alias changes what a word runs: " + f.text, Hint: "define a function", Command: "alias", At: f.at, CommandsOnly: true})
+		}
+	}
+}
+
+func doEnable(a *act) {
+	if len(a.values["-f"]) > 0 {
+		a.opaque("shell_option", "enable -f loads code into the shell", a.cmd.At)
+	}
+}

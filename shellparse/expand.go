@@ -1,0 +1,337 @@
+package shellparse
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// fields expands the words of a command as the shell does: braces, ~, parameters,
+// substitutions (which are walked), splitting. Names are not looked up on disk.
+func (w *walker) fields(words []*syntax.Word, sc *scope) []field {
+	var out []field
+	for _, word := range words {
+		if lit := plain(word); lit != "" {
+			out = append(out, literal(lit, w.pos(word)))
+			continue
+		}
+		for _, one := range w.braces(word) {
+			out = append(out, w.expand(one, word, sc, true)...)
+		}
+	}
+	if w.words += len(out); w.words > maxWords {
+		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"})
+	}
+	return out
+}
+
+// plain is the text of a word in which nothing is special, else "".
+func plain(word *syntax.Word) string {
+	if len(word.Parts) != 1 {
+		return ""
+	}
+	l, ok := word.Parts[0].(*syntax.Lit)
+	if !ok || strings.ContainsAny(l.Value, "\\*?[{~") {
+		return ""
+	}
+	return l.Value
+}
+
+// single expands a word that is not split: an assignment, a redirection, a case.
+func (w *walker) single(word *syntax.Word, sc *scope) field {
+	if word == nil {
+		return field{known: true}
+	}
+	if lit := plain(word); lit != "" {
+		return literal(lit, w.pos(word))
+	}
+	fs := w.expand(word, word, sc, false)
+	if len(fs) == 0 {
+		return field{known: true, at: w.pos(word)}
+	}
+	return fs[0]
+}
+
+// braces expands {a,b} and {1..3}.
+func (w *walker) braces(word *syntax.Word) []*syntax.Word {
+	has := false
+	for _, p := range word.Parts {
+		if l, ok := p.(*syntax.Lit); ok && strings.IndexByte(l.Value, '{') >= 0 {
+			has = true
+		}
+	}
+	if !has {
+		return []*syntax.Word{word}
+	}
+	split := *word
+	split.Parts = append([]syntax.WordPart(nil), word.Parts...)
+	if !syntax.SplitBraces(&split) {
+		return []*syntax.Word{word}
+	}
+	out := []*syntax.Word{{}}
+	for _, p := range split.Parts {
+		out = w.braceProduct(out, p)
+	}
+	return out
+}
+
+func (w *walker) braceProduct(heads []*syntax.Word, part syntax.WordPart) []*syntax.Word {
+	b, ok := part.(*syntax.BraceExp)
+	if !ok {
+		for _, h := range heads {
+			h.Parts = append(h.Parts, part)
+		}
+		return heads
+	}
+	var tails []*syntax.Word
+	if b.Sequence {
+		for _, text := range w.sequence(b) {
+			tails = append(tails, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{ValuePos: b.Pos(), ValueEnd: b.End(), Value: text}}})
+		}
+	} else {
+		for _, e := range b.Elems {
+			inner := []*syntax.Word{{}}
+			for _, p := range e.Parts {
+				inner = w.braceProduct(inner, p)
+			}
+			tails = append(tails, inner...)
+		}
+	}
+	if len(heads)*len(tails) > maxBraces {
+		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("a brace expansion gives more than %d words", maxBraces), Hint: "write the words out", At: w.pos(b)})
+	}
+	var out []*syntax.Word
+	for _, h := range heads {
+		for _, t := range tails {
+			parts := append(append([]syntax.WordPart(nil), h.Parts...), t.Parts...)
+			out = append(out, &syntax.Word{Parts: parts})
+		}
+	}
+	return out
+}
+
+func (w *walker) sequence(b *syntax.BraceExp) []string {
+	from, to, step := b.Elems[0].Lit(), b.Elems[1].Lit(), 1
+	if len(b.Elems) > 2 {
+		step, _ = strconv.Atoi(b.Elems[2].Lit())
+		step = max(step, -step, 1)
+	}
+	a, errA := strconv.Atoi(from)
+	z, errZ := strconv.Atoi(to)
+	letters := errA != nil || errZ != nil
+	if letters {
+		if len(from) != 1 || len(to) != 1 {
+			w.fail(&Error{Code: "unsupported", Msg: "a brace sequence that is not numbers or letters", Hint: "write the words out", At: w.pos(b)})
+		}
+		a, z = int(from[0]), int(to[0])
+	}
+	n := max(z-a, a-z)
+	if n/step > maxBraces {
+		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("a brace expansion gives more than %d words", maxBraces), Hint: "use seq", At: w.pos(b)})
+	}
+	width := 0
+	for _, s := range []string{from, to} {
+		if digits := strings.TrimPrefix(s, "-"); !letters && len(digits) > 1 && digits[0] == '0' {
+			width = max(width, len(s))
+		}
+	}
+	if z < a {
+		step = -step
+	}
+	var out []string
+	for i := 0; i <= n; i += max(step, -step) {
+		v := a + i
+		if step < 0 {
+			v = a - i
+		}
+		if letters {
+			out = append(out, string(rune(v)))
+		} else {
+			out = append(out, fmt.Sprintf("%0*d", width, v))
+		}
+	}
+	return out
+}
+
+// expand gives the words that one word becomes; whole is the word as written.
+func (w *walker) expand(word, whole *syntax.Word, sc *scope, split bool) []field {
+	e := expansion{w: w, sc: sc, split: split, at: w.pos(whole), src: w.source(whole)}
+	for i, p := range word.Parts {
+		if l, ok := p.(*syntax.Lit); ok && i == 0 {
+			e.leadingLit(l, len(word.Parts) == 1)
+			continue
+		}
+		e.part(p)
+	}
+	e.flush()
+	return e.out
+}
+
+// expansion builds the words of one word.
+type expansion struct {
+	w     *walker
+	sc    *scope
+	split bool
+	at    Pos
+	src   string
+	b     builder
+	out   []field
+}
+
+func (e *expansion) flush() {
+	if e.b.some || e.b.unknown {
+		e.out = append(e.out, e.b.field(e.src, e.at))
+	}
+	e.b = builder{}
+}
+
+func (e *expansion) part(p syntax.WordPart) {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		e.lit(p.Value)
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			e.b.quoted(ansiC(p.Value))
+		} else {
+			e.b.quoted(p.Value)
+		}
+	case *syntax.DblQuoted:
+		e.b.some = true
+		for _, q := range p.Parts {
+			e.quotedPart(q)
+		}
+	case *syntax.ParamExp:
+		e.w.checkQuotes(p, false)
+		e.param(p, false)
+	case *syntax.CmdSubst:
+		e.subst(p, false)
+	case *syntax.ArithmExp:
+		e.w.arithm(p.X, e.sc)
+		e.b.pattern(e.w.source(p), "*")
+	case *syntax.ProcSubst:
+		e.w.within("process substitution", func() { e.w.stmts(p.Stmts, e.sc.clone()) })
+		e.b.some, e.b.fd = true, true
+		e.b.quoted("/dev/fd/63")
+	case *syntax.ExtGlob:
+		e.w.extGlob(p)
+		e.b.pattern(e.w.source(p), "*")
+	default:
+		e.w.fail(&Error{Code: "unsupported", Msg: fmt.Sprintf("a part of a word that is not known here (%T)", p), Hint: "write it in another way", At: e.w.pos(p)})
+	}
+}
+
+func (e *expansion) quotedPart(p syntax.WordPart) {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		e.b.quoted(unescapeQuoted(p.Value))
+	case *syntax.ParamExp:
+		e.w.checkQuotes(p, true)
+		e.param(p, true)
+	case *syntax.CmdSubst:
+		e.subst(p, true)
+	case *syntax.ArithmExp:
+		e.part(p)
+	default:
+		e.part(p)
+	}
+}
+
+// lit adds unquoted text: a backslash quotes what follows.
+func (e *expansion) lit(s string) {
+	for {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 || i+1 >= len(s) {
+			e.b.bare(s)
+			return
+		}
+		e.b.bare(s[:i])
+		_, n := utf8.DecodeRuneInString(s[i+1:])
+		e.b.quoted(s[i+1 : i+1+n])
+		s = s[i+1+n:]
+	}
+}
+
+// leadingLit expands ~ at the start of a word; after = and : it is left to
+// assignments.
+func (e *expansion) leadingLit(l *syntax.Lit, whole bool) {
+	s := l.Value
+	if !strings.HasPrefix(s, "~") {
+		e.lit(s)
+		return
+	}
+	user, rest := s[1:], ""
+	if i := strings.IndexByte(s, '/'); i > 0 {
+		user, rest = s[1:i], s[i:]
+	} else if !whole {
+		// ~"user" is not expanded; ~$x is text.
+		e.lit(s)
+		return
+	}
+	e.tilde(user)
+	e.lit(rest)
+}
+
+func (e *expansion) tilde(user string) {
+	name := map[string]string{"": "HOME", "+": "PWD", "-": "OLDPWD"}[user]
+	switch {
+	case name != "":
+		if v, ok := e.sc.vars[name]; ok && len(v.words) == 1 && v.words[0].known {
+			e.b.quoted(v.words[0].text)
+			return
+		}
+	case user == "root":
+		e.b.quoted("/root")
+		return
+	}
+	e.b.unknown = true
+}
+
+// unescapeQuoted removes the backslashes that mean something in double quotes.
+func unescapeQuoted(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\", s[i+1]) >= 0 {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func (w *walker) extGlob(g *syntax.ExtGlob) {
+	if strings.ContainsAny(g.Pattern.Value, "$`<>") {
+		// The parser keeps the pattern as one literal; bash expands it.
+		w.fail(&Error{Code: "parser_difference", Msg: "an expansion inside an extended pattern", Hint: "put the value in a variable first", At: w.pos(g)})
+	}
+}
+
+// checkQuotes refuses single quotes inside a parameter expansion in double
+// quotes: bash takes them as letters, the parser as quotes.
+func (w *walker) checkQuotes(p *syntax.ParamExp, quoted bool) {
+	if !quoted {
+		return
+	}
+	var words []*syntax.Word
+	if p.Exp != nil {
+		words = append(words, p.Exp.Word)
+	}
+	if p.Repl != nil {
+		words = append(words, p.Repl.Orig, p.Repl.With)
+	}
+	for _, word := range words {
+		if word == nil {
+			continue
+		}
+		for _, part := range word.Parts {
+			if q, ok := part.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
+				w.fail(&Error{Code: "parser_difference", Msg: "single quotes inside an expansion in double quotes do not quote", Hint: `escape with a backslash instead`, At: w.pos(q)})
+			}
+		}
+	}
+}

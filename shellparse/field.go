@@ -1,0 +1,121 @@
+package shellparse
+
+import "strings"
+
+// field is one word after expansion.
+type field struct {
+	text  string // resolved; the source text when not known
+	pat   string // text as a pattern, literal pattern characters escaped; "" when not glob
+	known bool
+	glob  bool // stands for any name that pat matches
+	many  bool // not known, and may become no word or several
+	fd    bool // a process substitution: a descriptor, not a file
+	at    Pos
+}
+
+func (f field) word() Word { return Word{Text: f.text, Known: f.known && !f.glob, At: f.at} }
+
+// is reports whether f is known to be exactly s.
+func (f field) is(s string) bool { return f.known && !f.glob && f.text == s }
+
+// lit is the text of a known word without patterns, else "".
+func (f field) lit() string {
+	if f.known && !f.glob {
+		return f.text
+	}
+	return ""
+}
+
+// sub is a known part of f, at the same place.
+func (f field) sub(text string) field {
+	g := f
+	if g.glob {
+		// The part keeps its meaning as a pattern when it is the tail.
+		if strings.HasSuffix(f.text, text) && len(f.pat) >= len(text) {
+			if cut := len(f.text) - len(text); cut <= len(f.pat) && f.pat[:cut] == f.text[:cut] {
+				g.pat = f.pat[cut:]
+			}
+		}
+	}
+	g.text = text
+	return g
+}
+
+func literal(text string, at Pos) field { return field{text: text, known: true, at: at} }
+
+// builder puts one word together from quoted and unquoted parts.
+type builder struct {
+	text, pat strings.Builder
+	some      bool // a part was there, even an empty quoted one
+	unknown   bool
+	many      bool
+	glob      bool
+	fd        bool
+}
+
+// quoted adds text in which nothing is special.
+func (b *builder) quoted(s string) {
+	b.some = true
+	b.text.WriteString(s)
+	b.pat.WriteString(escapePattern(s))
+}
+
+// bare adds unquoted text, whose pattern characters are live.
+func (b *builder) bare(s string) {
+	b.some = b.some || s != ""
+	b.text.WriteString(s)
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '*', '?', '[':
+			b.glob = true
+		case '\\':
+			b.pat.WriteByte('\\')
+		}
+		b.pat.WriteByte(s[i])
+	}
+}
+
+// pattern adds a value that stands for any name matching pat.
+func (b *builder) pattern(text, pat string) {
+	b.some, b.glob = true, true
+	b.text.WriteString(text)
+	b.pat.WriteString(pat)
+}
+
+func (b *builder) field(src string, at Pos) field {
+	f := field{text: b.text.String(), known: !b.unknown, many: b.unknown && b.many, fd: b.fd, at: at}
+	if b.unknown {
+		f.text = src
+		return f
+	}
+	if b.glob && livePattern(b.pat.String()) {
+		f.glob, f.pat = true, b.pat.String()
+	}
+	return f
+}
+
+// livePattern reports whether the shell would expand pat: "[" alone is a letter.
+func livePattern(pat string) bool {
+	for i := 0; i < len(pat); i++ {
+		switch pat[i] {
+		case '\\':
+			i++
+		case '*', '?':
+			return true
+		case '[':
+			if strings.IndexByte(pat[i:], ']') > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var patternEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+func escapePattern(s string) string {
+	if strings.IndexAny(s, `\*?[`) < 0 {
+		return s
+	}
+	return patternEscaper.Replace(s)
+}

@@ -1,0 +1,112 @@
+package shellparse
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits. Text over one of them is refused with the limit named; no check is
+// ever left out because of it.
+const (
+	maxBytes  = 64 << 10 // of one text
+	maxDepth  = 48       // open brackets, quotes and keywords at one place
+	maxNested = 8        // shells within shells
+	maxWords  = 20_000   // words of all commands, after expansion
+	maxSteps  = 50_000   // statements walked, loops and functions followed
+	maxBraces = 1_000    // words of one brace expansion
+	maxUnroll = 16       // items of a loop that are followed one by one
+)
+
+// precheck refuses what must not reach the parser: it has no depth limit of its
+// own, and it reads some control characters differently from bash.
+func precheck(src string) error {
+	if len(src) > maxBytes {
+		return &Error{Code: "too_large", Msg: fmt.Sprintf("command of %d bytes is longer than %d", len(src), maxBytes), Hint: "put the script in a file of the workspace and run that"}
+	}
+	for i, r := range src {
+		switch {
+		case r == utf8.RuneError && !validAt(src, i):
+			return &Error{Code: "invalid_utf8", Msg: "command is not valid UTF-8", Hint: `write the byte as $'\xNN'`, At: place(src, i, i+1)}
+		case r == '\t' || r == '\n':
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
+			// Control characters split words differently for different readers;
+			// the others make a person read another line than the shell.
+			return &Error{Code: "control_character", Msg: fmt.Sprintf("command holds the control character %U", r), Hint: `leave it out, or write it as $'\x…' where it is data`, At: place(src, i, i+utf8.RuneLen(r))}
+		}
+	}
+	return depth(src)
+}
+
+func validAt(src string, i int) bool {
+	_, n := utf8.DecodeRuneInString(src[i:])
+	return n != 1
+}
+
+// depth counts what is open at each place, without knowing quotes: it may count
+// too much, never too little.
+func depth(src string) error {
+	brackets, backquotes, braces, run := 0, 0, 0, 0
+	words := 0
+	inWord := false
+	for i := 0; i < len(src); i++ {
+		c := src[i]
+		switch c {
+		case '(', '[':
+			brackets++
+		case ')', ']':
+			brackets = max(brackets-1, 0)
+		case '{':
+			braces++
+		case '}':
+			braces = max(braces-1, 0)
+		case '`':
+			backquotes++
+		}
+		if c == '!' || c == '-' || c == '~' || c == '+' {
+			run++ // unary operators nest too
+		} else if c != ' ' {
+			run = 0
+		}
+		blank := c == ' ' || c == '\n' || c == '\t' || c == ';'
+		if blank && inWord {
+			words++
+		}
+		inWord = !blank
+		if brackets > maxDepth || braces > maxDepth || run > 512 {
+			return &Error{Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", maxDepth), Hint: "split the command", At: place(src, i, i+1)}
+		}
+	}
+	if words > maxWords {
+		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"}
+	}
+	return keywordDepth(src)
+}
+
+// keywordDepth bounds what nests by words: if, while, case and the like.
+func keywordDepth(src string) error {
+	open := 0
+	for i := 0; i < len(src); {
+		j := i
+		for j < len(src) && 'a' <= src[j] && src[j] <= 'z' {
+			j++
+		}
+		switch src[i:j] {
+		case "if", "while", "until", "for", "case", "select", "function", "time", "coproc", "elif":
+			if open++; open > 20*maxDepth {
+				return &Error{Code: "too_deep", Msg: "command has too many nested statements", Hint: "split the command", At: place(src, i, j)}
+			}
+		case "fi", "done", "esac":
+			open = max(open-1, 0)
+		}
+		i = max(j, i+1)
+	}
+	return nil
+}
+
+// place is the position of src[from:to].
+func place(src string, from, to int) Pos {
+	line := strings.Count(src[:from], "\n")
+	return Pos{Offset: from, End: to, Line: line + 1, Col: from - strings.LastIndexByte(src[:from], '\n')}
+}

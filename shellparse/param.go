@@ -1,0 +1,208 @@
+package shellparse
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// numbers are parameters whose value is always digits: any name made with them
+// stays in its directory.
+const numbers = " ? # $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID EPOCHSECONDS BASH_SUBSHELL COLUMNS LINES OPTIND "
+
+// param expands ${…}. Whatever is not a plain value is unknown, but the words in
+// it are walked for what they run.
+func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
+	if p.Param == nil || p.Flags != nil || p.NestedParam != nil || len(p.Modifiers) > 0 || p.IsSet || p.Width {
+		e.w.fail(&Error{Code: "unsupported", Msg: "a parameter expansion that is not known here", Hint: "use a plain variable", At: e.w.pos(p)})
+	}
+	name := p.Param.Value
+	if p.Index != nil {
+		e.w.arithm(p.Index, e.sc)
+	}
+	if p.Slice != nil {
+		for _, x := range []syntax.ArithmExpr{p.Slice.Offset, p.Slice.Length} {
+			if x != nil {
+				e.w.arithm(x, e.sc)
+			}
+		}
+	}
+	if p.Repl != nil {
+		e.w.single(p.Repl.Orig, e.sc)
+		e.w.single(p.Repl.With, e.sc)
+	}
+	var operand field
+	if p.Exp != nil && p.Exp.Word != nil {
+		operand = e.w.single(p.Exp.Word, e.sc)
+	}
+	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && operand.text == "P" {
+		// ${x@P} expands the value again, as a prompt.
+		e.w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("${%s@P} executes the value of %s", name, name), At: e.w.pos(p)})
+	}
+	if p.Length || strings.Contains(numbers, " "+name+" ") && p.Exp == nil && p.Repl == nil && !p.Excl {
+		e.b.pattern(e.w.source(p), "*")
+		return
+	}
+	words, ok := e.values(p, name, operand)
+	if !ok {
+		e.b.unknown = true
+		e.b.many = e.b.many || !quoted || name == "@" || name == "*"
+		e.b.some = true
+		return
+	}
+	e.add(words, quoted, p)
+}
+
+// values are the words that a parameter expansion gives, if they are known.
+func (e *expansion) values(p *syntax.ParamExp, name string, operand field) ([]field, bool) {
+	if p.Excl || p.Names != 0 || p.Slice != nil || p.Repl != nil {
+		return nil, false
+	}
+	words, set := e.lookup(p, name)
+	if p.Exp == nil {
+		return words, set
+	}
+	if !set {
+		if (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) && p.Param != nil {
+			e.w.assign(e.sc, name, value{words: []field{{at: e.at}}}, e.w.pos(p))
+		}
+		return nil, false
+	}
+	empty := len(words) == 0 || len(words) == 1 && words[0].known && words[0].text == ""
+	for _, f := range words {
+		if !f.known {
+			return nil, false
+		}
+	}
+	switch p.Exp.Op {
+	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull:
+		if empty {
+			return nil, false
+		}
+		return words, true
+	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		if empty || !operand.known {
+			return nil, false
+		}
+		return []field{operand}, true
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix, syntax.RemSmallPrefix, syntax.RemLargePrefix:
+		return trim(words, p.Exp.Op, operand)
+	}
+	return nil, false
+}
+
+// trim removes a literal prefix or suffix. Patterns are left unknown.
+func trim(words []field, op syntax.ParExpOperator, operand field) ([]field, bool) {
+	if !operand.known || operand.glob || operand.text == "" || len(words) != 1 {
+		return nil, false
+	}
+	f := words[0]
+	switch op {
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+		f.text = strings.TrimSuffix(f.text, operand.text)
+		if f.glob {
+			cut := strings.TrimSuffix(f.pat, escapePattern(operand.text))
+			if cut == f.pat || strings.Contains(operand.text, "/") {
+				return nil, false
+			}
+			f.pat = cut
+		}
+	default:
+		if f.glob {
+			return nil, false
+		}
+		f.text = strings.TrimPrefix(f.text, operand.text)
+	}
+	return []field{f}, true
+}
+
+// lookup finds the tracked words of a variable or positional parameter.
+func (e *expansion) lookup(p *syntax.ParamExp, name string) ([]field, bool) {
+	if name == "@" || name == "*" {
+		return e.sc.args, e.sc.args != nil && name == "@"
+	}
+	if n, err := strconv.Atoi(name); err == nil {
+		switch {
+		case n == 0 || e.sc.args == nil:
+			return nil, false
+		case n > len(e.sc.args):
+			return []field{{known: true}}, true
+		}
+		return e.sc.args[n-1 : n], true
+	}
+	v, ok := e.sc.vars[name]
+	if !ok {
+		return nil, false
+	}
+	if p.Index == nil {
+		if v.array {
+			if len(v.words) == 0 {
+				return nil, false
+			}
+			return v.words[:1], true
+		}
+		return v.words, true
+	}
+	index, ok := p.Index.(*syntax.Word)
+	if !ok || !v.array {
+		return nil, false
+	}
+	switch lit := index.Lit(); lit {
+	case "@":
+		return v.words, true
+	default:
+		n, err := strconv.Atoi(lit)
+		if err != nil || n < 0 || n >= len(v.words) {
+			return nil, false
+		}
+		return v.words[n : n+1], true
+	}
+}
+
+// add puts known words in place: quoted ones stay whole, others are split.
+func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
+	list := p.Param.Value == "@" || p.Index != nil
+	for i, f := range words {
+		if i > 0 && (quoted || e.split) && list {
+			e.flush()
+			e.b.some = true
+		}
+		if !f.known {
+			e.b.unknown, e.b.many, e.b.some = true, e.b.many || !quoted, true
+			continue
+		}
+		e.b.fd = e.b.fd || f.fd
+		switch {
+		case f.glob && (quoted || !strings.ContainsAny(f.text, " \t\n")):
+			e.b.pattern(f.text, f.pat)
+		case quoted || !e.split:
+			e.b.quoted(f.text)
+		default:
+			e.splitText(f.text)
+		}
+	}
+	if list && len(words) == 0 && quoted {
+		// "$@" of nothing is no word at all.
+		e.b.some = e.b.text.Len() > 0
+	}
+}
+
+// splitText adds unquoted text: blanks part words, patterns are live.
+func (e *expansion) splitText(s string) {
+	if e.sc.ifs {
+		e.b.unknown, e.b.many = true, true
+		return
+	}
+	for {
+		i := strings.IndexAny(s, " \t\n")
+		if i < 0 {
+			e.b.bare(s)
+			return
+		}
+		e.b.bare(s[:i])
+		e.flush()
+		s = strings.TrimLeft(s[i:], " \t\n")
+	}
+}

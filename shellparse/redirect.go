@@ -1,0 +1,156 @@
+package shellparse
+
+import (
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// stream is what a command reads as its standard input.
+type stream struct {
+	kind streamKind
+	text string // of a here-document that is known
+	at   Pos
+}
+
+type streamKind int
+
+const (
+	inherited streamKind = iota
+	piped                // output of another command
+	fromFile             // a file, or a descriptor
+	hereText             // known text
+)
+
+// redirects lists the files that redirections open, and the input they set.
+func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, stream) {
+	var files []File
+	var in stream
+	for _, r := range list {
+		stdin := r.N == nil || r.N.Value == "0"
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			in = w.heredoc(r, sc, in, stdin)
+			continue
+		case syntax.WordHdoc:
+			f := w.single(r.Word, sc)
+			if stdin {
+				in = stream{kind: piped, at: f.at}
+				if f.known && !f.glob {
+					in = stream{kind: hereText, text: f.text + "\n", at: f.at}
+				}
+			}
+			continue
+		}
+		targets := w.fields([]*syntax.Word{r.Word}, sc)
+		for _, t := range targets {
+			files = append(files, w.redirectFiles(r, t, sc)...)
+		}
+		if stdin && (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut || r.Op == syntax.DplIn) {
+			in = stream{kind: fromFile, at: w.pos(r)}
+			if len(targets) == 1 && targets[0].fd {
+				in.kind = piped
+			}
+		}
+	}
+	return files, in
+}
+
+func (w *walker) redirectFiles(r *syntax.Redirect, t field, sc *scope) []File {
+	if t.fd {
+		return nil
+	}
+	switch r.Op {
+	case syntax.RdrIn:
+		return w.file(t, Read, false, sc)
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
+		return w.file(t, Write, false, sc)
+	case syntax.RdrInOut:
+		return append(w.file(t, Read, false, sc), w.file(t, Write, false, sc)...)
+	case syntax.DplOut, syntax.DplIn:
+		digits := strings.TrimSuffix(t.text, "-")
+		if _, err := strconv.Atoi(digits); t.known && (err == nil || digits == "") || t.glob {
+			return nil
+		}
+		if r.Op == syntax.DplIn {
+			return nil // <&word is a descriptor or an error
+		}
+		return w.file(t, Write, false, sc)
+	}
+	w.fail(&Error{Code: "unsupported", Msg: "a redirection that is not known here: " + r.Op.String(), Hint: "use > or <", At: w.pos(r)})
+	return nil
+}
+
+func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in stream, stdin bool) stream {
+	quoted := false
+	for _, p := range r.Word.Parts {
+		l, ok := p.(*syntax.Lit)
+		quoted = quoted || !ok || strings.Contains(l.Value, `\`)
+	}
+	body := stream{kind: hereText, at: w.pos(r)}
+	if r.Hdoc != nil {
+		e := expansion{w: w, sc: sc, at: w.pos(r)}
+		for _, p := range r.Hdoc.Parts {
+			if l, ok := p.(*syntax.Lit); ok {
+				text := l.Value
+				if !quoted {
+					text = unescapeQuoted(text)
+				}
+				e.b.quoted(text)
+				continue
+			}
+			e.quotedPart(p)
+		}
+		f := e.b.field("", body.at)
+		body.text = f.text
+		if !f.known || f.glob {
+			body.kind = piped
+		}
+	}
+	if !stdin {
+		return in
+	}
+	return body
+}
+
+// file is f as a file that a command uses, once for each directory that it may be
+// relative to.
+func (w *walker) file(f field, a Access, recursive bool, sc *scope) []File {
+	if f.fd {
+		return nil
+	}
+	one := File{Path: f.text, Known: f.known, Access: a, Recursive: recursive, At: f.at, Glob: f.glob}
+	if f.glob {
+		one.Path = f.pat
+		// Behind a pattern ".." leaves a directory that is not known.
+		if i := strings.IndexAny(f.pat, "*?["); strings.Contains(f.pat[i:]+"/", "/../") {
+			one.Known, one.Glob, one.Path = false, false, f.text
+		}
+	}
+	if !one.Known {
+		return []File{one}
+	}
+	if one.Path == "" {
+		return nil
+	}
+	if strings.HasPrefix(one.Path, "/") {
+		return []File{one}
+	}
+	out := make([]File, 0, len(sc.dirs))
+	for _, d := range sc.dirs {
+		g := one
+		if d.path == "" {
+			g.Known = false
+		} else {
+			dir := d.path
+			if g.Glob {
+				dir = escapePattern(dir)
+			}
+			g.Path = dir + "/" + one.Path
+		}
+		g.OnlyIfMissing = d.missing
+		out = append(out, g)
+	}
+	return out
+}

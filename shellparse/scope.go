@@ -1,0 +1,139 @@
+package shellparse
+
+import (
+	"maps"
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// scope is what is known at one place of the program: values, functions and the
+// working directory. A branch gets a copy; where branches meet, only what they
+// agree on stays known.
+type scope struct {
+	vars  map[string]value
+	funcs map[string]function
+	args  []field // positional parameters; nil: not known
+	dirs  []workdir
+	// failed are the directories to be in if the last cd failed.
+	failed []workdir
+	export map[string]bool
+	locals []string // names that belong to the function being followed
+	errexit,
+	ifs bool // IFS was changed: splitting cannot be foreseen
+}
+
+// workdir is a directory the shell may be in.
+type workdir struct {
+	path    string // "" if it cannot be known
+	missing string // only if this directory is missing
+}
+
+// value of a variable: one word, or the words of an array. One that is not
+// tracked is unknown.
+type value struct {
+	words []field
+	array bool
+}
+
+type function struct {
+	body  *syntax.Stmt
+	maybe bool // only some of the ways here define it
+}
+
+const maxDirs = 8
+
+func (s *scope) clone() *scope {
+	c := *s
+	c.vars, c.funcs, c.export = maps.Clone(s.vars), maps.Clone(s.funcs), maps.Clone(s.export)
+	c.dirs, c.failed = slices.Clone(s.dirs), slices.Clone(s.failed)
+	return &c
+}
+
+// merge keeps what s and o agree on: either may be how the program got here.
+func (s *scope) merge(o *scope) {
+	for name, v := range s.vars {
+		if w, ok := o.vars[name]; !ok || !v.equal(w) {
+			delete(s.vars, name)
+		}
+	}
+	for name, f := range s.funcs {
+		if g, ok := o.funcs[name]; !ok || g.body != f.body {
+			f.maybe = true
+			s.funcs[name] = f
+		}
+	}
+	for name, g := range o.funcs {
+		if f, ok := s.funcs[name]; !ok || f.body != g.body {
+			g.maybe = true
+			if !ok {
+				s.setFunc(name, g)
+			}
+		}
+	}
+	for name := range o.export {
+		s.exported(name)
+	}
+	if !slices.EqualFunc(s.args, o.args, sameField) || (s.args == nil) != (o.args == nil) {
+		s.args = nil
+	}
+	s.ifs = s.ifs || o.ifs
+	s.errexit = s.errexit && o.errexit
+	s.dirs = union(s.dirs, o.dirs)
+	s.failed = union(s.failed, o.failed)
+}
+
+// settle ends a statement: what follows may run after a cd that failed.
+func (s *scope) settle() {
+	if s.failed != nil {
+		s.dirs, s.failed = union(s.dirs, s.failed), nil
+	}
+}
+
+func (s *scope) set(name string, v value) {
+	if s.vars == nil {
+		s.vars = map[string]value{}
+	}
+	s.vars[name] = v
+}
+
+func (s *scope) forget(name string) { delete(s.vars, name) }
+
+func (s *scope) setFunc(name string, f function) {
+	if s.funcs == nil {
+		s.funcs = map[string]function{}
+	}
+	s.funcs[name] = f
+}
+
+func (s *scope) exported(name string) {
+	if s.export == nil {
+		s.export = map[string]bool{}
+	}
+	s.export[name] = true
+}
+
+func (v value) equal(w value) bool {
+	return v.array == w.array && slices.EqualFunc(v.words, w.words, sameField)
+}
+
+func sameField(a, b field) bool {
+	return a.text == b.text && a.pat == b.pat && a.known == b.known && a.glob == b.glob
+}
+
+func union(a, b []workdir) []workdir {
+	out := slices.Clone(a)
+	for _, p := range b {
+		same := slices.IndexFunc(out, func(q workdir) bool { return q.path == p.path })
+		switch {
+		case same < 0:
+			out = append(out, p)
+		case p.missing != out[same].missing:
+			out[same].missing = "" // there are two ways here: no condition is left
+		}
+	}
+	if len(out) > maxDirs {
+		return []workdir{{}}
+	}
+	return out
+}

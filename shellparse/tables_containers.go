@@ -1,0 +1,3 @@
+package shellparse
+
+var tableContainers = []string{}

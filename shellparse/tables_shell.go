@@ -1,0 +1,31 @@
+package shellparse
+
+// tableShell are shells and their builtins that do more than print.
+var tableShell = []string{
+	"bash,sh,dash,ksh,zsh,ash,mksh,rbash,yash,posh,oksh,loksh,pdksh,rksh,rzsh,lksh | -c!code -o:d +o:d -O:d +O:d --rcfile:r --init-file:r -s!stdin -i!interactive -l --login | r d* | posix do=shell",
+	"fish,csh,tcsh,nu,elvish,xonsh,pwsh,powershell | -c,--command,-Command:o -C,--init-command:o | r d* | posix do=othershell",
+	"eval | -- | s* | do=eval",
+	"source,. | -p:r | r d* | do=source",
+	"exec | -c -l -a:d | cmd | posix do=exec",
+	"command | -p -v,-V!data | cmd | posix do=command",
+	"builtin | -- | cmd | posix do=builtin",
+	"cd | -L -P -e -@ | r | do=cd",
+	"pushd,popd | -n | r | do=cd",
+	"trap | -l,-p!data | s d* | do=trap",
+	"test,[ | -- | d* | do=test",
+	"read | -a:d -d:d -i:d -n:d -N:d -p:d -t:d -u:d | d* | do=read",
+	"mapfile,readarray | -d:d -n:d -O:d -s:d -u:d -C:s -c:d | d* | do=read",
+	"printf | -v:d | d* | do=printf",
+	"unset | -f -v -n | d* | do=unset",
+	"getopts | -- | d d d* | do=read",
+	"set | -- | d* | do=set",
+	"shopt | -- | d* | do=shopt",
+	"alias | -p | d* | do=alias",
+	"unalias | -a | d*",
+	"enable | -f:r -a -d -n -p -s | d* | do=enable",
+	"history | -c -d:d -a:d? -n:d? -r:d? -w:d? | b* ",
+	"fc | -e:p -l -n -r -s | d*",
+	"bind | -f:r -x:s -m:d -q:d -u:d -r:d | d*",
+	"kill,pkill,pgrep,killall,skill,snice,xkill | -s:d -n:d -u:d -g:d -t:d | d*",
+	"let | -- | d*",
+}
