@@ -1,0 +1,216 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// maxEdit bounds a file that is changed in memory.
+const maxEdit = 256 << 20
+
+// Edit replaces text in a file, exactly.
+type Edit struct{ seen *seen }
+
+type editArgs struct {
+	FilePath   string `json:"file_path"`
+	OldString  string `json:"old_string"`
+	NewString  string `json:"new_string"`
+	ReplaceAll bool   `json:"replace_all"`
+}
+
+// Spec implements [tool.Tool].
+func (Edit) Spec() tool.Spec {
+	return tool.Spec{
+		Name: "Edit",
+		Description: "Replaces old_string by new_string in a file. old_string must be in the file exactly as given, white space included, and only once unless replace_all is true. " +
+			"The answer is a unified diff.",
+		Schema: json.RawMessage(`{"type":"object","properties":{
+"file_path":{"type":"string","description":"the file; absolute, relative to the working directory, or with ~"},
+"old_string":{"type":"string","description":"the text to replace, without the line numbers that Read shows"},
+"new_string":{"type":"string","description":"the text to put there; must differ"},
+"replace_all":{"type":"boolean","description":"replace every occurrence (default false)"}},
+"required":["file_path","old_string","new_string"],"additionalProperties":false}`),
+		Class:       tool.ClassWrite,
+		Annotations: &tool.Annotations{},
+		Returns:     &tool.Returns{Type: "string", Note: "unified diff"},
+	}
+}
+
+// Uses implements [tool.Tool]: an edit reads the file and writes it.
+func (Edit) Uses(_ context.Context, in tool.In) (sandbox.Uses, error) {
+	args, err := decode[editArgs](in)
+	if err != nil {
+		return sandbox.Uses{}, err
+	}
+	return readWrite(in, args.FilePath)
+}
+
+func readWrite(in tool.In, raw string) (sandbox.Uses, error) {
+	u, err := use(in, raw, sandbox.Read)
+	if err != nil {
+		return sandbox.Uses{}, err
+	}
+	w := u
+	w.Op = sandbox.Write
+	return sandbox.Uses{Paths: []sandbox.PathUse{u, w}}, nil
+}
+
+// Run implements [tool.Tool].
+func (e Edit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+	args, err := decode[editArgs](in)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	doc, err := openDocument(ctx, in, box, args.FilePath)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	places, old, text, err := findPlaces(doc.content, args)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	changed := e.seen.changed(in.Session, doc.read.Path, doc.info)
+	next := replaceAt(doc.content, places, len(old), text)
+	if err := doc.save(ctx, box, next); err != nil {
+		return tool.Output{}, err
+	}
+	if after := look(ctx, box, doc.read); after != nil {
+		e.seen.record(in.Session, doc.read.Path, after)
+	}
+	diff := diffAt(shown(in.Dir, doc.read.Path), doc.content, next, places, len(old), text)
+	out := fmt.Sprintf("replaced %d in %s\n%s", len(places), args.FilePath, diff)
+	if changed {
+		out += "[note: the file had been changed since this session read it; read it again before the next edit]\n"
+	}
+	return tool.Output{
+		Data: map[string]any{"file_path": doc.read.Path, "replacements": len(places), "diff": diff, "changed_since_read": changed},
+		Text: out,
+	}, nil
+}
+
+// document is a file that is read, changed in memory and written back.
+type document struct {
+	read, write sandbox.PathUse
+	info        os.FileInfo
+	content     []byte
+}
+
+func openDocument(ctx context.Context, in tool.In, box sandbox.Box, raw string) (*document, error) {
+	d := &document{}
+	var err error
+	if d.read, err = judged(in, raw, sandbox.Read); err != nil {
+		return nil, err
+	}
+	if d.write, err = judged(in, raw, sandbox.Write); err != nil {
+		return nil, err
+	}
+	f, info, err := openRegular(ctx, box, d.read)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d.info = info
+	if info.Size() > maxEdit {
+		return nil, &tool.Error{Code: "file_too_large", Msg: fmt.Sprintf("%s has %d bytes, the most that can be edited is %d", raw, info.Size(), maxEdit), Hint: "use Bash with sed"}
+	}
+	d.content = make([]byte, info.Size())
+	if _, err := io.ReadFull(ctxReader{ctx, f}, d.content); err != nil {
+		if ctx.Err() == nil && (err == io.EOF || err == io.ErrUnexpectedEOF) {
+			return nil, changedUnderUs(raw)
+		}
+		return nil, fileError("read", d.read, err)
+	}
+	return d, nil
+}
+
+// save writes the new content unless somebody else wrote in the meantime.
+func (d *document) save(ctx context.Context, box sandbox.Box, content []byte) error {
+	now := look(ctx, box, d.read)
+	if now == nil || !os.SameFile(now, d.info) || now.Size() != d.info.Size() || !now.ModTime().Equal(d.info.ModTime()) {
+		return changedUnderUs(d.read.Raw)
+	}
+	if err := sandbox.WriteFile(ctx, box, d.write, content, permOf(d.info)); err != nil {
+		return fileError("write", d.write, err)
+	}
+	return nil
+}
+
+func changedUnderUs(raw string) error {
+	return &tool.Error{Code: "file_changed", Msg: raw + " was changed by somebody else during the edit; nothing was written", Hint: "read it again and repeat the edit"}
+}
+
+// findPlaces finds where the old text is, by its bytes. In a file with CRLF line
+// ends, text with plain newlines is found too, and replaced in kind; old and text
+// are what is really looked for and put there.
+func findPlaces(content []byte, args editArgs) (places []int, old, text []byte, err error) {
+	old, text = []byte(args.OldString), []byte(args.NewString)
+	switch {
+	case len(old) == 0:
+		return nil, nil, nil, &tool.Error{Code: "old_string_empty", Msg: "old_string is empty", Hint: "give the text to replace; Write makes a new file"}
+	case bytes.Equal(old, text):
+		return nil, nil, nil, &tool.Error{Code: "no_change", Msg: "old_string and new_string are the same", Hint: "nothing needs to be done, or new_string is not what you meant"}
+	}
+	places = occurrences(content, old)
+	if len(places) == 0 && bytes.Contains(content, []byte("\r\n")) && !bytes.Contains(old, []byte("\r")) {
+		crlf := bytes.ReplaceAll(old, []byte("\n"), []byte("\r\n"))
+		if found := occurrences(content, crlf); len(found) > 0 {
+			places, old = found, crlf
+			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
+		}
+	}
+	if len(places) == 0 {
+		return nil, nil, nil, notFound(content, args.OldString)
+	}
+	if args.ReplaceAll {
+		return apart(places, len(old)), old, text, nil
+	}
+	if len(places) > 1 {
+		return nil, nil, nil, notUnique(content, places)
+	}
+	return places, old, text, nil
+}
+
+// occurrences finds every place, overlapping ones too: aa is twice in aaa, and
+// replacing one of them would be a guess.
+func occurrences(content, old []byte) []int {
+	var places []int
+	for at := 0; ; {
+		i := bytes.Index(content[at:], old)
+		if i < 0 {
+			return places
+		}
+		places = append(places, at+i)
+		at += i + 1
+	}
+}
+
+// apart leaves out places that overlap the one before.
+func apart(places []int, size int) []int {
+	kept := places[:0]
+	end := -1
+	for _, p := range places {
+		if p >= end {
+			kept = append(kept, p)
+			end = p + size
+		}
+	}
+	return kept
+}
+
+func replaceAt(content []byte, places []int, size int, text []byte) []byte {
+	next := make([]byte, 0, len(content)+len(places)*(len(text)-size))
+	at := 0
+	for _, p := range places {
+		next = append(next, content[at:p]...)
+		next = append(next, text...)
+		at = p + size
+	}
+	return append(next, content[at:]...)
+}
