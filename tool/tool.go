@@ -133,6 +133,7 @@ type In struct {
 	Home            string // home directory of the caller
 	Host            Host
 	Args            json.RawMessage
+	Origins         Origins                       // who wrote the arguments, for tools that keep them
 	Emit            func(stream string, b []byte) // streams output while it runs; never nil
 
 	// Judged is set for Run: the paths of Uses as they were judged. Run opens
