@@ -44,12 +44,8 @@ func combine(revision string, findings []Finding, mode Effect, in *Input) tool.D
 	}
 	by := map[Effect][]Finding{}
 	for _, f := range findings {
-		if f.Effect == EffectRewrite {
-			by[EffectRewrite] = append(by[EffectRewrite], f)
-		} else {
-			e := underMode(in.Mode, f.Effect)
-			by[e] = append(by[e], f)
-		}
+		e := underMode(in.Mode, f.Effect)
+		by[e] = append(by[e], f)
 		d.Obligations = unite(d.Obligations, f.Obligations)
 	}
 	args, err := rewritten(by[EffectRewrite], in.Params)

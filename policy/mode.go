@@ -21,7 +21,8 @@ var Modes = []string{ModePlan, ModeDontAsk, ModeDefault, ModeAcceptEdits, ModeAu
 func ValidMode(mode string) bool { return slices.Contains(Modes, mode) }
 
 // Looser reports whether mode a permits more than mode b. A mode that is not
-// valid is looser than every other, so that a limit always refuses it.
+// valid is looser than every other, so that a limit always refuses it; a limit
+// that is not valid refuses every mode.
 func Looser(a, b string) bool {
 	if !ValidMode(a) {
 		return true
@@ -66,16 +67,15 @@ func modeEffect(in *Input, relaxReads bool) Effect {
 
 // underMode is what a rule's effect becomes in a mode that never asks: dontAsk
 // refuses where a rule asks (P-06), bypassPermissions lets it pass (P-07). A
-// deny stays a deny in every mode.
+// deny stays a deny in every mode, and what is no effect denies.
 func underMode(mode string, e Effect) Effect {
-	if e != EffectAsk {
+	switch {
+	case e == EffectAsk && mode == ModeDontAsk:
+		return EffectDeny
+	case e == EffectAsk && mode == ModeBypassPermissions:
+		return EffectAllow
+	case e == EffectAsk, e == EffectAllow, e == EffectRewrite:
 		return e
 	}
-	switch mode {
-	case ModeDontAsk:
-		return EffectDeny
-	case ModeBypassPermissions:
-		return EffectAllow
-	}
-	return e
+	return EffectDeny
 }
