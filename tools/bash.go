@@ -84,6 +84,8 @@ type bashData struct {
 	TimedOut    bool   `json:"timed_out"`
 	Limit       string `json:"limit,omitempty"` // the limit that ended it
 	Truncated   bool   `json:"truncated"`       // the middle of the output is missing
+
+	denials []sandbox.Denial // named in the text; the result lists them for all tools
 }
 
 // Run implements [tool.Tool].
@@ -128,21 +130,29 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 	data := bashData{
 		Stdout: stdout.String(), Stderr: stderr.String(), ExitCode: exit.Code, Signal: exit.Signal, Limit: exit.Limit,
 		TimedOut: exit.TimedOut || ctx.Err() == nil && runCtx.Err() != nil, Interrupted: ctx.Err() != nil,
-		Truncated: stdout.dropped > 0 || stderr.dropped > 0,
+		Truncated: stdout.dropped > 0 || stderr.dropped > 0, denials: exit.Denials,
 	}
 	out := tool.Output{Data: data, Usage: &exit.Usage, Denials: exit.Denials}
-	text := data.text(out.Denials)
 	switch {
 	case data.Interrupted:
-		return out, &tool.Error{Code: "cancelled", Msg: withOutput("the command was cancelled and ended", text)}
+		return out, &tool.Error{Code: "cancelled", Msg: withOutput("the command was cancelled and ended", data.text())}
 	case data.TimedOut:
 		return out, &tool.Error{
-			Code: "timeout", Msg: withOutput(fmt.Sprintf("the command was ended after its timeout of %d ms", timeout.Milliseconds()), text),
+			Code: "timeout", Msg: withOutput(fmt.Sprintf("the command was ended after its timeout of %d ms", timeout.Milliseconds()), data.text()),
 			Hint: fmt.Sprintf("give a larger timeout (at most %d) or do less at once", maxTimeout.Milliseconds()),
 		}
 	}
-	out.Text = text
 	return out, nil
+}
+
+// Format implements [tool.Formatter]: the text of a command that writes nothing
+// is empty, and must not become JSON.
+func (Bash) Format(data any, _ json.RawMessage) (string, error) {
+	d, ok := data.(bashData)
+	if !ok {
+		return "", fmt.Errorf("unexpected data %T", data)
+	}
+	return d.text(), nil
 }
 
 // withOutput adds what the command wrote before it was ended.
@@ -163,7 +173,7 @@ func startError(name string, err error) error {
 }
 
 // text is stdout, stderr and what went wrong (T-45); "" when there is nothing.
-func (d bashData) text(denials []sandbox.Denial) string {
+func (d bashData) text() string {
 	var b strings.Builder
 	b.WriteString(d.Stdout)
 	add := func(s string) {
@@ -179,7 +189,7 @@ func (d bashData) text(denials []sandbox.Denial) string {
 	if d.Limit != "" {
 		add(fmt.Sprintf("[sandbox: the command was ended at its limit: %s]", d.Limit))
 	}
-	for _, n := range sandboxNotes(d, denials) {
+	for _, n := range sandboxNotes(d) {
 		add(n)
 	}
 	if d.ExitCode != 0 {
@@ -190,11 +200,11 @@ func (d bashData) text(denials []sandbox.Denial) string {
 
 // sandboxNotes say what the sandbox stopped, so that a model does not try the
 // same again: as reported, or as it shows in the words of the programs.
-func sandboxNotes(d bashData, denials []sandbox.Denial) []string {
+func sandboxNotes(d bashData) []string {
 	var notes []string
-	for i, n := range denials {
+	for i, n := range d.denials {
 		if i == 5 {
-			notes = append(notes, fmt.Sprintf("[sandbox: %d more acts were stopped]", len(denials)-i))
+			notes = append(notes, fmt.Sprintf("[sandbox: %d more acts were stopped]", len(d.denials)-i))
 			break
 		}
 		note := "[sandbox: stopped " + n.Act
@@ -203,7 +213,7 @@ func sandboxNotes(d bashData, denials []sandbox.Denial) []string {
 		}
 		notes = append(notes, note+"]")
 	}
-	if len(denials) > 0 || d.ExitCode == 0 {
+	if len(d.denials) > 0 || d.ExitCode == 0 {
 		return notes
 	}
 	for _, s := range []struct{ sign, note string }{

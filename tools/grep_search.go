@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	searchChunk  = 1 << 20  // bytes of a file looked at at a time
+	searchChunk  = 1 << 20 // bytes of a file looked at at a time
 	maxMultiline = 8 << 20 // bytes of a file searched across its lines
-	maxHitLine   = 500      // characters of a line that are shown
+	maxHitLine   = 500     // characters of a line that are shown
 )
 
 // buffer is a searcher's memory, used for one file after the other.
