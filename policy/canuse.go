@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,27 +95,22 @@ func opinionFindings(id string, o *Opinion, name string, final bool) []Finding {
 	if o == nil {
 		return nil
 	}
+	var out []Finding
+	if o.Input != nil && o.Effect != EffectDeny {
+		out = append(out, Finding{ID: id, Effect: EffectRewrite, Message: "the arguments were changed by " + id, args: o.Input})
+	}
 	f := Finding{ID: id, Effect: o.Effect, Message: o.Reason}
 	switch o.Effect {
 	case EffectAllow:
-		var out []Finding
-		if o.Input != nil {
-			out = append(out, Finding{ID: id, Effect: EffectRewrite, Message: "the arguments were changed by " + id, args: o.Input})
+		if !final {
+			return out
 		}
-		if final {
-			f.Message = name + " is allowed by " + id
-			out = append(out, f)
-		}
-		return out
+		f.Message = name + " is allowed by " + id
 	case EffectAsk:
-		if f.Message == "" {
-			f.Message = fmt.Sprintf("%s asks before %q", id, name)
-		}
+		f.Message = cmp.Or(o.Reason, fmt.Sprintf("%s asks before %q", id, name))
 	default:
 		f.Effect = EffectDeny
-		if f.Message == "" {
-			f.Message = fmt.Sprintf("Permission denied for tool %q", name)
-		}
+		f.Message = cmp.Or(o.Reason, fmt.Sprintf("Permission denied for tool %q", name))
 	}
-	return []Finding{f}
+	return append(out, f)
 }

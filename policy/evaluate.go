@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -53,6 +54,9 @@ func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline tim
 		}
 		for _, raw := range list {
 			f, err := newFinding(raw)
+			if err == nil && strings.HasPrefix(f.ID, "core.") && !ownPackage(r.packages[i], "core") {
+				err = fmt.Errorf("the id %s is reserved", f.ID)
+			}
 			if err != nil {
 				return nil, shapef("%s: %v", r.packages[i], err)
 			}

@@ -50,6 +50,9 @@ func load(ctx context.Context, opts Options) (*revision, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPackages(modules); err != nil {
+		return nil, err
+	}
 	data, err := translate(opts.Rules)
 	if err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
 		if !strings.HasPrefix(name, "sandboxd.policies.") {
 			continue
 		}
-		if strings.HasPrefix(name, "sandboxd.policies.developer.") && profile == "observe" {
+		if ownPackage(name, "developer") && profile == "observe" {
 			continue
 		}
 		has[name] = has[name] || false
@@ -124,6 +127,12 @@ func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
 	}
 	var out []string
 	for name, ok := range has {
+		if strings.HasSuffix(name, ".lib") {
+			if ok {
+				return nil, fmt.Errorf("package %s has findings, but packages named lib are for helpers and never asked", name)
+			}
+			continue
+		}
 		if !ok {
 			return nil, fmt.Errorf("package %s has no findings, so it would judge nothing", name)
 		}
@@ -131,6 +140,11 @@ func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// ownPackage reports whether a package is one of the library's with this owner.
+func ownPackage(pkg, owner string) bool {
+	return strings.HasPrefix(pkg, "sandboxd.policies."+owner+".")
 }
 
 // query asks for each package by name: one that is missing makes the whole
@@ -155,7 +169,7 @@ func (r *revision) disable(ids []string) error {
 		if i < 0 {
 			return fmt.Errorf("disable: no rule has the id %q", id)
 		}
-		if strings.HasPrefix(r.rules[i].Package, "sandboxd.policies.core.") {
+		if ownPackage(r.rules[i].Package, "core") {
 			return fmt.Errorf("disable: %q is a core rule, which cannot be switched off", id)
 		}
 		r.disabled[id] = true

@@ -45,7 +45,7 @@ func checkInfo(info RuleInfo, earlier []RuleInfo) error {
 	default:
 		return fmt.Errorf("%s: rule %s has the effect %q: want deny, ask, rewrite or allow", at, info.ID, info.Effect)
 	}
-	if strings.HasPrefix(info.ID, "core.") && !strings.HasPrefix(info.Package, "sandboxd.policies.core.") {
+	if strings.HasPrefix(info.ID, "core.") && !ownPackage(info.Package, "core") {
 		return fmt.Errorf("%s: the id %s is reserved: ids that begin with core. belong to sandboxd", at, info.ID)
 	}
 	for _, e := range earlier {

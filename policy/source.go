@@ -20,6 +20,10 @@ const (
 	maxModules     = 500
 )
 
+// libraryPrefix marks the library's files. No operator's file has it, since
+// their directories are absolute.
+const libraryPrefix = "rego/"
+
 // source is one Rego file.
 type source struct {
 	name string // as in messages
@@ -35,16 +39,19 @@ func readSources(opts Options) ([]source, error) {
 	}
 	var out []source
 	for _, dir := range dirs {
-		s, err := readTree(library.Files, dir, "rego/")
+		s, err := readTree(library.Files, dir, libraryPrefix)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, s...)
 	}
 	for _, dir := range opts.Dirs {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("read policies: %q is not an absolute path", dir)
+		}
 		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/")
 		if err != nil {
-			return nil, fmt.Errorf("read policies: %w", err)
+			return nil, fmt.Errorf("read policies in %q: %w", dir, err)
 		}
 		if len(s) == 0 {
 			return nil, fmt.Errorf("read policies: %q holds no .rego file", dir)
@@ -99,6 +106,29 @@ func parse(files []source) (map[string]*ast.Module, error) {
 		modules[f.name] = m
 	}
 	return modules, nil
+}
+
+// checkPackages keeps the operator's files out of the library's packages, in
+// which a rule more would change what the library says.
+func checkPackages(modules map[string]*ast.Module) error {
+	for _, file := range sortedKeys(modules) {
+		if strings.HasPrefix(file, libraryPrefix) {
+			continue
+		}
+		name := strings.TrimPrefix(modules[file].Package.Path.String(), "data.")
+		parts := strings.Split(name, ".")
+		if len(parts) != 4 || parts[0] != "sandboxd" || parts[1] != "policies" {
+			if parts[0] == "sandboxd" {
+				return fmt.Errorf("%s: package %s belongs to sandboxd; want sandboxd.policies.OWNER.NAME", file, name)
+			}
+			return fmt.Errorf("%s: package %s is never asked; want sandboxd.policies.OWNER.NAME", file, name)
+		}
+		switch parts[2] {
+		case "core", "developer", "observe", "strict":
+			return fmt.Errorf("%s: package %s belongs to sandboxd; want an owner of your own", file, name)
+		}
+	}
+	return nil
 }
 
 // compile checks strictly: against the schemas, with the allowed functions only.

@@ -1,0 +1,216 @@
+package policy
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// policyDir is a directory with one file per text, a.rego, b.rego, …
+func policyDir(t testing.TB, texts ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range texts {
+		writePolicy(t, filepath.Join(dir, string(rune('a'+i))+".rego"), text)
+	}
+	return dir
+}
+
+func writePolicy(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// acme is an operator's package with this body.
+func acme(body string) string {
+	return "package sandboxd.policies.acme.x\n\n" + body + "\n"
+}
+
+const rule = `findings contains {"id": "acme.x", "effect": "allow", "message": "m"}`
+
+func TestPoliciesThatDoNotLoad(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		text []string
+		want string // part of the error
+	}{
+		{"a syntax error", []string{acme("findings contains {")}, "a.rego:4"},
+		{"an unknown function", []string{acme(`findings contains f(1)`)}, "a.rego:3"},
+		{"a forbidden builtin", []string{acme(rule + ` if http.send({"method": "get", "url": "http://x"})`)}, "undefined function http.send"},
+		{"the environment", []string{acme(rule + ` if opa.runtime().env.HOME`)}, "undefined function opa.runtime"},
+		{"the clock", []string{acme(rule + ` if time.now_ns() > 0`)}, "undefined function time.now_ns"},
+		{"a builtin that allocates", []string{acme(rule + ` if count(numbers.range(1, 9e9)) > 0`)}, "undefined function numbers.range"},
+		{"a builtin that runs for hours", []string{acme(rule + ` if bits.lsh(1, 3e9) > 0`)}, "undefined function bits.lsh"},
+		{"a misspelled field", []string{acme(rule + ` if not input.tool.nmae == "Bash"`)}, "undefined ref: input.tool.nmae"},
+		{"a misspelled field of a list", []string{acme(rule + " if {\n\tsome c in input.commands\n\tc.flgas == []\n}")}, "undefined ref"},
+		{"a value of another type", []string{acme(rule + ` if input.tool.read_only == "yes"`)}, "a.rego:3"},
+		{"an effect outside the four", []string{acme(`findings contains {"id": "acme.x", "effect": "log", "message": "m"}`)}, `effect "log"`},
+		{"an id in the reserved range", []string{acme(`findings contains {"id": "core.x", "effect": "deny", "message": "m"}`)}, "reserved"},
+		{"one id in two files", []string{acme(rule), "package sandboxd.policies.acme.y\n\n" + rule}, "is used by"},
+		{"findings that are no partial set", []string{acme(`findings := []`)}, "partial set"},
+		{"a package without findings", []string{acme(`finding contains 1`)}, "judge nothing"},
+		{"findings among helpers", []string{"package sandboxd.policies.acme.lib\n\n" + rule}, "never asked"},
+		{"a rule that conflicts with itself", []string{acme(rule + "\n\nfindings := 1")}, "conflict"},
+		{"an unused variable", []string{acme(rule + " if {\n\tx := 1\n}")}, "unused"},
+		{"recursion", []string{acme(rule + " if p\n\np if q\n\nq if p")}, "recursive"},
+		{"an empty directory", nil, "no .rego file"},
+		{"a module that is too large", []string{"# " + strings.Repeat("x", maxModuleBytes)}, "at most"},
+		{"a package of the library", []string{"package sandboxd.lib\n\nruns(_, _) if true"}, "belongs to sandboxd"},
+		{"a package of a profile", []string{"package sandboxd.policies.developer.git\n\nforced(_) if true"}, "belongs to sandboxd"},
+		{"a package outside", []string{"package acme\n\n" + rule}, "sandboxd.policies.OWNER.NAME"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := New(context.Background(), Options{Dirs: []string{policyDir(t, tt.text...)}})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Every rule here would allow, in a mode that allows; none may.
+func TestPoliciesThatFailDeny(t *testing.T) {
+	slow := `x := [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]
+
+` + rule + ` if {
+	count([1 | some a in x; some b in x; some c in x; some d in x; some e in x; some f in x; some g in x; some h in x; a+b+c+d+e+f+g+h == 99]) == 0
+}`
+	for _, tt := range []struct{ name, text, want string }{
+		{"a builtin error in a rule", rule + ` if to_number(input.tool.name) == 1`, "core.evaluation"},
+		{"a builtin error in a deny", `findings contains {"id": "acme.x", "effect": "deny", "message": sprintf("%d", [1])} if regex.match(input.tool.name, "(")` + "\n\n" + `findings contains {"id": "acme.y", "effect": "deny", "message": "m"} if regex.match(concat("", ["(", input.tool.name]), "x")`, "core.evaluation"},
+		{"a function that conflicts with itself", rule + " if f(1) == 1\n\nf(_) := 1 if input.version > 0\n\nf(_) := 2 if input.version > 0", "core.evaluation"},
+		{"a loop that takes too long", slow, "core.timeout"},
+		{"a finding that is a number", `findings contains 1`, "core.shape"},
+		{"a finding without an id", `findings contains {"effect": "allow", "message": "m"}`, "core.shape"},
+		{"a finding without a message", `findings contains {"id": "acme.x", "effect": "allow"}`, "core.shape"},
+		{"a misspelled field in a finding", `findings contains {"id": "acme.x", "effect": "allow", "message": "m", "obligation": {}}`, "core.shape"},
+		{"a misspelled obligation", `findings contains {"id": "acme.x", "effect": "allow", "message": "m", "obligations": {"no_net": true}}`, "core.shape"},
+		{"an obligation of another type", `findings contains {"id": "acme.x", "effect": "allow", "message": "m", "obligations": {"no_network": "yes"}}`, "core.shape"},
+		{"an effect that is computed and none", `findings contains {"id": "acme.x", "effect": lower("LOG"), "message": "m"}`, "core.shape"},
+		{"a field of another type", `findings contains {"id": "acme.x", "effect": "allow", "message": 1}`, "core.shape"},
+		{"a rewrite without a patch", `findings contains {"id": "acme.x", "effect": "rewrite", "message": "m"}`, "core.shape"},
+		{"a patch without a rewrite", `findings contains {"id": "acme.x", "effect": "allow", "message": "m", "patch": {}}`, "core.shape"},
+		{"a patch that is a list", `findings contains {"id": "acme.x", "effect": "rewrite", "message": "m", "patch": [1]}`, "core.rewrite"},
+		{"a computed id in the reserved range", `findings contains {"id": concat(".", ["core", "x"]), "effect": "allow", "message": "m"}`, "core.shape"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(tt.text))}})
+			d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
+			if d.Verdict != tool.Deny || d.By != tool.ByCore || d.Reasons[0].Rule != tt.want {
+				t.Errorf("%s by %s: %+v, want a deny by %s", d.Verdict, d.By, d.Reasons, tt.want)
+			}
+		})
+	}
+}
+
+func TestADeadlineEndsTheEvaluation(t *testing.T) {
+	e := newEngine(t, Options{Deadline: time.Nanosecond})
+	d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
+	if d.Verdict != tool.Deny || d.Reasons[0].Rule != "core.timeout" {
+		t.Errorf("%+v, want a deny by core.timeout", d)
+	}
+}
+
+func TestACancelledCallIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	d, err := newEngine(t, Options{}).Decide(ctx, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
+	if err == nil || d.Verdict != tool.Deny {
+		t.Errorf("decision %s and error %v, want a deny and the cancellation", d.Verdict, err)
+	}
+}
+
+func TestArgumentsThatAreNoObjectDeny(t *testing.T) {
+	e := newEngine(t, Options{})
+	for _, args := range []string{`[]`, `1`, `{`, `{} {}`, `null`} {
+		c := newCall(t, ModeBypassPermissions, "Todo", nil)
+		c.In.Args = []byte(args)
+		if d := decide(t, e, c); d.Verdict != tool.Deny || d.Reasons[0].Rule != "core.input" {
+			t.Errorf("arguments %s: %+v, want a deny by core.input", args, d)
+		}
+	}
+}
+
+func TestOptionsThatDoNotLoad(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"an unknown profile", Options{Profile: "lax"}, `"lax"`},
+		{"an unknown verdict", Options{Verdict: "maybe"}, `"maybe"`},
+		{"an unknown list policy", Options{Policies: []ListPolicy{{Kind: "allowList"}}}, `"allowList"`},
+		{"a list policy with needless tools", Options{Policies: []ListPolicy{{Kind: "readOnly", Tools: []string{"x"}}}}, "takes no tools"},
+		{"a rule that can never match", Options{Rules: Rules{Deny: []string{"Bash("}}}, "not closed"},
+		{"an id to disable that nothing has", Options{Disable: []string{"developer.x"}}, `"developer.x"`},
+		{"a core rule to disable", Options{Disable: []string{"core.nested_sandbox"}}, "cannot be switched off"},
+		{"a directory that is missing", Options{Dirs: []string{"/nonexistent"}}, "/nonexistent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := New(context.Background(), tt.opts)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAReloadThatFailsKeepsTheLastGoodRevision(t *testing.T) {
+	dir := policyDir(t, acme(`findings contains {"id": "acme.x", "effect": "deny", "message": "no"}`))
+	e := newEngine(t, Options{Dirs: []string{dir}})
+	good := e.Status().Revision
+	call := newCall(t, ModeBypassPermissions, "Todo", map[string]any{})
+
+	writePolicy(t, filepath.Join(dir, "a.rego"), "package broken {")
+	if err := e.Reload(context.Background()); err == nil {
+		t.Fatal("a broken policy was loaded")
+	}
+	s := e.Status()
+	if s.Revision != good || s.Failure == nil || !strings.Contains(s.Failure.Error, "a.rego") {
+		t.Errorf("status %+v, want revision %s and the failure", s, good)
+	}
+	if d := decide(t, e, call); d.Verdict != tool.Deny || d.Revision != good {
+		t.Errorf("%+v, want the deny of the last good revision", d)
+	}
+
+	writePolicy(t, filepath.Join(dir, "a.rego"), acme(rule))
+	if err := e.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s := e.Status(); s.Revision == good || s.Failure != nil {
+		t.Errorf("status %+v, want a new revision and no failure", s)
+	}
+	if d := decide(t, e, call); d.Verdict != tool.Allow {
+		t.Errorf("%+v, want the allow of the new revision", d)
+	}
+}
+
+func TestTheRevisionIsTheContent(t *testing.T) {
+	a, b := newEngine(t, Options{}), newEngine(t, Options{})
+	if a.Status().Revision != b.Status().Revision {
+		t.Error("the same content has two revisions")
+	}
+	for _, opts := range []Options{
+		{Profile: "strict"}, {RelaxReads: true}, {Rules: Rules{Deny: []string{"Bash"}}},
+		{Disable: []string{"developer.git.discard"}}, {Policies: []ListPolicy{{Kind: "readOnly"}}},
+		{Dirs: []string{policyDir(t, acme(rule))}},
+	} {
+		if newEngine(t, opts).Status().Revision == a.Status().Revision {
+			t.Errorf("options %+v do not show in the revision", opts)
+		}
+	}
+}
+
+func TestADisabledRuleIsSilent(t *testing.T) {
+	e := newEngine(t, Options{Disable: []string{"developer.git.force_push"}})
+	if d := decide(t, e, bash(t, ModeAuto, "git push --force")); d.By != tool.ByMode {
+		t.Errorf("%+v, want the mode to decide", d)
+	}
+}
