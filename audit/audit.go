@@ -1,0 +1,223 @@
+// Package audit is the record of everything the daemon decides: one JSON line
+// when a call begins, one when it ends, and one for every other event that an
+// operator may be asked about later.
+//
+//	log, err := audit.Open(ctx, audit.Options{Dir: state, KeyFile: key}, audit.NewMirror(db))
+//	err = log.Begin(ctx, call) // nil: the line is in the file, the call may run
+//	err = log.End(ctx, call)   // an error: the result must be withheld
+//	rep, err := audit.Verify(ctx, opts, mirror)
+//
+// Every line carries a number, the hash of the line before and a hash over its
+// own bytes. Every 1,000 lines and at [Log.Close] there is a checkpoint, signed
+// with a key that lives in another directory; checkpoints and, at every sync,
+// the newest line are mirrored in the database. So whoever can write the file
+// but has neither the key nor the database cannot alter, remove, reorder or cut
+// off a line that was synced without [Verify] naming it. Lines of the last
+// [Options.SyncEvery] before a crash are protected by the chain only, and whoever
+// has file, key and database can rewrite everything: ship the lines to another
+// machine if that matters.
+//
+// A line holds digests of arguments and results, never the values; every free
+// text in it goes through a [Redactor] first. Begin and End survive a kill -9 of
+// the daemon when they return, and a loss of power at the next sync, or at once
+// with Sync "always".
+package audit
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+const (
+	fileName        = "audit.jsonl"
+	checkpointEvery = 1000
+)
+
+// ErrTampered is a log that is not what was written. Nothing is appended to it.
+var ErrTampered = errors.New("the audit log was changed from outside")
+
+// Options says where the record is and what an acknowledged line survives.
+type Options struct {
+	Dir       string        // state directory; the log is Dir/audit.jsonl
+	KeyFile   string        // signing key, created if absent; must not lie in Dir
+	Sync      string        // "interval" (also "") or "always"
+	SyncEvery time.Duration // 0: 100 ms
+	Redactor  *Redactor     // nil: patterns only
+}
+
+// Path is the file of the log.
+func (o Options) Path() string { return filepath.Join(o.Dir, fileName) }
+
+// Log is the open record. It is safe for concurrent use and is the only writer
+// of its file: hold [LockState] while it is open.
+type Log struct {
+	path   string
+	key    ed25519.PrivateKey
+	mirror Mirror
+	redact *Redactor
+	always bool
+	every  time.Duration
+
+	wake chan struct{} // something has to be synced; capacity 1
+	stop chan struct{}
+	done chan struct{}
+
+	mu       sync.Mutex // guards what follows, and the order of lines
+	file     *os.File
+	tail     position     // of the last line written
+	unsaved  []Checkpoint // not in the mirror yet
+	synced   uint64       // last line that is durable and mirrored
+	broken   error        // for good: the file can no longer be trusted
+	unsynced error        // until a sync succeeds
+	round    chan struct{}
+	closed   bool
+}
+
+// position is the end of one line of the chain.
+type position struct {
+	seq  uint64
+	hash string
+	size int64 // bytes of the file up to and with the line
+}
+
+// Open opens or creates the log. It checks the lines since the last mirrored
+// checkpoint; a line that a crash tore is cut off and accounted for in a
+// "recovered" line, anything else that does not fit is [ErrTampered].
+func Open(ctx context.Context, o Options, m Mirror) (*Log, error) {
+	l, err := open(ctx, o, m)
+	if err != nil {
+		return nil, fmt.Errorf("open audit log %q: %w", o.Path(), err)
+	}
+	return l, nil
+}
+
+func open(ctx context.Context, o Options, m Mirror) (*Log, error) {
+	if o.Sync != "" && o.Sync != "interval" && o.Sync != "always" {
+		return nil, fmt.Errorf("unknown sync %q, want interval or always", o.Sync)
+	}
+	if m == nil {
+		return nil, errors.New("no mirror: a cut-off log could not be noticed")
+	}
+	key, err := loadKey(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.SyncEvery <= 0 {
+		o.SyncEvery = 100 * time.Millisecond
+	}
+	if o.Redactor == nil {
+		o.Redactor = NewRedactor()
+	}
+	l := &Log{
+		path: o.Path(), key: key, mirror: m, redact: o.Redactor, always: o.Sync == "always", every: o.SyncEvery,
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), round: make(chan struct{}),
+	}
+	torn, err := l.openFile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go l.syncLoop()
+	if torn > 0 {
+		err := l.Append(ctx, Event{Name: "recovered", Detail: map[string]string{"torn_bytes": strconv.FormatInt(torn, 10)}})
+		if err != nil {
+			return nil, errors.Join(err, l.close(false))
+		}
+	}
+	return l, nil
+}
+
+// Begin records that a call is about to run.
+func (l *Log) Begin(ctx context.Context, c *tool.Call) error {
+	return l.write(ctx, beginEntry(c))
+}
+
+// End records how a call ended, also one that never began to run.
+func (l *Log) End(ctx context.Context, c *tool.Call) error {
+	return l.write(ctx, endEntry(c))
+}
+
+// Append records an event that is not a call.
+func (l *Log) Append(ctx context.Context, e Event) error {
+	return l.write(ctx, eventEntry(e))
+}
+
+func (l *Log) write(ctx context.Context, e Entry) error {
+	e.redact(l.redact)
+	seq, err := l.append(e)
+	if err == nil && l.always {
+		err = l.waitSynced(ctx, seq)
+	}
+	if err != nil {
+		return fmt.Errorf("audit %s: %w", e.Event, err)
+	}
+	return nil
+}
+
+// append adds one line, and a checkpoint after every thousandth. The chain in
+// memory advances only when the bytes are in the file.
+func (l *Log) append(e Entry) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	if err := l.writeLine(e); err != nil {
+		return 0, err
+	}
+	seq := l.tail.seq
+	if (seq+1)%checkpointEvery == 0 {
+		// If this fails the call fails although its line stands: the record then
+		// says more than happened, never less.
+		if err := l.writeCheckpoint(); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return seq, nil
+}
+
+func (l *Log) usable() error {
+	switch {
+	case l.closed:
+		return os.ErrClosed
+	case l.broken != nil:
+		return l.broken
+	case l.unsynced != nil:
+		return l.unsynced
+	}
+	return l.checkFile()
+}
+
+// Close writes a last checkpoint, syncs and closes.
+func (l *Log) Close() error { return l.close(true) }
+
+func (l *Log) close(final bool) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	var err error
+	if final && l.broken == nil && l.tail.seq > 0 {
+		if err = l.checkFile(); err == nil {
+			err = l.writeCheckpoint()
+		}
+	}
+	l.closed = true
+	l.mu.Unlock()
+	close(l.stop)
+	<-l.done
+	return errors.Join(err, l.flush(), l.file.Close())
+}

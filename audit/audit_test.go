@@ -1,0 +1,520 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// place is a state directory, a key beside it and a database.
+type place struct {
+	Options
+	mirror Mirror
+}
+
+func newPlace(t testing.TB) place {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Options{Path: ":memory:"}, Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return place{Options{Dir: t.TempDir(), KeyFile: filepath.Join(t.TempDir(), "audit.key")}, NewMirror(db)}
+}
+
+func (p place) open(t testing.TB) *Log {
+	t.Helper()
+	l, err := Open(t.Context(), p.Options, p.mirror)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func (p place) verify(t testing.TB) Report {
+	t.Helper()
+	rep, err := Verify(t.Context(), p.Options, p.mirror)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+func (p place) entries(t testing.TB) []Entry {
+	t.Helper()
+	var all []Entry
+	err := Tail(t.Context(), p.Path(), 1<<30, false, func(line []byte) error {
+		e, err := decode(line)
+		all = append(all, e)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func sampleCall() *tool.Call {
+	c := tool.NewCall(tool.Request{
+		Account: "default-admin", Role: tool.RoleAgent, Session: "s1", Tool: "Bash", ToolUseID: "toolu_1",
+		Args: json.RawMessage(`{"command":"cat top-secret-plan.txt"}`),
+	})
+	c.Spec = tool.Spec{Name: "Bash", Class: tool.ClassExec}
+	c.Session = tool.Session{ID: "s1", Mode: "auto", Profile: "strict"}
+	c.Decision = tool.Decision{Verdict: tool.Allow, By: tool.ByMode, Revision: "r1", Reasons: []tool.Reason{{Rule: "mode:auto", Message: "top-secret-plan.txt"}}}
+	c.Approval = &tool.Approval{ID: "ap1", Approved: true, By: "uid:1000", Remember: "once"}
+	c.Report = sandbox.Report{Layers: []string{"userns", "landlock:7"}, Missing: []string{"cgroup2"}}
+	c.Result.Status = tool.StatusSuccess
+	c.Result.FinalText = "top-secret-plan.txt says hi"
+	c.Result.Usage = &tool.Usage{WallMS: 3}
+	return c
+}
+
+func TestACallIsTwoLinesWithoutItsValues(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	c := sampleCall()
+	if err := l.Begin(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.End(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	all := p.entries(t)
+	if len(all) != 2 || all[0].Event != "begin" || all[1].Event != "end" {
+		t.Fatalf("got %+v, want a begin and an end", all)
+	}
+	end := all[1]
+	if end.Call != c.ID || end.Verdict != "allow" || end.Rules[0] != "mode:auto" || end.Approval.By != "uid:1000" ||
+		end.Layers[1] != "landlock:7" || end.Missing[0] != "cgroup2" || end.Status != "SUCCESS" || end.Usage.WallMS != 3 ||
+		end.Args != digest(c.In.Args) || end.Result == "" || end.Mode != "auto" || end.ToolUseID != "toolu_1" {
+		t.Errorf("end line lacks something: %+v", end)
+	}
+	text, _ := os.ReadFile(p.Path())
+	if bytes.Contains(text, []byte("top-secret")) {
+		t.Errorf("the log holds a value of the call:\n%s", text)
+	}
+}
+
+func TestAZeroCallIsRecordedAsDenied(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	if err := l.End(t.Context(), &tool.Call{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.entries(t)[0].Verdict; got != "deny" {
+		t.Errorf("got verdict %q, want deny", got)
+	}
+}
+
+// fill writes n events and closes, so that all of them are mirrored.
+func (p place) fill(t testing.TB, n int) {
+	t.Helper()
+	l := p.open(t)
+	for i := range n {
+		if err := l.Append(t.Context(), Event{Name: "operator", Message: fmt.Sprintf("event %d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p place) lines(t testing.TB) [][]byte {
+	t.Helper()
+	text, err := os.ReadFile(p.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	return lines[:len(lines)-1]
+}
+
+func (p place) rewrite(t testing.TB, lines [][]byte) {
+	t.Helper()
+	if err := os.WriteFile(p.Path(), bytes.Join(lines, nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rechain makes the chain of lines consistent again, as an attacker would who
+// knows the format but has neither key nor database.
+func rechain(t testing.TB, lines [][]byte) [][]byte {
+	t.Helper()
+	prev := ""
+	out := make([][]byte, len(lines))
+	for i, line := range lines {
+		var e Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		e.Seq, e.Prev = uint64(i+1), prev
+		encoded, hash, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i], prev = encoded, hash
+	}
+	return out
+}
+
+func TestVerifyNamesTheFirstBadLine(t *testing.T) {
+	const n = 1500 // a checkpoint at 1000 and one at the end: 1502 lines
+	for _, tt := range []struct {
+		name   string
+		attack func(*testing.T, [][]byte) [][]byte
+		line   uint64
+		reason string
+	}{
+		{"nothing changed", func(_ *testing.T, l [][]byte) [][]byte { return l }, 0, ""},
+		{"one byte altered", func(_ *testing.T, l [][]byte) [][]byte {
+			l[41] = bytes.Replace(l[41], []byte("event 41"), []byte("event 14"), 1)
+			return l
+		}, 42, "altered"},
+		{"a line altered and its own hash made right", func(t *testing.T, l [][]byte) [][]byte {
+			var e Entry
+			if err := json.Unmarshal(l[41], &e); err != nil {
+				t.Fatal(err)
+			}
+			e.Message = "nothing happened"
+			l[41], _, _ = e.encode()
+			return l
+		}, 42, "rewritten"},
+		{"a line removed", func(_ *testing.T, l [][]byte) [][]byte { return append(l[:41:41], l[42:]...) }, 42, "missing"},
+		{"two lines swapped", func(_ *testing.T, l [][]byte) [][]byte { l[41], l[42] = l[42], l[41]; return l }, 42, "missing"},
+		{"a line doubled", func(_ *testing.T, l [][]byte) [][]byte {
+			return append(l[:42:42], append([][]byte{l[41]}, l[42:]...)...)
+		}, 43, "out of order"},
+		{"the last line cut off", func(_ *testing.T, l [][]byte) [][]byte { return l[:len(l)-1] }, 1502, "cut off"},
+		{"everything after the checkpoint cut off", func(_ *testing.T, l [][]byte) [][]byte { return l[:1000] }, 1001, "cut off"},
+		{"emptied", func(*testing.T, [][]byte) [][]byte { return nil }, 1, "cut off"},
+		{"the last line torn after it was synced", func(_ *testing.T, l [][]byte) [][]byte {
+			l[len(l)-1] = l[len(l)-1][:20]
+			return l
+		}, 1502, "cut off"},
+		{"a line without its newline at the end", func(_ *testing.T, l [][]byte) [][]byte {
+			l[len(l)-1] = bytes.TrimSuffix(l[len(l)-1], []byte("\n"))
+			return l
+		}, 1502, "cut off"},
+		{"history rewritten and chained again before a checkpoint", func(t *testing.T, l [][]byte) [][]byte {
+			return rechain(t, append(l[:41:41], l[42:]...))
+		}, 999, "signature"},
+		{"the tail rewritten and chained again", func(t *testing.T, l [][]byte) [][]byte {
+			l = l[:1500]
+			l[1200] = bytes.Replace(l[1200], []byte("event 1199"), []byte("event 9911"), 1)
+			return append(rechain(t, l), []byte{})
+		}, 1501, "cut off"},
+		{"the tail rewritten, same length", func(t *testing.T, l [][]byte) [][]byte {
+			l[1200] = bytes.Replace(l[1200], []byte("event 1199"), []byte("event 9911"), 1)
+			return rechain(t, l)
+		}, 1502, "signature"},
+		{"the tail rewritten without checkpoint, same length", func(t *testing.T, l [][]byte) [][]byte {
+			l[1501] = l[1500]
+			return rechain(t, l)
+		}, 1001, "rewritten"},
+		{"a space added", func(_ *testing.T, l [][]byte) [][]byte { l[41] = append([]byte(" "), l[41]...); return l }, 42, "altered"},
+		{"garbage", func(_ *testing.T, l [][]byte) [][]byte { l[41] = []byte("garbage\n"); return l }, 42, "not a line"},
+		{"a line without end", func(_ *testing.T, l [][]byte) [][]byte {
+			l[41] = bytes.Repeat([]byte("x"), 2<<20)
+			return l
+		}, 42, "longer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.fill(t, n)
+			p.rewrite(t, tt.attack(t, p.lines(t)))
+			rep := p.verify(t)
+			if tt.line == 0 {
+				if rep.Bad != nil || rep.Lines != 1502 || rep.Checkpoints != 2 || rep.Mirrored != 1502 {
+					t.Errorf("got %+v (%+v), want 1502 good lines and 2 checkpoints", rep, rep.Bad)
+				}
+				return
+			}
+			if rep.Bad == nil || rep.Bad.Line != tt.line || !strings.Contains(rep.Bad.Reason, tt.reason) {
+				t.Errorf("got %+v, want line %d: %s", rep.Bad, tt.line, tt.reason)
+			}
+		})
+	}
+}
+
+// TestTheTailOfARunningDaemonIsMirrored: a cut in the middle of a run is seen
+// without a checkpoint.
+func TestTheTailOfARunningDaemonIsMirrored(t *testing.T) {
+	p := newPlace(t)
+	p.Sync = "always"
+	l := p.open(t)
+	for range 5 {
+		if err := l.Append(t.Context(), Event{Name: "operator"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.rewrite(t, p.lines(t)[:3])
+	if rep := p.verify(t); rep.Bad == nil || rep.Bad.Line != 4 {
+		t.Errorf("got %+v, want line 4", rep.Bad)
+	}
+}
+
+func TestATornLastLineIsACrash(t *testing.T) {
+	p := newPlace(t)
+	p.fill(t, 3) // and a checkpoint: 4 lines
+	f, err := os.OpenFile(p.Path(), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"seq":5,"ti`); err != nil {
+		t.Fatal(err)
+	}
+	if rep := p.verify(t); rep.Bad != nil || rep.TornBytes != 12 || rep.Lines != 4 {
+		t.Fatalf("got %+v, want 4 lines and 12 torn bytes", rep)
+	}
+	if err := p.open(t).Close(); err != nil {
+		t.Fatal(err)
+	}
+	rep, all := p.verify(t), p.entries(t)
+	if rep.Bad != nil || rep.TornBytes != 0 {
+		t.Errorf("after the repair: got %+v", rep)
+	}
+	if e := all[4]; e.Event != "recovered" || e.Detail["torn_bytes"] != "12" {
+		t.Errorf("got %+v, want a line that accounts for the torn one", e)
+	}
+}
+
+func TestOpenRefusesATamperedLog(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		attack func(place, *testing.T)
+	}{
+		{"cut off", func(p place, t *testing.T) { p.rewrite(t, p.lines(t)[:2]) }},
+		{"removed", func(p place, _ *testing.T) { _ = os.Remove(p.Path()) }},
+		{"altered", func(p place, t *testing.T) {
+			l := p.lines(t)
+			l[3] = bytes.Replace(l[3], []byte("event"), []byte("Event"), 1)
+			p.rewrite(t, append(l, []byte("x\n")))
+		}},
+		{"another key", func(p place, t *testing.T) { _ = os.Remove(p.KeyFile) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.fill(t, 5)
+			tt.attack(p, t)
+			if _, err := Open(t.Context(), p.Options, p.mirror); !errors.Is(err, ErrTampered) {
+				t.Errorf("got %v, want ErrTampered", err)
+			}
+		})
+	}
+}
+
+func TestReopenContinuesTheChain(t *testing.T) {
+	p := newPlace(t)
+	for range 3 {
+		p.fill(t, 700)
+	}
+	rep := p.verify(t)
+	if rep.Bad != nil || rep.Lines != 2100+2+3 || rep.Mirrored != rep.Lines {
+		t.Errorf("got %+v (%+v)", rep, rep.Bad)
+	}
+}
+
+// TestNothingRunsWithoutARecord: whatever happens to the file while the daemon
+// runs, the next Begin and End fail.
+func TestNothingRunsWithoutARecord(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		attack func(place) error
+	}{
+		{"removed", func(p place) error { return os.Remove(p.Path()) }},
+		{"renamed", func(p place) error { return os.Rename(p.Path(), p.Path()+".old") }},
+		{"replaced by an identical copy", func(p place) error {
+			text, err := os.ReadFile(p.Path())
+			return errors.Join(err, os.Remove(p.Path()), os.WriteFile(p.Path(), text, 0o600))
+		}},
+		{"truncated", func(p place) error { return os.Truncate(p.Path(), 10) }},
+		{"written to", func(p place) error {
+			f, err := os.OpenFile(p.Path(), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString("x\n")
+			return errors.Join(err, f.Close())
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			l := p.open(t)
+			if err := l.Begin(t.Context(), sampleCall()); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.attack(p); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Begin(t.Context(), sampleCall()); !errors.Is(err, ErrTampered) {
+				t.Errorf("Begin: got %v, want ErrTampered", err)
+			}
+			if err := l.End(t.Context(), sampleCall()); !errors.Is(err, ErrTampered) {
+				t.Errorf("End: got %v, want ErrTampered", err)
+			}
+		})
+	}
+}
+
+// brokenMirror fails while it is told to.
+type brokenMirror struct {
+	Mirror
+	mu  sync.Mutex
+	err error
+}
+
+func (m *brokenMirror) set(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+func (m *brokenMirror) Save(ctx context.Context, h Head, c []Checkpoint) error {
+	m.mu.Lock()
+	err := m.err
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return m.Mirror.Save(ctx, h, c)
+}
+
+func TestAFailingMirrorStopsCallsUntilItWorks(t *testing.T) {
+	p := newPlace(t)
+	m := &brokenMirror{Mirror: p.mirror}
+	p.mirror, p.Sync, p.SyncEvery = m, "always", time.Millisecond
+	l := p.open(t)
+	m.set(errors.New("database is full"))
+	if err := l.Begin(t.Context(), sampleCall()); err == nil || !strings.Contains(err.Error(), "database is full") {
+		t.Fatalf("got %v, want the error of the mirror", err)
+	}
+	if err := l.Begin(t.Context(), sampleCall()); err == nil {
+		t.Fatal("a call began while the record was not durable")
+	}
+	m.set(nil)
+	if err := l.waitSynced(t.Context(), 1); err != nil && !strings.Contains(err.Error(), "full") {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for l.Begin(t.Context(), sampleCall()) != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("the log did not recover when the mirror did")
+		}
+	}
+	if rep := p.verify(t); rep.Bad != nil {
+		t.Error(rep.Bad)
+	}
+}
+
+func TestManyWritersKeepOneChain(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 100 {
+				c := sampleCall()
+				if err := errors.Join(l.Begin(t.Context(), c), l.End(t.Context(), c)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rep := p.verify(t); rep.Bad != nil || rep.Lines != 3200+3+1 || rep.Checkpoints != 4 {
+		t.Errorf("got %+v (%+v), want 3204 lines, 4 checkpoints", rep, rep.Bad)
+	}
+	if err := l.Begin(t.Context(), sampleCall()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: got %v", err)
+	}
+}
+
+func TestTheKeyIsApartAndPrivate(t *testing.T) {
+	p := newPlace(t)
+	if err := p.open(t).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(p.KeyFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("key file: %v %v, want mode 0600", info, err)
+	}
+	if info, err := os.Stat(p.Path()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("log: %v %v, want mode 0600", info, err)
+	}
+	for _, tt := range []struct {
+		name string
+		set  func(*Options)
+		want string
+	}{
+		{"key beside the log", func(o *Options) { o.KeyFile = filepath.Join(o.Dir, "audit.key") }, "directory of the log"},
+		{"no key", func(o *Options) { o.KeyFile = "" }, "no key file"},
+		{"readable key", func(o *Options) { _ = os.Chmod(o.KeyFile, 0o644) }, "0600"},
+		{"empty key", func(o *Options) { _ = os.Chmod(o.KeyFile, 0o600); _ = os.Truncate(o.KeyFile, 0) }, "key file"},
+		{"unknown sync", func(o *Options) { o.Sync = "sometimes" }, "sometimes"},
+	} {
+		o := p.Options
+		tt.set(&o)
+		if _, err := Open(t.Context(), o, p.mirror); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	if _, err := Open(t.Context(), p.Options, nil); err == nil {
+		t.Error("a log without a mirror was opened")
+	}
+}
+
+// TestHostileNames: the model chooses session, tool and tool_use_id.
+func TestHostileNames(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	c := sampleCall()
+	c.Request.Session = "a\"}\n{\"seq\":1}\xff\x00"
+	c.Request.Tool = strings.Repeat("é", 1<<20)
+	c.Request.ToolUseID = "ghp_" + strings.Repeat("a", 36)
+	for range 1000 {
+		c.Decision.Reasons = append(c.Decision.Reasons, tool.Reason{Rule: strings.Repeat("r", 1000)})
+	}
+	if err := l.End(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	line := p.lines(t)
+	if len(line) != 1 || len(line[0]) > 64<<10 || bytes.Contains(line[0], []byte("ghp_")) {
+		t.Errorf("got %d lines, the first of %d bytes", len(line), len(line[0]))
+	}
+	if rep := p.verify(t); rep.Bad != nil {
+		t.Error(rep.Bad)
+	}
+}
+
+func BenchmarkBeginEnd(b *testing.B) {
+	for _, sync := range []string{"interval", "always"} {
+		b.Run(sync, func(b *testing.B) {
+			p := newPlace(b)
+			p.Sync = sync
+			l := p.open(b)
+			c := sampleCall()
+			for b.Loop() {
+				if err := errors.Join(l.Begin(b.Context(), c), l.End(b.Context(), c)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+
+	"github.com/sandboxd/sandboxd/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Schema is the tables of the mirror.
+func Schema() store.Schema {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic("cannot happen: the directory is embedded: " + err.Error())
+	}
+	return store.Schema{Name: "audit", Files: files}
+}
+
+// Mirror remembers outside the file how far the file goes.
+type Mirror interface {
+	// Load returns what the last Save left; zero at first.
+	Load(context.Context) (Mirrored, error)
+	// Save replaces the head and adds checkpoints, all or nothing. Saving a
+	// checkpoint again changes nothing.
+	Save(context.Context, Head, []Checkpoint) error
+}
+
+// Mirrored is the content of a mirror.
+type Mirrored struct {
+	Head        Head
+	Checkpoints []Checkpoint // in order
+}
+
+// Head is the newest line that is known to be durable.
+type Head struct {
+	Seq       uint64
+	Hash      string
+	Signature string
+}
+
+// Checkpoint is a signed line of the log. What lies before it is fixed.
+type Checkpoint struct {
+	Seq       uint64
+	Hash      string
+	End       int64 // bytes of the file up to and with the line
+	Signature string
+}
+
+// NewMirror keeps the mirror in the database, which must have [Schema].
+func NewMirror(db *store.DB) Mirror { return dbMirror{db} }
+
+type dbMirror struct{ db *store.DB }
+
+func (m dbMirror) Load(ctx context.Context) (Mirrored, error) {
+	var seen Mirrored
+	err := m.db.Read(ctx, func(tx *sql.Tx) error {
+		seen = Mirrored{}
+		err := tx.QueryRowContext(ctx, `SELECT seq, hash, signature FROM audit_head WHERE id = 1`).
+			Scan(&seen.Head.Seq, &seen.Head.Hash, &seen.Head.Signature)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		rows, err := tx.QueryContext(ctx, `SELECT seq, hash, position, signature FROM audit_checkpoints ORDER BY seq`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var c Checkpoint
+			if err := rows.Scan(&c.Seq, &c.Hash, &c.End, &c.Signature); err != nil {
+				return err
+			}
+			seen.Checkpoints = append(seen.Checkpoints, c)
+		}
+		return rows.Err()
+	})
+	return seen, err
+}
+
+func (m dbMirror) Save(ctx context.Context, h Head, points []Checkpoint) error {
+	return m.db.Write(ctx, func(tx *sql.Tx) error {
+		for _, c := range points {
+			_, err := tx.ExecContext(ctx, `INSERT INTO audit_checkpoints (seq, hash, position, signature)
+				VALUES ($1, $2, $3, $4) ON CONFLICT (seq) DO NOTHING`, c.Seq, c.Hash, c.End, c.Signature)
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO audit_head (id, seq, hash, signature) VALUES (1, $1, $2, $3)
+			ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, signature = excluded.signature`,
+			h.Seq, h.Hash, h.Signature)
+		return err
+	})
+}
