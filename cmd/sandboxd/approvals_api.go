@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/approvals"
+	"github.com/sandboxd/sandboxd/client"
+)
+
+// approvalDecision is the body of POST /approvals/{id}.
+type approvalDecision struct {
+	Approved bool            `json:"approved"`
+	Reason   string          `json:"reason,omitempty"`
+	Remember string          `json:"remember,omitempty"`
+	Args     json.RawMessage `json:"args,omitempty"`
+}
+
+// doer is the part of the client that is needed here.
+type doer interface {
+	Do(ctx context.Context, method, path string, in, out any) error
+}
+
+// approvalsAPI is the operator's side of the queue.
+type approvalsAPI struct{ doer }
+
+func newApprovalsAPI() approvalsAPI { return approvalsAPI{client.New(approvalsSocket())} }
+
+// approvalsSocket is the operator socket: agents cannot answer.
+func approvalsSocket() string {
+	if s := os.Getenv("SANDBOXD_OPERATOR_SOCKET"); s != "" {
+		return strings.TrimPrefix(s, "unix://")
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && os.Geteuid() != 0 {
+		return filepath.Join(dir, "sandboxd", "operator.sock")
+	}
+	return "/run/sandboxd/operator.sock"
+}
+
+func (a approvalsAPI) list(ctx context.Context, status string) ([]approvals.Item, error) {
+	items := []approvals.Item{}
+	err := a.Do(ctx, http.MethodGet, "/approvals?status="+url.QueryEscape(status), nil, &items)
+	return items, err
+}
+
+func (a approvalsAPI) get(ctx context.Context, id string) (approvals.Item, error) {
+	var item approvals.Item
+	err := a.Do(ctx, http.MethodGet, "/approvals/"+url.PathEscape(id), nil, &item)
+	return item, err
+}
+
+func (a approvalsAPI) decide(ctx context.Context, id string, d approvalDecision) (approvals.Item, error) {
+	var item approvals.Item
+	err := a.Do(ctx, http.MethodPost, "/approvals/"+url.PathEscape(id), d, &item)
+	return item, err
+}
+
+func (a approvalsAPI) grants(ctx context.Context) ([]approvals.Grant, error) {
+	grants := []approvals.Grant{}
+	err := a.Do(ctx, http.MethodGet, "/grants", nil, &grants)
+	return grants, err
+}
+
+func (a approvalsAPI) revoke(ctx context.Context, id string) error {
+	return a.Do(ctx, http.MethodDelete, "/grants/"+url.PathEscape(id), nil, nil)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sandboxd/sandboxd/approvals"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// watchLine is one line of watch --json.
+type watchLine struct {
+	Event string          `json:"event"` // asked, gone, answered or error
+	ID    string          `json:"id,omitempty"`
+	Item  *approvals.Item `json:"item,omitempty"`
+	Error *tool.Error     `json:"error,omitempty"`
+}
+
+// watchJSON is watch for programs. The end of stdin stops reading answers, not
+// watching.
+func watchJSON(ctx context.Context, api approvalsAPI, in io.Reader, out io.Writer) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	answers := readAnswers(ctx, in)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	seen := map[string]bool{}
+	for {
+		if err := pollJSON(ctx, api, seen, enc); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case line, ok := <-answers:
+			if !ok {
+				answers = nil
+				continue
+			}
+			if err := enc.Encode(answerLine(ctx, api, line)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pollJSON prints what came and what went since the last time.
+func pollJSON(ctx context.Context, api approvalsAPI, seen map[string]bool, enc *json.Encoder) error {
+	items, err := api.list(ctx, "pending")
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	now := map[string]bool{}
+	for n := range items {
+		now[items[n].ID] = true
+		if seen[items[n].ID] {
+			continue
+		}
+		seen[items[n].ID] = true
+		if err := enc.Encode(watchLine{Event: "asked", ID: items[n].ID, Item: &items[n]}); err != nil {
+			return err
+		}
+	}
+	for id := range seen {
+		if now[id] {
+			continue
+		}
+		delete(seen, id)
+		if err := enc.Encode(watchLine{Event: "gone", ID: id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxAnswer bounds a line of stdin: an edit holds whole arguments.
+const maxAnswer = 16 << 20
+
+func readAnswers(ctx context.Context, in io.Reader) <-chan []byte {
+	lines := make(chan []byte)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(in)
+		s.Buffer(nil, maxAnswer)
+		for s.Scan() {
+			select {
+			case lines <- append([]byte(nil), s.Bytes()...):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+func answerLine(ctx context.Context, api approvalsAPI, line []byte) watchLine {
+	var d struct {
+		ID string `json:"id"`
+		approvalDecision
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields() // "aproved" must not become a refusal
+	if err := dec.Decode(&d); err != nil || d.ID == "" {
+		return watchLine{Event: "error", Error: &tool.Error{
+			Code: "invalid_answer", Msg: fmt.Sprintf("not an answer: %.100q", line), Hint: `send {"id": "…", "approved": true}`,
+		}}
+	}
+	item, err := api.decide(ctx, d.ID, d.approvalDecision)
+	if err != nil {
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok {
+			e = &tool.Error{Code: "failed", Msg: err.Error()}
+		}
+		return watchLine{Event: "error", ID: d.ID, Error: e}
+	}
+	return watchLine{Event: "answered", ID: d.ID, Item: &item}
+}
