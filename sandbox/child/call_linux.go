@@ -1,0 +1,139 @@
+package child
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// initOps run as the init process of a call, still with capabilities over the
+// session's own namespaces.
+func (a *arena) initOps(s *server, r *Request) []Op {
+	if s.t.Profile != "strict" || !s.t.Namespaces {
+		return nil
+	}
+	m := func(what, from, at, kind string, flags uintptr) Op {
+		return Op{Name: what, nr: unix.SYS_MOUNT, arg: [6]uintptr{a.str(from), a.str(at), a.str(kind), flags, 0}}
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	ops := []Op{m("mount /proc", "proc", "/proc", "proc", flags)}
+	if n := r.Limits.Processes; n > 0 {
+		// Since Linux 6.14 this is a property of the pid namespace: a limit on
+		// processes that holds for root too, and needs no control group. The
+		// kernel takes no number below 301.
+		fd := place(a.alloc(4), 0)
+		*fd = -1
+		text := fmt.Sprint(max(n, 301))
+		ops = append(ops,
+			Op{Name: "open pid_max", nr: unix.SYS_OPENAT, soft: true, out: fd, arg: [6]uintptr{atFDCWD, a.str("/proc/sys/kernel/pid_max"), unix.O_WRONLY | unix.O_CLOEXEC}},
+			Op{Name: "write pid_max " + text, nr: unix.SYS_WRITE, soft: true, in: fd, arg: [6]uintptr{0, a.str(text), uintptr(len(text))}},
+			// Open for writing it would keep /proc from becoming read-only.
+			Op{Name: "close pid_max", nr: unix.SYS_CLOSE, soft: true, in: fd},
+		)
+	}
+	for _, p := range s.procMasks {
+		ops = append(ops, m("mask "+p, maskDir+"/file", p, "", unix.MS_BIND))
+	}
+	// With the uid of the host's root, the owner of /proc/sys, nothing but this
+	// keeps a program from writing core_pattern.
+	return append(ops, m("make /proc read-only", "", "/proc", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags))
+}
+
+// cmdOps turn a copy of the init process into the program.
+func (a *arena) cmdOps(s *server, r *Request, path string, fds [3]int) []Op {
+	var ops []Op
+	op := func(name string, nr uintptr, args ...uintptr) *Op {
+		o := Op{Name: name, nr: nr}
+		copy(o.arg[:], args)
+		ops = append(ops, o)
+		return &ops[len(ops)-1]
+	}
+	// Away from the terminal and the process group of the daemon.
+	op("setsid", unix.SYS_SETSID)
+	for i, fd := range fds {
+		// Received descriptors are never 0 to 2, where dup3 would be EINVAL.
+		op(fmt.Sprintf("dup3 %d", i), unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+	}
+	// After the mounts: an inherited directory could lie under one of them.
+	op("chdir "+r.Dir, unix.SYS_CHDIR, a.str(r.Dir))
+	op("umask", unix.SYS_UMASK, 0o022)
+	for _, l := range []struct {
+		name  string
+		which int
+		n     uint64
+		extra uint64
+	}{
+		{"cpu", unix.RLIMIT_CPU, r.Limits.CPUSeconds, 1},
+		{"data", unix.RLIMIT_DATA, r.Limits.Memory, 0},
+		{"fsize", unix.RLIMIT_FSIZE, r.Limits.FileSize, 0},
+		{"nofile", unix.RLIMIT_NOFILE, r.Limits.OpenFiles, 0},
+		{"nproc", unix.RLIMIT_NPROC, r.Limits.Processes, 0},
+		{"core", unix.RLIMIT_CORE, ^uint64(0), 0},
+	} {
+		if l.n == 0 {
+			continue
+		}
+		n := lower(l.which, l.n, l.extra)
+		b := a.alloc(16)
+		*(*[2]uint64)(unsafe.Pointer(&b[0])) = n
+		op(fmt.Sprintf("setrlimit %s %d", l.name, n[0]), unix.SYS_PRLIMIT64, 0, uintptr(l.which), addr(b), 0)
+	}
+	for c := range uintptr(s.lastCap + 1) {
+		op(fmt.Sprintf("drop capability %d from the bounding set", c), unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).soft = !s.privileged
+	}
+	if s.privileged {
+		op("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+		op("lock securebits", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, secureBits)
+	}
+	head, data := a.alloc(8), a.alloc(24)
+	*(*uint32)(unsafe.Pointer(&head[0])) = unix.LINUX_CAPABILITY_VERSION_3
+	op("drop all capabilities", unix.SYS_CAPSET, addr(head), addr(data))
+	op("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	ops = append(ops, a.landlockOps(s.abi, s.rules, s.t.AllowBind)...)
+	op("seccomp", unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, a.program(s.t.Filter))
+	op("close other descriptors", sysCloseRange, 3, 1<<31-1, 0)
+	op("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&a.emptyMask), 0, 8)
+	op("execve "+path, unix.SYS_EXECVE, a.str(path), a.strs(r.Argv), a.strs(r.Env))
+	return ops
+}
+
+// secureBits: uid 0 is a user like any other, now and after every exec; all
+// locked. (SECBIT_NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE and the locks,
+// and the lock of KEEP_CAPS.)
+const secureBits = 0xef
+
+// lower keeps a limit at or below what this process has, for it cannot be raised.
+func lower(which int, soft, extra uint64) [2]uint64 {
+	if soft == ^uint64(0) {
+		return [2]uint64{0, 0}
+	}
+	var now unix.Rlimit
+	if unix.Getrlimit(which, &now) != nil {
+		return [2]uint64{soft, soft + extra}
+	}
+	return [2]uint64{min(soft, now.Max), min(soft+extra, now.Max)}
+}
+
+// program is a sock_fprog of the filter.
+func (a *arena) program(filter []Insn) uintptr {
+	code := a.alloc(8 * len(filter))
+	for i, in := range filter {
+		*(*Insn)(unsafe.Pointer(&code[8*i])) = in
+	}
+	b := a.alloc(16)
+	*(*uint16)(unsafe.Pointer(&b[0])) = uint16(len(filter))
+	*(*uintptr)(unsafe.Pointer(&b[8])) = addr(code)
+	return addr(b)
+}
+
+// size is enough room in the arena for a call.
+func (s *server) size(r *Request) int {
+	n := 64<<10 + 8*len(s.t.Filter) + 4*256*(len(s.rules)+64)
+	for _, list := range [][]string{r.Argv, r.Env} {
+		for _, v := range list {
+			n += len(v) + 64
+		}
+	}
+	return n + len(r.Dir)
+}

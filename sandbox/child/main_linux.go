@@ -1,0 +1,99 @@
+package child
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketFD is where the daemon's end of the conversation is found.
+const socketFD = 3
+
+// maxMessage bounds one message; larger requests come in a file.
+const maxMessage = 64 << 10
+
+// Main serves one session until the daemon closes the socket. It never returns.
+func Main() {
+	if err := serve(); err != nil {
+		fmt.Fprintln(os.Stderr, "sandboxd-child:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serve() error {
+	if kind, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		return fmt.Errorf("this is a part of sandboxd and is started by it")
+	}
+	unix.CloseOnExec(socketFD)
+	// Nobody with the same uid may read or write this process, whose memory the
+	// first instructions of every call share.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("make the launcher undumpable: %w", err)
+	}
+	// Taken and thrown away, not ignored: what is ignored stays so in every program.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGHUP)
+	s, err := start()
+	ready := Ready{Landlock: landlockABI()}
+	if err != nil {
+		ready.Error = err.Error()
+	}
+	if e := s.send(ready); e != nil || err != nil {
+		return nil // the daemon has the reason, or is gone
+	}
+	return s.loop()
+}
+
+// start reads the template and builds its root.
+func start() (*server, error) {
+	s := &server{covered: map[string]bool{}, pinned: map[string]bool{}, calls: map[uint64]*running{}}
+	body, fds, err := s.receive()
+	if err != nil {
+		return s, err
+	}
+	if len(fds) > 0 { // too large for a message
+		f := os.NewFile(uintptr(fds[0]), "template")
+		closeAll(fds[1:])
+		body, err = io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
+		f.Close()
+		if err != nil {
+			return s, fmt.Errorf("read the template: %w", err)
+		}
+	}
+	if err := json.Unmarshal(body, &s.t); err != nil {
+		return s, fmt.Errorf("read the template: %w", err)
+	}
+	if !s.t.Namespaces {
+		return s, fmt.Errorf("a launcher without namespaces is not supported yet")
+	}
+	if err := build(s.t); err != nil {
+		return s, err
+	}
+	s.abi = landlockABI()
+	s.rules = rules(s.t)
+	s.lastCap = lastCap()
+	s.privileged = true
+	for _, p := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list"} {
+		if _, err := os.Lstat(p); err == nil {
+			s.procMasks = append(s.procMasks, p)
+		}
+	}
+	return s, nil
+}
+
+func lastCap() int {
+	b, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			return n
+		}
+	}
+	return 63 // above the last is an error, and the call is refused: never fewer
+}

@@ -1,0 +1,105 @@
+package child
+
+import "syscall"
+
+// Everything in this file runs in a process that has no Go runtime: one thread,
+// a small stack, possibly memory that the launcher is using. So: no allocation, no
+// stack growth, no locks, no race detector, no panics, and no return.
+
+// clone3 starts a process at rawMain(a) on the stack named in args, and returns
+// its pid or a negative errno.
+//
+//go:noescape
+func clone3(args *cloneArgs, size uintptr, a *arena, role uintptr) int
+
+const (
+	roleInit = 0
+	roleCmd  = 1
+)
+
+// rawMain is called by the assembly of clone3 in the new process.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+//go:noinline
+func rawMain(a *arena, role uintptr) {
+	if role == roleCmd {
+		rawRun(a.cmd, &a.cmdFailed)
+		rawExit(127)
+	}
+	if !rawRun(a.init, &a.initFailed) {
+		rawExit(127)
+	}
+	pid := clone3(&a.cmdArgs, cloneArgsSize, a, roleCmd)
+	if pid < 0 {
+		a.initFailed.op, a.initFailed.errno = -1, int32(-pid)
+		rawExit(127)
+	}
+	a.cmdPid = uintptr(pid)
+	a.started = 1
+	// The program runs on its own now; whatever this process still holds could
+	// keep somebody else's pipe open.
+	syscall.RawSyscall(sysCloseRange, 0, 1<<31-1, 0)
+	rawReap(a)
+	rawExit(0)
+}
+
+// rawReap waits for the program, reaps what it orphans, and passes on polite
+// signals. When it returns this process exits, and with it, being the init of
+// its pid namespace, everything else in there.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func rawReap(a *arena) {
+	for {
+		r, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), ptr32(&a.status), syscall.WNOHANG|syscall.WALL, ptrUsage(&a.scratch), 0, 0)
+		if e == syscall.ECHILD {
+			return
+		}
+		if r == a.cmdPid {
+			a.usage = a.scratch
+			return
+		}
+		if r != 0 && e == 0 {
+			continue
+		}
+		sig, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, ptr64(&a.waitMask), 0, 0, 8, 0, 0)
+		if e == 0 && syscall.Signal(sig) != syscall.SIGCHLD {
+			syscall.RawSyscall(syscall.SYS_KILL, ^uintptr(0), sig, 0)
+		}
+	}
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func rawRun(list []rawOp, f *failure) bool {
+	for i := range list {
+		o := &list[i]
+		if o.in != nil && o.inAt < 6 {
+			o.arg[o.inAt] = uintptr(*o.in)
+		}
+		r, _, e := syscall.RawSyscall6(o.nr, o.arg[0], o.arg[1], o.arg[2], o.arg[3], o.arg[4], o.arg[5])
+		if e != 0 && !o.soft {
+			f.op, f.errno = int32(i+1), int32(e)
+			return false
+		}
+		if o.out != nil {
+			*o.out = int32(r)
+			if e != 0 {
+				*o.out = -1
+			}
+		}
+	}
+	return true
+}
+
+//go:nosplit
+//go:norace
+func rawExit(code uintptr) {
+	for {
+		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, code, 0, 0)
+	}
+}

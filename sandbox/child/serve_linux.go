@@ -1,0 +1,210 @@
+package child
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// server is the launcher: one template, any number of calls at once.
+type server struct {
+	t          Template
+	abi        int
+	rules      []rule
+	lastCap    int
+	privileged bool // has capabilities over its namespaces
+	procMasks  []string
+
+	covered map[string]bool // by the loop alone
+	pinned  map[string]bool // by the loop alone
+
+	sending sync.Mutex
+
+	mu    sync.Mutex
+	calls map[uint64]*running // guarded by mu
+}
+
+// running is a call whose init process lives. Its pid stays ours until it is
+// reaped, which happens under server.mu.
+type running struct{ pid int }
+
+func (s *server) loop() error {
+	for {
+		body, fds, err := s.receive()
+		if errors.Is(err, io.EOF) {
+			return nil // the daemon is gone: this process ends, and all calls with it
+		}
+		if err != nil {
+			return err
+		}
+		s.handle(body, fds)
+	}
+}
+
+func (s *server) handle(body []byte, fds []int) {
+	var r Request
+	if err := json.Unmarshal(body, &r); err != nil {
+		closeAll(fds)
+		return
+	}
+	if r.Body {
+		if len(fds) == 0 {
+			return
+		}
+		f := os.NewFile(uintptr(fds[0]), "request")
+		fds = fds[1:]
+		id := r.ID
+		body, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
+		f.Close()
+		if err == nil {
+			err = json.Unmarshal(body, &r)
+		}
+		if r.ID = id; err != nil {
+			closeAll(fds)
+			_ = s.send(Reply{ID: id, Error: "read the request: " + err.Error()})
+			return
+		}
+	}
+	if r.Signal != 0 {
+		closeAll(fds)
+		s.signal(r.ID, r.Signal)
+		return
+	}
+	defer closeAll(fds)
+	if reply := s.start(&r, fds); reply != nil {
+		reply.ID = r.ID
+		_ = s.send(*reply)
+	}
+}
+
+// start begins one call. The answer is nil when it runs; wait answers then.
+func (s *server) start(r *Request, fds []int) *Reply {
+	if len(fds) != 3 && !r.Print || len(r.Argv) == 0 {
+		return &Reply{Error: "malformed request"}
+	}
+	if err := s.hide(r.Masks); err != nil {
+		return &Reply{Error: err.Error()}
+	}
+	path, notFound := lookPath(r.Argv[0], r.Dir, r.Env)
+	if path == "" {
+		return &Reply{NotFound: notFound}
+	}
+	a, err := newArena(s.size(r))
+	if err != nil {
+		return &Reply{Error: err.Error()}
+	}
+	var std [3]int
+	copy(std[:], fds)
+	inits, cmds := a.initOps(s, r), a.cmdOps(s, r, path, std)
+	if r.Print {
+		a.free()
+		return &Reply{Ops: append(names(inits), names(cmds)...)}
+	}
+	a.init, a.cmd = a.ops(inits), a.ops(cmds)
+	pid, err := a.spawn(s.cloneFlags())
+	if err != nil {
+		a.free()
+		return &Reply{Error: err.Error()}
+	}
+	s.mu.Lock()
+	s.calls[r.ID] = &running{pid}
+	s.mu.Unlock()
+	go s.wait(r.ID, pid, a, inits, cmds)
+	return nil
+}
+
+func (s *server) cloneFlags() uint64 {
+	if s.t.Profile == "strict" {
+		return unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+	}
+	return unix.CLONE_NEWPID
+}
+
+// wait answers a call when its init process, and so everything in it, is gone.
+func (s *server) wait(id uint64, pid int, a *arena, inits, cmds []Op) {
+	defer a.free()
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil) == unix.EINTR {
+	}
+	var ru unix.Rusage
+	var ws unix.WaitStatus
+	s.mu.Lock()
+	delete(s.calls, id)
+	for {
+		if _, err := unix.Wait4(pid, &ws, unix.WALL, &ru); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	s.mu.Unlock()
+	_ = s.send(a.reply(id, ws, ru, inits, cmds))
+}
+
+func (a *arena) reply(id uint64, ws unix.WaitStatus, ru unix.Rusage, inits, cmds []Op) Reply {
+	r := Reply{ID: id}
+	switch {
+	case a.initFailed.op != 0:
+		r.Error = a.initFailed.explain("set up the call", inits)
+	case a.cmdFailed.op != 0 && int(a.cmdFailed.op) == len(cmds): // execve, the last one
+		why := fmt.Sprintf("%s: %v", strings.TrimPrefix(cmds[len(cmds)-1].Name, "execve "), unix.Errno(a.cmdFailed.errno))
+		if unix.Errno(a.cmdFailed.errno) == unix.ENOENT {
+			r.NotFound = why
+		} else {
+			r.NotExecutable = why
+		}
+	case a.cmdFailed.op != 0:
+		r.Error = a.cmdFailed.explain("confine the program", cmds)
+	case ws.Signaled():
+		// The whole tree was ended before the program's own status was known.
+		r.Status = uint32(ws)
+	default:
+		r.Status = uint32(a.status)
+	}
+	// The init process has waited for everything, so its figure is the tree's.
+	r.CPUUsec = (ru.Utime.Sec+ru.Stime.Sec)*1e6 + ru.Utime.Usec + ru.Stime.Usec
+	r.MaxRSS = a.usage.Maxrss << 10
+	if ws.Signaled() {
+		r.MaxRSS = ru.Maxrss << 10
+	}
+	return r
+}
+
+func (s *server) signal(id uint64, sig int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.calls[id]; c != nil {
+		_ = unix.Kill(c.pid, unix.Signal(sig))
+	}
+}
+
+// lookPath finds the program as a shell would, in the root of the session. The
+// second result says why there is none.
+func lookPath(name, dir string, env []string) (path, notFound string) {
+	if strings.Contains(name, "/") {
+		return name, "" // relative to Dir, for execve comes after chdir
+	}
+	if name == "" {
+		return "", "the name of the program is empty"
+	}
+	for _, e := range env {
+		list, ok := strings.CutPrefix(e, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, d := range filepath.SplitList(list) {
+			if !filepath.IsAbs(d) {
+				continue // a program of the workspace by a bare name is never meant
+			}
+			p := filepath.Join(d, name)
+			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return p, ""
+			}
+		}
+	}
+	return "", fmt.Sprintf("%s: not found in PATH", name)
+}

@@ -1,0 +1,48 @@
+package child
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The flags of clone3 that x/sys types as int overflow on 32 bits, so here they are.
+const cloneClearSighand = 0x100000000
+
+// spawn clones the init process of a call, with its own copy of this process's
+// memory unless shareMemory, and returns at once.
+func (a *arena) spawn(flags uint64) (int, error) {
+	a.waitMask = ^uint64(0)
+	a.cmdArgs = cloneArgs{
+		flags:      unix.CLONE_VM | unix.CLONE_VFORK | cloneClearSighand,
+		exitSignal: uint64(unix.SIGCHLD),
+		stack:      a.stack(1) - stackSize,
+		stackSize:  stackSize,
+	}
+	args := cloneArgs{
+		flags:      flags | cloneClearSighand | initMemory,
+		exitSignal: uint64(unix.SIGCHLD),
+		stack:      a.stack(0) - stackSize,
+		stackSize:  stackSize,
+	}
+	// With every signal blocked, the Go runtime's handlers cannot run in the new
+	// process before they are cleared, and the init keeps the mask: what comes
+	// in is taken by rt_sigtimedwait.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	all, old := ^uint64(0), uint64(0)
+	if _, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&all), ptr64(&old), 8, 0, 0); e != 0 {
+		return 0, fmt.Errorf("block signals: %w", e)
+	}
+	pid := clone3(&args, cloneArgsSize, a, roleInit)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&old), 0, 8, 0, 0)
+	if pid < 0 {
+		return 0, fmt.Errorf("clone the init process of a call: %w", syscall.Errno(-pid))
+	}
+	return pid, nil
+}
+
+// initMemory is CLONE_VM or 0.
+const initMemory = 0

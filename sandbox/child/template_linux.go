@@ -1,0 +1,330 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// systemPaths are what programs need to start at all. They are readable whatever
+// the read list says: none of them holds secrets.
+var systemPaths = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf",
+	"/etc/localtime", "/etc/timezone", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs",
+	"/etc/gitconfig", "/etc/inputrc", "/etc/terminfo", "/etc/mime.types", "/etc/protocols", "/etc/services",
+}
+
+// ownPlaces are made by the template itself and never bound from the host whole.
+var ownPlaces = []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}
+
+// builder puts a root directory together below dir.
+type builder struct {
+	t   Template
+	dir string
+}
+
+// build makes the root directory of the session and moves into it. What it leaves
+// is a mount namespace that every call gets a copy of.
+func build(t Template) error {
+	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	b := builder{t, filepath.Join(t.Scratch, "root")}
+	if err := mount("sandbox", b.dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+		return err
+	}
+	for _, d := range []string{"/home", "/root", "/run"} { // programs expect them; what belongs there comes by bind
+		if err := os.Mkdir(b.dir+d, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{b.system, b.private, b.writable, b.devices, b.kernel, b.masks} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if err := b.enter(); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte("sandbox")); err != nil {
+		return fmt.Errorf("set the host name: %w", err)
+	}
+	return loopbackUp()
+}
+
+// system binds what is readable.
+func (b builder) system() error {
+	paths := append(slices.Clone(systemPaths), b.t.Read...)
+	if len(b.t.Read) == 0 {
+		entries, err := os.ReadDir("/")
+		if err != nil {
+			return err
+		}
+		paths = nil
+		for _, e := range entries {
+			if p := "/" + e.Name(); !slices.Contains(ownPlaces, p) {
+				paths = append(paths, p)
+			}
+		}
+		if b.t.Home != "" && b.t.Home != "/" {
+			paths = append(paths, b.t.Home)
+		}
+		// The system's own profile on hosts that keep it below /run.
+		paths = append(paths, "/run/current-system")
+	}
+	paths = append(paths, b.t.Show...)
+	slices.Sort(paths) // parents first
+	for _, p := range slices.Compact(paths) {
+		if b.ownKind(p) {
+			continue
+		}
+		if err := b.bind(p, !b.t.WriteAll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownKind reports whether p lies where the template puts things of its own.
+func (b builder) ownKind(p string) bool {
+	for _, own := range []string{"/proc", "/sys", "/dev"} {
+		if within(p, own) {
+			return true
+		}
+	}
+	return p == "/" || p == "/tmp" || p == "/var/tmp" || p == "/run"
+}
+
+// private gives the session its own temporary directories and caches.
+func (b builder) private() error {
+	for _, p := range []struct{ at, from string }{
+		{"/tmp", "tmp"}, {"/var/tmp", "vartmp"}, {CacheDir, "cache"},
+	} {
+		from := filepath.Join(b.t.Scratch, p.from)
+		at := b.dir + p.at
+		if err := os.MkdirAll(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			if errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOENT) {
+				continue // a host without /var/tmp
+			}
+			return err
+		}
+		if err := mount(from, at, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		if err := setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b builder) writable() error {
+	list := slices.Clone(b.t.Write)
+	slices.Sort(list)
+	for _, p := range list {
+		if b.ownKind(p) {
+			continue
+		}
+		if err := b.bind(p, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind shows the host's p at its own place. What does not exist is left out: a
+// stub would have to be made on the host.
+func (b builder) bind(p string, readOnly bool) error {
+	info, err := os.Lstat(p)
+	if err != nil {
+		return nil
+	}
+	at := b.dir + p
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := os.Readlink(p)
+		if err != nil {
+			return nil
+		}
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return nil
+		}
+		if err := os.Symlink(target, at); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.EROFS) {
+			return err
+		}
+		return nil
+	}
+	if physical, err := filepath.EvalSymlinks(p); err != nil || physical != p {
+		return nil // reached by its physical name or not at all
+	}
+	if err := makePlace(at, info.IsDir()); err != nil {
+		return fmt.Errorf("make a place for %s: %w", p, err)
+	}
+	if err := mount(p, at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	attr := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	if readOnly {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	return setAttr(at, attr)
+}
+
+// makePlace makes a mount point. Below a tree that is bound already it exists, for
+// it exists on the host.
+func makePlace(at string, dir bool) error {
+	if _, err := os.Lstat(at); err == nil {
+		return nil
+	}
+	if dir {
+		return os.MkdirAll(at, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(at, nil, 0o644)
+}
+
+// devices are the few that every program may use; the terminal multiplexer is a
+// new instance, so that no terminal of the host has a name in here.
+func (b builder) devices() error {
+	dev := b.dir + "/dev"
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		at := dev + "/" + name
+		if err := os.WriteFile(at, nil, 0o644); err != nil {
+			return err
+		}
+		if err := mount("/dev/"+name, at, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		if err := setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+			return err
+		}
+	}
+	for _, l := range [][2]string{
+		{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"},
+	} {
+		if err := os.Symlink(l[0], dev+"/"+l[1]); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{"pts", "shm"} {
+		if err := os.Mkdir(dev+"/"+d, 0o755); err != nil {
+			return err
+		}
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
+	if err := mount("devpts", dev+"/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=600"); err != nil {
+		return err
+	}
+	return mount("shm", dev+"/shm", "tmpfs", flags|unix.MS_NODEV, "mode=1777,size=512m")
+}
+
+// kernel gives /proc of the launcher's own pid namespace (each strict call covers
+// it with one of its own) and the harmless parts of /sys.
+func (b builder) kernel() error {
+	if err := os.Mkdir(b.dir+"/proc", 0o555); err != nil {
+		return err
+	}
+	if err := mount("proc", b.dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	if b.t.Profile != "strict" {
+		if err := setAttr(b.dir+"/proc", unix.MOUNT_ATTR_RDONLY); err != nil {
+			return err
+		}
+	}
+	// The rest of /sys tells about the host's network and hardware, and holds
+	// the control groups.
+	for _, p := range []string{"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"} {
+		if err := b.bind(p, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// masks prepares what hides denied paths; the hiding itself is done by
+// [server.hide] before every call, for such paths come and go.
+func (b builder) masks() error {
+	at := b.dir + maskDir
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return err
+	}
+	if err := mount("masked", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=4k"); err != nil {
+		return err
+	}
+	if err := os.Mkdir(at+"/dir", 0); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(at+"/file", os.O_CREATE|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return setAttr(at, unix.MOUNT_ATTR_RDONLY)
+}
+
+// enter makes the new root the root of this namespace and lets go of the old one.
+func (b builder) enter() error {
+	if !b.t.WriteAll {
+		if err := unix.MountSetattr(unix.AT_FDCWD, b.dir, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("make the root read-only: %w", err)
+		}
+	}
+	if err := unix.Chdir(b.dir); err != nil {
+		return fmt.Errorf("enter the new root: %w", err)
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot into the new root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("let go of the old root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+func mount(from, at, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(from, at, kind, flags, data); err != nil {
+		return fmt.Errorf("mount %s%s at %s: %w", kind, from, at, err)
+	}
+	return nil
+}
+
+func setAttr(at string, attr uint64) error {
+	if err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		return fmt.Errorf("set mount attributes %#x of %s: %w", attr, at, err)
+	}
+	return nil
+}
+
+func loopbackUp() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open a socket for the loopback: %w", err)
+	}
+	defer unix.Close(s)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, req); err != nil {
+		return fmt.Errorf("bring the loopback up: %w", err)
+	}
+	return nil
+}
+
+func within(path, root string) bool {
+	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
+}

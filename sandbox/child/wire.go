@@ -1,0 +1,75 @@
+package child
+
+// Places inside the cage that are the same for every session.
+const (
+	CacheDir = "/run/cache"   // writable, kept as long as the session
+	maskDir  = "/run/.masked" // what is mounted over a denied path
+)
+
+// Template describes the root directory of a session. All paths are physical
+// host paths.
+type Template struct {
+	Profile string // "strict" or "light"
+
+	Read      []string // readable; empty: the whole system
+	Write     []string // writable
+	WriteAll  bool     // everything is writable but what is denied
+	Denied    []string // masked wherever they exist
+	Protected []string // read-only inside a writable tree
+	Show      []string // readable like the system, even below a private directory
+	Home      string   // the caller's home, kept visible
+	Scratch   string   // host directory that holds root/, tmp/, vartmp/ and cache/
+
+	AllowBind bool   // TCP servers on the private loopback
+	Filter    []Insn // the seccomp filter
+
+	Userns     bool // a user namespace was made
+	Namespaces bool // mount, pid, ipc, net and uts namespaces were made
+}
+
+// Insn is one classic BPF instruction.
+type Insn struct {
+	Code   uint16
+	Jt, Jf uint8
+	K      uint32
+}
+
+// Ready is the launcher's answer to its template.
+type Ready struct {
+	Error    string `json:",omitempty"`
+	Landlock int
+	Missing  []string `json:",omitempty"`
+}
+
+// Request is one message to the launcher. A start carries the three standard
+// streams as descriptors.
+type Request struct {
+	ID     uint64
+	Signal int      `json:",omitempty"` // not 0: signal the tree of ID; SIGKILL ends it
+	Print  bool     `json:",omitempty"` // answer with the operations instead of running them
+	Argv   []string `json:",omitempty"`
+	Env    []string `json:",omitempty"`
+	Dir    string   `json:",omitempty"`
+	Masks  []string `json:",omitempty"` // further paths to hide: sockets of the host
+	Limits Limits
+	Body   bool `json:",omitempty"` // the request itself is in the first descriptor
+}
+
+// Limits are what the kernel counts per process or per call; 0 is no limit.
+type Limits struct {
+	CPUSeconds, Memory, FileSize, OpenFiles, Processes uint64
+}
+
+// Reply answers a start, when the whole tree is gone.
+type Reply struct {
+	ID    uint64
+	Error string `json:",omitempty"` // the cage failed; nothing was run
+	// NotFound and NotExecutable say why the program itself could not start.
+	NotFound      string `json:",omitempty"`
+	NotExecutable string `json:",omitempty"`
+
+	Status  uint32 // wait status
+	CPUUsec int64
+	MaxRSS  int64    // bytes
+	Ops     []string `json:",omitempty"`
+}

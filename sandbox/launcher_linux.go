@@ -1,0 +1,301 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
+)
+
+// launcher is the daemon's end of one child process.
+type launcher struct {
+	session string
+	onIdle  func()
+	conn    *net.UnixConn
+	cmd     *exec.Cmd
+	ready   child.Ready
+	ended   chan struct{} // closed when the process is gone
+	stderr  bytes.Buffer  // read after ended
+
+	mu      sync.Mutex
+	calls   map[uint64]chan child.Reply // guarded by mu
+	next    uint64                      // guarded by mu
+	holders int                         // guarded by mu
+	dead    bool                        // guarded by mu: takes no more calls
+	timer   *time.Timer                 // guarded by mu
+}
+
+// startDeadline bounds the making of a session's root.
+const startDeadline = 10 * time.Second
+
+// startLauncher clones the child into its namespaces and hands it the template.
+func startLauncher(ctx context.Context, path string, template []byte, noUserns bool) (*launcher, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for the launcher: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "launcher"), os.NewFile(uintptr(pair[1]), "launcher")
+	defer theirs.Close()
+	generic, err := net.FileConn(ours)
+	ours.Close()
+	if err != nil {
+		return nil, fmt.Errorf("use the socket of the launcher: %w", err)
+	}
+	l := &launcher{conn: generic.(*net.UnixConn), calls: map[uint64]chan child.Reply{}, ended: make(chan struct{})}
+	l.cmd = &exec.Cmd{
+		Path: path, Args: []string{child.Arg0}, Env: []string{}, Dir: "/",
+		ExtraFiles: []*os.File{theirs}, Stderr: &l.stderr,
+		SysProcAttr: sessionNamespaces(noUserns),
+	}
+	if err := l.cmd.Start(); err != nil {
+		l.conn.Close()
+		return nil, fmt.Errorf("start the launcher %s: %w", path, err)
+	}
+	theirs.Close()
+	go func() {
+		_ = l.cmd.Wait()
+		close(l.ended)
+	}()
+	if err := l.greet(ctx, template); err != nil {
+		l.close()
+		if s := strings.TrimSpace(l.stderr.String()); s != "" {
+			err = fmt.Errorf("%w (%s)", err, s)
+		}
+		return nil, err
+	}
+	go l.read()
+	return l, nil
+}
+
+// sessionNamespaces are those of a session. Ids keep their numbers, so that files have
+// the right owners and git finds its repositories safe.
+func sessionNamespaces(noUserns bool) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{
+		Setsid:     true, // what is typed at the daemon's terminal is not for this process
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+	}
+	if noUserns {
+		return a
+	}
+	a.Cloneflags |= unix.CLONE_NEWUSER
+	if os.Geteuid() == 0 {
+		a.UidMappings, a.GidMappings = sameIDs("/proc/self/uid_map"), sameIDs("/proc/self/gid_map")
+		a.GidMappingsEnableSetgroups = true
+	}
+	if a.UidMappings == nil || a.GidMappings == nil {
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		a.GidMappingsEnableSetgroups = false
+	}
+	return a
+}
+
+// sameIDs maps every id that this process knows to itself.
+func sameIDs(file string) []syscall.SysProcIDMap {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var out []syscall.SysProcIDMap
+	for line := range strings.Lines(string(b)) {
+		var inside, outside, n int
+		if _, err := fmt.Sscan(line, &inside, &outside, &n); err != nil {
+			return nil
+		}
+		out = append(out, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: n})
+	}
+	return out
+}
+
+// greet sends the template and waits until the root is built.
+func (l *launcher) greet(ctx context.Context, template []byte) error {
+	deadline := time.Now().Add(startDeadline)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	if err := l.conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	if err := l.write(template, nil); err != nil {
+		return fmt.Errorf("send the template to the launcher: %w", err)
+	}
+	buf := make([]byte, 64<<10)
+	n, err := l.conn.Read(buf)
+	if err != nil {
+		return fmt.Errorf("the launcher did not get ready: %w", err)
+	}
+	if err := json.Unmarshal(buf[:n], &l.ready); err != nil {
+		return fmt.Errorf("the launcher answered %q: %w", buf[:n], err)
+	}
+	if l.ready.Error != "" {
+		return fmt.Errorf("build the root of the session: %s", l.ready.Error)
+	}
+	return l.conn.SetReadDeadline(time.Time{})
+}
+
+// write sends one message; a large one goes into a sealed file of memory.
+func (l *launcher) write(body []byte, files []*os.File) error {
+	if len(body) > 48<<10 {
+		fd, err := unix.MemfdCreate("request", unix.MFD_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("make a file for a large request: %w", err)
+		}
+		f := os.NewFile(uintptr(fd), "request")
+		defer f.Close()
+		if _, err := f.Write(body); err != nil {
+			return err
+		}
+		files = append([]*os.File{f}, files...)
+		var head struct{ ID uint64 }
+		_ = json.Unmarshal(body, &head)
+		body, _ = json.Marshal(child.Request{ID: head.ID, Body: true})
+	}
+	var fds []int
+	for _, f := range files {
+		raw, err := f.SyscallConn()
+		if err != nil {
+			return err
+		}
+		if err := raw.Control(func(fd uintptr) { fds = append(fds, int(fd)) }); err != nil {
+			return err
+		}
+	}
+	var oob []byte
+	if fds != nil {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, err := l.conn.WriteMsgUnix(body, oob, nil)
+	return err
+}
+
+// read hands the answers to their calls until the launcher is gone; then every
+// call that still waits gets an empty channel closed.
+func (l *launcher) read() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := l.conn.Read(buf)
+		if err != nil || n == 0 {
+			break
+		}
+		var r child.Reply
+		if json.Unmarshal(buf[:n], &r) != nil {
+			break
+		}
+		l.mu.Lock()
+		ch := l.calls[r.ID]
+		delete(l.calls, r.ID)
+		l.mu.Unlock()
+		if ch != nil {
+			ch <- r
+		}
+	}
+	l.mu.Lock()
+	l.dead = true
+	waiting := l.calls
+	l.calls = nil
+	l.mu.Unlock()
+	l.onIdle()
+	// The socket closes before the processes are gone; an answer promises that
+	// they are.
+	_ = l.cmd.Process.Kill()
+	<-l.ended
+	for _, ch := range waiting {
+		close(ch)
+	}
+	l.conn.Close()
+}
+
+var errLauncherGone = errors.New("the launcher of this session ended during the call")
+
+// call sends a request; its answer comes on the channel, which is closed without
+// one when the launcher dies.
+func (l *launcher) call(r child.Request, files []*os.File) (uint64, <-chan child.Reply, error) {
+	l.mu.Lock()
+	if l.dead {
+		l.mu.Unlock()
+		return 0, nil, errLauncherGone
+	}
+	l.next++
+	r.ID = l.next
+	ch := make(chan child.Reply, 1)
+	l.calls[r.ID] = ch
+	l.mu.Unlock()
+	body, err := json.Marshal(r)
+	if err == nil {
+		err = l.write(body, files)
+	}
+	if err != nil {
+		l.mu.Lock()
+		delete(l.calls, r.ID)
+		l.mu.Unlock()
+		return 0, nil, fmt.Errorf("send a request to the launcher: %w", err)
+	}
+	return r.ID, ch, nil
+}
+
+func (l *launcher) signal(id uint64, sig syscall.Signal) {
+	body, err := json.Marshal(child.Request{ID: id, Signal: int(sig)})
+	if err == nil {
+		_ = l.write(body, nil)
+	}
+}
+
+// hold keeps the launcher from going away for lack of work; false when it is gone.
+func (l *launcher) hold() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return false
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	l.holders++
+	return true
+}
+
+func (l *launcher) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holders--; l.holders > 0 || l.dead {
+		return
+	}
+	l.timer = time.AfterFunc(idle, func() {
+		l.mu.Lock()
+		busy := l.holders > 0
+		if !busy {
+			l.dead = true
+		}
+		l.mu.Unlock()
+		if !busy {
+			l.close()
+		}
+	})
+}
+
+// close ends the launcher, and with it, as the init of the session, everything
+// that it started. It returns when they are gone.
+func (l *launcher) close() {
+	l.mu.Lock()
+	l.dead = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.mu.Unlock()
+	_ = l.cmd.Process.Kill()
+	<-l.ended
+	l.conn.Close()
+}

@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLayers finds out what holds by building a root as every session gets it and
+// by asking the kernel. What fails is named with its reason.
+func (c *cage) tryLayers() Report {
+	var r Report
+	lack := func(layer, why string) {
+		r.Missing = append(r.Missing, layer+": "+why)
+	}
+	err := c.tryNamespaces()
+	if err != nil && os.Geteuid() == 0 && !c.opts.NoUserns {
+		// Root can have the other namespaces without one for users; the
+		// capabilities are dropped in the call either way.
+		c.opts.NoUserns = true
+		lack("userns", err.Error())
+		err = c.tryNamespaces()
+	}
+	switch {
+	case err != nil && c.opts.NoUserns:
+		lack("netns", err.Error())
+	case err != nil:
+		lack("userns", err.Error())
+		lack("netns", "needs a user namespace")
+	default:
+		if !c.opts.NoUserns {
+			r.Layers = append(r.Layers, "userns")
+		}
+		r.Layers = append(r.Layers, "mountns", "pidns", "ipcns", "netns", "utsns")
+	}
+	abi, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		lack("landlock", errno.Error())
+	} else {
+		r.Landlock = int(abi)
+		r.Layers = append(r.Layers, fmt.Sprintf("landlock:%d", abi))
+	}
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	const getActionAvail = 2
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, getActionAvail, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
+		lack("seccomp", errno.Error())
+	} else {
+		r.Layers = append(r.Layers, "seccomp")
+	}
+	r.Layers = append(r.Layers, "rlimits")
+	lack("cgroup2", "limits hold by rlimits, the pid namespace and the wall clock")
+	return r
+}
+
+func (c *cage) tryNamespaces() error {
+	const session = "probe"
+	t, err := c.template(session, "strict", Settings{AllowedWritePaths: []string{nowhere}}, nil)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(c.sessionDir(session))
+	body, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	l, err := startLauncher(context.Background(), c.opts.Child, body, c.opts.NoUserns)
+	if err != nil {
+		return err
+	}
+	l.onIdle = func() {}
+	l.close()
+	return nil
+}
+
+// cageable reports whether programs can be confined at all.
+func (r Report) cageable() error {
+	for _, m := range r.Missing {
+		for _, must := range []string{"netns: ", "seccomp: "} {
+			if why, ok := strings.CutPrefix(m, must); ok {
+				return &MissingError{Layer: strings.TrimSuffix(must, ": "), Why: why}
+			}
+		}
+	}
+	if len(r.Layers) == 0 {
+		return errors.New("no sandbox layer holds on this host")
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+const (
+	auditArch     = unix.AUDIT_ARCH_X86_64
+	x32Bit        = 0x40000000 // calls of the x32 ABI, which share the architecture
+	cloneFlagsArg = 0
+)
+
+// archRules are the calls that only this architecture has.
+func archRules() []sysRule {
+	t := refuse(unix.EPERM, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_LOOKUP_DCOOKIE)
+	for _, r := range []struct {
+		nr  uint32
+		arg int
+	}{{unix.SYS_CHMOD, 1}, {unix.SYS_CREAT, 1}, {unix.SYS_MKNOD, 1}} {
+		t = append(t, sysRule{r.nr, unix.EPERM, []cond{{arg: r.arg, anyBit: setID}}})
+	}
+	return append(t, sysRule{unix.SYS_OPEN, unix.EPERM, []cond{{arg: 2, anyBit: setID, bitArg: 1, ifBits: mayCreate}}})
+}
