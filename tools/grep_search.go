@@ -119,7 +119,7 @@ func (s *scan) next(data []byte, limit int) (start, stop int, ok bool) {
 		} else if m := s.q.re.FindIndex(data[at:limit]); m != nil {
 			begin, endMatch = at+m[0], at+m[1]
 		}
-		if begin < 0 || begin >= limit {
+		if begin < 0 || begin >= limit && data[limit-1] == '\n' {
 			return 0, 0, false
 		}
 		start = bytes.LastIndexByte(data[:begin], '\n') + 1
