@@ -1,0 +1,89 @@
+package approvals
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+func runAskUser(ctx context.Context, q *Queue, args string) (tool.Output, error) {
+	return Tools(q)[0].Run(ctx, tool.In{Session: "s1", CallID: "c1", Args: json.RawMessage(args)}, nil)
+}
+
+func TestT49_AskUserWaitsForTheAnswer(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		type got struct {
+			out tool.Output
+			err error
+		}
+		done := make(chan got, 1)
+		events := q.Subscribe(t.Context())
+		go func() {
+			out, err := runAskUser(t.Context(), q, `{"question":"Tabs or spaces?","options":["tabs","spaces"]}`)
+			done <- got{out, err}
+		}()
+		if e := <-events; e.Kind != EventAsked {
+			t.Errorf("got event %q, want %q", e.Kind, EventAsked)
+		}
+		item := onlyPending(t, q)
+		if item.Type != TypeQuestion || !strings.Contains(string(item.Args), "Tabs or spaces?") || item.SessionID != "s1" {
+			t.Errorf("got %+v, want the question", item)
+		}
+		decide(t, q, item.ID, Decision{Approved: true, Reason: "tabs"})
+		g := <-done
+		if g.err != nil || g.out.Text != "tabs" || !g.out.Data.(UserAnswer).Answered {
+			t.Errorf("got %+v, want the answer", g)
+		}
+	})
+}
+
+func TestT49_NobodyAnswersAndTheModelGoesOn(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		origin     tool.Origin
+		opts       Options
+		end        func(*testing.T, *Queue)
+	}{
+		{"no approver", reasonNobodyQuestions, tool.OriginTool, Options{}, nil},
+		{"time is up", reasonTimedOut, tool.OriginTool, Options{Approver: true}, func(*testing.T, *Queue) { time.Sleep(301 * time.Second) }},
+		{"the person refuses", reasonQuestion, tool.OriginPerson, Options{Approver: true}, func(t *testing.T, q *Queue) {
+			decide(t, q, onlyPending(t, q).ID, Decision{})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+				q.opts.Approver = tt.opts.Approver
+				done := make(chan tool.Output, 1)
+				events := q.Subscribe(t.Context())
+				go func() {
+					out, err := runAskUser(t.Context(), q, `{"question":"Go on?"}`)
+					if err != nil {
+						t.Error(err)
+					}
+					done <- out
+				}()
+				if tt.end != nil {
+					<-events
+					tt.end(t, q)
+				}
+				out := <-done
+				if out.Data.(UserAnswer).Answered || !strings.Contains(out.Text, tt.want) || out.Origin != tt.origin {
+					t.Errorf("got %+v, want no answer: %q by %q", out, tt.want, tt.origin)
+				}
+			})
+		})
+	}
+}
+
+func TestAskUserRefusesEmptyQuestions(t *testing.T) {
+	q := openQueue(t, Options{Approver: true})
+	for _, args := range []string{`{}`, `{"question":" "}`, `[]`, `{"question":1}`, ``} {
+		if out, err := runAskUser(t.Context(), q, args); err == nil {
+			t.Errorf("%s: got %+v, want an error", args, out)
+		}
+	}
+}

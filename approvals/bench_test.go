@@ -1,0 +1,139 @@
+package approvals
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fileMany asks n different questions, each from its own caller, and returns
+// when all wait.
+func fileMany(t testing.TB, q *Queue, n int, answered func(i int, approved bool)) *sync.WaitGroup {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c := bashCall(strconv.Itoa(i))
+			c.Session.ID = fmt.Sprintf("s%d", i%200)
+			a, err := q.Execution(context.Background(), c)
+			if err != nil {
+				t.Error(err)
+			}
+			answered(i, a.Approved)
+		})
+	}
+	for q.Pending() < n && !t.Failed() {
+		runtime.Gosched()
+	}
+	return &wg
+}
+
+func TestTenThousandQuestionsInAnyOrder(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 500
+	}
+	q, closeDB := openQueueAt(t, filepath.Join(t.TempDir(), "state.db"), Options{Approver: true, Timeout: time.Hour})
+	defer closeDB()
+	got := make([]int, n) // 0: no answer, 1: refused, 2: approved
+	wg := fileMany(t, q, n, func(i int, approved bool) {
+		got[i] = 1
+		if approved {
+			got[i] = 2
+		}
+	})
+	page, err := q.List(t.Context(), Filter{})
+	if err != nil || len(page.Items) != n || page.Total != n {
+		t.Fatalf("listed %d of %d, %v", len(page.Items), page.Total, err)
+	}
+	part, err := q.List(t.Context(), Filter{Limit: 7, Offset: 3})
+	if err != nil || len(part.Items) != 7 || part.Total != n || part.Items[0].ID != page.Items[3].ID {
+		t.Errorf("a page of 7 has %d of %d, %v", len(part.Items), part.Total, err)
+	}
+	rand.Shuffle(n, func(i, j int) { page.Items[i], page.Items[j] = page.Items[j], page.Items[i] })
+	want := make([]int, n)
+	for k, item := range page.Items {
+		i, err := strconv.Atoi(item.Digest[len("digest of "):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[i] = 1 + k%2
+		if _, err := q.Decide(t.Context(), item.ID, Decision{Approved: k%2 == 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	for i := range n {
+		if got[i] != want[i] {
+			t.Fatalf("call %d got answer %d, want %d", i, got[i], want[i])
+		}
+	}
+	if q.Pending() != 0 {
+		t.Errorf("%d questions are left", q.Pending())
+	}
+}
+
+// BenchmarkWaiting reports what one waiting question costs in memory, its
+// caller's goroutine included.
+func BenchmarkWaiting(b *testing.B) {
+	const n = 10_000
+	for b.Loop() {
+		q, closeDB := openQueueAt(b, filepath.Join(b.TempDir(), "state.db"), Options{Approver: true, Timeout: time.Hour})
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		wg := fileMany(b, q, n, func(int, bool) {})
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		used := after.HeapInuse + after.StackInuse - before.HeapInuse - before.StackInuse
+		b.ReportMetric(float64(used)/n, "B/question")
+		if err := q.Close("end"); err != nil {
+			b.Fatal(err)
+		}
+		wg.Wait()
+		closeDB()
+	}
+}
+
+// BenchmarkAskAndAnswer is one question from filing to the answer.
+func BenchmarkAskAndAnswer(b *testing.B) {
+	q, closeDB := openQueueAt(b, filepath.Join(b.TempDir(), "state.db"), Options{Approver: true})
+	defer closeDB()
+	events := q.Subscribe(b.Context())
+	go func() {
+		for e := range events {
+			if e.Kind == EventAsked {
+				_, _ = q.Decide(context.Background(), e.Item.ID, Decision{Approved: true})
+			}
+		}
+	}()
+	for i := 0; b.Loop(); i++ {
+		a, err := q.Execution(b.Context(), bashCall(strconv.Itoa(i)))
+		if err != nil || !a.Approved {
+			b.Fatal(a, err)
+		}
+	}
+}
+
+// BenchmarkGrant is a call that a remembered answer lets through.
+func BenchmarkGrant(b *testing.B) {
+	q, closeDB := openQueueAt(b, filepath.Join(b.TempDir(), "state.db"), Options{Approver: true})
+	defer closeDB()
+	events := q.Subscribe(b.Context())
+	go func() {
+		e := <-events
+		_, _ = q.Decide(context.Background(), e.Item.ID, Decision{Approved: true, Remember: RememberAlways})
+	}()
+	for b.Loop() {
+		a, err := q.Execution(b.Context(), bashCall("x"))
+		if err != nil || !a.Approved {
+			b.Fatal(a, err)
+		}
+	}
+}
