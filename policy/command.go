@@ -141,7 +141,7 @@ func literalPrefixes(argv []string) []string {
 }
 
 // structure are the ways to reach a command that change nothing of what it does.
-var structure = []string{"pipeline", "substitution", "subshell", "function", "block", "background"}
+var structure = []string{"pipeline", "substitution", "process substitution", "subshell", "function"}
 
 // harmlessEnv are variables that do not choose what code runs.
 var harmlessEnv = []string{
@@ -173,20 +173,23 @@ func plain(f CommandFacts) bool {
 // fetchers bring bytes from the network to standard output.
 var fetchers = []string{"curl", "wget", "fetch", "aria2c", "http", "https", "xh", "nc", "ncat", "netcat", "socat", "lynx", "w3m", "ftp", "tftp", "ssh"}
 
-// pipedNet reports whether the command is in a pipeline or a substitution with a
-// program that reads from the network before it or inside it.
+// pipedNet reports whether the standard input or the words of a command come from
+// a program that reads the network: it stands in a pipeline with one, or around
+// one. Pipelines of one script are not told apart, which asks once too often.
 func pipedNet(cmds []shellparse.Command, i int) bool {
-	if !linked(cmds[i]) {
-		return slices.ContainsFunc(cmds[i:], func(c shellparse.Command) bool {
-			return slices.Contains(fetchers, c.Name) && slices.Contains(c.Via, "substitution") && cmds[i].At.Offset <= c.At.Offset && c.At.End <= cmds[i].At.End
-		})
-	}
-	return slices.ContainsFunc(cmds, func(c shellparse.Command) bool {
-		return linked(c) && slices.Contains(fetchers, c.Name)
+	c := cmds[i]
+	return slices.ContainsFunc(cmds, func(f shellparse.Command) bool {
+		if !slices.Contains(fetchers, f.Name) {
+			return false
+		}
+		inner := c.At.Offset < f.At.Offset && f.At.End <= c.At.End && slices.ContainsFunc(f.Via, isSubstitution)
+		return inner || linked(c) && linked(f)
 	})
 }
 
-// linked: its standard input or its words come from another command.
+func isSubstitution(via string) bool { return strings.HasSuffix(via, "substitution") }
+
+// linked: its standard input or output is another command's.
 func linked(c shellparse.Command) bool {
-	return slices.Contains(c.Via, "pipeline") || slices.Contains(c.Via, "substitution")
+	return slices.Contains(c.Via, "pipeline") || slices.ContainsFunc(c.Via, isSubstitution)
 }

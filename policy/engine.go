@@ -82,7 +82,10 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 // cancellation of ctx; every other failure is a deny by a core.* rule.
 func (e *Engine) Decide(ctx context.Context, c *tool.Call) (tool.Decision, error) {
 	d, _ := e.judge(ctx, c)
-	return d, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return coreDeny(d.Revision, "core.cancelled", err.Error()), err
+	}
+	return d, nil
 }
 
 // judge is Decide with the input that was judged, for explaining.

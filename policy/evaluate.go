@@ -32,11 +32,15 @@ func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Durati
 func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline time.Duration) ([]Finding, error) {
 	bounded, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	rs, err := r.query.Eval(bounded, rego.EvalParsedInput(in), rego.EvalSortSets(false))
+	opts := []rego.EvalOption{rego.EvalParsedInput(in), rego.EvalSortSets(false)}
+	if r.coverage != nil {
+		opts = append(opts, rego.EvalQueryTracer(r.coverage), rego.EvalRuleIndexing(false))
+	}
+	rs, err := r.query.Eval(bounded, opts...)
+	if bounded.Err() != nil || topdown.IsCancel(err) {
+		return nil, fmt.Errorf("evaluation took longer than %s: %w", deadline, context.DeadlineExceeded)
+	}
 	if err != nil {
-		if bounded.Err() != nil || topdown.IsCancel(err) {
-			return nil, fmt.Errorf("evaluation ended after %s: %w", deadline, context.DeadlineExceeded)
-		}
 		return nil, err
 	}
 	if len(rs) != 1 || len(rs[0].Expressions) != 1 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/cover"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
@@ -24,6 +25,7 @@ type revision struct {
 	packages []string // in the order of the query's sets
 	rules    []RuleInfo
 	disabled map[string]bool
+	coverage *cover.Cover // nil but in Test
 }
 
 // RuleInfo describes one rule that can give findings.
@@ -37,19 +39,37 @@ type RuleInfo struct {
 	Line        int    `json:"line"`
 }
 
-// load reads, checks and compiles everything that opts name.
+// load reads, checks and compiles everything that opts name, and runs the
+// examples of the operator's rules. Those of the library run in its tests: it
+// cannot change without them.
 func load(ctx context.Context, opts Options) (*revision, error) {
-	if err := opts.check(); err != nil {
+	r, modules, err := loadModules(ctx, opts)
+	if err != nil {
 		return nil, err
+	}
+	if err := r.checkExamples(ctx, modules, operatorFile); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func loadModules(ctx context.Context, opts Options) (*revision, map[string]*ast.Module, error) {
+	if err := opts.check(); err != nil {
+		return nil, nil, err
 	}
 	files, err := readSources(opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	modules, err := parse(files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	r, err := newRevision(ctx, opts, files, modules)
+	return r, modules, err
+}
+
+func newRevision(ctx context.Context, opts Options, files []source, modules map[string]*ast.Module) (*revision, error) {
 	if err := checkPackages(modules); err != nil {
 		return nil, err
 	}

@@ -33,13 +33,9 @@ type source struct {
 // readSources gives the library for the profile, then the operator's files, in
 // the order of their names.
 func readSources(opts Options) ([]source, error) {
-	dirs := []string{"lib", "core", "developer"}
-	if opts.Profile != "developer" {
-		dirs = append(dirs, opts.Profile)
-	}
 	var out []source
-	for _, dir := range dirs {
-		s, err := readTree(library.Files, dir, libraryPrefix)
+	for _, dir := range libraryDirs(opts.Profile) {
+		s, err := readTree(library.Files, dir, libraryPrefix, isPolicy)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +45,7 @@ func readSources(opts Options) ([]source, error) {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("read policies: %q is not an absolute path", dir)
 		}
-		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/")
+		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/", isPolicy)
 		if err != nil {
 			return nil, fmt.Errorf("read policies in %q: %w", dir, err)
 		}
@@ -64,11 +60,25 @@ func readSources(opts Options) ([]source, error) {
 	return out, nil
 }
 
-// readTree reads every .rego file below root but tests.
-func readTree(fsys fs.FS, root, prefix string) ([]source, error) {
+// libraryDirs are the directories of the library for a profile. The observe
+// profile reads the developer rules, and strict has them as well.
+func libraryDirs(profile string) []string {
+	dirs := []string{"lib", "core", "developer"}
+	if profile != "developer" {
+		dirs = append(dirs, profile)
+	}
+	return dirs
+}
+
+func isPolicy(name string) bool {
+	return filepath.Ext(name) == ".rego" && !isTest(name)
+}
+
+// readTree reads every file below root whose name the caller wants.
+func readTree(fsys fs.FS, root, prefix string, want func(name string) bool) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(fsys, root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(p) != ".rego" || strings.HasSuffix(p, "_test.rego") {
+		if err != nil || d.IsDir() || !want(p) {
 			return err
 		}
 		info, err := d.Info()

