@@ -65,13 +65,17 @@ func (Bash) Uses(_ context.Context, in tool.In) (sandbox.Uses, error) {
 	}
 	script, err := shellparse.Parse(args.Command, shellparse.Options{Dir: in.Dir, Home: in.Home})
 	if err != nil {
-		var pe *shellparse.Error
-		if errors.As(err, &pe) {
-			return sandbox.Uses{}, &tool.Error{Code: "command_" + pe.Code, Stage: "judge", Msg: pe.Msg, Hint: pe.Hint, Details: pe.At}
-		}
-		return sandbox.Uses{}, err
+		return sandbox.Uses{}, shellError(err)
 	}
 	return sandbox.ScriptUses(script, in.Dir, in.Home), nil
+}
+
+func shellError(err error) error {
+	var pe *shellparse.Error
+	if errors.As(err, &pe) {
+		return &tool.Error{Code: "command_" + pe.Code, Stage: "judge", Msg: pe.Msg, Hint: pe.Hint, Details: pe.At}
+	}
+	return err
 }
 
 // bashData is what a client gets beside the text.
