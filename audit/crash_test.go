@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/store"
 )
@@ -19,7 +20,7 @@ import (
 // acknowledged, until the process is killed.
 func writeForever(dir string) {
 	ctx := context.Background()
-	o := Options{Dir: dir, KeyFile: filepath.Join(dir, "key", "audit.key")}
+	o := Options{Dir: dir, KeyFile: filepath.Join(dir, "key", "audit.key"), SyncEvery: 5 * time.Millisecond}
 	db, err := store.Open(ctx, store.Options{Path: filepath.Join(dir, "state.db")}, Schema())
 	if err != nil {
 		panic(err)

@@ -67,6 +67,7 @@ type Entry struct {
 	Missing   []string    `json:"missing,omitempty"`
 	Denials   []string    `json:"denials,omitempty"`
 	Exit      *int        `json:"exit,omitempty"` // of the program, where the tool says it
+	Ended     string      `json:"ended,omitempty"`
 	Usage     *tool.Usage `json:"usage,omitempty"`
 
 	Message   string            `json:"message,omitempty"`
@@ -137,7 +138,7 @@ func endEntry(c *tool.Call) Entry {
 		// Which layer stopped it, not what: the act holds paths and hosts.
 		e.Denials = append(e.Denials, d.Layer)
 	}
-	e.Exit = exitCode(c.Output.Data)
+	e.ended(c.Output.Data)
 	e.Usage = c.Result.Usage
 	if e.Usage == nil {
 		e.Usage = &tool.Usage{WallMS: time.Since(c.Started).Milliseconds()}
@@ -145,15 +146,17 @@ func endEntry(c *tool.Call) Entry {
 	return e
 }
 
-// exiter is data of a tool that ran one program.
-type exiter interface{ ExitCode() int }
+// ender is data of a tool that ran one program: its exit status, and "exited",
+// "signaled", "timed_out" or the limit that ended it.
+type ender interface {
+	Ended() (code int, why string)
+}
 
-func exitCode(data any) *int {
-	if x, ok := data.(exiter); ok {
-		code := x.ExitCode()
-		return &code
+func (e *Entry) ended(data any) {
+	if x, ok := data.(ender); ok {
+		code, why := x.Ended()
+		e.Exit, e.Ended = &code, cut(why, maxName)
 	}
-	return nil
 }
 
 func digest(b []byte) string {
@@ -164,17 +167,17 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// redact cleans every text that somebody else chose. The digests are ours, and
-// look like secrets.
+// redact cleans every text that somebody else chose: the model, a client, an
+// author of policies. The other fields hold words of this program; digests look
+// like secrets and are none.
 func (e *Entry) redact(r *Redactor) {
 	name := func(s *string) { *s = cut(r.String(*s), maxName) }
-	for _, s := range []*string{
-		&e.Event, &e.Account, &e.Role, &e.Session, &e.Tool, &e.ToolUseID, &e.Class, &e.Mode,
-		&e.Profile, &e.By, &e.Revision, &e.Status, &e.ErrorCode, &e.Stage,
-	} {
+	for _, s := range []*string{&e.Event, &e.Account, &e.Session, &e.Tool, &e.ToolUseID, &e.ErrorCode, &e.Profile} {
 		name(s)
 	}
-	e.Call, e.Digest = cut(e.Call, maxName), cut(e.Digest, maxName)
+	for _, s := range []*string{&e.Call, &e.Digest, &e.Role, &e.Class, &e.Mode, &e.By, &e.Revision, &e.Status, &e.Stage} {
+		*s = cut(*s, maxName)
+	}
 	for _, list := range []*[]string{&e.Rules, &e.Layers, &e.Missing, &e.Denials} {
 		clean := make([]string, min(len(*list), maxList))
 		for i := range clean {

@@ -1,0 +1,170 @@
+// Package metrics counts what the daemon does, for Prometheus. It is the only
+// package that knows the Prometheus client.
+//
+//	m := metrics.New(version)
+//	m.SetTools(registry.Names())
+//	m.Done(call)
+//	http.Handle("GET /metrics", m.Handler())
+//
+// Labels come from closed sets: paths, commands, accounts, sessions and texts of
+// the model never become one. A name outside of its set counts as "other", so
+// that nobody on a socket can make series grow.
+package metrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Set is all metrics of one daemon. It is safe for concurrent use.
+type Set struct {
+	registry *prometheus.Registry
+
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	stages    *prometheus.HistogramVec
+	decisions *prometheus.CounterVec
+	reload    prometheus.Gauge
+	reloads   *prometheus.CounterVec
+	pending   prometheus.Gauge
+	waits     prometheus.Histogram
+	exits     *prometheus.CounterVec
+	features  *prometheus.GaugeVec
+	caches    *prometheus.CounterVec
+	hooks     *prometheus.HistogramVec
+	roleSplit *prometheus.GaugeVec
+
+	tools, rules, hookNames *names
+}
+
+// New makes the set of a daemon of this version.
+func New(version string) *Set {
+	s := &Set{
+		registry:  prometheus.NewRegistry(),
+		requests:  counters("requests_total", "Calls by tool and how they ended.", "tool", "outcome"),
+		durations: histograms("request_duration_seconds", "Time from receiving a call to its answer.", "tool"),
+		stages:    histograms("stage_duration_seconds", "Time in one stage of the request path.", "stage"),
+		decisions: counters("policy_decisions_total", "Decisions by verdict and deciding rule.", "verdict", "rule"),
+		reload:    gauge("policy_last_reload_success_timestamp_seconds", "When the policies were last loaded."),
+		reloads:   counters("policy_reloads_total", "Attempts to load the policies.", "result"),
+		pending:   gauge("approvals_pending", "Questions that wait for a person."),
+		waits:     prometheus.NewHistogram(histogram("approval_wait_seconds", "Time until a person answered, or nobody did.", waitBuckets)),
+		exits:     counters("sandbox_exits_total", "Programs that ended in the sandbox.", "backend", "reason"),
+		features:  gauges("sandbox_feature_info", "Whether a layer of the sandbox holds on this host.", "feature", "state"),
+		caches:    counters("cache_requests_total", "Look-ups in the caches of the request path.", "result"),
+		hooks:     histograms("hook_duration_seconds", "Time one hook took.", "hook"),
+		roleSplit: gauges("role_split_info", "Whether agent and operator are different users (enforced) or share one (advisory).", "state"),
+		tools:     newNames(), rules: newNames(), hookNames: newNames(),
+	}
+	build := gauges("build_info", "The version that runs.", "version")
+	build.WithLabelValues(version).Set(1)
+	s.registry.MustRegister(
+		s.requests, s.durations, s.stages, s.decisions, s.reload, s.reloads, s.pending, s.waits, s.exits,
+		s.features, s.caches, s.hooks, s.roleSplit, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return s
+}
+
+// Handler answers scrapes.
+func (s *Set) Handler() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
+}
+
+// SetTools names the tools that have a label of their own; at most 200.
+func (s *Set) SetTools(known []string) { s.tools.set(known) }
+
+// SetRules names the rules of the loaded policies likewise.
+func (s *Set) SetRules(known []string) { s.rules.set(known) }
+
+// SetHooks names the configured hooks likewise.
+func (s *Set) SetHooks(known []string) { s.hookNames.set(known) }
+
+// Stage counts one passage through a stage.
+func (s *Set) Stage(name string, d time.Duration) {
+	s.stages.WithLabelValues(oneOf(name, stageNames)).Observe(d.Seconds())
+}
+
+// Done counts a finished call.
+func (s *Set) Done(c *tool.Call) {
+	label := s.tools.label(c.Request.Tool)
+	s.requests.WithLabelValues(label, oneOf(string(c.Result.Status), statuses)).Inc()
+	s.durations.WithLabelValues(label).Observe(time.Since(c.Started).Seconds())
+	if len(c.Decision.Reasons) > 0 || c.Decision.By != "" {
+		s.decisions.WithLabelValues(c.Decision.Verdict.String(), s.rule(c.Decision)).Inc()
+	}
+	if a := c.Approval; a != nil && !a.Asked.IsZero() {
+		s.waits.Observe(max(0, a.Answered.Sub(a.Asked).Seconds()))
+	}
+	if x, ok := c.Output.Data.(ender); ok {
+		_, why := x.Ended()
+		s.SandboxExit("linux", why)
+	}
+}
+
+// ender is data of a tool that ran one program: its exit status, and "exited",
+// "signaled", "timed_out" or the limit that ended it.
+type ender interface {
+	Ended() (code int, why string)
+}
+
+// Cache counts a look-up in one of the caches of the request path.
+func (s *Set) Cache(hit bool) {
+	result := "miss"
+	if hit {
+		result = "hit"
+	}
+	s.caches.WithLabelValues(result).Inc()
+}
+
+// Hook counts one run of a hook.
+func (s *Set) Hook(name string, d time.Duration) {
+	s.hooks.WithLabelValues(s.hookNames.label(name)).Observe(d.Seconds())
+}
+
+// SandboxExit counts a program that ended: why is "exited", "signaled",
+// "timed_out", or the limit that ended it.
+func (s *Set) SandboxExit(backend, why string) {
+	s.exits.WithLabelValues(oneOf(backend, backends), oneOf(why, exitReasons)).Inc()
+}
+
+// ApprovalsPending says how many questions wait.
+func (s *Set) ApprovalsPending(n int) { s.pending.Set(float64(n)) }
+
+// Reloaded counts an attempt to load the policies.
+func (s *Set) Reloaded(err error) {
+	if err != nil {
+		s.reloads.WithLabelValues("error").Inc()
+		return
+	}
+	s.reloads.WithLabelValues("success").Inc()
+	s.reload.SetToCurrentTime()
+}
+
+// Sandbox says which layers hold and which are missing.
+func (s *Set) Sandbox(r sandbox.Report) {
+	s.features.Reset()
+	for _, l := range r.Layers {
+		s.features.WithLabelValues(feature(l), "active").Set(1)
+	}
+	for _, l := range r.Missing {
+		s.features.WithLabelValues(feature(l), "missing").Set(1)
+	}
+}
+
+// RoleSplit says whether agents and operators are told apart by the kernel.
+func (s *Set) RoleSplit(enforced bool) {
+	s.roleSplit.Reset()
+	state := "advisory"
+	if enforced {
+		state = "enforced"
+	}
+	s.roleSplit.WithLabelValues(state).Set(1)
+}

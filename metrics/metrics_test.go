@@ -1,0 +1,217 @@
+package metrics
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// ended is data of a tool that ran a program.
+type ended string
+
+func (e ended) Ended() (int, string) { return 1, string(e) }
+
+func call(name string, reasons ...tool.Reason) *tool.Call {
+	c := tool.NewCall(tool.Request{Tool: name, Session: "s-" + name, Account: "a-" + name})
+	c.Result.Status = tool.StatusSuccess
+	c.Decision = tool.Decision{Verdict: tool.Allow, By: tool.ByMode, Reasons: reasons}
+	c.Output.Data = ended("exited")
+	c.Approval = &tool.Approval{Asked: time.Now(), Answered: time.Now().Add(time.Second)}
+	return c
+}
+
+// exercise touches every metric.
+func exercise(s *Set) {
+	s.SetTools([]string{"Bash", "Read"})
+	s.SetRules([]string{"git.force_push"})
+	s.SetHooks([]string{"guard"})
+	s.Done(call("Bash", tool.Reason{Rule: "mode:auto"}))
+	s.Stage("judge", time.Millisecond)
+	s.Hook("guard", time.Millisecond)
+	s.Cache(true)
+	s.Cache(false)
+	s.ApprovalsPending(3)
+	s.Reloaded(nil)
+	s.Reloaded(errors.New("bad policy"))
+	s.Sandbox(sandbox.Report{Layers: []string{"userns", "landlock:7"}, Missing: []string{"cgroup2: not delegated to uid 1000"}})
+	s.RoleSplit(false)
+}
+
+func scrape(t *testing.T, s *Set) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestNamesFollowTheConventions(t *testing.T) {
+	s := New("v1")
+	exercise(s)
+	problems, err := testutil.GatherAndLint(s.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	s := New("v1")
+	exercise(s)
+	text := scrape(t, s)
+	for _, want := range []string{
+		`sandboxd_requests_total{outcome="SUCCESS",tool="Bash"} 1`,
+		`sandboxd_request_duration_seconds_count{tool="Bash"} 1`,
+		`sandboxd_stage_duration_seconds_count{stage="judge"} 1`,
+		`sandboxd_policy_decisions_total{rule="mode:auto",verdict="allow"} 1`,
+		`sandboxd_policy_reloads_total{result="error"} 1`,
+		`sandboxd_policy_last_reload_success_timestamp_seconds `,
+		`sandboxd_approvals_pending 3`,
+		`sandboxd_approval_wait_seconds_count 1`,
+		`sandboxd_sandbox_exits_total{backend="linux",reason="exited"} 1`,
+		`sandboxd_sandbox_feature_info{feature="landlock",state="active"} 1`,
+		`sandboxd_sandbox_feature_info{feature="cgroup2",state="missing"} 1`,
+		`sandboxd_cache_requests_total{result="hit"} 1`,
+		`sandboxd_hook_duration_seconds_count{hook="guard"} 1`,
+		`sandboxd_role_split_info{state="advisory"} 1`,
+		`sandboxd_build_info{version="v1"} 1`,
+		`go_goroutines `,
+		`process_open_fds `,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+// TestNothingOnASocketMakesSeriesGrow floods every name that others choose.
+func TestNothingOnASocketMakesSeriesGrow(t *testing.T) {
+	s := New("v1")
+	exercise(s)
+	hostile := func(i int) {
+		x := fmt.Sprintf("/etc/%d\"}\n\xff", i)
+		c := call(x, tool.Reason{Rule: "deniedPaths: " + x})
+		c.Result.Status = tool.Status(x)
+		c.Output.Data = ended(x)
+		c.Decision.By = []tool.By{tool.ByRule, tool.ByMode, tool.ByFloor, tool.ByHook, tool.ByCore, tool.ByTool, tool.By(x)}[i%7]
+		s.Done(c)
+		s.Stage(x, 0)
+		s.Hook(x, 0)
+		s.SandboxExit(x, x)
+		s.Sandbox(sandbox.Report{Layers: []string{x}, Missing: []string{x + ": " + x}})
+	}
+	for i := range 14 {
+		hostile(i)
+	}
+	series := func() int {
+		n, err := testutil.GatherAndCount(s.registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := series()
+	for i := range 2000 {
+		hostile(i + 14)
+	}
+	if after := series(); after != before {
+		t.Errorf("%d series became %d", before, after)
+	}
+	if text := scrape(t, s); strings.Contains(text, "/etc/") {
+		t.Error("a label holds a path")
+	}
+}
+
+func TestSetsOfNamesAreBounded(t *testing.T) {
+	s := New("v1")
+	var many []string
+	for i := range 5000 {
+		many = append(many, fmt.Sprintf("mcp__server__%d", i))
+	}
+	s.SetTools(many)
+	for _, name := range many {
+		s.Done(call(name))
+	}
+	if n, err := testutil.GatherAndCount(s.registry, "sandboxd_requests_total"); err != nil || n != maxNames+1 {
+		t.Errorf("got %d series, %v, want %d", n, err, maxNames+1)
+	}
+}
+
+func TestSafeForConcurrentUse(t *testing.T) {
+	s := New("v1")
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				exercise(s)
+				_, _ = s.registry.Gather()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestTheDashboardShowsMetricsThatExist reads every expression of the dashboard.
+func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
+	text, err := os.ReadFile("../deploy/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	s := New("v1")
+	exercise(s)
+	scraped := scrape(t, s)
+	var shown []string
+	for _, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %q shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			for _, name := range regexp.MustCompile(`\b(?:sandboxd|process|go)_[a-z0-9_]+`).FindAllString(target.Expr, -1) {
+				if !strings.Contains(scraped, "\n"+name) {
+					t.Errorf("panel %q: no metric %q", p.Title, name)
+				}
+				shown = append(shown, name)
+			}
+		}
+	}
+	for _, must := range []string{"sandboxd_requests_total", "sandboxd_approvals_pending", "sandboxd_policy_decisions_total"} {
+		if !slices.Contains(shown, must) {
+			t.Errorf("the dashboard does not show %s", must)
+		}
+	}
+}
+
+func BenchmarkDone(b *testing.B) {
+	s := New("v1")
+	s.SetTools([]string{"Bash"})
+	c := call("Bash", tool.Reason{Rule: "mode:auto"})
+	for b.Loop() {
+		s.Done(c)
+	}
+}
