@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/tools"
+)
+
+// toolsCmd describes the built-in tools; it needs no daemon. What one session has
+// enabled is GET /sessions/{id}/tools.
+func toolsCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tools",
+		Short: "list and describe the built-in tools",
+		Long: `Lists the tools that come with sandboxd, in the forms that model APIs take.
+Which of them a session has enabled is up to its daemon.`,
+	}
+	c.AddCommand(toolsListCmd(), toolsShowCmd())
+	return c
+}
+
+func toolsListCmd() *cobra.Command {
+	var format string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "ls", Short: "list the tools", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON || format != "" {
+				return printDefinitions(cmd, builtinTools(), format)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tGROUP\tCLASS\tWHAT")
+			for _, g := range tools.Groups() {
+				for _, t := range g.Tools {
+					s := t.Spec()
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, g.Name, s.Class, firstSentence(s.Description))
+				}
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "print definitions as JSON: openai, anthropic or mcp")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (as --format anthropic)")
+	return c
+}
+
+func toolsShowCmd() *cobra.Command {
+	var format string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "show TOOL", Short: "describe one tool with its arguments", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, t := range builtinTools() {
+				names = append(names, t.Spec().Name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found := tool.Filter(builtinTools(), args, nil)
+			if len(found) == 0 {
+				return &tool.Error{Code: "tool_not_found", Msg: fmt.Sprintf("no tool %q", args[0]), Hint: "sandboxd tools ls lists them"}
+			}
+			if asJSON || format != "" {
+				return printDefinitions(cmd, found, format)
+			}
+			_, err := fmt.Fprint(cmd.OutOrStdout(), tools.Describe(found[0].Spec()))
+			return err
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "print the definition as JSON: openai, anthropic or mcp")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (as --format anthropic)")
+	return c
+}
+
+func builtinTools() []tool.Tool {
+	var all []tool.Tool
+	for _, g := range tools.Groups() {
+		all = append(all, g.Tools...)
+	}
+	return all
+}
+
+func printDefinitions(cmd *cobra.Command, list []tool.Tool, format string) error {
+	defs, err := tool.Definitions(list, format)
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(defs)
+}
+
+func firstSentence(s string) string {
+	if i := strings.Index(s, ". "); i >= 0 {
+		return s[:i]
+	}
+	return strings.TrimSuffix(s, ".")
+}
