@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sandboxd/sandboxd/tool"
@@ -46,10 +47,6 @@ func (q *Queue) Execution(ctx context.Context, c *tool.Call) (tool.Approval, err
 	if answerable(c) {
 		item.Remember = []string{RememberOnce, RememberSession, RememberAlways}
 		item.AskOnce = c.Spec.Execution == tool.ExecAskOnce
-		answer, found, err := q.remembered(ctx, item)
-		if err != nil || found {
-			return answer, err
-		}
 	}
 	return q.ask(ctx, item)
 }
@@ -89,9 +86,9 @@ func digest(parts ...string) string {
 // ask files the question, or joins the one that waits, and waits.
 func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 	asked := time.Now()
-	w, answers, answer, err := q.file(ctx, item)
+	w, answers, answer, err := q.fileApart(ctx, item)
 	if err != nil || answers == nil {
-		answer.Asked, answer.Answered = asked, time.Now()
+		answer.Asked = asked
 		return answer, err
 	}
 	resume := tool.Park(ctx) // a person is slow; others may use the slot
@@ -112,12 +109,29 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 	return answer, nil
 }
 
+// fileApart is file on a goroutine of its own: the database grows a stack to
+// 16 KB, and this one may keep its stack for minutes, 10,000 times.
+func (q *Queue) fileApart(ctx context.Context, item Item) (w *waiting, answers chan tool.Approval, a tool.Approval, err error) {
+	var done sync.WaitGroup
+	done.Go(func() {
+		found := false
+		if len(item.Remember) > 1 { // a grant may answer as well
+			a, found, err = q.remembered(ctx, item)
+		}
+		if !found && err == nil {
+			w, answers, a, err = q.file(ctx, item)
+		}
+	})
+	done.Wait()
+	return w, answers, a, err
+}
+
 // file returns either a channel to wait on or, when that is nil, the answer.
 func (q *Queue) file(ctx context.Context, item Item) (*waiting, chan tool.Approval, tool.Approval, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed != "" {
-		return nil, nil, tool.Approval{Code: CodeCancelled, Reason: q.closed}, nil
+		return nil, nil, nobody(CodeCancelled, q.closed), nil
 	}
 	now := time.Now()
 	key := digestKey{item.Type, item.Digest}
@@ -152,13 +166,18 @@ func (q *Queue) refuse(item Item) (tool.Approval, bool) {
 		reason := map[Type]string{
 			TypeExecution: reasonNoExecution, TypeResult: reasonNoResult, TypeQuestion: reasonNobodyQuestions,
 		}[item.Type]
-		return tool.Approval{Code: CodeNoApprover, Reason: reason}, true
+		return nobody(CodeNoApprover, reason), true
 	case q.session[item.SessionID] >= q.opts.MaxPerSession:
-		return tool.Approval{Code: CodeTooMany, Reason: fmt.Sprintf("%d questions of this session wait already", q.opts.MaxPerSession)}, true
+		return nobody(CodeTooMany, fmt.Sprintf("%d questions of this session wait already", q.opts.MaxPerSession)), true
 	case len(q.waiting) >= q.opts.Max:
-		return tool.Approval{Code: CodeTooMany, Reason: fmt.Sprintf("%d questions wait already", q.opts.Max)}, true
+		return nobody(CodeTooMany, fmt.Sprintf("%d questions wait already", q.opts.Max)), true
 	}
 	return tool.Approval{}, false
+}
+
+// nobody is a refusal that no person gave.
+func nobody(code, reason string) tool.Approval {
+	return tool.Approval{Code: code, Reason: reason, Answered: time.Now()}
 }
 
 func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting, error) {
