@@ -1,0 +1,134 @@
+// Package vars keeps the variables of a session and expands references to them.
+//
+// Every result and every argument of a call becomes a variable; the model and the
+// user add their own. A variable is text with a name, and anywhere in a string
+// argument $VAR_REF{{name}} or $VAR_REF{{name:start:length}} stands for it:
+//
+//	s := vars.New(db, vars.Options{})
+//	v, created, err := s.Put(ctx, session, "greeting", vars.Change{Value: &text}, tool.OriginPerson)
+//	args, origins, err := s.Resolve(ctx, session, []byte(`{"command":"echo $VAR_REF{{greeting}}"}`))
+//
+// Arguments without a reference come back byte for byte. Text that comes in by a
+// reference is not searched for references again, unless the value was written on
+// purpose by the model, a person or a rule ([Options].Nested).
+//
+// A session holds [Options].Capacity variables; the least recently visited go
+// first, those with keep never. Every value knows its authors, and so does every
+// argument that Resolve returns: see docs/provenance.md for what that finds and
+// what it cannot.
+//
+// Errors that a caller can act on are [*tool.Error] with a stable code. Whether a
+// session exists and whose it is is not known here, save that nothing is stored
+// for one that was deleted.
+package vars
+
+import (
+	"embed"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Schema is the tables of this package.
+func Schema() store.Schema {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic("the embedded migrations have no directory: " + err.Error())
+	}
+	return store.Schema{Name: "vars", Files: files}
+}
+
+// Type says who made a variable and what for.
+type Type string
+
+// The six types.
+const (
+	TypeRule         Type = "RULE"
+	TypeResult       Type = "ToolCallResult"
+	TypeArgs         Type = "ToolCallArgs"
+	TypeMessageCache Type = "MessageCache"
+	TypeModel        Type = "LLMAdd"
+	TypeUser         Type = "USER_ADD"
+)
+
+func (t Type) valid() bool {
+	switch t {
+	case TypeRule, TypeResult, TypeArgs, TypeMessageCache, TypeModel, TypeUser:
+		return true
+	}
+	return false
+}
+
+// Var is a variable. Value is nil in lists.
+type Var struct {
+	Name           string        `json:"name"`
+	Length         int           `json:"length"` // of the value, in characters
+	Desc           string        `json:"desc,omitempty"`
+	Type           Type          `json:"type"`
+	Tags           []string      `json:"tags,omitempty"`
+	Keep           bool          `json:"keep,omitempty"`
+	Created        time.Time     `json:"created"`
+	Updated        time.Time     `json:"updated"`
+	LastVisited    time.Time     `json:"last_visited"`
+	ReferenceCount int           `json:"reference_count"`
+	Origins        []tool.Origin `json:"origins"`
+	Value          *string       `json:"value,omitempty"`
+}
+
+// Nested says in which values references are expanded again.
+type Nested string
+
+// The settings of nesting.
+const (
+	NestedOnPurpose Nested = ""    // values that the model, a person or a rule wrote on purpose
+	NestedAll       Nested = "all" // every value, results from the web too
+)
+
+// Options bounds and tunes the system. The zero value is the default.
+type Options struct {
+	Capacity    int // variables of a session; 0 is 1000
+	Nested      Nested
+	MaxExpanded int          // bytes of the arguments of one call after expansion; 0 is 8 MiB
+	MaxValue    int          // bytes of one value; 0 is 16 MiB
+	Groups      []tool.Group // their rules are in every session
+	Log         *slog.Logger // nil is silent
+	Now         func() time.Time
+}
+
+// System is the variables of all sessions. It is safe for concurrent use.
+type System struct {
+	db       *store.DB
+	o        Options
+	rules    []rule // of every session
+	revision string // of rules
+	content  content
+}
+
+// New returns the variables in db, which was opened with [Schema].
+func New(db *store.DB, o Options) *System {
+	if o.Capacity <= 0 {
+		o.Capacity = 1000
+	}
+	if o.MaxExpanded <= 0 {
+		o.MaxExpanded = 8 << 20
+	}
+	if o.MaxValue <= 0 {
+		o.MaxValue = 16 << 20
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &System{db: db, o: o}
+	s.rules = append(rulesOf(AgentRules()), rulesOf(o.Groups...)...)
+	s.revision = revisionOf(s.rules)
+	return s
+}
