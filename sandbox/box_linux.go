@@ -73,7 +73,7 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 	limits := b.settings.Limits.WithDefaults().tighten(s.Limits)
 	p := &proc{box: b, launcher: l, limits: limits, done: make(chan struct{})}
 	if err := p.start(ctx, s, child.Request{
-		Argv: s.Argv, Dir: s.Dir, Masks: hostSockets(),
+		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(),
 		Env:    environment(os.Environ(), b.cage.opts.Home, b.settings, s.Env),
 		Limits: limits.kernel(),
 	}); err != nil {
@@ -126,13 +126,13 @@ func (b *box) Close() error {
 // hostSockets are the Unix sockets that have a name on this host. A read-only
 // mount does not keep anybody from connecting to them, and Landlock does not know
 // them before its ninth version, so each is masked.
-func hostSockets() []string {
-	b, err := os.ReadFile("/proc/net/unix")
+func (b *box) hostSockets() []string {
+	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil
 	}
 	var out []string
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(string(table)) {
 		i := strings.IndexByte(line, '/')
 		if i < 0 {
 			continue
@@ -141,11 +141,9 @@ func hostSockets() []string {
 		if fields := strings.Fields(line[:i]); len(fields) != 7 {
 			continue // an abstract name with a slash in it
 		}
-		// These places are the session's own.
-		if Within(p, "/run") || Within(p, "/tmp") || Within(p, "/dev") || Within(p, "/var/tmp") || p != filepath.Clean(p) {
-			continue
+		if p == filepath.Clean(p) && b.host(p) == p {
+			out = append(out, p)
 		}
-		out = append(out, p)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

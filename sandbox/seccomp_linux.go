@@ -18,12 +18,15 @@ type sysRule struct {
 // cond looks at the low half of one argument, as the kernel does with flags,
 // modes and ioctl numbers: they are 32 bits wide.
 type cond struct {
-	arg    int
-	anyBit uint32   // one of these bits is set …
-	bitArg int      // … and, if ifBits is not 0, one of ifBits in this argument
-	ifBits uint32   //
-	equal  []uint32 // it is one of these
-	except []uint32 // it is none of these
+	errno   unix.Errno // instead of the rule's, if not 0
+	arg     int
+	anyBit  uint32   // one of these bits is set …
+	bitArg  int      // … and, if ifBits is not 0, one of ifBits in this argument
+	ifBits  uint32   //
+	equal   []uint32 // it is one of these
+	except  []uint32 // it is none of these …
+	ifArg   int      // … and, if ifOneOf is not nil, this argument
+	ifOneOf []uint32 // is one of these
 }
 
 const (
@@ -106,9 +109,13 @@ func sysRules(sockets bool) []sysRule {
 	}
 	// Unix sockets, IP, and the routing family that lists interfaces; not
 	// packets, not the hypervisor (AF_VSOCK has no namespace), not the rest.
-	add(
-		sysRule{unix.SYS_SOCKET, unix.EAFNOSUPPORT, []cond{{arg: 0, except: []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}}}},
-	)
+	add(sysRule{nr: unix.SYS_SOCKET, errno: unix.EAFNOSUPPORT, when: []cond{
+		{arg: 0, except: []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}},
+		{arg: 2, except: []uint32{unix.NETLINK_ROUTE}, ifArg: 0, ifOneOf: []uint32{unix.AF_NETLINK}, errno: unix.EPROTONOSUPPORT},
+		// Landlock's rule on TCP servers does not see MPTCP, SCTP and the like.
+		// Go's listeners try MPTCP first and fall back.
+		{arg: 2, except: []uint32{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6}, ifArg: 0, ifOneOf: []uint32{unix.AF_INET, unix.AF_INET6}, errno: unix.EPROTONOSUPPORT},
+	}})
 	return append(t, archRules()...)
 }
 
@@ -162,6 +169,12 @@ func (r sysRule) body() []child.Insn {
 	}
 	var p []child.Insn
 	for _, c := range r.when {
+		fail := func(e unix.Errno) child.Insn {
+			if c.errno != 0 {
+				e = c.errno
+			}
+			return fail(e)
+		}
 		arg := func(n int) child.Insn { return stmt(load, uint32(dataArgs+8*n)) }
 		switch {
 		case c.ifBits != 0:
@@ -174,6 +187,17 @@ func (r sysRule) body() []child.Insn {
 				p = append(p, jump(jeq, v, 0, 1), fail(r.errno))
 			}
 		case c.except != nil:
+			if n := len(c.ifOneOf); n > 0 {
+				p = append(p, arg(c.ifArg))
+				for i, v := range c.ifOneOf {
+					// Into the test of the other argument, or, after the last, behind it.
+					miss := uint8(0)
+					if i == n-1 {
+						miss = uint8(len(c.except) + 2)
+					}
+					p = append(p, jump(jeq, v, uint8(n-1-i), miss))
+				}
+			}
 			p = append(p, arg(c.arg))
 			for i, v := range c.except {
 				// To behind the refusal when it is one of them.

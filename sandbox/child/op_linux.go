@@ -111,6 +111,9 @@ func (a *arena) strs(list []string) uintptr {
 }
 
 func (a *arena) ops(list []Op) []rawOp {
+	if len(list) == 0 {
+		return nil
+	}
 	b := a.alloc(len(list) * int(unsafe.Sizeof(rawOp{})))
 	raw := unsafe.Slice((*rawOp)(unsafe.Pointer(&b[0])), len(list))
 	for i, o := range list {

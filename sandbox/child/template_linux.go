@@ -46,7 +46,7 @@ func build(t Template) error {
 			return err
 		}
 	}
-	for _, step := range []func() error{b.system, b.private, b.writable, b.devices, b.kernel, b.masks} {
+	for _, step := range []func() error{b.system, b.private, b.shown, b.writable, b.devices, b.kernel, b.masks} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -81,7 +81,8 @@ func (b builder) system() error {
 		paths = append(paths, "/run/current-system")
 	}
 	paths = append(paths, b.t.Show...)
-	slices.Sort(paths) // parents first
+	paths = slices.DeleteFunc(paths, belowPrivate) // hidden by what comes next, and bound after it
+	slices.Sort(paths)                             // parents first
 	for _, p := range slices.Compact(paths) {
 		if b.ownKind(p) {
 			continue
@@ -124,6 +125,23 @@ func (b builder) private() error {
 		}
 	}
 	return nil
+}
+
+// shown binds what is readable below a private directory: a workspace in /tmp.
+func (b builder) shown() error {
+	paths := slices.Concat(b.t.Read, b.t.Show, []string{b.t.Home})
+	paths = slices.DeleteFunc(paths, func(p string) bool { return !belowPrivate(p) })
+	slices.Sort(paths)
+	for _, p := range slices.Compact(paths) {
+		if err := b.bind(p, !b.t.WriteAll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func belowPrivate(p string) bool {
+	return p != "/tmp" && within(p, "/tmp") || p != "/var/tmp" && within(p, "/var/tmp")
 }
 
 func (b builder) writable() error {

@@ -1,0 +1,165 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestX39_NothingGetsOut tries every attempt, in both profiles, as root and as
+// another uid.
+func TestX39_NothingGetsOut(t *testing.T) {
+	t.Setenv("CAGE_TEST_SECRET", "hunter2")
+	bothUsers(t, func(t *testing.T) {
+		w, cage, settings := newWorld(t)
+		needCage(t, cage, "userns", "netns", "landlock", "seccomp")
+		body, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdin, err := os.Open(w.HostTmp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stdin.Close()
+		all := allAttempts()
+		if len(all) < 120 {
+			t.Fatalf("only %d attempts", len(all))
+		}
+		for _, profile := range []string{"strict", "light"} {
+			t.Run(profile, func(t *testing.T) {
+				box := newBox(t, cage, profile, settings)
+				for _, a := range all {
+					var out bytes.Buffer
+					e := runSpec(t, box, Spec{
+						Argv: []string{filepath.Join(w.Workspace, "attempt"), "-attempt", a.name},
+						Dir:  w.Workspace, Env: []string{"ATTEMPT_WORLD=" + string(body)},
+						Stdin: stdin, Stdout: &out, Stderr: &out,
+					})
+					if e.Code != 0 || !strings.HasPrefix(out.String(), "stopped: ") {
+						t.Errorf("%s: exit %d %s: %s", a.name, e.Code, e.Signal, out.String())
+					}
+				}
+			})
+		}
+		for _, f := range []string{"file"} {
+			if b, err := os.ReadFile(filepath.Join(w.Outside, f)); err != nil || string(b) != "outside" {
+				t.Errorf("%s changed: %q, %v", f, b, err)
+			}
+		}
+		if b, err := os.ReadFile(w.Secret); err != nil || string(b) != "secret" {
+			t.Errorf("the secret changed: %q, %v", b, err)
+		}
+	})
+}
+
+// newWorld makes the things that attempts are made on.
+func newWorld(t *testing.T) (world, Backend, Settings) {
+	t.Helper()
+	base := shortTemp(t)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := world{
+		Workspace: base + "/ws", Outside: base + "/out", SecretDir: base + "/keys", Daemon: base + "/daemon",
+		Secret: base + "/ws/deep/er/secret", Abstract: fmt.Sprintf("@sandboxd-test-%d", os.Getpid()),
+		ShmKey: 0x5a17d + os.Getpid(),
+	}
+	w.Socket, w.Private = w.Workspace+"/host.sock", w.Daemon+"/agent.sock"
+	for _, d := range []string{filepath.Dir(w.Secret), w.Outside, w.SecretDir, w.Daemon, w.Workspace + "/.git/hooks"} {
+		must(os.MkdirAll(d, 0o755))
+	}
+	for f, text := range map[string]string{
+		w.Secret: "secret", w.SecretDir + "/key": "key", w.Outside + "/file": "outside", w.Daemon + "/state.db": "state",
+		w.Workspace + "/.git/config": "[core]\n",
+	} {
+		must(os.WriteFile(f, []byte(text), 0o644))
+	}
+	copyFile(t, "/proc/self/exe", w.Workspace+"/attempt", 0o755)
+
+	tmp := shortTemp(t)
+	w.HostTmp = tmp + "/file"
+	must(os.WriteFile(w.HostTmp, []byte("host"), 0o666))
+	w.Shm = fmt.Sprintf("/dev/shm/sandboxd-test-%d", os.Getpid())
+	must(os.WriteFile(w.Shm, []byte("host"), 0o666))
+	t.Cleanup(func() { os.Remove(w.Shm) })
+
+	for _, addr := range []string{w.Socket, w.Private, w.Abstract} {
+		l, err := net.Listen("unix", addr)
+		must(err)
+		t.Cleanup(func() { l.Close() })
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	t.Cleanup(func() { l.Close() })
+	w.Port = l.Addr().(*net.TCPAddr).Port
+
+	id, err := unix.SysvShmGet(w.ShmKey, 4096, unix.IPC_CREAT|0o666)
+	must(err)
+	t.Cleanup(func() { unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
+
+	sleeper := exec.Command("sleep", "1000")
+	must(sleeper.Start())
+	t.Cleanup(func() { sleeper.Process.Kill(); sleeper.Wait() })
+	w.Pid = sleeper.Process.Pid
+
+	cage := newCage(t, Options{Private: []string{w.Daemon}, Roots: []string{base}})
+	return w, cage, Settings{
+		AllowedWritePaths: []string{w.Workspace, "/tmp"},
+		DeniedPaths:       []string{w.Secret, w.SecretDir, "/etc/shadow"},
+		Limits:            Limits{WallSeconds: 20},
+	}
+}
+
+// TestX39_LeftoverDaemonIsGone starts a process that leaves its session, group
+// and parent behind; it does not outlive the call, nor does the call wait for it.
+func TestX39_LeftoverDaemonIsGone(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		cage := newCage(t, Options{})
+		needCage(t, cage)
+		ws := shortTemp(t)
+		for _, profile := range []string{"strict", "light"} {
+			box := newBox(t, cage, profile, Settings{AllowedWritePaths: []string{ws}})
+			mark := fmt.Sprintf("1000.%d", time.Now().UnixNano())
+			start := time.Now()
+			e, out := runIn(t, box, ws, "sh", "-c", "(setsid sh -c '(sleep "+mark+" &) ; sleep "+mark+"' &) ; echo done")
+			if e.Code != 0 || out != "done\n" {
+				t.Errorf("%s: exit %+v, output %q", profile, e, out)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("%s: the call waited %v for what it left behind", profile, took)
+			}
+			if pids := processesWith(t, mark); pids != nil {
+				t.Errorf("%s: processes outlived their call: %v", profile, pids)
+			}
+		}
+	})
+}
+
+// processesWith are the processes of the host that have mark in their words.
+func processesWith(t *testing.T, mark string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(mark)) && !bytes.Contains(b, []byte("sandbox.test")) {
+			pids = append(pids, f)
+		}
+	}
+	return pids
+}
