@@ -56,7 +56,7 @@ func (w *walker) start(c call, sc *scope) {
 	for _, f := range c.argv[1:] {
 		cmd.Args = append(cmd.Args, f.word())
 	}
-	if !name.known || name.glob || name.fd || name.text == "" {
+	if !name.known || name.glob || name.tree || name.fd || name.text == "" {
 		if name.glob {
 			cmd.Path = name.text
 		}
@@ -182,6 +182,10 @@ func (a *act) subcommand(args []field) []field {
 	program := a.spec
 	i := a.options(program, args, true)
 	a.operands = nil
+	if program.do == "git" {
+		a.gitSettings()
+		a.values = nil
+	}
 	if i >= len(args) {
 		a.spec = &spec{repeat: -1}
 		return nil

@@ -5,6 +5,8 @@ func doers(name string) func(*act) {
 	switch name {
 	case "shell":
 		return doShell
+	case "othershell":
+		return doOtherShell
 	case "eval":
 		return doEval
 	case "source":
@@ -33,8 +35,124 @@ func doers(name string) func(*act) {
 		return doAlias
 	case "enable":
 		return doEnable
-	case "othershell":
-		return doOtherShell
+	case "data":
+		return func(*act) {}
+	case "find":
+		return doFind
+	case "fd":
+		return doFd
+	case "xargs":
+		return doXargs
+	case "parallel":
+		return doParallel
+	case "joined":
+		return doJoined
+	case "sed":
+		return doSed
+	case "awk":
+		return doAwk
+	case "jq":
+		return doJq
+	case "yq", "rg", "pytest", "dockerbuild", "wget", "cargo", "npm", "git":
+		return doOperands
+	case "dd":
+		return doDd
+	case "rename":
+		return doRename
+	case "headtail":
+		return doHeadTail
+	case "split", "csplit":
+		return doSplit
+	case "patch":
+		return doPatch
+	case "tar":
+		return doTar
+	case "zip":
+		return doZip
+	case "unzip":
+		return doUnzip
+	case "compress":
+		return doCompress
+	case "cpio":
+		return doCpio
+	case "dpkg", "apt":
+		return doPackages
+	case "sudo":
+		return doSudo
+	case "su":
+		return doSu
+	case "gdb":
+		return doGdb
+	case "flock":
+		return doFlock
+	case "capsh":
+		return doCapsh
+	case "busybox":
+		return doBusybox
+	case "bwrap":
+		return doTail
+	case "tail":
+		return doTail
+	case "entr":
+		return doEntr
+	case "stdincode":
+		return func(a *act) { a.stdinCode() }
+	case "crontab":
+		return doCrontab
+	case "runner":
+		return doRunner
+	case "socat":
+		return doSocat
+	case "terminal":
+		return doTerminal
+	case "checkout":
+		return doCheckout
+	case "gitdiff":
+		return doGitDiff
+	case "gitconfig":
+		return doGitConfig
+	case "gitclone", "gitremote", "gitremoteadd":
+		return doGitRemote
+	case "submodule":
+		return doSubmodule
+	case "bisect":
+		return doBisect
+	case "worktree":
+		return doWorktree
+	case "make":
+		return doMake
+	case "cmake":
+		return doCmake
+	case "go":
+		return doGo
+	case "interpreter", "python", "perl":
+		return doInterpreter
+	case "rustc", "cc":
+		return doCompiler
+	case "sqlite", "psql":
+		return doSQL
+	case "curl":
+		return doCurl
+	case "ssh":
+		return doSSH
+	case "rsync":
+		return doRsync
+	case "openssl":
+		return doOpenssl
+	case "ip":
+		return doIP
+	case "vim":
+		return doVim
+	case "ed":
+		return doEd
+	case "less":
+		return doLess
+	case "man":
+		return doMan
+	case "fzf":
+		return doOperands
 	}
 	return nil
 }
+
+func doOperands(a *act) { a.useOperands(a.operands) }

@@ -9,18 +9,19 @@ type field struct {
 	known bool
 	glob  bool // stands for any name that pat matches
 	many  bool // not known, and may become no word or several
+	tree  bool // stands for anything below it
 	fd    bool // a process substitution: a descriptor, not a file
 	at    Pos
 }
 
-func (f field) word() Word { return Word{Text: f.text, Known: f.known && !f.glob, At: f.at} }
+func (f field) word() Word { return Word{Text: f.text, Known: f.known && !f.glob && !f.tree, At: f.at} }
 
 // is reports whether f is known to be exactly s.
-func (f field) is(s string) bool { return f.known && !f.glob && f.text == s }
+func (f field) is(s string) bool { return f.known && !f.glob && !f.tree && f.text == s }
 
 // lit is the text of a known word without patterns, else "".
 func (f field) lit() string {
-	if f.known && !f.glob {
+	if f.known && !f.glob && !f.tree {
 		return f.text
 	}
 	return ""

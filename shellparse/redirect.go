@@ -12,6 +12,8 @@ type stream struct {
 	kind streamKind
 	text string // of a here-document that is known
 	at   Pos
+	// paths are the roots below which every line of the input names a file.
+	paths []field
 }
 
 type streamKind int
@@ -120,7 +122,7 @@ func (w *walker) file(f field, a Access, recursive bool, sc *scope) []File {
 	if f.fd {
 		return nil
 	}
-	one := File{Path: f.text, Known: f.known, Access: a, Recursive: recursive, At: f.at, Glob: f.glob}
+	one := File{Path: f.text, Known: f.known, Access: a, Recursive: recursive || f.tree, At: f.at, Glob: f.glob}
 	if f.glob {
 		one.Path = f.pat
 		// Behind a pattern ".." leaves a directory that is not known.

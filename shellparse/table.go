@@ -66,9 +66,11 @@ const (
 	subname  kind = 'n' // name of a subcommand with a line of its own
 	remote   kind = 'q' // host:path is remote, anything else a path that is read
 	remoteTo kind = 'Q' // the same, written
+	atFile   kind = '@' // text, or @file to read it from
+	volume   kind = 'v' // path:where, or src=path,…: read and written
 )
 
-var kinds = "drwbRWspchuoxeamnqQ"
+var kinds = "drwbRWspchuoxeamnqQ@v"
 
 // commands are all tables, by command name; subcommands as "git add".
 var commands = sync.OnceValue(func() map[string]*spec {

@@ -1,3 +1,21 @@
 package shellparse
 
-var tableNetwork = []string{}
+// tableNetwork are programs that move bytes between hosts.
+var tableNetwork = []string{
+	"curl | -o,--output:w -O,--remote-name!remotename --output-dir:w -T,--upload-file:r -d,--data,--data-binary,--data-ascii,--data-urlencode,--json:@ --data-raw:d -F,--form:@ --form-string:d -K,--config:r -c,--cookie-jar:w -b,--cookie:d -D,--dump-header:w --trace,--trace-ascii:w --stderr:w -E,--cert:r --key:r --cacert:r --capath:r --crlfile:r --pubkey:r --netrc-file:r --unix-socket,--abstract-unix-socket:b -x,--proxy,--preproxy,--socks5,--socks5-hostname,--socks4:h -u,--user:d -H,--header:@ --proxy-header:@ -A,--user-agent:d -e,--referer:d -X,--request:d -w,--write-out:@ -m,--max-time:d --connect-timeout:d --retry:d --retry-delay:d --retry-max-time:d --limit-rate:d -r,--range:d -C,--continue-at:d -y:d -Y:d -z,--time-cond:d -Q,--quote:d -t:d -P,--ftp-port:d --resolve:d --connect-to:d --interface:d --dns-servers:d --doh-url:u --url:u --ciphers:d --tls-max:d --cert-type:d --key-type:d --pass:d --engine:x --hsts,--alt-svc:b --etag-save:w --etag-compare:r --libcurl:w --max-filesize:d --max-redirs:d --noproxy:d --oauth2-bearer:d --proto:d --proto-default:d --proto-redir:d --aws-sigv4:d --parallel-max:d --rate:d --url-query:@ --create-file-mode:d --local-port:d --keepalive-time:d --expect100-timeout:d --delegation:d --krb:d | u* | do=curl",
+	"wget,wget2 | -O,--output-document:w -o,--output-file:w -a,--append-output:w -P,--directory-prefix:w -i,--input-file:r --post-file,--body-file:r --post-data,--body-data:d --load-cookies:r --save-cookies:w --use-askpass:p --config:r -e,--execute:x --certificate,--private-key,--ca-certificate,--ca-directory,--crl-file:r --hsts-file:b --warc-file:w --warc-tempdir:w --rejected-log:w -U,--user-agent:d --header:d -t,--tries:d -T,--timeout:d -w,--wait:d -Q,--quota:d -l,--level:d -A,--accept:d -R,--reject:d -D,--domains:d -I:d -X:d -B,--base:u --user,--password:d --method:d --limit-rate:d --restrict-file-names:d --progress:d | u* | do=wget",
+	"http,https,xh,httpie,aria2c,axel,lftp,ftp,tftp,lynx,w3m,links,elinks | -o,--output:w -d,--dir:w -i,--input-file:r -e,-c:o -f:r --on-download-complete:p --conf-path:r | u*",
+	"ssh | -F:r -i:r -E:w -o:d -J:h -L,-R,-D,-W,-w:d -l:d -p:d -b,-B,-c,-m,-e,-Q,-O:d -I:x -S:b -P:d -4,-6,-A,-a,-C,-f,-G,-g,-K,-k,-M,-N,-n,-q,-s,-T,-t,-V,-v,-X,-x,-Y,-y | h d* | posix strict do=ssh",
+	"scp | -S:p -F:r -i:r -o:d -J:h -P,-l,-c,-D,-X:d -r,-p,-q,-v,-C,-B,-3,-4,-6,-A,-O,-R,-s,-T | q* Q | strict do=ssh",
+	"sftp | -S:p -F:r -i:r -o:d -b:r -J:h -P,-l,-c,-B,-R,-s,-X:d -D:p -a,-A,-C,-f,-N,-p,-q,-r,-v,-4,-6 | h d* | strict do=ssh",
+	"ssh-keygen | -f:b -t:d -b:d -C:d -N:d -P:d -m:d -a:d -O:d -I:d -n:d -V:d -z:d -s:r -D:x -w:x -Y:d -y,-l,-e,-i,-p,-q,-B,-R,-F:d? | m*",
+	"ssh-copy-id | -i:r -p:d -o:d -f -n -s | h",
+	"ssh-add | -t:d -D,-d,-l,-L,-x,-X,-k,-c,-q -s,-e:x -S:x -E:d -T:r | r*",
+	"rsync | -e,--rsh:s --rsync-path:s --files-from:r --exclude-from,--include-from:r --exclude,--include,-f,--filter:d --log-file:w --password-file:r --early-input:r -T,--temp-dir:w --backup-dir:w --partial-dir:w --compare-dest,--copy-dest,--link-dest:r --write-batch,--only-write-batch:w --read-batch:r --config:r -B:d --bwlimit:d --max-size,--min-size:d --timeout,--contimeout:d --port:d --chmod,--chown,--usermap,--groupmap:d --info,--debug,--out-format,--log-file-format:d --suffix:d --address:d --sockopts:d -M,--remote-option:d --modify-window:d --iconv:d --protocol:d --checksum-choice:d --compress-choice,--zc:d --stop-after:d --skip-compress:d --remove-source-files!move | q* Q | do=rsync",
+	"unison,syncthing,croc,wormhole | -f:r | m*",
+	"openssl | -- | d* | do=openssl",
+	"gpg,gpg2,gpgv,age,rage,minisign,signify,sops | -o,--output:w -r,--recipient:d -i,--identity,-R,--recipients-file:r -u:d --homedir:r --keyring:b --passphrase-file:r --status-file,--logger-file:w --photo-viewer:s --agent-program,--dirmngr-program,--pinentry-program:p --exec-path:x --options:r -s:r -x:w -m:r -p:r -t:d -c:d | b*",
+	"ip,ifconfig,iptables,nft,ss,netstat,route,arp,ethtool,iw,nmcli,resolvectl,tc,bridge | -n:d -N:d -D:w -F:d -b,-batch:r -f:d -K:d | d* | single do=ip",
+	"tcpdump,tshark | -w:w -r:r -z:p -i:d -c:d -s:d -C:d -G:d -W:d -F:r -V:r -Z:d -y:d -Y:d -T:d -e:d -E:d -B:d | d*",
+	"mail,mailx,sendmail,mutt,msmtp,swaks | -a,-A:r -s:d -S:d -f:d -r:d -c:d -b:d -F:r -i:r -e:o -C:r -H:d | d*",
+}

@@ -40,6 +40,10 @@ func (a *act) use(k kind, f field) {
 		a.remote(f, Read)
 	case remoteTo:
 		a.remote(f, Write)
+	case atFile:
+		a.atFile(f)
+	case volume:
+		a.volume(f)
 	case env:
 		if name, val, ok := strings.Cut(f.text, "="); ok && f.known {
 			a.call.env = append(a.call.env, assignment{name: name, value: value{words: []field{f.sub(val)}}, known: !f.glob, at: f.at})
@@ -186,5 +190,40 @@ func (a *act) maybePath(f field) {
 func (a *act) generic(args []field) {
 	for _, f := range args {
 		a.use(maybe, f)
+	}
+}
+
+// atFile is text that may name a file after @, as curl takes it.
+func (a *act) atFile(f field) {
+	if rest, ok := strings.CutPrefix(f.text, "@"); ok && f.known {
+		a.file(f.sub(rest), Read, false)
+		return
+	}
+	for _, sep := range []string{"=@", "=<", "@"} {
+		if _, rest, ok := strings.Cut(f.text, sep); ok && f.known && (sep != "@" || strings.HasPrefix(rest, "/")) {
+			a.file(f.sub(before(rest, ";")), Read, false)
+			return
+		}
+	}
+}
+
+// volume is what a container is given of the host.
+func (a *act) volume(f field) {
+	if !f.known {
+		a.file(f, Write, true)
+		return
+	}
+	source := before(f.text, ":")
+	if strings.Contains(f.text, "=") {
+		source = ""
+		for _, part := range strings.Split(f.text, ",") {
+			if k, v, _ := strings.Cut(part, "="); k == "src" || k == "source" {
+				source = v
+			}
+		}
+	}
+	if strings.ContainsAny(source, "/.~") {
+		a.file(f.sub(source), Read, true)
+		a.file(f.sub(source), Write, true)
 	}
 }

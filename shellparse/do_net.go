@@ -1,0 +1,98 @@
+package shellparse
+
+import "strings"
+
+func doCurl(a *act) {
+	a.useOperands(a.operands)
+	if a.effects["remotename"] && len(a.values["--output-dir"]) == 0 {
+		a.use(writes, literal("downloaded-file", a.cmd.At))
+	}
+}
+
+// doSSH looks at -o NAME=VALUE; the remote command runs elsewhere.
+func doSSH(a *act) {
+	for _, f := range a.values["-o"] {
+		name, val, ok := strings.Cut(f.text, "=")
+		if !ok {
+			name, val, _ = strings.Cut(f.text, " ")
+		}
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "proxycommand", "localcommand", "knownhostscommand", "pkcs11provider", "securitykeyprovider", "xauthlocation", "sshaskpass":
+			if val != "none" {
+				a.shellText(f.sub(strings.TrimSpace(val)), nil)
+			}
+		case "include", "match", "controlpath", "identityagent":
+			a.use(maybe, f.sub(val))
+		case "identityfile", "certificatefile", "userknownhostsfile", "globalknownhostsfile":
+			a.use(reads, f.sub(val))
+		}
+		if !f.known {
+			a.opaque("unknown_option", a.cmd.Name+" is given an option that is only known when it runs", f.at)
+		}
+	}
+	if a.cmd.Name == "ssh" && len(a.operands) > 1 {
+		a.host(a.operands[0].lit())
+		return
+	}
+	a.useOperands(a.operands)
+}
+
+func doRsync(a *act) {
+	ops := a.operands
+	for i, f := range ops {
+		k := remote
+		if i == len(ops)-1 && len(ops) > 1 {
+			k = remoteTo
+		}
+		a.use(k, f)
+		if a.effects["move"] && k == remote {
+			a.use(cuts, f)
+		}
+	}
+}
+
+// doOpenssl: every subcommand has its own options; those that name files are
+// alike.
+func doOpenssl(a *act) {
+	args := a.call.argv[1:]
+	for i, f := range args {
+		if i+1 >= len(args) {
+			break
+		}
+		next := args[i+1]
+		switch f.text {
+		case "-in", "-inkey", "-key", "-CA", "-CAkey", "-CAfile", "-CApath", "-cert", "-config", "-extfile", "-rand", "-certfile", "-keyform_", "-untrusted", "-trusted", "-verify_", "-signkey", "-content", "-sigfile", "-signature", "-peerkey", "-kdfopt_":
+			a.use(reads, next)
+		case "-out", "-keyout", "-writerand", "-CAserial", "-keylogfile", "-sess_out":
+			a.use(both, next)
+		case "-pass", "-passin", "-passout", "-k":
+			if file, ok := strings.CutPrefix(next.text, "file:"); ok {
+				a.use(reads, next.sub(file))
+			}
+		case "-connect", "-host", "-proxy":
+			a.host(next.lit())
+		case "-engine", "-provider", "-provider-path", "-provparam":
+			a.use(refuse, next)
+		}
+	}
+	for _, f := range a.operands {
+		if strings.ContainsAny(f.text, "/.") && !strings.Contains(f.text, ":") && !strings.HasPrefix(f.text, "/CN") {
+			a.use(maybe, f)
+		}
+	}
+}
+
+// doIP: "ip netns exec NAME COMMAND" and "ip vrf exec".
+func doIP(a *act) {
+	for i, f := range a.operands {
+		if f.is("exec") && i+2 < len(a.operands) {
+			args := a.call.argv[1:]
+			for j, g := range args {
+				if g.is("exec") && j+2 < len(args) {
+					a.command(args[j+2:])
+					return
+				}
+			}
+		}
+	}
+}

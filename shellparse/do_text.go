@@ -1,0 +1,277 @@
+package shellparse
+
+import "strings"
+
+// doSed reads the program of sed for what it executes, reads and writes.
+func doSed(a *act) {
+	scripts := append(a.values["-e"], a.values["--expression"]...)
+	ops := a.operands
+	if len(scripts) == 0 && !a.effects["nodata"] && len(ops) > 0 {
+		scripts, ops = ops[:1], ops[1:]
+	}
+	for _, s := range scripts {
+		a.sedScript(s)
+	}
+	for _, f := range ops {
+		k := reads
+		if a.effects["inplace"] {
+			k = both
+		}
+		a.use(k, f)
+	}
+}
+
+func (a *act) sedScript(f field) {
+	if !f.known {
+		// Only data goes into most programs built from variables, but the value
+		// could end the command and start another.
+		a.opaque("inline_code", "sed runs a program that is only known when it runs: "+f.text, f.at)
+		return
+	}
+	p := sedParser{s: f.text}
+	if !p.parse() {
+		a.opaque("inline_code", "sed runs a program that is not understood here: "+f.text, f.at)
+	}
+	for _, e := range p.execs {
+		if e == "" {
+			a.opaque("inline_code", "sed executes the text it edits (the e command)", f.at)
+			continue
+		}
+		a.shellText(f.sub(e), nil)
+	}
+	if p.evals {
+		a.opaque("inline_code", "sed executes the text it edits (s///e)", f.at)
+	}
+	for _, r := range p.reads {
+		a.use(reads, literal(r, f.at))
+	}
+	for _, w := range p.writes {
+		a.use(writes, literal(w, f.at))
+	}
+}
+
+// sedParser finds e, r, R, w, W and the flags of s in a sed program.
+type sedParser struct {
+	s             string
+	i             int
+	execs         []string
+	evals         bool
+	reads, writes []string
+}
+
+func (p *sedParser) parse() bool {
+	for p.i < len(p.s) {
+		c := p.s[p.i]
+		switch {
+		case strings.IndexByte(" \t\n;{}", c) >= 0:
+			p.i++
+			continue
+		case c == '#':
+			p.line()
+			continue
+		}
+		if !p.address() {
+			return false
+		}
+		if p.i >= len(p.s) {
+			return true
+		}
+		if !p.command() {
+			return false
+		}
+	}
+	return true
+}
+
+// address skips N, $, /re/, \cREc, first~step, with flags, ranges and !.
+func (p *sedParser) address() bool {
+	for p.i < len(p.s) {
+		c := p.s[p.i]
+		switch {
+		case '0' <= c && c <= '9' || strings.IndexByte("$,~+! \tIM", c) >= 0:
+			p.i++
+		case c == '/':
+			p.i++
+			if !p.until('/') {
+				return false
+			}
+		case c == '\\' && p.i+1 < len(p.s):
+			d := p.s[p.i+1]
+			p.i += 2
+			if !p.until(d) {
+				return false
+			}
+		default:
+			return true
+		}
+	}
+	return true
+}
+
+// until moves behind the next delim that is not escaped or in brackets.
+func (p *sedParser) until(delim byte) bool {
+	for p.i < len(p.s) {
+		switch c := p.s[p.i]; {
+		case c == '\\' && p.i+1 < len(p.s):
+			p.i += 2
+			continue
+		case c == delim:
+			p.i++
+			return true
+		}
+		p.i++
+	}
+	return false
+}
+
+// line is the rest of the line.
+func (p *sedParser) line() string {
+	end := strings.IndexByte(p.s[p.i:], '\n')
+	if end < 0 {
+		end = len(p.s) - p.i
+	}
+	text := p.s[p.i : p.i+end]
+	p.i += end
+	return strings.TrimSpace(text)
+}
+
+func (p *sedParser) command() bool {
+	c := p.s[p.i]
+	p.i++
+	switch c {
+	case '{', '}', '=', 'd', 'D', 'g', 'G', 'h', 'H', 'n', 'N', 'p', 'P', 'x', 'z', 'F':
+		return true
+	case 'l', 'L', 'q', 'Q':
+		for p.i < len(p.s) && strings.IndexByte(" 0123456789", p.s[p.i]) >= 0 {
+			p.i++
+		}
+		return true
+	case ':', 'b', 't', 'T', 'v':
+		for p.i < len(p.s) && strings.IndexByte("\n;}", p.s[p.i]) < 0 {
+			p.i++
+		}
+		return true
+	case 'a', 'i', 'c':
+		// GNU takes the rest of the line, and lines ended by a backslash.
+		for {
+			text := p.line()
+			if !strings.HasSuffix(text, `\`) || p.i >= len(p.s) {
+				return true
+			}
+			p.i++
+		}
+	case 'e':
+		p.execs = append(p.execs, p.line())
+		return true
+	case 'r', 'R':
+		p.reads = append(p.reads, p.line())
+		return true
+	case 'w', 'W':
+		p.writes = append(p.writes, p.line())
+		return true
+	case 'y':
+		return p.twoParts()
+	case 's':
+		return p.twoParts() && p.flags()
+	}
+	return false
+}
+
+func (p *sedParser) twoParts() bool {
+	if p.i >= len(p.s) {
+		return false
+	}
+	delim := p.s[p.i]
+	p.i++
+	return delim != '\\' && delim != '\n' && p.until(delim) && p.until(delim)
+}
+
+func (p *sedParser) flags() bool {
+	for p.i < len(p.s) {
+		switch c := p.s[p.i]; {
+		case strings.IndexByte("gpiIMm0123456789 ", c) >= 0:
+		case c == 'e':
+			p.evals = true
+		case c == 'w':
+			p.i++
+			p.writes = append(p.writes, p.line())
+			return true
+		default:
+			return strings.IndexByte("\n;}#\t", c) >= 0
+		}
+		p.i++
+	}
+	return true
+}
+
+// doAwk reads the program of awk for what it executes, reads and writes.
+func doAwk(a *act) {
+	programs := append(a.values["-e"], a.values["--source"]...)
+	ops := a.operands
+	if len(programs) == 0 && !a.effects["nodata"] && len(ops) > 0 {
+		programs, ops = ops[:1], ops[1:]
+	}
+	for _, p := range programs {
+		a.awkProgram(p)
+	}
+	for _, f := range ops {
+		if name, _, ok := strings.Cut(f.text, "="); ok && f.known && !strings.ContainsAny(name, "/.") {
+			continue // an assignment
+		}
+		a.use(reads, f)
+	}
+}
+
+func (a *act) awkProgram(f field) {
+	if !f.known {
+		a.opaque("inline_code", "awk runs a program that is only known when it runs: "+f.text, f.at)
+		return
+	}
+	for _, u := range awkUses(f.text) {
+		switch {
+		case u.what == "code":
+			a.opaque("inline_code", "awk "+u.text, f.at)
+		case u.what == "shell":
+			a.shellText(f.sub(u.text), nil)
+		case u.what == "read":
+			a.use(reads, literal(u.text, f.at))
+		case u.what == "write":
+			a.use(writes, literal(u.text, f.at))
+		case u.what == "unknown write":
+			a.use(writes, field{text: u.text, at: f.at})
+		case u.what == "unknown read":
+			a.use(reads, field{text: u.text, at: f.at})
+		}
+	}
+}
+
+// doJq skips the values that --arg and the like take in pairs.
+func doJq(a *act) {
+	var ops []field
+	args := a.call.argv[1:]
+	program := !a.effects["nodata"]
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		switch {
+		case f.is("--arg") || f.is("--argjson"):
+			i += 2
+		case f.is("--slurpfile") || f.is("--rawfile") || f.is("--argfile"):
+			if i+2 < len(args) {
+				a.use(reads, args[i+2])
+			}
+			i += 2
+		case f.is("--args") || f.is("--jsonargs"):
+			return
+		case f.is("-f") || f.is("--from-file") || f.is("-L") || f.is("--indent"):
+			i++
+		case f.known && strings.HasPrefix(f.text, "-") && len(f.text) > 1:
+		case program:
+			program = false
+		default:
+			ops = append(ops, f)
+		}
+	}
+	for _, f := range ops {
+		a.use(reads, f)
+	}
+}
