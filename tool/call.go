@@ -81,7 +81,7 @@ func NewCall(req Request) *Call {
 	}
 	now := time.Now()
 	c := &Call{ID: "call_" + rand.Text(), NodeID: newNodeID(now), Request: req, Started: now}
-	c.In = In{CallID: c.ID, Session: req.Session, Host: req.Host, Args: req.Args, Emit: req.Emit}
+	c.In = In{CallID: c.ID, Session: req.Session, Account: req.Account, Host: req.Host, Args: req.Args, Emit: req.Emit}
 	c.Result = Result{CallID: c.ID, NodeID: c.NodeID, Tool: req.Tool, ToolUseID: req.ToolUseID}
 	return c
 }

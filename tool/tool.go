@@ -129,6 +129,7 @@ func (s Spec) Destructive() bool {
 // In is what a tool is given.
 type In struct {
 	CallID, Session string
+	Account         string
 	Dir             string // working directory of the session, absolute and physical
 	Home            string // home directory of the caller
 	Host            Host

@@ -65,6 +65,11 @@ func fileError(verb string, u sandbox.PathUse, err error) error {
 	if errors.As(err, &own) {
 		return own
 	}
+	var denied *sandbox.Denied
+	if errors.As(err, &denied) && len(denied.Refusals) > 0 {
+		r := denied.Refusals[0]
+		return &tool.Error{Code: r.Code, Msg: r.Message, Hint: r.Hint}
+	}
 	e := &tool.Error{Code: "io_error", Msg: fmt.Sprintf("cannot %s %s: %v", verb, u.Raw, reason(err))}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
