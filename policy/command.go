@@ -61,7 +61,20 @@ func commandFacts(id string, c shellparse.Command) CommandFacts {
 	f.Plain = plain(f)
 	f.Flags, f.Operands = split(c.Name, f.Argv[1:])
 	f.Prefixes = prefixes(c.Name, f.Operands)
+	if module, rest, ok := pythonModule(c.Name, f.Argv[1:]); ok {
+		_, operands := split(module, rest)
+		f.Prefixes = append(f.Prefixes, prefixes(module, operands)...)
+	}
 	return f
+}
+
+// pythonModule: python -m twine upload means twine upload.
+func pythonModule(name string, words []string) (module string, rest []string, ok bool) {
+	i := slices.Index(words, "-m")
+	if !strings.HasPrefix(name, "python") || i < 0 || i+1 >= len(words) {
+		return "", nil, false
+	}
+	return words[i+1], words[i+2:], true
 }
 
 // split parts words into flags and operands. Words after -- are operands, and

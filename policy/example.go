@@ -111,7 +111,7 @@ func exampleCall(spec tool.Spec, dir, home, mode string) *tool.Call {
 		Session:  tool.Session{ID: "example", Account: "example", Dir: dir, Home: home, Mode: mode},
 		In:       tool.In{Session: "example", Dir: dir, Home: home},
 		Facts:    tool.Facts{Class: spec.Class, Mode: mode},
-		Settings: sandbox.Settings{AllowedWritePaths: []string{dir}},
+		Settings: sandbox.Settings{AllowedWritePaths: []string{dir}, AutoAllowBashIfSandboxed: true},
 	}
 }
 

@@ -42,7 +42,7 @@ func (e *Engine) Explain(ctx context.Context, c *tool.Call, nearest bool) (Expla
 			x.Findings = append(x.Findings, fs...)
 		}
 	}
-	if nearest && d.Verdict != tool.Allow {
+	if nearest && d.Verdict != tool.Allow && !answered(d, c) {
 		x.Nearest = e.nearest(ctx, c)
 	}
 	return x, ctx.Err()
@@ -70,7 +70,7 @@ func (e *Engine) nearest(ctx context.Context, c *tool.Call) string {
 			return false
 		}
 		d, _ := e.judge(ctx, v)
-		return d.Verdict == tool.Allow && d.Args == nil
+		return d.Args == nil && (d.Verdict == tool.Allow || answered(d, v))
 	}
 	if s := c.Facts.Uses.Script; s != nil {
 		for i, cmd := range s.Commands {
@@ -101,6 +101,12 @@ func (e *Engine) nearest(ctx context.Context, c *tool.Call) string {
 		}
 	}
 	return ""
+}
+
+// answered reports whether the settings answer what only the mode asks: commands
+// that run in the sandbox pass with autoAllowBashIfSandboxed (CX-38).
+func answered(d tool.Decision, c *tool.Call) bool {
+	return d.Verdict == tool.Ask && d.By == tool.ByMode && c.Spec.Class == tool.ClassExec && c.Settings.AutoAllowBashIfSandboxed
 }
 
 // withScript is a copy of c with other commands.

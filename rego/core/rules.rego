@@ -14,7 +14,7 @@ findings contains {
 	"effect": hit.effect,
 	"message": sprintf("the rule %q holds for this call of %s", [hit.id, input.tool.name]),
 } if {
-	some hit in whole_tool(tighten)
+	some hit in tool_hits
 }
 
 findings contains {
@@ -23,8 +23,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, command.name]),
 	"subject": command.id,
 } if {
-	some command in input.commands
-	some hit in command_hits(command)
+	some [hit, command] in command_hits
 }
 
 findings contains {
@@ -33,8 +32,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, path.raw]),
 	"subject": path.id,
 } if {
-	some path in input.paths
-	some hit in path_hits(path)
+	some [hit, path] in path_hits
 }
 
 findings contains {
@@ -43,8 +41,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, host.name]),
 	"subject": host.id,
 } if {
-	some host in input.hosts
-	some hit in host_hits(host, tighten)
+	some [hit, host] in host_hits
 }
 
 findings contains {
@@ -55,133 +52,185 @@ findings contains {
 	some hit in allowing
 }
 
-# What is true of the tool as a whole, in either table.
+# The tool as a whole, and its parameters.
 
-whole_tool(table) := union({
-	{hit | some hit in table.tools[input.tool.name]},
-	{hit | some hit in table.servers[input.tool.server]},
-	{hit |
-		some name, value in input.params
-		some hit in table.params[input.tool.name][name][value]
-	},
-	{hit |
-		some name, hits in table.param_patterns[input.tool.name]
-		some hit in hits
-		is_string(input.params[name])
-		regex.match(hit.regex, input.params[name])
-	},
-})
+tool_hits contains hit if some hit in tighten.tools[input.tool.name]
 
-host_hits(host, table) := union({
-	{hit | some hit in table.hosts[host.name]},
-	{hit |
-		some suffix in host.suffixes
-		suffix != host.name
-		some hit in table.subdomains[suffix]
-	},
-})
+tool_hits contains hit if some hit in tighten.servers[input.tool.server]
 
-# Deny and ask: by meaning.
+tool_hits contains hit if {
+	params := tighten.params[input.tool.name]
+	some name, value in input.params
+	some hit in params[name][value]
+}
 
-command_hits(command) := union({
-	{hit |
-		some prefix in command.prefixes
-		some hit in tighten.commands[prefix]
-		every flag in hit.flags {
-			flag in command.flags
-		}
-	},
-	{hit | some hit in tighten.lines[command.text]},
-	{hit |
-		some key in {"", command.name}
-		some hit in tighten.command_patterns[key]
-		some text in {command.text, concat(" ", array.concat([command.name], command.operands))}
-		regex.match(hit.regex, text)
-	},
-})
+tool_hits contains hit if {
+	some name, hits in tighten.param_patterns[input.tool.name]
+	some hit in hits
+	is_string(input.params[name])
+	regex.match(hit.regex, input.params[name])
+}
 
-path_hits(path) := union({
-	{hit |
-		some dir in path.under
-		some hit in tighten.paths[path.op][dir]
-	},
-	{hit |
-		some dir in path.under
-		some hit in tighten.path_patterns[path.op][dir]
-		some form in path.forms
-		regex.match(hit.regex, form)
-	},
-	{hit |
-		path.recursive
-		some form in path.forms
-		some hit in tighten.inside[path.op][form]
-	},
-})
+# Deny and ask: by meaning. The tables are named first, so that a rule set without
+# such rules costs nothing.
+
+command_hits contains [hit, command] if {
+	table := tighten.commands
+	some command in input.commands
+	some prefix in command.prefixes
+	some hit in table[prefix]
+	every flag in hit.flags {
+		flag in command.flags
+	}
+}
+
+command_hits contains [hit, command] if {
+	table := tighten.lines
+	some command in input.commands
+	some hit in table[command.text]
+}
+
+command_hits contains [hit, command] if {
+	table := tighten.command_patterns
+	some command in input.commands
+	some key in {"", command.name}
+	some hit in table[key]
+	some text in {command.text, concat(" ", array.concat([command.name], command.operands))}
+	regex.match(hit.regex, text)
+}
+
+path_hits contains [hit, path] if {
+	table := tighten.paths
+	some path in input.paths
+	some dir in path.under
+	some hit in table[path.op][dir]
+}
+
+path_hits contains [hit, path] if {
+	table := tighten.path_patterns
+	some path in input.paths
+	some dir in path.under
+	some hit in table[path.op][dir]
+	some form in path.forms
+	regex.match(hit.regex, form)
+}
+
+path_hits contains [hit, path] if {
+	table := tighten.inside
+	some path in input.paths
+	path.recursive
+	some form in path.forms
+	some hit in table[path.op][form]
+}
+
+host_hits contains [hit, host] if {
+	table := tighten.hosts
+	some host in input.hosts
+	some hit in table[host.name]
+}
+
+host_hits contains [hit, host] if {
+	table := tighten.subdomains
+	some host in input.hosts
+	some suffix in host.suffixes
+	suffix != host.name
+	some hit in table[suffix]
+}
 
 # Allow: everything, as written.
 
+allowing contains hit if some hit in allow.tools[input.tool.name]
+
+allowing contains hit if some hit in allow.servers[input.tool.server]
+
 allowing contains hit if {
-	some hit in whole_tool(allow)
+	params := allow.params[input.tool.name]
+	some name, value in input.params
+	some hit in params[name][value]
 }
 
 allowing contains hit if {
-	input.tool.class == "exec"
+	some name, hits in allow.param_patterns[input.tool.name]
+	some hit in hits
+	is_string(input.params[name])
+	regex.match(hit.regex, input.params[name])
+}
+
+allowing contains hit if {
 	count(input.commands) > 0
 	count(input.opaque) == 0
-	every command in input.commands {
-		count(command_allows(command)) > 0
-	}
-	some command in input.commands
-	some hit in command_allows(command)
+	input.tool.class == "exec"
+	allowed := {id | some [_, id] in command_allows}
+	count(allowed) == count(input.commands)
+	some [hit, _] in command_allows
 }
 
 allowing contains hit if {
-	input.tool.class in {"read", "write"}
 	count(input.paths) > 0
-	every path in input.paths {
-		count(path_allows(path)) > 0
-	}
-	some path in input.paths
-	some hit in path_allows(path)
+	input.tool.class in {"read", "write"}
+	allowed := {id | some [_, id] in path_allows}
+	count(allowed) == count(input.paths)
+	some [hit, _] in path_allows
 }
 
 allowing contains hit if {
-	input.tool.class == "net"
 	count(input.hosts) > 0
-	every host in input.hosts {
-		count(host_hits(host, allow)) > 0
-	}
-	some host in input.hosts
-	some hit in host_hits(host, allow)
+	input.tool.class == "net"
+	allowed := {id | some [_, id] in host_allows}
+	count(allowed) == count(input.hosts)
+	some [hit, _] in host_allows
 }
 
-command_allows(command) := {hit |
+command_allows contains [hit, command.id] if {
+	table := allow.commands
+	some command in input.commands
 	command.plain
-	some hit in command_matches(command)
+	some words in command.literal
+	some hit in table[words]
 }
 
-command_matches(command) := union({
-	{hit |
-		some words in command.literal
-		some hit in allow.commands[words]
-	},
-	{hit | some hit in allow.lines[command.text]},
-	{hit |
-		some key in {"", command.name}
-		some hit in allow.command_patterns[key]
-		regex.match(hit.regex, command.text)
-	},
-})
+command_allows contains [hit, command.id] if {
+	table := allow.lines
+	some command in input.commands
+	command.plain
+	some hit in table[command.text]
+}
 
-path_allows(path) := union({
-	{hit |
-		some dir in path.under
-		some hit in allow.paths[path.op][dir]
-	},
-	{hit |
-		some dir in path.under
-		some hit in allow.path_patterns[path.op][dir]
-		some form in path.forms
-		regex.match(hit.regex, form)
-	},
-})
+command_allows contains [hit, command.id] if {
+	table := allow.command_patterns
+	some command in input.commands
+	command.plain
+	some key in {"", command.name}
+	some hit in table[key]
+	regex.match(hit.regex, command.text)
+}
+
+path_allows contains [hit, path.id] if {
+	table := allow.paths
+	some path in input.paths
+	some dir in path.under
+	some hit in table[path.op][dir]
+}
+
+path_allows contains [hit, path.id] if {
+	table := allow.path_patterns
+	some path in input.paths
+	some dir in path.under
+	some hit in table[path.op][dir]
+	some form in path.forms
+	regex.match(hit.regex, form)
+}
+
+host_allows contains [hit, host.id] if {
+	table := allow.hosts
+	some host in input.hosts
+	some hit in table[host.name]
+}
+
+host_allows contains [hit, host.id] if {
+	table := allow.subdomains
+	some host in input.hosts
+	some suffix in host.suffixes
+	suffix != host.name
+	some hit in table[suffix]
+}

@@ -33,6 +33,7 @@ findings contains {
 	"subject": command.id,
 } if {
 	some command in input.commands
+	command.name in deleters
 	deletes_tree(command)
 }
 
@@ -51,6 +52,8 @@ deletes_tree(command) if {
 }
 
 deletes_tree(command) if command.name in {"shred", "wipefs", "mkfs", "srm"}
+
+deleters := {"rm", "grm", "find", "shred", "wipefs", "mkfs", "srm"}
 
 disposable(word, _) if {
 	parts := split(trim_suffix(word, "/"), "/")

@@ -32,7 +32,7 @@ findings contains {
 	"subject": command.id,
 } if {
 	some command in input.commands
-	lib.runs(command, "git push")
+	"git push" in command.prefixes
 	forced(command)
 }
 
@@ -78,34 +78,35 @@ findings contains {
 	"subject": command.id,
 } if {
 	some command in input.commands
+	command.name == "git"
 	discards(command)
 }
 
 discards(command) if {
-	lib.runs(command, "git reset")
+	"git reset" in command.prefixes
 	lib.has_flag(command, {"--hard", "--merge"})
 }
 
 discards(command) if {
-	lib.runs(command, "git clean")
+	"git clean" in command.prefixes
 	lib.has_flag(command, {"-f", "--force"})
 	not lib.has_flag(command, {"-n", "--dry-run"})
 }
 
 discards(command) if {
 	some prefix in {"git checkout .", "git checkout :/", "git restore .", "git restore :/", "git stash clear", "git stash drop"}
-	lib.runs(command, prefix)
+	prefix in command.prefixes
 	not only_staged(command)
 }
 
 discards(command) if {
 	some verb in {"git checkout", "git switch"}
-	lib.runs(command, verb)
+	verb in command.prefixes
 	lib.has_flag(command, {"-f", "--force", "--discard-changes"})
 }
 
 discards(command) if {
-	lib.runs(command, "git checkout")
+	"git checkout" in command.prefixes
 	"--" in command.argv
 }
 
@@ -138,33 +139,34 @@ findings contains {
 	"subject": command.id,
 } if {
 	some command in input.commands
+	command.name in {"git", "git-filter-repo", "bfg"}
 	destroys(command)
 }
 
 destroys(command) if {
 	some prefix in {"git filter-branch", "git filter-repo", "git reflog expire", "git reflog delete"}
-	lib.runs(command, prefix)
+	prefix in command.prefixes
 }
 
-destroys(command) if command.name in {"git-filter-repo", "bfg"}
+destroys(command) if command.name != "git"
 
 destroys(command) if {
-	lib.runs(command, "git gc")
+	"git gc" in command.prefixes
 	lib.has_flag(command, {"--prune"})
 }
 
 destroys(command) if {
-	lib.runs(command, "git update-ref")
+	"git update-ref" in command.prefixes
 	lib.has_flag(command, {"-d", "--delete"})
 }
 
 destroys(command) if {
-	lib.runs(command, "git branch")
+	"git branch" in command.prefixes
 	lib.has_flag(command, {"-D"})
 }
 
 destroys(command) if {
-	lib.runs(command, "git branch")
+	"git branch" in command.prefixes
 	lib.has_flag(command, {"-d", "--delete"})
 	lib.has_flag(command, {"-f", "--force"})
 }

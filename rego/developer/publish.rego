@@ -14,7 +14,7 @@ import data.sandboxd.lib
 #     - npm --registry http://x publish --access public
 #     - cargo publish -p core
 #     - twine upload dist/a.whl
-#     - python -m twine upload dist/a.whl
+#     - python3 -m twine upload dist/a.whl
 #     - gem push a.gem
 #     - docker push a/b:1
 #     - gh release create v1
@@ -36,20 +36,9 @@ findings contains {
 	"subject": command.id,
 } if {
 	some command in input.commands
-	publishes(command)
+	some prefix in command.prefixes
+	prefix in publishing
 	not lib.has_flag(command, {"--dry-run"})
-}
-
-publishes(command) if {
-	some prefix in publishing
-	lib.runs(command, prefix)
-}
-
-publishes(command) if {
-	startswith(command.name, "python")
-	lib.has_flag(command, {"-m"})
-	some prefix in {"twine upload", "flit publish", "poetry publish"}
-	startswith(concat(" ", command.operands), prefix)
 }
 
 publishing := {

@@ -8,7 +8,3 @@ has_flag(command, flags) if {
 	some flag in command.flags
 	flag in flags
 }
-
-# runs is true when the command means this program and these words:
-# runs(c, "git push") also for git -C x push -f.
-runs(command, prefix) if prefix in command.prefixes
