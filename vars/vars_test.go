@@ -1,6 +1,7 @@
 package vars_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 type fixture struct {
 	*vars.System
 	t       *testing.T
+	db      *store.DB
 	session string
 	now     time.Time
 }
@@ -36,7 +38,7 @@ func openFixture(t *testing.T, path string, o vars.Options) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	f := &fixture{t: t, session: "s", now: time.Unix(1_800_000_000, 0)}
+	f := &fixture{t: t, db: db, session: "s", now: time.Unix(1_800_000_000, 0)}
 	if o.Now == nil {
 		o.Now = func() time.Time { f.now = f.now.Add(time.Second); return f.now }
 	}
@@ -123,6 +125,20 @@ func (f *fixture) remember(spec tool.Spec, args, result string, pending bool) *t
 		f.t.Fatal(err)
 	}
 	return c
+}
+
+func (f *fixture) deleteSession() {
+	f.t.Helper()
+	if err := f.db.Write(f.t.Context(), func(tx *sql.Tx) error { return f.SessionDeleted(tx, f.session) }); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) createSession() {
+	f.t.Helper()
+	if err := f.db.Write(f.t.Context(), func(tx *sql.Tx) error { return f.SessionCreated(tx, f.session) }); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func wantError(t *testing.T, err error, code, msg string) {
