@@ -14,7 +14,7 @@ import (
 func TestAll(t *testing.T) {
 	name := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	seenNames := map[string]bool{}
-	for _, g := range Groups() {
+	for _, g := range append(Groups(), SessionGroup(&memorySessions{}, tool.NewRegistry())) {
 		for _, tl := range g.Tools {
 			s := tl.Spec()
 			t.Run("T35 "+s.Name, func(t *testing.T) {

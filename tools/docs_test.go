@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tool"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/tools.md")
@@ -15,7 +17,7 @@ func TestDocs_ToolsPageIsOfTheseDefinitions(t *testing.T) {
 	b.WriteString("# Tools\n\nMade from the definitions by `go test ./tools -update`; do not edit. " +
 		"Every tool also takes `_limit`, how many characters of the result the model is shown (0 or -1 shows all); " +
 		"tools that have no `limit` of their own take it under that name, too.\n")
-	for _, g := range Groups() {
+	for _, g := range append(Groups(), SessionGroup(&memorySessions{}, tool.NewRegistry())) {
 		fmt.Fprintf(&b, "\n## %s\n", g.Name)
 		for _, tl := range g.Tools {
 			b.WriteString("\n" + Describe(tl.Spec()))

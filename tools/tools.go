@@ -18,7 +18,7 @@ import "github.com/sandboxd/sandboxd/tool"
 func Groups() []tool.Group {
 	seen := newSeen()
 	return []tool.Group{
-		{Name: "files", Tools: []tool.Tool{Read{seen}, Write{seen}, Edit{seen}, Glob{}, Grep{}}, RulePrompt: filesPrompt},
+		{Name: "files", Tools: []tool.Tool{Read{seen}, Write{seen}, Edit{seen}, Glob{}, Grep{}, NotebookEdit{seen}}, RulePrompt: filesPrompt},
 		{Name: "shell", Tools: []tool.Tool{Bash{}}, RulePrompt: shellPrompt},
 	}
 }
