@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// checkCmd asks the guard alone: no daemon, no policy, nothing runs.
+func checkCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "say what the guard sees in a command line or a path",
+		Long: `Says which programs a command line can start, which files it reads and writes,
+and whether sandbox settings allow that. Nothing runs and no policy is asked.
+
+Settings are taken exactly as the file gives them; without --settings they are
+those of a daemon without configuration, with --cwd as its workspace.`,
+	}
+	c.AddCommand(checkCommandCmd(), checkPathCmd())
+	return c
+}
+
+type checkFlags struct {
+	settings, cwd, home string
+	jsonl, json         bool
+}
+
+func (f *checkFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.settings, "settings", "", "file with sandbox settings, JSON or YAML")
+	c.Flags().StringVar(&f.cwd, "cwd", "", "working directory (default: this one)")
+	c.Flags().StringVar(&f.home, "home", "", "home directory (default: $HOME)")
+	c.Flags().BoolVar(&f.json, "json", false, "answer as JSON")
+	c.Flags().BoolVar(&f.jsonl, "jsonl", false, "read questions from stdin and answer each, one JSON object a line")
+}
+
+// load fills what was left out.
+func (f *checkFlags) load() (sandbox.Settings, error) {
+	var err error
+	if f.cwd == "" {
+		f.cwd, err = os.Getwd()
+	} else {
+		f.cwd, err = filepath.Abs(f.cwd)
+	}
+	if err != nil {
+		return sandbox.Settings{}, err
+	}
+	if f.home == "" {
+		f.home = os.Getenv("HOME")
+	}
+	if f.settings == "" {
+		return sandbox.DefaultSettings(f.cwd, f.home, nil), nil
+	}
+	doc, err := os.ReadFile(f.settings)
+	if err != nil {
+		return sandbox.Settings{}, err
+	}
+	s, err := sandbox.ParseSettings(doc)
+	if err != nil {
+		return sandbox.Settings{}, fmt.Errorf("%s: %w", f.settings, err)
+	}
+	return s, nil
+}
+
+// notAllowed ends the program with the status of a denial; what there is to say
+// was said.
+type notAllowed struct{}
+
+func (notAllowed) Error() string { return "not allowed" }
+
+// ExitCode is the status of a denial.
+func (notAllowed) ExitCode() int { return 3 }
+
+func checkCommandCmd() *cobra.Command {
+	var f checkFlags
+	c := &cobra.Command{
+		Use:   "command LINE",
+		Short: "judge a command line",
+		Example: `  sandboxd check command 'cat ~/.ssh/id_rsa | base64'
+  sandboxd check command --jsonl < lines`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.jsonl {
+				return sandbox.CheckCommandLines(cmd.InOrStdin(), cmd.OutOrStdout())
+			}
+			if len(args) == 0 {
+				return errors.New("no command line: give one in quotes, or --jsonl")
+			}
+			s, err := f.load()
+			if err != nil {
+				return err
+			}
+			j := sandbox.JudgeCommand(args[0], f.cwd, f.home, s)
+			if f.json {
+				return writeAnswer(cmd.OutOrStdout(), j.CommandAnswer(), j.Verdict)
+			}
+			showCommand(cmd.OutOrStdout(), args[0], j)
+			return verdictError(j.Verdict)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func checkPathCmd() *cobra.Command {
+	var f checkFlags
+	var op string
+	c := &cobra.Command{
+		Use:     "path PATH",
+		Short:   "judge a path",
+		Example: `  sandboxd check path --op write ../notes.md`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.jsonl {
+				return sandbox.CheckPathLines(cmd.InOrStdin(), cmd.OutOrStdout())
+			}
+			if len(args) == 0 {
+				return errors.New("no path: give one, or --jsonl")
+			}
+			if op != string(sandbox.Read) && op != string(sandbox.Write) {
+				return fmt.Errorf("--op %q is not read or write", op)
+			}
+			s, err := f.load()
+			if err != nil {
+				return err
+			}
+			j := sandbox.JudgePath(args[0], sandbox.Op(op), f.cwd, f.home, s)
+			if f.json {
+				return writeAnswer(cmd.OutOrStdout(), j.PathAnswer(), j.Verdict)
+			}
+			showPath(cmd.OutOrStdout(), args[0], sandbox.Op(op), j)
+			return verdictError(j.Verdict)
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&op, "op", "read", "read or write")
+	return c
+}
+
+func writeAnswer(out io.Writer, answer any, v sandbox.Verdict) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(answer); err != nil {
+		return err
+	}
+	return verdictError(v)
+}
+
+func verdictError(v sandbox.Verdict) error {
+	if v == sandbox.Allow {
+		return nil
+	}
+	return notAllowed{}
+}

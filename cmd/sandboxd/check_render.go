@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// showCommand prints a judgement for a person: the verdict, each reason under the
+// place in the line, and what the line would do.
+func showCommand(out io.Writer, line string, j sandbox.Judgement) {
+	fmt.Fprintln(out, j.Verdict)
+	for _, r := range j.Reasons {
+		fmt.Fprintf(out, "\n  %s: %s\n", r.Code, r.Message)
+		showPlace(out, line, r.At)
+		if r.Rule != "" {
+			fmt.Fprintf(out, "  rule: %s\n", r.Rule)
+		}
+		if r.Hint != "" {
+			fmt.Fprintf(out, "  hint: %s\n", r.Hint)
+		}
+	}
+	facts := j.CommandAnswer().Facts
+	if len(facts.Commands) > 0 {
+		fmt.Fprintln(out)
+	}
+	for _, c := range facts.Commands {
+		name := c.Path
+		if c.Name == "" {
+			name += " (not known)"
+		}
+		fmt.Fprintf(out, "  runs    %s", strings.TrimSpace(name+" "+strings.Join(c.Args, " ")))
+		if len(c.Via) > 0 {
+			fmt.Fprintf(out, "   (via %s)", strings.Join(c.Via, ", "))
+		}
+		fmt.Fprintln(out)
+	}
+	for _, list := range []struct {
+		verb  string
+		items []string
+	}{{"reads", facts.Reads}, {"writes", facts.Writes}, {"dials", facts.Hosts}} {
+		for _, item := range list.items {
+			fmt.Fprintf(out, "  %-7s %s\n", list.verb, item)
+		}
+	}
+}
+
+// showPlace prints the line that holds at, with a caret under it.
+func showPlace(out io.Writer, text string, at shellparse.Pos) {
+	if at.Line == 0 || at.Offset > len(text) {
+		return
+	}
+	start := strings.LastIndexByte(text[:at.Offset], '\n') + 1
+	line := text[start:]
+	if i := strings.IndexByte(line, '\n'); i >= 0 {
+		line = line[:i]
+	}
+	from := at.Offset - start
+	to := min(max(at.End-start, from+1), max(len(line), from+1))
+	// A long line is shown around the place.
+	const width = 100
+	if cut := from - width/2; cut > 0 && len(line) > width {
+		for cut < len(line) && !utf8.RuneStart(line[cut]) {
+			cut++
+		}
+		line, from, to = "…"+line[cut:], from-cut+len("…"), to-cut+len("…")
+	}
+	from, to = min(from, len(line)), min(to, max(len(line), from+1))
+	marked := 1
+	if to <= len(line) {
+		marked = max(utf8.RuneCountInString(line[from:to]), 1)
+	}
+	fmt.Fprintf(out, "    %s\n    %s%s\n", printable(line), strings.Repeat(" ", utf8.RuneCountInString(line[:from])), strings.Repeat("^", marked))
+}
+
+// printable keeps control characters from reaching the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+func showPath(out io.Writer, path string, op sandbox.Op, j sandbox.Judgement) {
+	fmt.Fprintf(out, "%s: %s %s\n", j.Verdict, op, path)
+	if j.Resolved != "" && j.Resolved != path {
+		fmt.Fprintf(out, "  resolved: %s\n", j.Resolved)
+	}
+	for _, r := range j.Reasons {
+		fmt.Fprintf(out, "  %s: %s\n", r.Code, r.Message)
+		if r.Rule != "" {
+			fmt.Fprintf(out, "  rule: %s\n", r.Rule)
+		}
+		if r.Hint != "" {
+			fmt.Fprintf(out, "  hint: %s\n", r.Hint)
+		}
+	}
+}
