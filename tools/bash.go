@@ -129,7 +129,7 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 	}
 	exit, err := proc.Wait()
 	if err != nil && ctx.Err() == nil && runCtx.Err() == nil {
-		return tool.Output{}, &tool.Error{Code: "sandbox_failed", Msg: "the sandbox failed: " + err.Error(), Hint: "sandboxd doctor shows what this host can do"}
+		return tool.Output{}, startError(spec.Argv[0], err)
 	}
 	data := bashData{
 		Stdout: stdout.String(), Stderr: stderr.String(), ExitCode: exit.Code, Signal: exit.Signal, Limit: exit.Limit,
@@ -140,6 +140,11 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 	switch {
 	case data.Interrupted:
 		return out, &tool.Error{Code: "cancelled", Msg: withOutput("the command was cancelled and ended", data.text())}
+	case data.TimedOut && runCtx.Err() == nil:
+		return out, &tool.Error{
+			Code: "timeout", Msg: withOutput("the command was ended at the wall clock limit of the sandbox", data.text()),
+			Hint: "limits.wallSeconds sets it; do less at once",
+		}
 	case data.TimedOut:
 		return out, &tool.Error{
 			Code: "timeout", Msg: withOutput(fmt.Sprintf("the command was ended after its timeout of %d ms", timeout.Milliseconds()), data.text()),
@@ -168,12 +173,21 @@ func withOutput(msg, text string) string {
 	return msg + "; until then it wrote\n" + text
 }
 
+// startError says why a program did not run.
 func startError(name string, err error) error {
 	var own *tool.Error
-	if errors.As(err, &own) {
+	var missing *sandbox.MissingError
+	var start *sandbox.StartError
+	const doctor = "sandboxd doctor shows what this host can do"
+	switch {
+	case errors.As(err, &own):
 		return own
+	case errors.As(err, &missing):
+		return &tool.Error{Code: "sandbox_layer_missing", Msg: missing.Error(), Hint: doctor}
+	case errors.As(err, &start):
+		return &tool.Error{Code: "not_started", Msg: start.Error(), Hint: "check that the program is installed and visible in the sandbox"}
 	}
-	return &tool.Error{Code: "not_started", Msg: fmt.Sprintf("%s could not be started: %v", name, err), Hint: "sandboxd doctor shows what this host can do"}
+	return &tool.Error{Code: "sandbox_failed", Msg: fmt.Sprintf("%s could not be run in the sandbox: %v", name, err), Hint: doctor}
 }
 
 // text is stdout, stderr and what went wrong (T-45); "" when there is nothing.

@@ -1,0 +1,158 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/sandbox/child"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// TestMain lets the test binary be the launcher of the cage.
+func TestMain(m *testing.M) {
+	if child.IsChild() {
+		child.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// cageBox is a real box over a directory.
+func cageBox(tb testing.TB, s sandbox.Settings) sandbox.Box {
+	tb.Helper()
+	backend, err := sandbox.NewBackend(sandbox.Options{Runtime: filepath.Join(tb.TempDir(), "run")})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { backend.Close() })
+	box, err := backend.Box(tb.Context(), "s", "strict", s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { box.Close() })
+	return box
+}
+
+// judgedCall is a call with the floor held against it, as the pipeline does.
+func judgedCall(tb testing.TB, t tool.Tool, in tool.In, box sandbox.Box, s sandbox.Settings) (string, error) {
+	tb.Helper()
+	uses, err := t.Uses(tb.Context(), in)
+	if err != nil {
+		return "", err
+	}
+	if refused := sandbox.Check(uses, s); refused != nil {
+		return "", &sandbox.Denied{Refusals: refused}
+	}
+	in.Judged = append([]sandbox.PathUse{}, uses.Paths...)
+	out, err := t.Run(tb.Context(), in, box)
+	return tool.Format(t, t.Spec(), out, in.Args), err
+}
+
+func TestTools_InTheRealCage(t *testing.T) {
+	e := newEnv(t)
+	e.write("src/a.txt", "hello needle\n")
+	e.write("src/secret/key", "needle\n")
+	e.write("other/b.txt", "outside needle\n")
+	root := e.dir + "/src"
+	s := sandbox.Settings{AllowedWritePaths: []string{root}, AllowedReadPaths: []string{root, "/usr", "/bin", "/lib", "/lib64", "/etc", "/dev"}, DeniedPaths: []string{root + "/secret"}}
+	box := cageBox(t, s)
+	call := func(tl tool.Tool, args m) (string, error) {
+		in := e.in(args)
+		in.Dir = root
+		return judgedCall(t, tl, in, box, s)
+	}
+	for _, tt := range []struct {
+		name string
+		tool tool.Tool
+		args m
+		want string
+	}{
+		{"read", Read{}, m{"file_path": "a.txt"}, "1\thello needle"},
+		{"edit", Edit{}, m{"file_path": "a.txt", "old_string": "hello", "new_string": "bye"}, "+bye needle"},
+		{"write", Write{}, m{"file_path": "new/c.txt", "content": "x"}, "created"},
+		{"glob without what is denied", Glob{}, m{"pattern": "**/*"}, "new/c.txt\na.txt"},
+		{"grep without what is denied", Grep{}, m{"pattern": "needle"}, "a.txt"},
+		{"bash", Bash{}, m{"command": "cat a.txt; echo done > out.txt; cat out.txt"}, "bye needle\ndone\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := call(tt.tool, tt.args)
+			if err != nil || !strings.Contains(got, tt.want) || strings.Contains(got, "secret") {
+				t.Errorf("got %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name string
+		tool tool.Tool
+		args m
+	}{
+		{"read of what is denied", Read{}, m{"file_path": "secret/key"}},
+		{"read outside", Read{}, m{"file_path": "../other/b.txt"}},
+		{"write outside", Write{}, m{"file_path": "../other/new", "content": "x"}},
+		{"edit outside", Edit{}, m{"file_path": "../other/b.txt", "old_string": "outside", "new_string": "x"}},
+		{"grep of what is denied", Grep{}, m{"pattern": "needle", "path": "secret"}},
+		{"bash", Bash{}, m{"command": "cat secret/key"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := call(tt.tool, tt.args)
+			var denied *sandbox.Denied
+			if !errors.As(err, &denied) {
+				t.Errorf("got %q, %v, want a refusal of the floor", got, err)
+			}
+		})
+	}
+	// The kernel holds where the text does not show it.
+	got, err := call(Bash{}, m{"command": "x=secret/key; f() { cat \"$1\"; }; f ./sec*/key 2>&1; true"})
+	if err == nil && strings.Contains(got, "needle") {
+		t.Errorf("a denied file was read: %q", got)
+	}
+	if e.read("other/b.txt") != "outside needle\n" {
+		t.Error("a file outside was changed")
+	}
+}
+
+// BenchmarkTree compares Grep and Glob with rg over GOROOT.
+func BenchmarkTree(b *testing.B) {
+	root, err := filepath.EvalSymlinks(runtime.GOROOT())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := sandbox.Settings{AllowedReadPaths: []string{root}, AllowedWritePaths: []string{b.TempDir()}}
+	box := cageBox(b, s)
+	run := func(tl tool.Tool, args string) func(*testing.B) {
+		return func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				in := tool.In{Dir: root, Args: []byte(args), Emit: func(string, []byte) {}}
+				if _, err := judgedCall(b, tl, in, box, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+	bare := func(args ...string) func(*testing.B) {
+		return func(b *testing.B) {
+			for b.Loop() {
+				cmd := exec.Command("rg", append([]string{"--no-config"}, args...)...)
+				cmd.Dir = root
+				if out, err := cmd.Output(); err != nil {
+					b.Fatal(fmt.Errorf("%w: %.100s", err, out))
+				}
+			}
+		}
+	}
+	b.Run("grep literal/ours", run(Grep{}, `{"pattern":"ErrUnexpectedEOF","head_limit":0}`))
+	b.Run("grep literal/rg", bare("-l", "ErrUnexpectedEOF"))
+	b.Run("grep regexp/ours", run(Grep{}, `{"pattern":"func \\w+\\(ctx context","output_mode":"content","head_limit":0}`))
+	b.Run("grep regexp/rg", bare("-n", `func \w+\(ctx context`))
+	b.Run("grep no literal/ours", run(Grep{}, `{"pattern":"[A-Z]{12}[0-9]","output_mode":"content","head_limit":0}`))
+	b.Run("grep no literal/rg", bare("-n", `[A-Z]{12}[0-9]`))
+	b.Run("glob/ours", run(Glob{}, `{"pattern":"**/*.go"}`))
+	b.Run("glob/rg", bare("--files", "-g", "*.go"))
+}
