@@ -64,6 +64,11 @@ func Test(ctx context.Context, opts Options) (TestReport, error) {
 	if len(opts.Dirs) == 0 {
 		own = func(string) bool { return true }
 	}
+	return r.test(ctx, opts, modules, own)
+}
+
+// test runs the examples of the modules and the tests beside them.
+func (r *revision) test(ctx context.Context, opts Options, modules map[string]*ast.Module, own func(string) bool) (TestReport, error) {
 	coverage := cover.New()
 	r.coverage = coverage
 	var report TestReport

@@ -1,0 +1,58 @@
+# METADATA
+# title: Fixtures
+# description: Parts of the input document for tests.
+package sandboxd.fixture
+
+# command is one program start; the words are as the shell would give them.
+command(words) := {
+	"id": "command:0",
+	"name": words[0],
+	"argv": words,
+	"text": concat(" ", words),
+	"prefixes": [concat(" ", array.slice(plain, 0, i + 1)) | some i, _ in plain],
+	"literal": [concat(" ", array.slice(words, 0, i + 1)) | some i, _ in words],
+	"flags": [word | some word in words; startswith(word, "-")],
+	"operands": array.slice(plain, 1, count(plain)),
+	"dir": "/src",
+	"plain": true,
+	"piped_net": false,
+} if {
+	plain := [word | some word in words; not startswith(word, "-")]
+}
+
+# run is a call that starts commands, each a list of words.
+run(commands) := {
+	"tool": {"name": "Bash", "class": "exec", "read_only": false, "server": ""},
+	"params": {},
+	"commands": [object.union(command(words), {"id": sprintf("command:%d", [i])}) | some i, words in commands],
+	"paths": [],
+	"hosts": [],
+	"opaque": [],
+	"settings": {"allow_nested_sandbox": false, "workspace_roots": ["/src"]},
+}
+
+# touch is a call of a file tool on one path below /src.
+touch(name, class, path, op) := {
+	"tool": {"name": name, "class": class, "read_only": class == "read", "server": ""},
+	"params": {"file_path": path},
+	"commands": [],
+	"paths": [{
+		"id": "path:0",
+		"raw": path,
+		"path": path,
+		"op": op,
+		"recursive": false,
+		"base": segments[count(segments) - 1],
+		"segments": segments,
+		"forms": [path, concat("", [".", trim_prefix(path, "/src")])],
+		"under": [path, "/src", "/", concat("", [".", trim_prefix(path, "/src")]), "."],
+	}],
+	"hosts": [],
+	"opaque": [],
+	"settings": {"allow_nested_sandbox": false, "workspace_roots": ["/src"]},
+} if {
+	segments := split(trim_prefix(path, "/"), "/")
+}
+
+# ids are the rules that have a finding.
+ids(findings) := {finding.id | some finding in findings}

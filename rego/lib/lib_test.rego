@@ -1,0 +1,8 @@
+package sandboxd.lib_test
+
+import data.sandboxd.lib
+
+test_has_flag if {
+	lib.has_flag({"flags": ["-a", "-f"]}, {"-f", "--force"})
+	not lib.has_flag({"flags": ["-a"]}, {"-f", "--force"})
+}
