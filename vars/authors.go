@@ -5,8 +5,8 @@ import "github.com/sandboxd/sandboxd/tool"
 // authors is a set of origins, as the database keeps it.
 type authors uint16
 
-// bits gives every origin its bit. The order is stored: only append.
-var bits = [...]tool.Origin{
+// ordered gives every origin its bit. The order is stored: only append.
+var ordered = [...]tool.Origin{
 	tool.OriginModel, tool.OriginRepository, tool.OriginWeb, tool.OriginMCP,
 	tool.OriginPerson, tool.OriginRule, tool.OriginTool,
 }
@@ -20,16 +20,16 @@ const (
 	byRule
 	byTool
 
-	untrusted = byWeb | byMCP               // texts that copies are searched for
-	onPurpose = byModel | byPerson | byRule // authors whose references inside a value count (CX-16)
-	everybody = authors(1)<<len(bits) - 1   // what an unknown origin stands for
+	untrusted = byWeb | byMCP                // texts that copies are searched for
+	onPurpose = byModel | byPerson | byRule  // authors whose references inside a value count (CX-16)
+	everybody = authors(1)<<len(ordered) - 1 // what an unknown origin stands for
 )
 
 // of is the set of these origins. A name that is not known could be anybody's.
 func of(origins ...tool.Origin) (a authors) {
 	for _, o := range origins {
 		bit := everybody
-		for i, b := range bits {
+		for i, b := range ordered {
 			if b == o {
 				bit = 1 << i
 			}
@@ -41,7 +41,7 @@ func of(origins ...tool.Origin) (a authors) {
 
 func (a authors) list() []tool.Origin {
 	var origins []tool.Origin
-	for i, o := range bits {
+	for i, o := range ordered {
 		if a&(1<<i) != 0 {
 			origins = append(origins, o)
 		}

@@ -18,10 +18,9 @@ const (
 // value is a variable as an expander sees it.
 type value struct {
 	text
-	notText  bool // guard of V-28: no stored value is
-	nested   bool // references inside count
-	origins  authors
-	authored authors
+	notText bool // guard of V-28: no stored value is
+	nested  bool // references inside count
+	origins authors
 }
 
 // expander replaces the references of one call.

@@ -26,7 +26,7 @@ func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error
 		if pending {
 			return s.storePending(h, c, records)
 		}
-		return s.release(h, c, records)
+		return s.release(tx, h, c, records)
 	})
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 				return err
 			}
 		}
-		return s.release(h, c, records)
+		return s.release(tx, h, c, records)
 	})
 	if err != nil {
 		return err
@@ -119,10 +119,10 @@ func (s *System) storePending(h *head, c *tool.Call, records []record) error {
 }
 
 // release stores what the model is shown, and that it is shown.
-func (s *System) release(h *head, c *tool.Call, records []record) error {
+func (s *System) release(tx *sql.Tx, h *head, c *tool.Call, records []record) error {
 	shown := resultAuthors(c)
 	if shown&untrusted != 0 {
-		if err := s.addUntrusted(h, shown&untrusted, c.Result.FormattedText); err != nil {
+		if err := s.addUntrusted(tx, h, shown&untrusted, c.Result.FormattedText); err != nil {
 			return err
 		}
 	}

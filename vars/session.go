@@ -16,6 +16,7 @@ type head struct {
 	total, kept int
 	released    authors
 	rules       string
+	outside     int64 // last id of the texts from outside
 }
 
 var errNoSession = errors.New("the session has no variables yet")
@@ -24,8 +25,8 @@ var errNoSession = errors.New("the session has no variables yet")
 func (s *System) load(tx *sql.Tx, session string) (head, error) {
 	h := head{session: session}
 	var gone bool
-	err := tx.QueryRow(`SELECT gone, total, kept, released, rules FROM var_sessions WHERE session = $1`, session).
-		Scan(&gone, &h.total, &h.kept, &h.released, &h.rules)
+	err := tx.QueryRow(`SELECT gone, total, kept, released, rules, outside FROM var_sessions WHERE session = $1`, session).
+		Scan(&gone, &h.total, &h.kept, &h.released, &h.rules, &h.outside)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return head{}, errNoSession
@@ -57,8 +58,8 @@ func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, 
 		if h == before {
 			return nil
 		}
-		return s.exec(`UPDATE var_sessions SET total = $2, kept = $3, released = $4, rules = $5 WHERE session = $1`,
-			h.session, h.total, h.kept, h.released, h.rules)
+		return s.exec(`UPDATE var_sessions SET total = $2, kept = $3, released = $4, outside = $5 WHERE session = $1`,
+			h.session, h.total, h.kept, h.released, h.outside)
 	})
 }
 
@@ -135,7 +136,7 @@ func (s *System) SessionDeleted(tx *sql.Tx, session string) error {
 		`DELETE FROM var_pending WHERE session = $1`,
 		`DELETE FROM var_untrusted WHERE session = $1`,
 		`INSERT INTO var_sessions (session, gone) VALUES ($1, 1)
-			ON CONFLICT (session) DO UPDATE SET gone = 1, total = 0, kept = 0, released = 0, rules = ''`,
+			ON CONFLICT (session) DO UPDATE SET gone = 1, total = 0, kept = 0, released = 0, rules = '', outside = 0`,
 	} {
 		if _, err := tx.Exec(query, session); err != nil {
 			return err

@@ -6,7 +6,8 @@ CREATE TABLE var_sessions (
 	total    INTEGER NOT NULL DEFAULT 0, -- variables
 	kept     INTEGER NOT NULL DEFAULT 0, -- of them with keep
 	released INTEGER NOT NULL DEFAULT 0, -- authors of all that the model was shown
-	rules    TEXT    NOT NULL DEFAULT '' -- revision of the rules that were registered
+	rules    TEXT    NOT NULL DEFAULT '', -- revision of the rules that were registered
+	outside  INTEGER NOT NULL DEFAULT 0   -- last id of its texts in var_untrusted
 );
 
 CREATE TABLE vars (
@@ -45,10 +46,11 @@ CREATE TABLE var_pending (
 -- Texts from outside that the model has been shown. They outlive their variables:
 -- removing one does not make the model forget it.
 CREATE TABLE var_untrusted (
-	id       INTEGER PRIMARY KEY,
+	id       INTEGER PRIMARY KEY AUTOINCREMENT, -- an id never means another text
 	session  TEXT    NOT NULL,
 	digest   BLOB    NOT NULL,
 	authored INTEGER NOT NULL,
 	text     BLOB    NOT NULL
 );
 CREATE UNIQUE INDEX var_untrusted_once ON var_untrusted (session, digest);
+CREATE INDEX var_untrusted_order ON var_untrusted (session, id);
