@@ -32,14 +32,18 @@ type approvalsAPI struct{ doer }
 func newApprovalsAPI() approvalsAPI { return approvalsAPI{client.New(approvalsSocket())} }
 
 // approvalsSocket is the operator socket: agents cannot answer.
-func approvalsSocket() string {
-	if s := os.Getenv("SANDBOXD_OPERATOR_SOCKET"); s != "" {
+func approvalsSocket() string { return socketPath("SANDBOXD_OPERATOR_SOCKET", "operator.sock") }
+
+// socketPath is where a socket of the daemon is: as the variable says, else in
+// the runtime directory of the user.
+func socketPath(variable, name string) string {
+	if s := os.Getenv(variable); s != "" {
 		return strings.TrimPrefix(s, "unix://")
 	}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && os.Geteuid() != 0 {
-		return filepath.Join(dir, "sandboxd", "operator.sock")
+		return filepath.Join(dir, "sandboxd", name)
 	}
-	return "/run/sandboxd/operator.sock"
+	return "/run/sandboxd/" + name
 }
 
 func (a approvalsAPI) list(ctx context.Context, status string) ([]approvals.Item, error) {

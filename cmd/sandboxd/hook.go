@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// The agents whose hooks can be answered.
+const (
+	agentClaude = "claude-code"
+	agentCodex  = "codex"
+	agentGemini = "gemini"
+)
+
+// hookTimeout ends before the agents give up on their hook, because most of them
+// run the call then.
+const hookTimeout = 50 * time.Second
+
+// maxHookInput bounds what is read from the agent: a written file is in it.
+const maxHookInput = 32 << 20
+
+// hookCmd answers the hooks of other agents.
+func hookCmd() *cobra.Command {
+	var agent, onError string
+	c := &cobra.Command{
+		Use:   "hook",
+		Short: "Answer another agent's hook: judge its call by the rules of this daemon",
+		Long: `Reads one hook call as JSON from stdin and answers in the contract of the agent.
+It never allows because of a failure: if the daemon is away or the input cannot
+be read, it denies, or asks with --on-error ask.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			exe, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			h := hook{api: client.New(agentSocketPath()), agent: agent, exe: exe, askOnError: onError == "ask"}
+			if err := h.check(onError); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: error:", err)
+				os.Exit(2) // the one status that blocks in every agent
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), hookTimeout)
+			defer cancel()
+			if err := h.run(ctx, cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: error:", err)
+				os.Exit(2)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&agent, "agent", agentClaude, "whose hook this is: claude-code, codex or gemini")
+	c.Flags().StringVar(&onError, "on-error", "deny", "what to answer when the daemon cannot: deny or ask")
+	c.AddCommand(hookInstallCmd())
+	return c
+}
+
+// agentSocketPath is where agents reach the daemon.
+func agentSocketPath() string {
+	return socketPath("SANDBOXD_SOCKET", "agent.sock")
+}
+
+// hook answers one call of another agent.
+type hook struct {
+	api        doer
+	agent      string
+	exe        string // of this program, to run judged commands in the cage
+	askOnError bool
+}
+
+func (h hook) check(onError string) error {
+	if _, ok := agentTools[h.agent]; !ok {
+		return fmt.Errorf("unknown agent %q, want claude-code, codex or gemini", h.agent)
+	}
+	if onError != "deny" && onError != "ask" {
+		return fmt.Errorf("unknown --on-error %q, want deny or ask", onError)
+	}
+	return nil
+}
+
+// hookInput is what the agents send, as far as it matters here. They add fields
+// with every version.
+type hookInput struct {
+	Event   string                     `json:"hook_event_name"`
+	Session string                     `json:"session_id"`
+	Dir     string                     `json:"cwd"`
+	Tool    string                     `json:"tool_name"`
+	Input   map[string]json.RawMessage `json:"tool_input"`
+}
+
+// hookAnswer is the outcome before it is put into the contract of an agent.
+type hookAnswer struct {
+	verdict tool.Verdict
+	reason  string
+	input   map[string]json.RawMessage // rewritten; nil is unchanged
+	unknown bool                       // nobody judged the call
+	caged   bool                       // a rewrite runs it through sandboxd exec
+}
+
+// run reads one call and writes the answer. An error must block the call.
+func (h hook) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	body, err := io.ReadAll(io.LimitReader(in, maxHookInput+1))
+	if err != nil {
+		return fmt.Errorf("read the hook call: %w", err)
+	}
+	if len(body) > maxHookInput {
+		return fmt.Errorf("the hook call is larger than %d bytes", maxHookInput)
+	}
+	if _, err := tool.Canonical(body); err != nil { // a field given twice could hide what runs
+		return fmt.Errorf("the hook call is not valid JSON: %w", err)
+	}
+	var i hookInput
+	if err := json.Unmarshal(body, &i); err != nil {
+		return fmt.Errorf("read the hook call: %w", err)
+	}
+	switch i.Event {
+	case "PreToolUse", "BeforeTool", "PermissionRequest":
+	case "":
+		return errors.New("the hook call names no event")
+	default: // nothing to decide
+		return nil
+	}
+	if i.Tool == "" || !filepath.IsAbs(i.Dir) {
+		return fmt.Errorf("the hook call names no tool (%q) or no absolute directory (%q)", i.Tool, i.Dir)
+	}
+	return writeHookAnswer(out, h.agent, i.Event, h.answer(ctx, i))
+}
+
+// answer judges the call. Every failure denies or asks.
+func (h hook) answer(ctx context.Context, i hookInput) hookAnswer {
+	call, err := translate(h.agent, i.Tool, i.Input, i.Dir)
+	if err != nil {
+		return hookAnswer{verdict: tool.Ask, reason: err.Error(), unknown: true}
+	}
+	inside, wrapped := uncage(h.exe, textOf(call.args["command"]))
+	if wrapped {
+		call.args["command"] = jsonText(inside)
+	}
+	d, err := h.decide(ctx, i, call)
+	if err != nil {
+		a := hookAnswer{verdict: tool.Deny, reason: "sandboxd cannot judge this call: " + err.Error()}
+		if h.askOnError {
+			a.verdict = tool.Ask
+		}
+		return a
+	}
+	a := hookAnswer{verdict: d.Decision.Verdict, reason: firstReason(d.Decision)}
+	if call.noCage && a.verdict == tool.Allow {
+		a.verdict, a.reason = tool.Ask, "the command wants to run outside of the sandbox"
+	}
+	args := call.args
+	if d.Args != nil {
+		args = d.Args
+		a.input = call.back(h.agent, i.Tool, i.Input, args)
+	}
+	if call.tool == "Bash" && a.verdict == tool.Allow {
+		a.caged = true
+		if !wrapped || d.Args != nil {
+			line := cage(h.exe, textOf(args["command"]))
+			a.input = call.back(h.agent, i.Tool, i.Input, map[string]json.RawMessage{"command": jsonText(line)})
+		}
+	}
+	return a
+}
+
+// decideAnswer is what POST /decide answers.
+type decideAnswer struct {
+	Decision tool.Decision              `json:"decision"`
+	Args     map[string]json.RawMessage `json:"updated_args"`
+}
+
+// decide asks the daemon, making the session when it is new.
+func (h hook) decide(ctx context.Context, i hookInput, c hookCall) (decideAnswer, error) {
+	session := hookSession(h.agent, i.Session)
+	home, _ := os.UserHomeDir() // "" is an unknown home; ~ is then unknown too
+	args, err := json.Marshal(c.args)
+	if err != nil {
+		return decideAnswer{}, err
+	}
+	body := map[string]any{"session_id": session, "tool": c.tool, "args": json.RawMessage(args), "cwd": c.dir, "home": home}
+	var d decideAnswer
+	err = h.api.Do(ctx, http.MethodPost, "/decide", body, &d)
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == "session_not_found" {
+		err = h.api.Do(ctx, http.MethodPost, "/sessions", map[string]any{"id": session, "cwd": i.Dir, "title": h.agent}, nil)
+		if e, ok := errors.AsType[*tool.Error](err); err != nil && (!ok || e.Code != "session_exists") {
+			return decideAnswer{}, fmt.Errorf("make a session: %w", err)
+		}
+		err = h.api.Do(ctx, http.MethodPost, "/decide", body, &d)
+	}
+	return d, err
+}
+
+// hookSession names our session for a session of the agent. Their id may hold
+// anything, so it is hashed.
+func hookSession(agent, id string) string {
+	sum := sha256.Sum256([]byte(agent + "\x00" + id))
+	return agent + "-" + hex.EncodeToString(sum[:12])
+}
+
+func firstReason(d tool.Decision) string {
+	if len(d.Reasons) == 0 {
+		return "the rules of sandboxd: " + d.Verdict.String()
+	}
+	r := d.Reasons[0]
+	text := r.Message + " (" + r.Rule + ")"
+	if r.Hint != "" {
+		text += "; " + r.Hint
+	}
+	return text
+}
