@@ -155,6 +155,7 @@ type Output struct {
 	Text    string         // formatted text, if the tool made it itself (T-18)
 	Content []Content      // typed content; text is then its text parts joined (T-37)
 	Origin  Origin         // overrides Spec.Origin for this result
+	Dir     string         // the session's working directory from now on; "" leaves it. Whoever stores it checks it against the workspace
 	Usage   *sandbox.Usage // set by tools that started a program
 	Denials []sandbox.Denial
 }

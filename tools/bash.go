@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/shellparse"
@@ -88,6 +91,7 @@ type bashData struct {
 	TimedOut    bool   `json:"timed_out"`
 	Limit       string `json:"limit,omitempty"` // the limit that ended it
 	Truncated   bool   `json:"truncated"`       // the middle of the output is missing
+	Dir         string `json:"cwd,omitempty"`   // the new working directory, if it changed
 
 	denials []sandbox.Denial // named in the text; the result lists them for all tools
 }
@@ -108,10 +112,43 @@ func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	if args.Timeout != nil {
 		timeout = min(time.Duration(*args.Timeout)*time.Millisecond, maxTimeout)
 	}
-	return runProgram(ctx, in, box, sandbox.Spec{
+	out, err := runProgram(ctx, in, box, sandbox.Spec{
 		Argv: []string{"bash", "--norc", "--noprofile", "-c", args.Command},
 		Dir:  in.Dir,
 	}, timeout)
+	if data, ok := out.Data.(bashData); ok && err == nil && data.ExitCode == 0 {
+		if dir := lastDir(ctx, in, box, args.Command); dir != "" {
+			out.Dir = dir
+			data.Dir = shown(in.Dir, dir)
+			out.Data = data
+		}
+	}
+	return out, err
+}
+
+// lastDir is where a command line that succeeded has left the shell, as a
+// directory that the box lets be entered; "" if it is where it began or cannot be
+// known. The parser follows cd; a command put behind
+// the text, which only a success reaches, shows where it got.
+func lastDir(ctx context.Context, in tool.In, box sandbox.Box, command string) string {
+	script, err := shellparse.Parse(command+" && :", shellparse.Options{Dir: in.Dir, Home: in.Home})
+	if err != nil || len(script.Commands) == 0 {
+		return ""
+	}
+	last := script.Commands[len(script.Commands)-1]
+	if last.Name != ":" || last.Dir == "" {
+		return ""
+	}
+	u, err := use(in, last.Dir, sandbox.Read)
+	if err != nil || u.Path == in.Dir {
+		return ""
+	}
+	f, err := box.Open(ctx, u, os.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return ""
+	}
+	f.Close()
+	return u.Path
 }
 
 // runProgram starts a program in the box, waits for it and makes an output of
@@ -209,6 +246,9 @@ func (d bashData) text() string {
 	}
 	for _, n := range sandboxNotes(d) {
 		add(n)
+	}
+	if d.Dir != "" {
+		add("[working directory: " + d.Dir + "]")
 	}
 	if d.ExitCode != 0 {
 		add(fmt.Sprintf("Exit code: %d", d.ExitCode))

@@ -213,3 +213,39 @@ func TestBash_UsesNameProgramsAndFiles(t *testing.T) {
 		t.Error("Uses ran the command")
 	}
 }
+
+func TestBash_WorkingDirectoryIsKept(t *testing.T) {
+	e := newEnv(t)
+	e.write("sub/deep/f", "")
+	e.write("secret/f", "")
+	e.box.denied = []string{e.dir + "/secret"}
+	for _, tt := range []struct{ command, want string }{
+		{"cd sub", "sub"},
+		{"cd sub && cd deep && true", "sub/deep"},
+		{"cd sub/deep && ls | cat", "sub/deep"},
+		{"cd sub; cd ..", ""},
+		{"true", ""},
+		{"(cd sub)", ""},
+		{"cd sub && false", ""},
+		{"cd sub # comment", ""},
+		{"cd secret", ""},
+		{"cd $(echo sub)", "sub"},
+		{"cd $(ls -d su*)", ""},
+		{"cat <<E\ncd sub\nE", ""},
+	} {
+		text, out, err := e.call(Bash{}, m{"command": tt.command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if tt.want != "" {
+			want = e.dir + "/" + tt.want
+		}
+		if out.Dir != want {
+			t.Errorf("%s: got %q, want %q", tt.command, out.Dir, want)
+		}
+		if strings.Contains(text, "[working directory:") != (want != "") {
+			t.Errorf("%s: got text %q", tt.command, text)
+		}
+	}
+}
