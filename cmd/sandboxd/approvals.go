@@ -18,7 +18,7 @@ import (
 func approvalsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approvals",
-		Short: "answer the calls that wait for a person",
+		Short: "Answer the calls that wait for a person",
 		Long: `Calls that need a person wait here. An answer binds what was shown: if the
 arguments, a file, the mode or a policy changes before the call runs, it is
 asked again. These commands talk to the operator socket.`,
@@ -32,7 +32,7 @@ func approvalsListCmd() *cobra.Command {
 	var status string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "list", Short: "list the questions that wait", Args: cobra.NoArgs,
+		Use: "list", Short: "List the questions that wait", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			items, err := newApprovalsAPI().list(cmd.Context(), status)
 			if err != nil {
@@ -72,7 +72,7 @@ func timeLeft(i approvals.Item, now time.Time) string {
 func approvalsShowCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show ID", Short: "show one question with everything known about it", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show one question with everything known about it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			item, err := newApprovalsAPI().get(cmd.Context(), args[0])
 			if err != nil {
@@ -93,7 +93,7 @@ func approvalsApproveCmd() *cobra.Command {
 	var d approvalDecision
 	var args string
 	c := &cobra.Command{
-		Use: "approve ID", Short: "let a call run, or a result go to the model", Args: cobra.ExactArgs(1),
+		Use: "approve ID", Short: "Let a call run, or a result go to the model", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			d.Approved, d.Args = true, json.RawMessage(args)
 			return decideAndSay(cmd, ids[0], d)
@@ -107,7 +107,7 @@ func approvalsApproveCmd() *cobra.Command {
 func approvalsDenyCmd() *cobra.Command {
 	var d approvalDecision
 	c := &cobra.Command{
-		Use: "deny ID", Short: "refuse a call or a result", Args: cobra.ExactArgs(1),
+		Use: "deny ID", Short: "Refuse a call or a result", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error { return decideAndSay(cmd, ids[0], d) },
 	}
 	c.Flags().StringVar(&d.Reason, "reason", "", "tell the model why, so that it can do better")
@@ -117,7 +117,7 @@ func approvalsDenyCmd() *cobra.Command {
 
 func approvalsAnswerCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "answer ID TEXT", Short: "answer a question of the model (AskUser)", Args: cobra.ExactArgs(2),
+		Use: "answer ID TEXT", Short: "Answer a question of the model (AskUser)", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return decideAndSay(cmd, args[0], approvalDecision{Approved: true, Reason: args[1]})
 		},
@@ -136,7 +136,7 @@ func decideAndSay(cmd *cobra.Command, id string, d approvalDecision) error {
 func approvalsGrantsCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "grants", Short: "list the answers that are remembered", Args: cobra.NoArgs,
+		Use: "grants", Short: "List the answers that are remembered", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			grants, err := newApprovalsAPI().grants(cmd.Context())
 			if err != nil {
@@ -175,7 +175,7 @@ func printGrants(out io.Writer, grants []approvals.Grant) error {
 
 func approvalsRevokeCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke GRANT", Short: "forget a remembered answer: the next such call asks again", Args: cobra.ExactArgs(1),
+		Use: "revoke GRANT", Short: "Forget a remembered answer: the next such call asks again", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := newApprovalsAPI().revoke(cmd.Context(), args[0]); err != nil {
 				return err

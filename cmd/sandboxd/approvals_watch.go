@@ -22,7 +22,7 @@ func approvalsWatchCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "watch",
-		Short: "answer questions as they come, one key each",
+		Short: "Answer questions as they come, one key each",
 		Long: `Shows each question as it comes and takes one key for the answer: y once,
 s for the session, a always, n refuse (a reason may follow), e edit the
 arguments, j and k to go through the questions, q to leave. Leaving answers
