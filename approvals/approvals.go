@@ -44,7 +44,8 @@ type Options struct {
 	AlwaysGrant  time.Duration // life of what is remembered always; 0 is 90 days
 
 	// Record is told of every question and every answer before it counts; its
-	// error refuses the question or the answer. nil records nothing.
+	// error refuses the question or the answer. It must not call the Queue. nil
+	// records nothing.
 	Record func(context.Context, Event) error
 }
 
@@ -84,6 +85,7 @@ type Queue struct {
 	digests map[digestKey]*waiting
 	session map[string]int // how many are pending, by session
 	closed  string         // reason of Close
+	pruned  time.Time      // when old answers were last deleted
 
 	feed feed
 }
@@ -115,8 +117,11 @@ func Schema() store.Schema {
 }
 
 // decidedKept is how long an answered question can still be listed. The audit
-// keeps it for good.
-const decidedKept = 24 * time.Hour
+// keeps it for good. Older ones are deleted once in pruneEvery.
+const (
+	decidedKept = 24 * time.Hour
+	pruneEvery  = time.Hour
+)
 
 // New opens the queue over a database that has [Schema]. Questions that waited
 // when the daemon ended wait again, without a caller, until their time is up.
@@ -126,6 +131,7 @@ func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 		waiting: map[string]*waiting{},
 		digests: map[digestKey]*waiting{},
 		session: map[string]int{},
+		pruned:  time.Now(),
 	}
 	var pending []*waiting
 	err := db.Write(ctx, func(tx *sql.Tx) error {

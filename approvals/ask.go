@@ -188,7 +188,16 @@ func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting,
 	if err := q.opts.Record(ctx, Event{Kind: EventAsked, Item: item}); err != nil {
 		return nil, fmt.Errorf("record the question: %w", err)
 	}
-	if err := q.db.Write(ctx, func(tx *sql.Tx) error { return insertItem(tx, item) }); err != nil {
+	err := q.db.Write(ctx, func(tx *sql.Tx) error {
+		if now.Sub(q.pruned) >= pruneEvery {
+			if err := prune(tx, now); err != nil {
+				return err
+			}
+			q.pruned = now
+		}
+		return insertItem(tx, item)
+	})
+	if err != nil {
 		return nil, err
 	}
 	w := &waiting{id: item.ID, session: item.SessionID, key: digestKey{item.Type, item.Digest}, expires: item.ExpiresAt}

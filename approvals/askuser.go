@@ -64,7 +64,7 @@ func (a askUser) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outpu
 	}
 	answer, err := a.q.ask(ctx, Item{
 		Type: TypeQuestion, Status: StatusPending, SessionID: in.Session, CallID: in.CallID,
-		Tool: "AskUser", Args: in.Args, Remember: []string{RememberOnce},
+		Tool: "AskUser", Args: in.Args, Why: []tool.Reason{}, Remember: []string{RememberOnce},
 		Digest: digest("question", in.Session, string(canonical)),
 	})
 	if err != nil {

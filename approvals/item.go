@@ -84,7 +84,7 @@ func itemOf(c *tool.Call, kind Type) Item {
 		Type: kind, Status: StatusPending,
 		Account: c.Session.Account, SessionID: c.Session.ID, CallID: c.ID,
 		Tool: c.Spec.Name, Description: c.Spec.Description, Args: orEmptyObject(c.In.Args),
-		Why: c.Decision.Reasons, Facts: factsOf(c), Remember: []string{RememberOnce},
+		Why: append([]tool.Reason{}, c.Decision.Reasons...), Facts: factsOf(c), Remember: []string{RememberOnce},
 	}
 }
 
