@@ -99,19 +99,19 @@ func (o *outside) read(tx *sql.Tx, h head) (added int, err error) {
 }
 
 // addUntrusted keeps a text from outside that the model is being shown.
-func (s *System) addUntrusted(tx *sql.Tx, h *head, by authors, text string) error {
+func (s *System) addUntrusted(h *head, by authors, text string) error {
 	if len(text) < runLength {
 		return nil
 	}
 	digest := sha256.Sum256([]byte(text))
 	// Seen before and by others too: a new row, since an index only grows.
 	var known authors
-	err := tx.QueryRow(`DELETE FROM var_untrusted WHERE session = $1 AND digest = $2 RETURNING authored`,
+	err := s.row(`DELETE FROM var_untrusted WHERE session = $1 AND digest = $2 RETURNING authored`,
 		h.session, digest[:]).Scan(&known)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	err = tx.QueryRow(`INSERT INTO var_untrusted (session, digest, authored, text) VALUES ($1, $2, $3, $4) RETURNING id`,
+	err = s.row(`INSERT INTO var_untrusted (session, digest, authored, text) VALUES ($1, $2, $3, $4) RETURNING id`,
 		h.session, digest[:], by|known, []byte(text)).Scan(&h.outside)
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ func (s *System) edit(ctx context.Context, session, name string, by tool.Origin,
 	var v Var
 	var created bool
 	err := s.write(ctx, session, func(tx *sql.Tx, h *head) error {
-		old, err := s.find(tx, session, name)
+		old, err := found(s.row(selectVar, session, name))
 		if err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func (s *System) authorsOf(tx *sql.Tx, h head, value string, by tool.Origin, ref
 	return authored, authored | h.released, nil
 }
 
-// store writes a row in place of old, which is nil for a new one, and makes room.
-// It returns the row with the times it got.
+// store writes a row in place of old, which is nil for a new one. It
+// returns the row with the times it got.
 func (s *System) store(h *head, r record, old *record) (record, error) {
 	now := s.o.Now().UnixNano()
 	if r.created == 0 {
@@ -180,10 +180,7 @@ func (s *System) store(h *head, r record, old *record) (record, error) {
 			length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15`,
 		h.session, r.name, r.typ, r.keep, r.created, r.updated, r.visited, r.refs, r.length, r.authored, r.origins,
 		r.tags, r.desc, strings.ToLower(r.name+"\n"+r.desc), []byte(r.value))
-	if err != nil {
-		return r, err
-	}
-	return r, s.evict(h)
+	return r, err
 }
 
 // evict makes room: the least recently visited go first (V-06). Kept ones never
@@ -191,8 +188,8 @@ func (s *System) store(h *head, r record, old *record) (record, error) {
 func (s *System) evict(h *head) error {
 	n := min(h.total-s.o.Capacity, h.total-h.kept-1)
 	if n > 0 {
-		gone, err := s.execCount(`DELETE FROM vars WHERE session = $1 AND keep = 0 AND name IN (
-			SELECT name FROM vars WHERE session = $1 AND keep = 0
+		gone, err := s.execCount(`DELETE FROM vars WHERE rowid IN (
+			SELECT rowid FROM vars WHERE session = $1 AND keep = 0
 			ORDER BY visited, updated, created, name DESC LIMIT $2)`, h.session, n)
 		if err != nil {
 			return err
@@ -207,9 +204,11 @@ func (s *System) evict(h *head) error {
 
 const fields = `name, type, keep, created, updated, visited, refs, length, authored, origins, tags, descr`
 
-// find reads a variable without visiting it; nil if there is none.
-func (s *System) find(tx *sql.Tx, session, name string) (*record, error) {
-	row := tx.QueryRow(`SELECT `+fields+`, value FROM vars WHERE session = $1 AND name = $2`, session, name)
+// selectVar reads a variable without visiting it.
+const selectVar = `SELECT ` + fields + `, value FROM vars WHERE session = $1 AND name = $2`
+
+// found is the row, or nil if there is none.
+func found(row scanner) (*record, error) {
 	var r record
 	err := row.Scan(append(r.targets(), &r.value)...)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -11,8 +11,8 @@ import (
 // is none (V-11).
 func (s *System) Get(ctx context.Context, session, name string) (Var, bool, error) {
 	var r record
-	err := s.write(ctx, session, func(tx *sql.Tx, _ *head) (err error) {
-		r, err = s.visit(tx, session, name)
+	err := s.write(ctx, session, func(_ *sql.Tx, _ *head) (err error) {
+		r, err = s.visit(session, name)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -22,8 +22,8 @@ func (s *System) Get(ctx context.Context, session, name string) (Var, bool, erro
 }
 
 // visit reads a variable and counts it (V-08).
-func (s *System) visit(tx *sql.Tx, session, name string) (record, error) {
-	row := tx.QueryRow(`UPDATE vars SET visited = $3, refs = refs + 1 WHERE session = $1 AND name = $2
+func (s *System) visit(session, name string) (record, error) {
+	row := s.row(`UPDATE vars SET visited = $3, refs = refs + 1 WHERE session = $1 AND name = $2
 		RETURNING `+fields+`, value`, session, name, s.o.Now().UnixNano())
 	var r record
 	err := row.Scan(append(r.targets(), &r.value)...)
@@ -79,11 +79,11 @@ func (s *System) List(ctx context.Context, session string, f Filter) (page []Var
 // Remove deletes variables. Those that are missing or rules are in failed
 // (V-13).
 func (s *System) Remove(ctx context.Context, session string, names []string) (removed, failed []string, err error) {
-	err = s.write(ctx, session, func(tx *sql.Tx, h *head) error {
+	err = s.write(ctx, session, func(_ *sql.Tx, h *head) error {
 		removed, failed = []string{}, []string{}
 		for _, name := range names {
 			var keep bool
-			err := tx.QueryRow(`DELETE FROM vars WHERE session = $1 AND name = $2 AND type <> $3 RETURNING keep`,
+			err := s.row(`DELETE FROM vars WHERE session = $1 AND name = $2 AND type <> $3 RETURNING keep`,
 				session, name, TypeRule).Scan(&keep)
 			if errors.Is(err, sql.ErrNoRows) {
 				failed = append(failed, name)

@@ -22,11 +22,11 @@ func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error
 			return err
 		}
 	}
-	err := s.write(ctx, c.Request.Session, func(tx *sql.Tx, h *head) error {
+	err := s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
 		if pending {
 			return s.storePending(h, c, records)
 		}
-		return s.release(tx, h, c, records)
+		return s.release(h, c, records)
 	})
 	if err != nil {
 		return err
@@ -40,15 +40,15 @@ func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error
 // Publish makes the pending variables of a call readable: a person released them.
 func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 	records := remembered(c)
-	err := s.write(ctx, c.Request.Session, func(tx *sql.Tx, h *head) error {
+	err := s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
 		for i, r := range records { // the stored text is the one that the person saw
-			err := tx.QueryRow(`DELETE FROM var_pending WHERE session = $1 AND node = $2 AND name = $3 RETURNING value`,
+			err := s.row(`DELETE FROM var_pending WHERE session = $1 AND node = $2 AND name = $3 RETURNING value`,
 				h.session, c.NodeID, r.name).Scan(&records[i].value)
 			if err != nil {
 				return err
 			}
 		}
-		return s.release(tx, h, c, records)
+		return s.release(h, c, records)
 	})
 	if err != nil {
 		return err
@@ -119,10 +119,10 @@ func (s *System) storePending(h *head, c *tool.Call, records []record) error {
 }
 
 // release stores what the model is shown, and that it is shown.
-func (s *System) release(tx *sql.Tx, h *head, c *tool.Call, records []record) error {
+func (s *System) release(h *head, c *tool.Call, records []record) error {
 	shown := resultAuthors(c)
 	if shown&untrusted != 0 {
-		if err := s.addUntrusted(tx, h, shown&untrusted, c.Result.FormattedText); err != nil {
+		if err := s.addUntrusted(h, shown&untrusted, c.Result.FormattedText); err != nil {
 			return err
 		}
 	}

@@ -97,7 +97,7 @@ func (s *System) expander(tx *sql.Tx, session string) *expander {
 		limit:  s.o.MaxExpanded,
 		values: map[string]*value{},
 		load: func(name string) (*value, error) {
-			r, err := s.find(tx, session, name)
+			r, err := found(tx.QueryRow(selectVar, session, name))
 			if err != nil || r == nil {
 				return nil, err
 			}

@@ -119,7 +119,7 @@ func (s *System) dropRules(tx *sql.Tx, h *head, group string, wanted []rule) err
 
 // putRule stores one rule. A rule takes its name from any variable that has it.
 func (s *System) putRule(tx *sql.Tx, h *head, r rule) error {
-	old, err := s.find(tx, h.session, r.name)
+	old, err := found(s.row(selectVar, h.session, r.name))
 	if err != nil {
 		return err
 	}

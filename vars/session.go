@@ -21,12 +21,14 @@ type head struct {
 
 var errNoSession = errors.New("the session has no variables yet")
 
-// load reads the head. errNoSession says that begin must be called first.
-func (s *System) load(tx *sql.Tx, session string) (head, error) {
+const selectHead = `SELECT gone, total, kept, released, rules, outside FROM var_sessions WHERE session = $1`
+
+// load reads the head from its row. errNoSession says that begin must be called
+// first.
+func (s *System) load(row scanner, session string) (head, error) {
 	h := head{session: session}
 	var gone bool
-	err := tx.QueryRow(`SELECT gone, total, kept, released, rules, outside FROM var_sessions WHERE session = $1`, session).
-		Scan(&gone, &h.total, &h.kept, &h.released, &h.rules, &h.outside)
+	err := row.Scan(&gone, &h.total, &h.kept, &h.released, &h.rules, &h.outside)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return head{}, errNoSession
@@ -44,7 +46,7 @@ func (s *System) load(tx *sql.Tx, session string) (head, error) {
 // session begins with its first write: then its rules are there.
 func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, h *head) error) error {
 	return s.db.Write(ctx, func(tx *sql.Tx) error {
-		h, err := s.load(tx, session)
+		h, err := s.load(s.row(selectHead, session), session)
 		if errors.Is(err, errNoSession) {
 			h, err = s.begin(tx, session)
 		}
@@ -55,8 +57,8 @@ func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, 
 		if err := fn(tx, &h); err != nil {
 			return err
 		}
-		if h == before {
-			return nil
+		if err := s.evict(&h); err != nil || h == before {
+			return err
 		}
 		return s.exec(`UPDATE var_sessions SET total = $2, kept = $3, released = $4, outside = $5 WHERE session = $1`,
 			h.session, h.total, h.kept, h.released, h.outside)
@@ -70,7 +72,7 @@ func (s *System) begin(tx *sql.Tx, session string) (head, error) {
 	if err != nil {
 		return head{}, err
 	}
-	h, err := s.load(tx, session)
+	h, err := s.load(s.row(selectHead, session), session)
 	if err != nil && !errors.Is(err, errNoSession) {
 		return head{}, err
 	}
@@ -86,7 +88,7 @@ func (s *System) begin(tx *sql.Tx, session string) (head, error) {
 // read runs fn with the head of a session that has begun.
 func (s *System) read(ctx context.Context, session string, fn func(tx *sql.Tx, h head) error) error {
 	once := func(tx *sql.Tx) error {
-		h, err := s.load(tx, session)
+		h, err := s.load(tx.QueryRow(selectHead, session), session)
 		if err != nil {
 			return err
 		}
@@ -100,6 +102,21 @@ func (s *System) read(ctx context.Context, session string, fn func(tx *sql.Tx, h
 		return err
 	}
 	return s.db.Read(ctx, once)
+}
+
+type scanner interface{ Scan(...any) error }
+
+type failed struct{ err error }
+
+func (f failed) Scan(...any) error { return f.err }
+
+// row runs a query for one row in the write that is going on.
+func (s *System) row(query string, args ...any) scanner {
+	st, err := s.db.Stmt(query)
+	if err != nil {
+		return failed{err}
+	}
+	return st.QueryRow(args...)
 }
 
 // exec runs a statement of the write that is going on.

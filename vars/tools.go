@@ -71,8 +71,8 @@ func (t readVar) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outpu
 		return tool.Output{}, err
 	}
 	var r record
-	err := t.s.write(ctx, in.Session, func(tx *sql.Tx, h *head) (err error) {
-		r, err = t.s.visit(tx, in.Session, a.Name)
+	err := t.s.write(ctx, in.Session, func(_ *sql.Tx, h *head) (err error) {
+		r, err = t.s.visit(in.Session, a.Name)
 		h.released |= r.authored // the model sees it now
 		return err
 	})
