@@ -61,8 +61,8 @@ func (in *Input) JSON() (json.RawMessage, error) {
 	return json.Marshal(plain)
 }
 
-// nearest tries to leave out one word of one command, then one command, then the
-// looser modes, and describes the first that is allowed.
+// nearest tries to leave out one option of one command, then one other word, then
+// one command, then the looser modes, and describes the first that is allowed.
 func (e *Engine) nearest(ctx context.Context, c *tool.Call) string {
 	tries := 0
 	allowed := func(v *tool.Call) bool {
@@ -73,13 +73,15 @@ func (e *Engine) nearest(ctx context.Context, c *tool.Call) string {
 		return d.Args == nil && (d.Verdict == tool.Allow || answered(d, v))
 	}
 	if s := c.Facts.Uses.Script; s != nil {
-		for i, cmd := range s.Commands {
-			for j, w := range cmd.Args {
-				if allowed(withScript(c, s, func(cs []shellparse.Command) []shellparse.Command {
-					cs[i].Args = slices.Delete(slices.Clone(cmd.Args), j, j+1)
-					return cs
-				})) {
-					return fmt.Sprintf("without %q in %q", w.Text, commandText(cmd))
+		for _, options := range []bool{true, false} {
+			for i, cmd := range s.Commands {
+				for j, w := range cmd.Args {
+					if strings.HasPrefix(w.Text, "-") == options && allowed(withScript(c, s, func(cs []shellparse.Command) []shellparse.Command {
+						cs[i].Args = slices.Delete(slices.Clone(cmd.Args), j, j+1)
+						return cs
+					})) {
+						return fmt.Sprintf("without %q in %q", w.Text, commandText(cmd))
+					}
 				}
 			}
 		}

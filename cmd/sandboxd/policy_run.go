@@ -195,6 +195,9 @@ func printExplanation(w io.Writer, x policy.Explanation, text string) {
 			fmt.Fprintf(w, "  also %s wants %s: %s\n", f.ID, f.Effect, f.Message)
 		}
 	}
+	if x.Decision.By == tool.ByMode && x.Decision.Verdict == tool.Ask && text != "" {
+		fmt.Fprintln(w, "  autoAllowBashIfSandboxed, on by default, answers this question of the mode")
+	}
 	if x.Nearest != "" {
 		fmt.Fprintf(w, "it would be allowed %s\n", x.Nearest)
 	}
