@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// fail makes the result of a call that ended with an error in a stage. Whatever
+// an earlier stage put there for the model is gone.
+func fail(c *tool.Call, stage string, err error) {
+	r := &c.Result
+	r.Data, r.Content, r.FormattedText, r.VarResult, r.VarArgs, r.Truncated = nil, nil, "", "", "", false
+	if no, ok := asRejection(err); ok {
+		rejected(r, no)
+		return
+	}
+	var e *tool.Error
+	if errors.As(err, &e) {
+		with := *e
+		r.Error = &with
+	} else {
+		r.Error = &tool.Error{Code: stage + "_failed", Msg: err.Error()}
+	}
+	if r.Error.Stage == "" {
+		r.Error.Stage = stage
+	}
+	r.Status = tool.StatusError
+	if r.Error.Code == "tool_not_found" || r.Error.Code == "tool_disabled" {
+		r.Status = tool.StatusNotFound
+	}
+	r.FinalText = r.Error.Msg
+	if stage == "run" && e == nil {
+		r.FinalText = fmt.Sprintf("Error executing tool %s: %s", c.Spec.Name, err)
+	}
+	if r.Error.Hint != "" {
+		r.FinalText += "\nHint: " + r.Error.Hint
+	}
+}
+
+// rejected is a call or a result that a person, or the absence of one, refused.
+// The reason is for the model to heed.
+func rejected(r *tool.Result, no rejection) {
+	r.Status = no.status
+	what, code := "Execution not approved", "execution_rejected"
+	if no.status == tool.StatusResultRejected {
+		what, code = "Result not approved for LLM", "result_rejected"
+	}
+	r.RejectReason = no.Error()
+	r.Error = &tool.Error{Code: or(no.answer.Code, code), Stage: "approve", Msg: what}
+	r.FinalText = what + ": " + r.RejectReason
+}
+
+// finish adds what is known on every path: the decision, the layers and the cost.
+func finish(c *tool.Call) {
+	r := &c.Result
+	if c.Decision.Revision != "" || len(c.Decision.Reasons) > 0 {
+		d := c.Decision
+		r.Decision = &d
+	}
+	if r.Status == "" { // judged only
+		r.Status = tool.StatusSuccess
+		r.FinalText = "judged, not run: " + c.Decision.Verdict.String()
+	}
+	if c.Report.Profile != "" {
+		rep := c.Report
+		if rep.Denials == nil {
+			rep.Denials = []sandbox.Denial{}
+		}
+		if rep.Missing == nil {
+			rep.Missing = []string{}
+		}
+		r.Sandbox = &rep
+	}
+	u := tool.Usage{WallMS: time.Since(c.Started).Milliseconds()}
+	if o := c.Output.Usage; o != nil {
+		u.CPUMS, u.MaxRSSBytes = o.CPU.Milliseconds(), o.MaxRSSBytes
+	}
+	r.Usage = &u
+}

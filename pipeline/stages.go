@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Sessions finds the session of a call. An unknown session, or one of another
+// account, is a [*tool.Error] with code "session_not_found".
+type Sessions interface {
+	Session(ctx context.Context, account, id string) (tool.Session, error)
+}
+
+// Vars expands references and keeps results.
+type Vars interface {
+	// Resolve expands every $VAR_REF in args, once (V-20 to V-29).
+	Resolve(ctx context.Context, session string, args json.RawMessage) (json.RawMessage, tool.Origins, error)
+	// Remember stores c.Result.FormattedText and c.In.Args under names made from
+	// c.NodeID and fills c.Result.VarResult and VarArgs. Pending values are
+	// unlisted and unreadable until Publish; Discard deletes them.
+	Remember(ctx context.Context, c *tool.Call, pending bool) error
+	Publish(ctx context.Context, c *tool.Call) error
+	Discard(ctx context.Context, c *tool.Call) error
+}
+
+// Hooks runs what the operator configured around a call.
+type Hooks interface {
+	Before(ctx context.Context, c *tool.Call) (tool.Advice, error)
+	After(ctx context.Context, c *tool.Call) (tool.Advice, error)
+	// Posts reports whether a hook that looks at results is configured.
+	Posts() bool
+}
+
+// Policy judges the facts of a call: findings and mode, not the floor. A failure
+// to judge is a denial, not an error.
+type Policy interface {
+	Decide(ctx context.Context, c *tool.Call) (tool.Decision, error)
+}
+
+// Approvals asks a person and waits; the question is bound to c.Digest.
+type Approvals interface {
+	Execution(ctx context.Context, c *tool.Call) (tool.Approval, error)
+	Result(ctx context.Context, c *tool.Call) (tool.Approval, error)
+}
+
+// Record is the audit: no begin, no run; no end, no result.
+type Record interface {
+	Begin(ctx context.Context, c *tool.Call) error
+	End(ctx context.Context, c *tool.Call) error
+}
+
+// Meter counts.
+type Meter interface {
+	Stage(name string, d time.Duration)
+	Done(c *tool.Call)
+}
