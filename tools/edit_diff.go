@@ -15,21 +15,25 @@ const (
 	diffBytes   = 64 << 10 // of text on either side
 )
 
-// diffAt shows a replacement as a unified diff. It looks only at the part of the
-// file that holds the first replacements, so that it costs nothing in a large
-// one: that part is diffed and its line numbers are moved.
-func diffAt(name string, before, after []byte, places []int, size int, text []byte) string {
+// diffAt shows a replacement that is going to be made as a unified diff. It looks
+// only at the part of the file that holds the first replacements, so that it costs
+// nothing in a large one: that part is diffed and its line numbers are moved.
+func diffAt(name string, before []byte, places []int, size int, text []byte) string {
 	shownPlaces := places[:min(len(places), diffPlaces)]
 	first, last := shownPlaces[0], shownPlaces[len(shownPlaces)-1]
 	start := linesBack(before, first, diffContext)
 	oldEnd := linesOn(before, last+size, diffContext)
-	grown := len(shownPlaces) * (len(text) - size)
-	newEnd := oldEnd + grown
-	if oldEnd-start > diffBytes || newEnd-start > diffBytes {
-		return fmt.Sprintf("--- %s\n+++ %s\n[the change is too large to show: %d places, %d bytes before, %d after]\n", name, name, len(places), len(before), len(after))
+	if oldEnd-start > diffBytes || len(shownPlaces)*len(text) > diffBytes {
+		return fmt.Sprintf("--- %s\n+++ %s\n[the change is too large to show: %d places, %d bytes each before, %d after]\n", name, name, len(places), size, len(text))
 	}
-	old := strings.ToValidUTF8(string(before[start:oldEnd]), "\uFFFD")
-	edits := udiff.Lines(old, strings.ToValidUTF8(string(after[start:newEnd]), "\uFFFD"))
+	part := before[start:oldEnd]
+	inPart := make([]int, len(shownPlaces))
+	for i, p := range shownPlaces {
+		inPart[i] = p - start
+	}
+	old := strings.ToValidUTF8(string(part), "\uFFFD")
+	after := replaceAt(bytes.Clone(part), inPart, size, text)
+	edits := udiff.Lines(old, strings.ToValidUTF8(string(after), "\uFFFD"))
 	d, err := udiff.ToUnifiedDiff("a/"+strings.TrimPrefix(name, "/"), "b/"+strings.TrimPrefix(name, "/"), old, edits, diffContext)
 	if err != nil {
 		return fmt.Sprintf("[diff error] %v\n", err)

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestT47_EditIsExact(t *testing.T) {
@@ -106,6 +108,7 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			return
 		}
+		diffAt("f", []byte(content), places, len(found), put)
 		next := replaceAt([]byte(content), places, len(found), put)
 		if !bytes.Contains([]byte(content), found) {
 			t.Fatalf("replaced %q, which is not there", found)
@@ -119,6 +122,16 @@ func FuzzEdit(f *testing.F) {
 				t.Fatalf("got %q, want %q", next, want)
 			}
 		}
-		diffAt("f", []byte(content), next, places, len(found), put)
+	})
+}
+
+func TestEdit_IndexIsThatOfTheStandardLibrary(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		content := rapid.StringMatching(`[ab\n]{0,200}`).Draw(t, "content")
+		content = strings.Repeat(content, rapid.IntRange(1, 40).Draw(t, "times"))
+		old := rapid.StringMatching(`[abc\n]{1,6}`).Draw(t, "old")
+		if got, want := index([]byte(content), []byte(old), rarest([]byte(content), []byte(old))), strings.Index(content, old); got != want {
+			t.Fatalf("got %d, want %d", got, want)
+		}
 	})
 }
