@@ -37,7 +37,7 @@ func fileMany(t testing.TB, q *Queue, n int, answered func(i int, approved bool)
 // TestManyQuestionsInAnyOrder is the small form of BenchmarkTenThousand, which
 // takes a minute under the race detector.
 func TestManyQuestionsInAnyOrder(t *testing.T) {
-	answerMany(t, filepath.Join(t.TempDir(), "state.db"), 1_000)
+	answerMany(t, filepath.Join(t.TempDir(), "state.db"), 500)
 }
 
 // BenchmarkTenThousand reports what one waiting question costs in memory, its

@@ -156,46 +156,44 @@ func randomHistory(t *testing.T, r *rapid.T, path string) {
 	}
 }
 
-// TestAnswersRaceWithLeaving lets answers and leaving happen at the same time.
-// Every yes serves exactly one call: the one that waited or the one that comes
-// back.
+// TestAnswersRaceWithLeaving makes each caller leave while its answer is being
+// stored. Every yes serves exactly one call: the one that waited or the one that
+// comes back.
 func TestAnswersRaceWithLeaving(t *testing.T) {
-	q := openQueue(t, Options{Approver: true, MaxPerSession: 1000, Timeout: time.Hour})
-	const n = 200
+	var leave context.CancelFunc
+	q := openQueue(t, Options{Approver: true, Record: func(_ context.Context, e Event) error {
+		if e.Kind == EventDecided {
+			leave()
+		}
+		return nil
+	}})
 	events := q.Subscribe(t.Context())
-	var wg sync.WaitGroup
-	served := make([]bool, n)
-	for i := range n {
-		ctx, leave := context.WithCancel(t.Context())
-		wg.Go(func() {
-			a, err := q.Execution(ctx, bashCall(fmt.Sprint(i)))
-			if err != nil {
-				t.Error(err)
-			}
-			served[i] = a.Approved
-		})
-		id := (<-events).Item.ID
-		wg.Go(leave)
-		wg.Go(func() {
-			if _, err := q.Decide(t.Context(), id, Decision{Approved: true}); err != nil {
-				t.Error(err)
-			}
-		})
+	lost := 0
+	for i := range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		leave = cancel
+		c := bashCall(fmt.Sprint(i))
+		done := make(chan outcome, 1)
+		go func() {
+			a, err := q.Execution(ctx, c)
+			done <- outcome{a, err}
+		}()
+		decide(t, q, (<-events).Item.ID, Decision{Approved: true})
 		<-events
-	}
-	wg.Wait()
-	back := 0
-	for i := range n {
-		if served[i] {
+		got := <-done
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		if got.Approved {
 			continue
 		}
-		back++
-		a, err := q.Execution(t.Context(), bashCall(fmt.Sprint(i)))
+		lost++
+		a, err := q.Execution(t.Context(), c)
 		if err != nil || !a.Approved {
-			t.Errorf("call %d: got %+v, %v: its answer is lost", i, a, err)
+			t.Fatalf("call %d: got %+v, %v: its answer is lost", i, a, err)
 		}
 	}
-	t.Logf("%d of %d answers were for callers that had left", back, n)
+	t.Logf("%d of 200 answers came back for callers that had left", lost)
 }
 
 func TestOldAnswersAreDeletedWhileTheDaemonRuns(t *testing.T) {
