@@ -15,6 +15,7 @@ import (
 const (
 	maxEdit   = 256 << 20 // bytes of a file that is changed in memory
 	editSlack = 4 << 10   // room for a file to grow in its buffer
+	maxPlaces = 5_000_000 // replacements in one call
 )
 
 // Edit replaces text in a file, exactly.
@@ -158,10 +159,10 @@ func findPlaces(content []byte, args editArgs) (places []int, old, text []byte, 
 	case bytes.Equal(old, text):
 		return nil, nil, nil, &tool.Error{Code: "no_change", Msg: "old_string and new_string are the same", Hint: "nothing needs to be done, or new_string is not what you meant"}
 	}
-	places = occurrences(content, old)
+	places = occurrences(content, old, args.ReplaceAll)
 	if len(places) == 0 && bytes.Contains(content, []byte("\r\n")) && !bytes.Contains(old, []byte("\r")) {
 		crlf := bytes.ReplaceAll(old, []byte("\n"), []byte("\r\n"))
-		if found := occurrences(content, crlf); len(found) > 0 {
+		if found := occurrences(content, crlf, args.ReplaceAll); len(found) > 0 {
 			places, old = found, crlf
 			text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n"))
 		}
@@ -169,28 +170,37 @@ func findPlaces(content []byte, args editArgs) (places []int, old, text []byte, 
 	if len(places) == 0 {
 		return nil, nil, nil, notFound(content, args.OldString)
 	}
-	if args.ReplaceAll {
-		return apart(places, len(old)), old, text, nil
-	}
-	if len(places) > 1 {
+	if !args.ReplaceAll && len(places) > 1 {
 		return nil, nil, nil, notUnique(content, places)
+	}
+	if len(places) >= maxPlaces || len(content)+len(places)*(len(text)-len(old)) > maxEdit {
+		return nil, nil, nil, &tool.Error{
+			Code: "change_too_large", Msg: fmt.Sprintf("old_string is in the file %d times or more; the changed file would be too large", len(places)),
+			Hint: "use Bash with sed",
+		}
 	}
 	return places, old, text, nil
 }
 
-// occurrences finds every place, overlapping ones too: aa is twice in aaa, and
-// replacing one of them would be a guess.
-func occurrences(content, old []byte) []int {
+// occurrences finds the places. For one replacement overlapping ones count, too:
+// aa is twice in aaa, and replacing one of them would be a guess. For all of them
+// each begins behind the one before.
+func occurrences(content, old []byte, all bool) []int {
+	limit, step := 1000, 1
+	if all {
+		limit, step = maxPlaces, len(old)
+	}
 	var places []int
 	rare := rarest(content, old)
-	for at := 0; ; {
+	for at := 0; len(places) < limit; {
 		i := index(content[at:], old, rare)
 		if i < 0 {
-			return places
+			break
 		}
 		places = append(places, at+i)
-		at += i + 1
+		at += i + step
 	}
+	return places
 }
 
 // rarest is the position in old of the byte that is rarest at the start of the
@@ -232,19 +242,6 @@ func index(content, old []byte, rare int) int {
 		return at + i
 	}
 	return -1
-}
-
-// apart leaves out places that overlap the one before.
-func apart(places []int, size int) []int {
-	kept := places[:0]
-	end := -1
-	for _, p := range places {
-		if p >= end {
-			kept = append(kept, p)
-			end = p + size
-		}
-	}
-	return kept
 }
 
 // replaceAt makes the replacements. It takes content over: one replacement that

@@ -20,9 +20,13 @@ func notUnique(content []byte, places []int) error {
 	if len(places) > 10 {
 		lines = append(lines, "…")
 	}
+	times := strconv.Itoa(len(places))
+	if len(places) == 1000 {
+		times = "1000 or more" // where the search stopped
+	}
 	return &tool.Error{
 		Code: "old_string_not_unique",
-		Msg:  fmt.Sprintf("old_string is in the file %d times, beginning in lines %s", len(places), strings.Join(lines, ", ")),
+		Msg:  fmt.Sprintf("old_string is in the file %s times, beginning in lines %s", times, strings.Join(lines, ", ")),
 		Hint: "add lines before or after it until it is unique, or set replace_all to true",
 	}
 }
@@ -32,6 +36,12 @@ func lineAt(content []byte, at int) int { return bytes.Count(content[:at], []byt
 // numbered is a line as Read shows it.
 var numbered = regexp.MustCompile(`(?m)^ *-?\d+\t`)
 
+// Bounds of the search for what was meant.
+const (
+	maxHelp     = 1 << 20    // bytes of the file
+	maxCompares = 20_000_000 // of lines
+)
+
 // notFound says what was probably meant.
 func notFound(content []byte, old string) error {
 	e := &tool.Error{Code: "old_string_not_found", Msg: "old_string is not in the file"}
@@ -39,7 +49,7 @@ func notFound(content []byte, old string) error {
 		e.Hint = "leave out the line numbers that Read shows"
 		return e
 	}
-	if len(content) > 8<<20 {
+	if len(content) > maxHelp {
 		e.Hint = "read the place again and copy it exactly"
 		return e
 	}
@@ -107,17 +117,19 @@ func sameBut(file, old []string, change func(string) string) int {
 	for i, l := range file {
 		have[i] = change(l)
 	}
-	for at := 0; at+len(want) <= len(have); at++ {
-		if sameLines(have[at:at+len(want)], want) {
+	budget := maxCompares
+	for at := 0; at+len(want) <= len(have) && budget > 0; at++ {
+		if sameLines(have[at:at+len(want)], want, &budget) {
 			return at
 		}
 	}
 	return -1
 }
 
-func sameLines(have, want []string) bool {
+func sameLines(have, want []string, budget *int) bool {
 	last := len(want) - 1
 	for i := range want {
+		*budget--
 		ok := have[i] == want[i]
 		switch {
 		case last == 0:

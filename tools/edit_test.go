@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -134,4 +135,19 @@ func TestEdit_IndexIsThatOfTheStandardLibrary(t *testing.T) {
 			t.Fatalf("got %d, want %d", got, want)
 		}
 	})
+}
+
+func TestEdit_HelpIsBoundedInHostileFiles(t *testing.T) {
+	e := newEnv(t)
+	e.write("f", strings.Repeat("a\n", 500_000))
+	start := time.Now()
+	e.fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("a\n", 100_000) + "b", "new_string": "x"}, "old_string_not_found")
+	e.fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("aaaa\n", 1000), "new_string": "x"}, "old_string_not_found")
+	e.write("many", strings.Repeat("a", 6_000_000))
+	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b"}, "old_string_not_unique")
+	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b", "replace_all": true}, "change_too_large")
+	e.fails(Edit{}, m{"file_path": "many", "old_string": "aaa", "new_string": strings.Repeat("b", 100_000), "replace_all": true}, "change_too_large")
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
 }
