@@ -166,6 +166,8 @@ type hits struct {
 	path  string
 	count int // matching lines
 	lines []hitLine
+
+	partial bool // too large to be searched to its end
 }
 
 type hitLine struct {
@@ -205,13 +207,18 @@ type results struct {
 	bytes   int
 	full    bool // the bounds are reached
 	refused int
+	partial int
 }
 
+// add takes what was found in one file, if anything.
 func (r *results) add(h hits) (full bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.full {
-		return true
+	if h.partial {
+		r.partial++
+	}
+	if r.full || h.count == 0 {
+		return r.full
 	}
 	r.hits = append(r.hits, h)
 	r.lines += max(len(h.lines), 1)
@@ -234,9 +241,7 @@ func search(ctx context.Context, box sandbox.Box, root sandbox.PathUse, q *query
 			return nil, fileError("search", root, err)
 		}
 		h.path = root.Path
-		if h.count > 0 {
-			res.add(h)
-		}
+		res.add(h)
 		return res, nil
 	} else if e, ok := err.(*tool.Error); !ok || e.Code != "is_directory" {
 		return nil, err
@@ -250,7 +255,7 @@ func search(ctx context.Context, box sandbox.Box, root sandbox.PathUse, q *query
 			buf := newBuffer()
 			for path := range files {
 				h, ok := q.open(ctx, box, path, buf)
-				if ok && h.count > 0 && res.add(h) {
+				if ok && res.add(h) {
 					stop()
 				}
 			}
@@ -343,6 +348,9 @@ func (r *results) output(dir string, args grepArgs) tool.Output {
 	}
 	if data.Mode == "count" && total > 0 {
 		notes = append(notes, fmt.Sprintf("[%d matching lines in %d files]", data.Matches, data.Files))
+	}
+	if r.partial > 0 {
+		notes = append(notes, fmt.Sprintf("[note: %d files were not searched to their end: the limit is %d MB for a line, and for a file with multiline]", r.partial, maxMultiline>>20))
 	}
 	if r.refused > 0 {
 		notes = append(notes, fmt.Sprintf("[note: %d directories could not be read]", r.refused))

@@ -12,7 +12,7 @@ import (
 
 const (
 	searchChunk  = 1 << 20 // bytes of a file looked at at a time
-	maxMultiline = 8 << 20 // bytes of a file searched across its lines
+	maxMultiline = 8 << 20 // bytes of a file searched across its lines, and of one line
 	maxHitLine   = 500     // characters of a line that are shown
 )
 
@@ -32,7 +32,7 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 	if q.multiline {
 		size = maxMultiline
 		if info.Size() > maxMultiline {
-			return hits{}, nil
+			return hits{partial: true}, nil
 		}
 	}
 	if int64(size) > info.Size() {
@@ -48,11 +48,12 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 			return s.hits, err
 		}
 		if cap(data)-len(data) < 4096 { // a line longer than the piece
-			bigger := make([]byte, len(data), 2*cap(data))
-			copy(bigger, data)
-			if cap(bigger) > 16*searchChunk {
+			if 2*cap(data) > maxMultiline {
+				s.hits.partial = true
 				return s.hits, nil
 			}
+			bigger := make([]byte, len(data), 2*cap(data))
+			copy(bigger, data)
 			data = bigger
 		}
 		n, err := io.ReadFull(f, data[len(data):cap(data)])

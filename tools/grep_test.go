@@ -119,6 +119,14 @@ func TestGrep_LinesLongerThanAPiece(t *testing.T) {
 	if len(got) != 2 || len(got[0]) > 600 || got[1] != "f:2:second needle" {
 		t.Errorf("got %d lines, %.80q, %q", len(got), got[0], got[len(got)-1])
 	}
+	e.write("f", "needle\n"+strings.Repeat("x", 2*maxMultiline)+" needle\n")
+	text := e.ok(Grep{}, m{"pattern": "needle", "output_mode": "content"})
+	if !strings.HasPrefix(text, "f:1:needle\n") || !strings.Contains(text, "1 files were not searched to their end") {
+		t.Errorf("got %.100q, want what was found and a note", text)
+	}
+	if text := e.ok(Grep{}, m{"pattern": "a.needle", "multiline": true}); !strings.Contains(text, "not searched to their end") {
+		t.Errorf("got %.100q, want a note", text)
+	}
 }
 
 // TestGrep_AsRipgrep compares answers with rg on the source of this module.
