@@ -62,7 +62,7 @@ func (r *Rules) checkCommand(c *shellparse.Command) *Refusal {
 
 func (r *Rules) checkDenyList(c *shellparse.Command) *Refusal {
 	// A denied name matches in any directory (A4); a denied path only itself.
-	if !r.refused[c.Name] && !r.refused[path.Clean(c.Path)] {
+	if !r.refused[c.Name] && !(path.IsAbs(c.Path) && r.refused[path.Clean(c.Path)]) {
 		return nil
 	}
 	return &Refusal{
@@ -76,6 +76,9 @@ func (r *Rules) checkDenyList(c *shellparse.Command) *Refusal {
 func (r *Rules) listed(c *shellparse.Command) bool {
 	if c.Path == c.Name {
 		return r.allowed[c.Name]
+	}
+	if !path.IsAbs(c.Path) {
+		return false
 	}
 	clean := path.Clean(c.Path)
 	if r.allowed[clean] {

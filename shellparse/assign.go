@@ -9,7 +9,11 @@ import (
 
 // assign gives a variable a value and reports what the value does to programs.
 func (w *walker) assign(sc *scope, name string, v value, at Pos) {
-	sc.set(name, v)
+	if w.references {
+		sc.forget(name)
+	} else {
+		sc.set(name, v)
+	}
 	if name == "IFS" {
 		sc.ifs = len(v.words) != 1 || v.words[0].text != " \t\n"
 	}
@@ -231,6 +235,8 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 				w.arith = &at
 			}
 			if strings.Contains(text, "n") {
+				// One name now means another: nothing can be tracked.
+				w.references = true
 				sc.vars = nil
 			}
 		}

@@ -196,19 +196,26 @@ func (a *act) subcommand(args []field) []field {
 		a.spec = nil
 		return args[i+1:]
 	}
-	if s := commands()[program.names[0]+" "+sub.text]; s != nil {
+	if s := a.subSpec(program, sub.text); s != nil {
 		a.spec = s
 		if len(s.operands) > 0 && s.operands[0] == subname {
 			return a.subcommand(args[i+1:])
 		}
 		return args[i+1:]
 	}
-	if s := commands()[program.names[0]+" *"]; s != nil {
+	if s := a.subSpec(program, "*"); s != nil {
 		a.spec = s
 		return args[i:]
 	}
 	a.spec = nil
 	return args[i+1:]
+}
+
+func (a *act) subSpec(program *spec, sub string) *spec {
+	if s := commands()[a.cmd.Name+" "+sub]; s != nil {
+		return s
+	}
+	return commands()[program.names[0]+" "+sub]
 }
 
 func (a *act) opaque(code, message string, at Pos) {
@@ -360,29 +367,23 @@ func (a *act) value(name string, o opt, f field) {
 // useOperands gives each operand its meaning.
 func (a *act) useOperands(list []field) {
 	s := a.spec
-	if len(list) == 0 && s.none != "" {
-		k := s.kindAt(0, 1)
-		if k == data && len(s.operands) > 1 {
-			k = s.operands[1]
-		}
-		a.use(k, literal(s.none, a.cmd.At))
-	}
 	shift := 0
 	if a.effects["nodata"] {
 		shift = 1
 	}
+	if s.none != "" && s.repeat >= 0 && len(list)+shift <= s.repeat && !(s.repeat > 0 && a.call.in.kind != inherited) {
+		a.use(s.operands[s.repeat], literal(s.none, a.cmd.At))
+	}
 	n := len(list) + shift
 	for i, f := range list {
 		k := s.kindAt(i+shift, n)
-		if k == argv {
+		if k == argv || k == env {
+			if s.operands[0] == env && (f.is("-") && i == 0 || f.known && strings.Contains(before(f.text, "/"), "=")) {
+				a.use(env, f)
+				continue
+			}
 			a.command(list[i:])
 			return
-		}
-		if k == env {
-			if !f.known || !strings.Contains(f.text, "=") {
-				a.command(list[i:])
-				return
-			}
 		}
 		switch {
 		case a.effects["target"] && k == writes && len(s.operands) > 1 && s.operands[0] != writes:

@@ -33,6 +33,10 @@ func doers(name string) func(*act) {
 		return doShopt
 	case "alias":
 		return doAlias
+	case "hash":
+		return doHash
+	case "npmconfig":
+		return doNpmConfig
 	case "enable":
 		return doEnable
 	case "data":
@@ -53,7 +57,7 @@ func doers(name string) func(*act) {
 		return doAwk
 	case "jq":
 		return doJq
-	case "yq", "rg", "pytest", "dockerbuild", "wget", "cargo", "npm", "git":
+	case "yq", "rg", "pytest", "dockerbuild", "cargo", "npm", "git":
 		return doOperands
 	case "dd":
 		return doDd
@@ -133,6 +137,8 @@ func doers(name string) func(*act) {
 		return doSQL
 	case "curl":
 		return doCurl
+	case "wget":
+		return doWget
 	case "ssh":
 		return doSSH
 	case "rsync":

@@ -53,10 +53,24 @@ func doCmake(a *act) {
 			rest = rest[1:]
 		}
 		a.command(rest)
+	case "rm", "remove", "remove_directory":
+		a.command(append([]field{args[0].sub("rm")}, args[1:]...))
 	case "echo", "sleep", "true", "false":
 	default:
 		for _, f := range args[1:] {
 			a.use(cuts, f)
+		}
+	}
+}
+
+// doNpmConfig: some settings name the programs that npm runs.
+func doNpmConfig(a *act) {
+	for _, f := range a.operands {
+		for _, key := range []string{"shell", "editor", "git", "browser", "viewer", "node-options", "node_gyp", "onload-script"} {
+			if strings.Contains(f.text, key) && !f.is("get") && len(a.operands) > 1 && !a.operands[0].is("get") {
+				a.opaque("unknown_option", a.cmd.Name+" is told which program to run: "+f.text, f.at)
+				return
+			}
 		}
 	}
 }
@@ -172,7 +186,7 @@ func doSQL(a *act) {
 		switch {
 		case !f.known && a.spec.do == "sqlite":
 			a.opaque("inline_code", a.cmd.Name+" runs text that is only known when it runs", f.at)
-		case strings.Contains(t, ".shell") || strings.Contains(t, ".system") || strings.Contains(t, `\!`) || strings.Contains(strings.ToLower(t), "program") || strings.Contains(t, "load_extension") || strings.Contains(t, ".load") || strings.Contains(t, `\copy`) || strings.Contains(t, `\o `) || strings.Contains(t, `\i `):
+		case strings.Contains(t, ".shell") || strings.Contains(t, ".system") || strings.Contains(t, `\!`) || strings.HasPrefix(t, "system ") || strings.HasPrefix(t, "source ") || strings.Contains(strings.ToLower(t), "program") || strings.Contains(t, "load_extension") || strings.Contains(t, ".load") || strings.Contains(t, `\copy`) || strings.Contains(t, `\o `) || strings.Contains(t, `\i `):
 			a.opaque("inline_code", a.cmd.Name+" is told to run a program or open a file", f.at)
 		case a.spec.do == "sqlite" && strings.HasPrefix(t, "."):
 			for _, word := range strings.Fields(t)[1:] {

@@ -9,6 +9,22 @@ func doCurl(a *act) {
 	}
 }
 
+// doWget writes into the working directory unless it is told where.
+func doWget(a *act) {
+	a.useOperands(a.operands)
+	for _, o := range []string{"-O", "--output-document", "-P", "--directory-prefix"} {
+		if len(a.values[o]) > 0 {
+			return
+		}
+	}
+	for _, f := range a.call.argv[1:] {
+		if f.is("--spider") || f.is("--version") || f.is("--help") {
+			return
+		}
+	}
+	a.use(writes, literal("downloaded-file", a.cmd.At))
+}
+
 // doSSH looks at -o NAME=VALUE; the remote command runs elsewhere.
 func doSSH(a *act) {
 	for _, f := range a.values["-o"] {

@@ -27,8 +27,7 @@ func doShell(a *act) {
 		a.renameVia(a.cmd.Name + " -c")
 	case len(ops) > 0 && !a.effects["stdin"]:
 		script := ops[0]
-		if script.fd || script.is("-") || script.is("/dev/stdin") {
-			a.stdinCode()
+		if a.codeFile(script) {
 			return
 		}
 		a.file(script, Read, false)
@@ -57,6 +56,19 @@ func (a *act) stdinCode() {
 	default:
 		a.opaque("inline_code", fmt.Sprintf("%s executes its standard input, which is only known when it runs", a.cmd.Name), a.cmd.At)
 	}
+}
+
+// codeFile handles a script that is no file: a substitution or standard input.
+func (a *act) codeFile(script field) bool {
+	switch {
+	case script.fd:
+		a.opaque("inline_code", a.cmd.Name+" executes the output of a command, which is only known when it runs", script.at)
+	case script.is("-") || script.is("/dev/stdin") || script.is("/dev/fd/0") || script.is("/proc/self/fd/0"):
+		a.stdinCode()
+	default:
+		return false
+	}
+	return true
 }
 
 func doOtherShell(a *act) {
@@ -110,10 +122,7 @@ func doSource(a *act) {
 		return
 	}
 	script := a.operands[0]
-	switch {
-	case script.fd || script.is("/dev/stdin"):
-		a.stdinCode()
-	default:
+	if !a.codeFile(script) {
 		a.file(script, Read, false)
 	}
 	// What it defines is not known here.
@@ -383,6 +392,13 @@ func doAlias(a *act) {
 		if !f.known || strings.Contains(f.text, "=") {
 			a.w.opaque(Opaque{Code: "shell_option", Message: "an alias changes what a word runs: " + f.text, Hint: "define a function", Command: "alias", At: f.at, CommandsOnly: true})
 		}
+	}
+}
+
+// doHash: hash -p gives a name to another program.
+func doHash(a *act) {
+	for _, f := range a.values["-p"] {
+		a.opaque("unknown_command", "hash -p makes a name run "+f.text, f.at)
 	}
 }
 

@@ -41,21 +41,23 @@ func Argv(words []string, o Options) (*Script, error) {
 
 // walker visits a program and collects what it can do.
 type walker struct {
-	out      *Script
-	opts     Options
-	via      []string
-	fixed    *Pos // inside the text of an argument: the place of that argument
-	src      string
-	nested   int // shells within shells
-	conds    int // conditions, in which a failing command does not end a set -e shell
-	calls    []string
-	called   map[*syntax.Stmt]bool
-	declared []*syntax.FuncDecl
-	steps    int
-	words    int
-	arith    *Pos // first arithmetic evaluation of a variable
-	suspect  *Pos // first value that arithmetic would execute
-	err      error
+	out        *Script
+	opts       Options
+	via        []string
+	fixed      *Pos // inside the text of an argument: the place of that argument
+	src        string
+	nested     int // shells within shells
+	conds      int // conditions, in which a failing command does not end a set -e shell
+	calls      []string
+	piped      []field // below which the input of the last stage of a pipeline names files
+	called     map[*syntax.Stmt]bool
+	declared   []*syntax.FuncDecl
+	references bool // a variable is another name for a variable
+	steps      int
+	words      int
+	arith      *Pos // first arithmetic evaluation of a variable
+	suspect    *Pos // first value that arithmetic would execute
+	err        error
 }
 
 func newWalker(o Options) *walker {

@@ -91,6 +91,9 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in stream, stdin bool) s
 		quoted = quoted || !ok || strings.Contains(l.Value, `\`)
 	}
 	body := stream{kind: hereText, at: w.pos(r)}
+	if !quoted && w.joinsDelimiter(r) {
+		w.fail(&Error{Code: "parser_difference", Msg: "a backslash at the end of a here-document line next to its end", Hint: "quote the delimiter, or leave the backslash out", At: w.pos(r)})
+	}
 	if r.Hdoc != nil {
 		e := expansion{w: w, sc: sc, at: w.pos(r)}
 		for _, p := range r.Hdoc.Parts {
@@ -114,6 +117,34 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in stream, stdin bool) s
 		return in
 	}
 	return body
+}
+
+// joinsDelimiter reports whether a line that ends in a backslash decides where the
+// here-document ends: bash joins such lines before it looks for the delimiter, the
+// parser after.
+func (w *walker) joinsDelimiter(r *syntax.Redirect) bool {
+	from := int(r.Word.End().Offset())
+	if i := strings.IndexByte(w.src[from:], '\n'); i >= 0 {
+		from += i + 1
+	}
+	to := from + min(2, len(w.src)-from)
+	if r.Hdoc != nil {
+		to = max(int(r.Hdoc.End().Offset()), to)
+	}
+	delim := r.Word.Lit()
+	body := strings.TrimSuffix(w.src[from:min(to, len(w.src))], delim)
+	if strings.HasPrefix(body, "\\\n") || strings.HasSuffix(strings.TrimRight(body, "\t"), "\\\n") {
+		return true
+	}
+	for _, line := range strings.Split(strings.ReplaceAll(body, "\\\n", ""), "\n") {
+		if r.Op == syntax.DashHdoc {
+			line = strings.TrimLeft(line, "\t")
+		}
+		if line == delim {
+			return true
+		}
+	}
+	return false
 }
 
 // file is f as a file that a command uses, once for each directory that it may be

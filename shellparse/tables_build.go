@@ -19,6 +19,7 @@ var tableBuild = []string{
 	"protoc | -I,--proto_path:r --descriptor_set_out:w -o:w --plugin:x | r*",
 	"npm,yarn,pnpm,bun,cnpm | --prefix,-C,--cwd,--dir:c --userconfig,--globalconfig:r --script-shell:p -w,--workspace:d --filter,-F:d --registry:d --cache:w --loglevel:d | n | do=npm",
 	"npm *,yarn *,pnpm *,bun * | --prefix,-C,--cwd,--dir:c --userconfig:r --script-shell:p --outfile,--outdir:w -e,--eval,-p,--print:o -c:d --pack-destination:w | d*",
+	"npm config,npm set,yarn config,pnpm config | -g,--global -L,--location:d | d* | do=npmconfig",
 	"deno | -c,--config:r | n",
 	"deno * | -c,--config:r --import-map:r --lock:r --output,-o:w -A | m*",
 	"deno eval | -A | o*",
@@ -54,5 +55,5 @@ var tableBuild = []string{
 	"aws,gcloud,gsutil,az,bq,s3cmd,rclone,b2 | --profile,--region,--output,--query,--format,--project:d --endpoint-url:u --cli-input-json,--cli-input-yaml:@ --ca-bundle:r --config:r --template-body,--body,--zip-file:m | m*",
 	"sqlite3 | -cmd,-init:o -separator,-nullvalue,-newline,-vfs,-mmap,-pagecache,-lookaside,-heap,-maxsize:d -A:d -batch,-csv,-json,-header,-column,-line,-list,-html,-markdown,-table,-box,-readonly,-bail,-safe,-noheader,-tabs,-quote,-ascii,-echo,-interactive,-stats,-version,-zip,-append,-deserialize,-nofollow,-unsafe-testing | b d* | single do=sqlite",
 	"psql,pgbench,pg_dump,pg_restore,createdb,dropdb | -c,--command:@ -f,--file:r -o,--output:w -d,--dbname:d -h,--host:h -p,--port:d -U,--username:d -v,--set,--variable:d -L,--log-file:w -F:d -R:d -P:d -T:d -t:d -n:d -j:d | d* | do=psql",
-	"mysql,mariadb,mysqldump,redis-cli,mongo,mongosh,influx,clickhouse-client,duckdb,sqlplus,cqlsh | -e,--execute,--eval:d -h,--host:h -P,--port,-p:d -u,--user:d -D:d -r:w --defaults-file,--defaults-extra-file:r --tee:w --pager:s -a:d -n:d | d*",
+	"mysql,mariadb,mysqldump,redis-cli,mongo,mongosh,influx,clickhouse-client,duckdb,sqlplus,cqlsh | -e,--execute,--eval:d -h,--host:h -P,--port,-p:d -u,--user:d -D:d -r:w --defaults-file,--defaults-extra-file:r --tee:w --pager:s -a:d -n:d | d* | do=psql",
 }

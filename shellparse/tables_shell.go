@@ -25,7 +25,8 @@ var tableShell = []string{
 	"enable | -f:r -a -d -n -p -s | d* | do=enable",
 	"history | -c -d:d -a:d? -n:d? -r:d? -w:d? | b*",
 	"fc | -e:p -l -n -r -s | d*",
-	"bind | -f:r -x:s -m:d -q:d -u:d -r:d | d*",
+	"bind | -f:r -x:o -m:d -q:d -u:d -r:d | d*",
 	"kill,pkill,pgrep,killall,skill,snice,xkill | -s:d -n:d -u:d -g:d -t:d | d*",
 	"let | -- | d*",
+	"hash | -p:r -d -l -r -t | d* | do=hash",
 }

@@ -22,7 +22,7 @@ func (a *act) use(k kind, f field) {
 		a.file(f, Write, true)
 	case shell:
 		a.shellText(f, nil)
-	case program:
+	case program, argv:
 		a.command([]field{f})
 	case chdir:
 		a.chdir(f)

@@ -99,9 +99,11 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in stream) {
 		after.failed = nil
 		w.stmt(c.Y, after, in)
 		// Y may not have run; then X failed, and with it a cd in it.
+		failed = union(orDirs(failed, sc.dirs), orDirs(after.failed, after.dirs))
 		sc.merge(after)
-		if failed != nil {
-			sc.dirs, sc.failed = after.dirs, union(failed, after.failed)
+		sc.dirs, sc.failed = after.dirs, failed
+		if slices.Equal(failed, after.dirs) {
+			sc.failed = nil
 		}
 	case syntax.OrStmt:
 		w.conds++
@@ -122,6 +124,13 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in stream) {
 	}
 }
 
+func orDirs(a, b []workdir) []workdir {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
 // leaves reports whether a statement always ends the program or function.
 func leaves(s *syntax.Stmt) bool {
 	if s.Background || s.Negated || len(s.Redirs) > 0 && s.Cmd == nil {
@@ -137,13 +146,30 @@ func leaves(s *syntax.Stmt) bool {
 }
 
 func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in stream) {
-	w.within("pipeline", func() {
-		left := sc.clone()
-		w.stmt(c.X, left, in)
-		// With lastpipe the right side would run in this shell; that needs shopt,
-		// which is refused.
-		w.stmt(c.Y, sc.clone(), stream{kind: piped})
-	})
+	if n := len(w.via); n > 0 && w.via[n-1] == "pipeline" {
+		w.stages(c, sc, in)
+		return
+	}
+	w.within("pipeline", func() { w.stages(c, sc, in) })
+}
+
+func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in stream) {
+	from := len(w.out.Commands)
+	w.piped = nil
+	w.stmt(c.X, sc.clone(), in)
+	names := w.printedNames(lastStage(c.X), from, w.piped)
+	// With lastpipe the right side would run in this shell; that needs shopt,
+	// which is refused.
+	w.stmt(c.Y, sc.clone(), stream{kind: piped, paths: names})
+	w.piped = names
+}
+
+// lastStage is the stage of s that writes into the next pipe.
+func lastStage(s *syntax.Stmt) *syntax.Stmt {
+	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && (b.Op == syntax.Pipe || b.Op == syntax.PipeAll) {
+		return b.Y
+	}
+	return s
 }
 
 func (w *walker) ifClause(c *syntax.IfClause, sc *scope, in stream) {
