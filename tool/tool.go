@@ -177,6 +177,8 @@ type Error struct {
 	Msg     string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Details any    `json:"details,omitempty"`
+
+	stack string // of a panic
 }
 
 func (e *Error) Error() string { return e.Msg }
