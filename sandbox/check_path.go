@@ -77,10 +77,14 @@ func (r *Rules) deniedRefusal(u PathUse, denied string, inCommand bool) *Refusal
 		message = fmt.Sprintf("path '%s' in command is denied by sandbox policy", shown(u))
 	}
 	hint := fmt.Sprintf("%s and everything below it is denied%s; use a path outside it", denied, resolvedNote(u))
-	if !Within(u.Path, denied) && u.Recursive {
-		hint = fmt.Sprintf("the tree holds %s, which is denied; name the parts of it that are needed", denied)
+	ref := &Refusal{Code: "path_denied", Message: message, Hint: hint, Rule: "deniedPaths: " + denied, At: u.At}
+	if !u.Glob && !Within(u.Path, denied) {
+		ref.Hint = fmt.Sprintf("the tree holds %s, which is denied; name the parts of it that are needed", denied)
+		// Reading around a denied place is what the cage lets happen; moving or
+		// removing the tree is not (A8).
+		ref.Ask, ref.Caged = u.Op == Read, u.Op == Read
 	}
-	return &Refusal{Code: "path_denied", Message: message, Hint: hint, Rule: "deniedPaths: " + denied, At: u.At}
+	return ref
 }
 
 func (r *Rules) unknownPath(u PathUse, list string) *Refusal {

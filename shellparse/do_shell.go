@@ -291,6 +291,11 @@ func doRead(a *act) {
 		}
 		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
 	}
+	if paths := a.call.in.paths; len(paths) == 1 && len(names) == 1 && names[0].lit() != "" && a.cmd.Name == "read" && len(a.values["-d"])+len(a.values["-a"]) == 0 {
+		root := paths[0]
+		root.tree = true
+		a.w.assign(a.sc, names[0].text, value{words: []field{root}}, names[0].at)
+	}
 	if len(names) == 0 {
 		a.sc.forget("REPLY")
 		a.sc.forget("MAPFILE")

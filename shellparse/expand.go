@@ -158,7 +158,7 @@ func (w *walker) sequence(b *syntax.BraceExp) []string {
 
 // expand gives the words that one word becomes; whole is the word as written.
 func (w *walker) expand(word, whole *syntax.Word, sc *scope, split bool) []field {
-	e := expansion{w: w, sc: sc, split: split, at: w.pos(whole), src: w.source(whole)}
+	e := expansion{w: w, sc: sc, split: split, at: w.pos(whole), src: w.source(whole), only: onePart(word)}
 	for i, p := range word.Parts {
 		if l, ok := p.(*syntax.Lit); ok && i == 0 {
 			e.leadingLit(l, len(word.Parts) == 1)
@@ -177,8 +177,17 @@ type expansion struct {
 	split bool
 	at    Pos
 	src   string
+	only  bool // the word is one expansion and nothing else
 	b     builder
 	out   []field
+}
+
+func onePart(word *syntax.Word) bool {
+	if len(word.Parts) != 1 {
+		return false
+	}
+	q, ok := word.Parts[0].(*syntax.DblQuoted)
+	return !ok || len(q.Parts) == 1
 }
 
 func (e *expansion) flush() {

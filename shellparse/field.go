@@ -52,6 +52,7 @@ type builder struct {
 	many      bool
 	glob      bool
 	fd        bool
+	tree      bool
 }
 
 // quoted adds text in which nothing is special.
@@ -84,7 +85,7 @@ func (b *builder) pattern(text, pat string) {
 }
 
 func (b *builder) field(src string, at Pos) field {
-	f := field{text: b.text.String(), known: !b.unknown, many: b.unknown && b.many, fd: b.fd, at: at}
+	f := field{text: b.text.String(), known: !b.unknown, many: b.unknown && b.many, fd: b.fd, tree: b.tree && !b.unknown, at: at}
 	if b.unknown {
 		f.text = src
 		return f

@@ -174,6 +174,13 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 			continue
 		}
 		e.b.fd = e.b.fd || f.fd
+		if f.tree {
+			if !e.only || len(words) > 1 {
+				e.b.unknown, e.b.some = true, true
+				continue
+			}
+			e.b.tree = true
+		}
 		switch {
 		case f.glob && (quoted || !strings.ContainsAny(f.text, " \t\n")):
 			e.b.pattern(f.text, f.pat)

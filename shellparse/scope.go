@@ -118,7 +118,7 @@ func (v value) equal(w value) bool {
 }
 
 func sameField(a, b field) bool {
-	return a.text == b.text && a.pat == b.pat && a.known == b.known && a.glob == b.glob
+	return a.text == b.text && a.pat == b.pat && a.known == b.known && a.glob == b.glob && a.tree == b.tree
 }
 
 func union(a, b []workdir) []workdir {

@@ -12,8 +12,21 @@ func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 		e.w.fail(&Error{Code: "unsupported", Msg: "a substitution of another shell", Hint: "use $(…)", At: e.w.pos(c)})
 	}
 	before := len(e.w.out.Commands)
-	e.w.within("substitution", func() { e.w.stmts(c.Stmts, e.sc.clone()) })
+	var names []field
+	e.w.within("substitution", func() {
+		e.w.piped = nil
+		e.w.stmts(c.Stmts, e.sc.clone())
+		if len(c.Stmts) == 1 && e.only {
+			names = e.w.printedNames(lastStage(c.Stmts[0]), before, e.w.piped)
+		}
+	})
 	e.b.some = true
+	if len(names) == 1 && !names[0].glob {
+		// However many names it prints, all lie below that root.
+		e.b.quoted(names[0].text)
+		e.b.tree = true
+		return
+	}
 	if pat, ok := e.w.output(c, before, e.sc); ok {
 		if !quoted && strings.ContainsAny(pat.text, " \t\n") {
 			e.splitText(pat.text)
