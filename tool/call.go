@@ -21,6 +21,7 @@ type Request struct {
 	ToolUseID string
 	Host      Host
 	DryRun    bool                          // judge only
+	Dir       string                        // with DryRun: judged in this directory instead of the session's
 	Emit      func(stream string, b []byte) // nil: output is not streamed
 }
 

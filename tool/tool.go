@@ -177,8 +177,6 @@ type Error struct {
 	Msg     string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Details any    `json:"details,omitempty"`
-
-	stack string // of a panic
 }
 
 func (e *Error) Error() string { return e.Msg }

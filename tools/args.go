@@ -44,7 +44,7 @@ func judged(in tool.In, raw string, op sandbox.Op) (sandbox.PathUse, error) {
 			return u, nil
 		}
 	}
-	return sandbox.PathUse{}, &tool.Error{Code: "not_judged", Msg: fmt.Sprintf("path %q was not judged; this cannot happen and is refused", raw)}
+	return sandbox.PathUse{}, &tool.Error{Code: "not_judged", Msg: fmt.Sprintf("a %s of %q was not judged: it is not in tool.In.Judged, which cannot happen and is refused", op, raw)}
 }
 
 // shown is how a path is named to the model: relative where that is shorter to
