@@ -129,6 +129,9 @@ func (p *Pipeline) lookup(ctx context.Context, c *tool.Call) error {
 	}
 	c.Session, c.Tool, c.Spec = s, t, t.Spec()
 	c.In.Dir, c.In.Home = s.Dir, s.Home
+	if c.Request.DryRun && c.Request.Dir != "" {
+		c.In.Dir, c.Session.Dir = c.Request.Dir, c.Request.Dir
+	}
 	c.Result.Tool = c.Spec.Name
 	return nil
 }

@@ -1,0 +1,162 @@
+// Package api serves the daemon over HTTP on its two Unix sockets.
+//
+// Requests are strict JSON: unknown and duplicate fields, wrong case and invalid
+// UTF-8 are errors. A success is {"data": …}, a failure {"error": {code, message,
+// hint?, details?}} with a stable code. A call that was judged is HTTP 200
+// whatever its status; HTTP errors are for requests that are not calls.
+//
+//	s := api.New(api.Options{Pipeline: p, Sessions: sessions, …})
+//	l, err := api.Listen(path)
+//	err = s.Serve(ctx, l, tool.RoleAgent)
+//
+// The socket a request came by is its role, and the uid of its peer its account:
+// nothing in a request can change either, but that an operator may name the
+// account to act for. This package decides nothing about calls; that is package
+// pipeline.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/approvals"
+	"github.com/sandboxd/sandboxd/audit"
+	"github.com/sandboxd/sandboxd/hooks"
+	"github.com/sandboxd/sandboxd/pipeline"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/sessions"
+	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/vars"
+)
+
+// Options are what the routes serve.
+type Options struct {
+	Pipeline  *pipeline.Pipeline
+	Sessions  *sessions.Store
+	Tools     *tool.Registry
+	Vars      *vars.System
+	Approvals *approvals.Queue
+	Policy    *policy.Engine
+	Hooks     *hooks.Registry
+	Record    *audit.Log
+	Backend   sandbox.Backend
+	Metrics   http.Handler
+	Settings  sandbox.Settings
+
+	Roots    []string // workspaces; the first is the default directory
+	Mode     string   // of new sessions
+	MaxMode  string   // the loosest an agent may ask for
+	Profile  string   // sandbox profile of new sessions
+	Accounts map[int]string
+	// Operators are the uids admitted on the operator socket, beside root and the
+	// daemon's own.
+	Operators []int
+	AuditPath string
+	Version   string
+	RoleSplit string // "enforced" or "advisory"
+	Log       *slog.Logger
+}
+
+// Server answers requests. It is safe for concurrent use.
+type Server struct {
+	Options
+	started time.Time
+}
+
+// New returns a server over these parts.
+func New(o Options) *Server { return &Server{Options: o, started: time.Now()} }
+
+// route is one line of the table of routes.
+type route struct {
+	pattern string // method and path
+	role    tool.Role
+	handle  func(*http.Request) (any, error)
+}
+
+func (s *Server) routes() []route {
+	agent, operator := tool.RoleAgent, tool.RoleOperator
+	return []route{
+		{"GET /healthz", agent, s.health},
+		{"GET /status", agent, s.status},
+		{"POST /sessions", agent, s.createSession},
+		{"GET /sessions", agent, s.listSessions},
+		{"GET /sessions/{id}", agent, s.getSession},
+		{"PATCH /sessions/{id}", agent, s.patchSession},
+		{"DELETE /sessions/{id}", agent, s.deleteSession},
+		{"GET /sessions/{id}/tools", agent, s.listTools},
+		{"GET /sessions/{id}/prompt", agent, s.prompt},
+		{"PUT /sessions/{id}/groups/{name}", operator, s.enableGroup},
+		{"PUT /sessions/{id}/tools/{name}", operator, s.enableTool},
+		{"POST /sessions/{id}/calls", agent, s.call},
+		{"GET /calls/{id}", agent, s.getCall},
+		{"POST /calls/{id}/cancel", agent, s.cancelCall},
+		{"POST /decide", agent, s.decide},
+		{"POST /check", agent, s.check},
+		{"GET /sessions/{id}/vars", agent, s.listVars},
+		{"POST /sessions/{id}/vars/remove", agent, s.removeVars},
+		{"GET /sessions/{id}/vars/{name}", agent, s.getVar},
+		{"PUT /sessions/{id}/vars/{name}", agent, s.putVar},
+		{"PATCH /sessions/{id}/vars/{name}", agent, s.patchVar},
+		{"DELETE /sessions/{id}/vars/{name}", agent, s.deleteVar},
+		{"POST /records", agent, s.record},
+		{"GET /approvals", operator, s.listApprovals},
+		{"GET /approvals/{id}", operator, s.getApproval},
+		{"POST /approvals/{id}", operator, s.answerApproval},
+		{"GET /grants", operator, s.listGrants},
+		{"DELETE /grants/{id}", operator, s.revokeGrant},
+		{"GET /policies", operator, s.policies},
+		{"POST /policies/reload", operator, s.reloadPolicies},
+		{"GET /hooks", operator, s.listHooks},
+		{"GET /audit", operator, s.auditTail},
+	}
+}
+
+// Handler serves all routes for one role, with the /v1 prefix and without.
+func (s *Server) Handler(role tool.Role) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range s.routes() {
+		h := s.wrap(r, role)
+		method, path, _ := strings.Cut(r.pattern, " ")
+		mux.Handle(method+" "+path, h)
+		mux.Handle(method+" /v1"+path, h)
+	}
+	metrics := s.wrap(route{role: tool.RoleOperator}, role)
+	if role == tool.RoleOperator {
+		metrics = s.Metrics
+	}
+	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /v1/metrics", metrics)
+	mux.HandleFunc("/", notFound(mux))
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// Serve answers on a listener until the context ends; running calls are cancelled
+// then and given five seconds to end their trees.
+func (s *Server) Serve(ctx context.Context, l net.Listener, role tool.Role) error {
+	srv := &http.Server{
+		Handler:           s.Handler(role),
+		ConnContext:       withPeer,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	done := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			srv.Close()
+		}
+	})
+	defer done()
+	if err := srv.Serve(l); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// maxBatch is how many calls one request may hold.
+const maxBatch = 1000
+
+// oneCall is one call on the wire.
+type oneCall struct {
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"args"`
+	ToolUseID string          `json:"tool_use_id"`
+	Context   tool.Host       `json:"context"`
+	DryRun    bool            `json:"dry_run"`
+}
+
+func (s *Server) call(r *http.Request) (any, error) {
+	var in struct {
+		Tool      string          `json:"tool"`
+		Args      json.RawMessage `json:"args"`
+		ToolUseID string          `json:"tool_use_id"`
+		Context   tool.Host       `json:"context"`
+		DryRun    bool            `json:"dry_run"`
+		Calls     []oneCall       `json:"calls"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	sess, err := s.session(r)
+	if err != nil {
+		return nil, err
+	}
+	if in.Calls == nil {
+		req, err := s.request(r, oneCall{in.Tool, in.Args, in.ToolUseID, in.Context, in.DryRun})
+		if err != nil {
+			return nil, err
+		}
+		return s.Pipeline.Do(r.Context(), req), nil
+	}
+	if in.Tool != "" || in.Args != nil {
+		return nil, badRequest("a request holds either one call or calls, not both")
+	}
+	if len(in.Calls) > maxBatch {
+		return nil, badRequest(fmt.Sprintf("%d calls in one request, %d at most", len(in.Calls), maxBatch))
+	}
+	reqs := make([]tool.Request, len(in.Calls))
+	for i, c := range in.Calls {
+		if reqs[i], err = s.request(r, c); err != nil {
+			return nil, fmt.Errorf("calls[%d]: %w", i, err)
+		}
+	}
+	return s.Pipeline.DoAll(r.Context(), sess, reqs), nil
+}
+
+func (s *Server) request(r *http.Request, c oneCall) (tool.Request, error) {
+	if c.Tool == "" {
+		return tool.Request{}, badRequest("tool is missing")
+	}
+	if len(c.Args) > 0 && c.Args[0] != '{' {
+		return tool.Request{}, badRequest("args must be an object")
+	}
+	me := caller(r)
+	return tool.Request{
+		Account: me.account, Role: me.role, Session: r.PathValue("id"),
+		Tool: c.Tool, Args: c.Args, ToolUseID: c.ToolUseID, Host: c.Context, DryRun: c.DryRun,
+	}, nil
+}
+
+func (s *Server) getCall(r *http.Request) (any, error) {
+	state, ok := s.Pipeline.Call(caller(r).account, r.PathValue("id"))
+	if !ok {
+		return nil, missing("not_found", "no call "+r.PathValue("id")+" runs or ended lately")
+	}
+	return state, nil
+}
+
+func (s *Server) cancelCall(r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	if !s.Pipeline.Cancel(caller(r).account, id) {
+		return nil, missing("not_found", "no call "+id+" runs or ended lately")
+	}
+	return map[string]any{"call_id": id, "cancelled": true}, nil
+}
+
+// decide judges a call that somebody else runs. It runs nothing.
+func (s *Server) decide(r *http.Request) (any, error) {
+	var in struct {
+		Session string          `json:"session_id"`
+		Tool    string          `json:"tool"`
+		Args    json.RawMessage `json:"args"`
+		Dir     string          `json:"cwd"`
+		Home    string          `json:"home"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	me := caller(r)
+	if in.Session == "" {
+		return nil, badRequest("session_id is missing")
+	}
+	if _, err := s.Sessions.Session(r.Context(), me.account, in.Session); err != nil {
+		return nil, err
+	}
+	dir := in.Dir
+	if dir != "" {
+		var err error
+		if dir, err = s.directory(dir, me.home); err != nil {
+			return nil, err
+		}
+	}
+	req, err := s.request(r, oneCall{Tool: in.Tool, Args: in.Args})
+	if err != nil {
+		return nil, err
+	}
+	req.Session, req.Dir = in.Session, dir
+	c := s.Pipeline.Decide(r.Context(), req)
+	out := map[string]any{"decision": decisionOf(c)}
+	if facts, err := policy.NewInput(c); err == nil {
+		out["facts"] = facts
+	}
+	if string(c.In.Args) != string(in.Args) {
+		out["updated_args"] = c.In.Args
+	}
+	return out, nil
+}
+
+// decisionOf is the decision of a judged call; what failed before it is a denial.
+func decisionOf(c *tool.Call) tool.Decision {
+	d := c.Decision
+	if e := c.Result.Error; e != nil && (d.Verdict != tool.Deny || len(d.Reasons) == 0) {
+		d = tool.Decision{
+			Verdict: tool.Deny, Revision: d.Revision, By: tool.ByCore,
+			Reasons: []tool.Reason{{Rule: "core." + e.Code, Code: e.Code, Message: e.Msg, Hint: e.Hint}},
+		}
+	}
+	return d
+}
+
+// check says what the guard alone sees under given settings; no policy is asked.
+func (s *Server) check(r *http.Request) (any, error) {
+	var in struct {
+		Command  *string         `json:"command"`
+		Path     *string         `json:"path"`
+		Op       sandbox.Op      `json:"op"`
+		Dir      string          `json:"cwd"`
+		Home     string          `json:"home"`
+		Settings json.RawMessage `json:"settings"`
+	}
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	settings := s.Settings
+	if in.Settings != nil {
+		var err error
+		if settings, err = sandbox.ParseSettings(in.Settings); err != nil {
+			return nil, badRequest("settings: " + err.Error())
+		}
+	}
+	dir, home := or(in.Dir, s.Roots[0]), or(in.Home, caller(r).home)
+	if !filepath.IsAbs(dir) || !filepath.IsAbs(home) {
+		return nil, badRequest("cwd and home must be absolute")
+	}
+	switch {
+	case in.Command != nil && in.Path == nil:
+		return sandbox.JudgeCommand(*in.Command, dir, home, settings).CommandAnswer(), nil
+	case in.Path != nil && in.Command == nil && (in.Op == sandbox.Read || in.Op == sandbox.Write):
+		return sandbox.JudgePath(*in.Path, in.Op, dir, home, settings).PathAnswer(), nil
+	}
+	return nil, badRequest(`give either command, or path and op ("read" or "write")`)
+}
