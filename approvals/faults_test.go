@@ -161,7 +161,7 @@ func randomHistory(t *testing.T, r *rapid.T, path string) {
 // comes back.
 func TestAnswersRaceWithLeaving(t *testing.T) {
 	var leave context.CancelFunc
-	q := openQueue(t, Options{Approver: true, Record: func(_ context.Context, e Event) error {
+	q := openQueue(t, Options{Approver: true, Timeout: 10 * time.Second, Record: func(_ context.Context, e Event) error {
 		if e.Kind == EventDecided {
 			leave()
 		}

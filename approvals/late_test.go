@@ -148,3 +148,23 @@ func TestResultQuestionEndsWithItsCall(t *testing.T) {
 		wantCode(t, err, "already_decided")
 	})
 }
+
+// The time of a question can be up while its answer is stored; the answer counts.
+func TestTimeThatIsUpAfterTheAnswerChangesNothing(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		c := bashCall("x")
+		item := itemOf(c, TypeExecution)
+		item.Digest = c.Digest
+		w, answers, _, err := q.file(t.Context(), item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decide(t, q, w.id, Decision{Approved: true})
+		if err := q.expire(w); err != nil {
+			t.Error(err)
+		}
+		if a := <-answers; !a.Approved {
+			t.Errorf("got %+v, want the answer", a)
+		}
+	})
+}
