@@ -16,6 +16,7 @@ const (
 	maxWords  = 20_000   // words of all commands, after expansion
 	maxSteps  = 50_000   // statements walked, loops and functions followed
 	maxBraces = 1_000    // words of one brace expansion
+	maxChain  = 2_000    // operators | and &, which nest to the left
 	maxUnroll = 16       // items of a loop that are followed one by one
 )
 
@@ -47,8 +48,8 @@ func validAt(src string, i int) bool {
 // depth counts what is open at each place, without knowing quotes: it may count
 // too much, never too little.
 func depth(src string) error {
-	brackets, backquotes, braces, run := 0, 0, 0, 0
-	words := 0
+	brackets, braces, run := 0, 0, 0
+	words, chain := 0, 0
 	inWord := false
 	for i := 0; i < len(src); i++ {
 		c := src[i]
@@ -61,8 +62,8 @@ func depth(src string) error {
 			braces++
 		case '}':
 			braces = max(braces-1, 0)
-		case '`':
-			backquotes++
+		case '|', '&':
+			chain++
 		}
 		if c == '!' || c == '-' || c == '~' || c == '+' {
 			run++ // unary operators nest too
@@ -77,6 +78,9 @@ func depth(src string) error {
 		if brackets > maxDepth || braces > maxDepth || run > 512 {
 			return &Error{Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", maxDepth), Hint: "split the command", At: place(src, i, i+1)}
 		}
+	}
+	if chain > 2*maxChain {
+		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d operators", maxChain), Hint: "split the command"}
 	}
 	if words > maxWords {
 		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"}

@@ -1,0 +1,86 @@
+package shellparse
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestA10_LimitsRefuseFast feeds what would exhaust a parser without a depth
+// limit. Each must be refused with the limit named, in 50 ms and 64 MB.
+func TestA10_LimitsRefuseFast(t *testing.T) {
+	n := 1_000_000
+	for _, tt := range []struct{ name, src, code string }{
+		{"a million nested substitutions", strings.Repeat("$(", n), "too_large"},
+		{"nested substitutions in 64 KiB", strings.Repeat("$(", 32<<10), "too_deep"},
+		{"nested subshells", strings.Repeat("(", 60_000), "too_deep"},
+		{"nested blocks", strings.Repeat("{ ", 30_000), "too_deep"},
+		{"nested parameters", strings.Repeat("${x:-", 12_000), "too_deep"},
+		{"nested ifs", strings.Repeat("if ", 20_000), "too_deep"},
+		{"nested arithmetic", "echo $((" + strings.Repeat("(", 30_000), "too_deep"},
+		{"unary operators", "echo $((" + strings.Repeat("!", 60_000) + "1))", "too_deep"},
+		{"unary operators with blanks", "[[ " + strings.Repeat("! ", 30_000) + "a ]]", "too_deep"},
+		{"backquotes", strings.Repeat("`", 60_000), ""},
+		{"escaped backquotes", strings.Repeat("\\`", 30_000), ""},
+		{"64 KiB and one", "echo " + strings.Repeat("a", maxBytes-4), "too_large"},
+		{"100,000 words in 64 KiB of braces", "echo {1..1000}{1..100}", "too_large"},
+		{"words", strings.Repeat("a ", 32_000), "too_large"},
+		{"a sequence of a billion", "echo {1..1000000000}", "too_large"},
+		{"long loops of loops", strings.Repeat("for i in 1 2 3 4 5 6 7 8 9; do ", 12) + "echo $i" + strings.Repeat("; done", 12), "too_large"},
+		{"deep functions", fork(40), "too_deep"},
+		{"functions that call twice", fork(20), "too_large"},
+		{"pipelines", strings.Repeat("a|", 10_000) + "a", "too_large"},
+		{"lists", strings.Repeat("a&&", 10_000) + "a", "too_large"},
+		{"evals", strings.Repeat("eval ", 40) + "ls", "too_deep"},
+		{"NUL", "ls\x00", "control_character"},
+		{"invalid UTF-8", "ls \xff", "invalid_utf8"},
+		{"bare CR", "echo a\r# ; rm x", "control_character"},
+		{"unterminated quote", "echo 'a", "syntax"},
+		{"unterminated substitution", "echo $(a", "syntax"},
+		{"unterminated here-document", "cat <<EOF\na", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			_, err := Parse(tt.src, Options{Dir: "/w"})
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			var pe *Error
+			if errors.As(err, &pe) != (tt.code != "") && tt.code != "" {
+				t.Fatalf("error %v, want code %s", err, tt.code)
+			}
+			if tt.code != "" && pe.Code != tt.code {
+				t.Errorf("code %s (%s), want %s", pe.Code, pe.Msg, tt.code)
+			}
+			limit := 50 * time.Millisecond
+			if raceEnabled {
+				limit *= 20
+			}
+			if took > limit {
+				t.Errorf("took %v, want at most %v", took, limit)
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; got > 64<<20 && !raceEnabled {
+				t.Errorf("allocated %d bytes", got)
+			}
+		})
+	}
+}
+
+func fork(n int) string {
+	var b strings.Builder
+	b.WriteString("f0() { echo x; }\n")
+	for i := 1; i < n; i++ {
+		b.WriteString("f" + itoa(i) + "() { f" + itoa(i-1) + "; f" + itoa(i-1) + "; }\n")
+	}
+	return b.String() + "f" + itoa(n-1)
+}
+
+func itoa(i int) string {
+	if i < 10 {
+		return string(rune('0' + i))
+	}
+	return itoa(i/10) + itoa(i%10)
+}
