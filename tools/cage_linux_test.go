@@ -82,6 +82,9 @@ func TestTools_InTheRealCage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := call(tt.tool, tt.args)
+			if te, ok := err.(*tool.Error); ok && te.Code == "sandbox_layer_missing" {
+				t.Skip(te.Msg)
+			}
 			if err != nil || !strings.Contains(got, tt.want) || strings.Contains(got, "secret") {
 				t.Errorf("got %q, %v, want %q", got, err, tt.want)
 			}

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -96,5 +97,68 @@ func TestRun_PathThatWasNotJudgedIsRefused(t *testing.T) {
 	}
 	if e.read("f") != "x" {
 		t.Error("the file was changed")
+	}
+}
+
+// swapped replaces pub by a link to secret as soon as a call opens something.
+func swapped(t *testing.T) *env {
+	t.Helper()
+	e := newEnv(t)
+	e.write("pub/f", "public needle\n")
+	e.write("secret/f", "hidden needle\n")
+	e.box.before = func(u sandbox.PathUse) {
+		if !sandbox.Within(u.Path, e.dir+"/pub") {
+			return
+		}
+		e.box.before = nil
+		if err := errors.Join(os.Rename(e.dir+"/pub", e.dir+"/old"), os.Symlink(e.dir+"/secret", e.dir+"/pub")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+func TestX19_LinkSwappedInDuringAnyFileToolLeadsNowhere(t *testing.T) {
+	for _, tt := range []struct {
+		tool tool.Tool
+		args m
+	}{
+		{Read{}, m{"file_path": "pub/f"}},
+		{Write{}, m{"file_path": "pub/f", "content": "x"}},
+		{Edit{}, m{"file_path": "pub/f", "old_string": "needle", "new_string": "x"}},
+		{NotebookEdit{}, m{"notebook_path": "pub/f.ipynb", "cell_id": "a", "new_source": "x"}},
+		{Glob{}, m{"pattern": "*", "path": "pub"}},
+		{Grep{}, m{"pattern": "needle", "path": "pub"}},
+		{Glob{}, m{"pattern": "**"}},
+		{Grep{}, m{"pattern": "hidden"}},
+	} {
+		e := swapped(t)
+		e.box.denied = []string{e.dir + "/secret"}
+		text, _, err := e.call(tt.tool, tt.args)
+		if strings.Contains(text, "hidden") || strings.Contains(text, "pub/f") && tt.tool.Spec().Name != "Glob" {
+			t.Errorf("%s %v: got %q, %v", tt.tool.Spec().Name, tt.args, text, err)
+		}
+		if e.read("secret/f") != "hidden needle\n" {
+			t.Errorf("%s %v changed the file behind the link", tt.tool.Spec().Name, tt.args)
+		}
+	}
+}
+
+func TestTools_NoPermission(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read and write everything")
+	}
+	e := newEnv(t)
+	e.write("closed/f", "x")
+	e.write("mute", "x")
+	if err := errors.Join(os.Chmod(e.dir+"/mute", 0), os.Chmod(e.dir+"/closed", 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(e.dir+"/closed", 0o700) })
+	e.fails(Read{}, m{"file_path": "mute"}, "permission_denied")
+	e.fails(Write{}, m{"file_path": "closed/f", "content": "y"}, "permission_denied")
+	e.fails(Write{}, m{"file_path": "closed/new", "content": "y"}, "permission_denied")
+	if got := e.ok(Grep{}, m{"pattern": "x"}); got != "closed/f" {
+		t.Errorf("got %q, want what can be read", got)
 	}
 }
