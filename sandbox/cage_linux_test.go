@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +21,8 @@ func TestMain(m *testing.M) {
 	if child.IsChild() {
 		child.Main()
 	}
-	if len(os.Args) > 2 && os.Args[1] == "-attempt" {
-		runAttempt(os.Args[2])
+	if len(os.Args) == 2 && os.Args[1] == "-attempts" {
+		runAttempts()
 	}
 	os.Exit(m.Run())
 }
@@ -160,5 +159,3 @@ func runSpec(t *testing.T, box Box, s Spec) Exit {
 	}
 	return e
 }
-
-var _ io.Writer = (*bytes.Buffer)(nil)

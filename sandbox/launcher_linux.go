@@ -217,18 +217,24 @@ func (l *launcher) read() {
 	l.conn.Close()
 }
 
+// newID names a call before it starts, for what watches it to use.
+func (l *launcher) newID() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	return l.next
+}
+
 var errLauncherGone = errors.New("the launcher of this session ended during the call")
 
 // call sends a request; its answer comes on the channel, which is closed without
 // one when the launcher dies.
-func (l *launcher) call(r child.Request, files []*os.File) (uint64, <-chan child.Reply, error) {
+func (l *launcher) call(r child.Request, files []*os.File) (<-chan child.Reply, error) {
 	l.mu.Lock()
-	if l.dead {
+	if l.calls == nil {
 		l.mu.Unlock()
-		return 0, nil, errLauncherGone
+		return nil, errLauncherGone
 	}
-	l.next++
-	r.ID = l.next
 	ch := make(chan child.Reply, 1)
 	l.calls[r.ID] = ch
 	l.mu.Unlock()
@@ -240,9 +246,9 @@ func (l *launcher) call(r child.Request, files []*os.File) (uint64, <-chan child
 		l.mu.Lock()
 		delete(l.calls, r.ID)
 		l.mu.Unlock()
-		return 0, nil, fmt.Errorf("send a request to the launcher: %w", err)
+		return nil, fmt.Errorf("send a request to the launcher: %w", err)
 	}
-	return r.ID, ch, nil
+	return ch, nil
 }
 
 func (l *launcher) signal(id uint64, sig syscall.Signal) {

@@ -36,17 +36,18 @@ type proc struct {
 }
 
 func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
+	p.id = p.launcher.newID()
+	r.ID = p.id
 	std, closeStd, err := p.streams(s)
 	if err != nil {
 		return err
 	}
 	p.started = time.Now()
-	id, answer, err := p.launcher.call(r, std)
+	answer, err := p.launcher.call(r, std)
 	closeStd()
 	if err != nil {
 		return err
 	}
-	p.id = id
 	p.box.mu.Lock()
 	p.box.running[p] = true
 	closed := p.box.closed

@@ -36,6 +36,7 @@ type rawOp struct {
 // launcher. It is mapped shared, so that results get back however it is cloned.
 type arena struct {
 	init, cmd []rawOp
+	entry     uintptr // of rawMain
 
 	cmdArgs    cloneArgs
 	emptyMask  uint64

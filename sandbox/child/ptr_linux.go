@@ -11,10 +11,13 @@ const (
 )
 
 //go:nosplit
+//go:norace
 func ptr32(p *int32) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 //go:nosplit
+//go:norace
 func ptr64(p *uint64) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 //go:nosplit
+//go:norace
 func ptrUsage(p *syscall.Rusage) uintptr { return uintptr(unsafe.Pointer(p)) }

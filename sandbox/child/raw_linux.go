@@ -6,11 +6,14 @@ import "syscall"
 // a small stack, possibly memory that the launcher is using. So: no allocation, no
 // stack growth, no locks, no race detector, no panics, and no return.
 
-// clone3 starts a process at rawMain(a) on the stack named in args, and returns
-// its pid or a negative errno.
+// clone3 starts a process at entry(a, role) on the stack named in args, and
+// returns its pid or a negative errno.
+//
+// entry is the code of rawMain itself and not the wrapper that assembly would
+// get by name: the race detector instruments wrappers.
 //
 //go:noescape
-func clone3(args *cloneArgs, size uintptr, a *arena, role uintptr) int
+func clone3(args *cloneArgs, size uintptr, a *arena, role, entry uintptr) int
 
 const (
 	roleInit = 0
@@ -31,7 +34,7 @@ func rawMain(a *arena, role uintptr) {
 	if !rawRun(a.init, &a.initFailed) {
 		rawExit(127)
 	}
-	pid := clone3(&a.cmdArgs, cloneArgsSize, a, roleCmd)
+	pid := clone3(&a.cmdArgs, cloneArgsSize, a, roleCmd, a.entry)
 	if pid < 0 {
 		a.initFailed.op, a.initFailed.errno = -1, int32(-pid)
 		rawExit(127)
@@ -40,7 +43,7 @@ func rawMain(a *arena, role uintptr) {
 	a.started = 1
 	// The program runs on its own now; whatever this process still holds could
 	// keep somebody else's pipe open.
-	syscall.RawSyscall(sysCloseRange, 0, 1<<31-1, 0)
+	syscall.RawSyscall6(sysCloseRange, 0, 1<<31-1, 0, 0, 0, 0)
 	rawReap(a)
 	rawExit(0)
 }
@@ -67,7 +70,7 @@ func rawReap(a *arena) {
 		}
 		sig, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, ptr64(&a.waitMask), 0, 0, 8, 0, 0)
 		if e == 0 && syscall.Signal(sig) != syscall.SIGCHLD {
-			syscall.RawSyscall(syscall.SYS_KILL, ^uintptr(0), sig, 0)
+			syscall.RawSyscall6(syscall.SYS_KILL, ^uintptr(0), sig, 0, 0, 0, 0)
 		}
 	}
 }
@@ -100,6 +103,6 @@ func rawRun(list []rawOp, f *failure) bool {
 //go:norace
 func rawExit(code uintptr) {
 	for {
-		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, code, 0, 0)
+		syscall.RawSyscall6(syscall.SYS_EXIT_GROUP, code, 0, 0, 0, 0, 0)
 	}
 }

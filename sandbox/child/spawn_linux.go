@@ -2,6 +2,7 @@ package child
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"syscall"
 
@@ -18,6 +19,7 @@ const cloneClearSighand = 0x100000000
 // caller ever runs there, and nobody can look into it, for it is not dumpable.
 func (a *arena) spawn(flags uint64) (int, error) {
 	a.waitMask = ^uint64(0)
+	a.entry = reflect.ValueOf(rawMain).Pointer()
 	a.cmdArgs = cloneArgs{
 		flags:      unix.CLONE_VM | unix.CLONE_VFORK | cloneClearSighand,
 		exitSignal: uint64(unix.SIGCHLD),
@@ -39,7 +41,7 @@ func (a *arena) spawn(flags uint64) (int, error) {
 	if _, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&all), ptr64(&old), 8, 0, 0); e != 0 {
 		return 0, fmt.Errorf("block signals: %w", e)
 	}
-	pid := clone3(&args, cloneArgsSize, a, roleInit)
+	pid := clone3(&args, cloneArgsSize, a, roleInit, a.entry)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&old), 0, 8, 0, 0)
 	if pid < 0 {
 		return 0, fmt.Errorf("clone the init process of a call: %w", syscall.Errno(-pid))
