@@ -1,0 +1,75 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestX39_RealWorkInside does what developers do, under the default settings of a
+// daemon. A program that this host lacks is skipped.
+func TestX39_RealWorkInside(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		home := os.Getenv("HOME")
+		for _, tt := range []struct{ name, needs, script, want string }{
+			{"shell pipelines and job control", "bash", `set -e; (sleep 0.01 & wait); seq 3 | tac | tr '\n' ' '; cat <(echo sub)`, "3 2 1 sub\n"},
+			{"here documents and devices", "bash", "cat <<X >/dev/stdout\nhi\nX\necho err >/dev/stderr; head -c 4 /dev/urandom | wc -c; echo no >/dev/null", "hi\nerr\n4\n"},
+			{"git", "git", `set -e; git init -q r; cd r; git config user.email a@b; git config user.name n; echo 1 > f; git add f; git commit -qm one; git checkout -qb two; echo 2 > f; git commit -qam two; git checkout -q -; git merge -q two; git log --oneline | wc -l; git worktree add -q ../wt -b w3; cd ../wt; echo 3 > g; git add g; git commit -qm three; git log --oneline | wc -l; git clone -q ../r ../c; git -C ../c status --short | wc -l`, "2\n3\n0\n"},
+			{"go build, test and cache", "go", `set -e; mkdir m; cd m; printf 'module x\n\ngo 1.21\n' > go.mod; printf 'package x\nimport "testing"\nfunc TestX(t *testing.T) {}\n' > x_test.go; go test ./... >/dev/null; go test ./... | grep -o cached; mkdir c; printf 'package main\nfunc main() { println("built") }\n' > c/c.go; go build -o c/c ./c; ./c/c`, "cached\nbuilt\n"},
+			{"gcc and make -j", "gcc", `set -e; mkdir g; cd g; printf 'int main(void){return 0;}\n' > a.c; cp a.c b.c; printf 'all: a b\na: a.c\n\tgcc -o a a.c\nb: b.c\n\tgcc -o b b.c\n' > Makefile; make -s -j4; ./a && ./b && echo made`, "made\n"},
+			{"python multiprocessing and shared memory", "python3", `cat > p.py <<'X'
+from multiprocessing import Pool, shared_memory
+def f(x): return x*x
+if __name__ == "__main__":
+    m = shared_memory.SharedMemory(create=True, size=16); m.buf[0] = 7
+    with Pool(2) as p: print(sum(p.map(f, range(4))), m.buf[0])
+    m.close(); m.unlink()
+X
+python3 p.py`, "14 7\n"},
+			{"sqlite", "sqlite3", `sqlite3 d.db 'create table t(x); insert into t values(5); select x from t;'`, "5\n"},
+			{"node and npm with a local package", "npm", `set -e; mkdir dep app; printf '{"name":"dep","version":"1.0.0","main":"i.js"}' > dep/package.json; echo 'module.exports=42' > dep/i.js; cd app; printf '{"name":"app","version":"1.0.0","scripts":{"start":"node s.js"}}' > package.json; npm install --silent --offline ../dep >/dev/null; echo 'console.log(require("dep"))' > s.js; npm start --silent`, "42\n"},
+			{"a server and its client on the loopback", "python3", `python3 - <<'X'
+import socket, threading
+s = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: s.accept()[0].sendall(b"served"), daemon=True).start()
+print(socket.create_connection(s.getsockname()).recv(9).decode())
+X`, "served\n"},
+			{"unix sockets inside", "python3", `python3 - <<'X'
+import socket, threading
+s = socket.socket(socket.AF_UNIX); s.bind("own.sock"); s.listen()
+threading.Thread(target=lambda: s.accept()[0].sendall(b"served"), daemon=True).start()
+c = socket.socket(socket.AF_UNIX); c.connect("own.sock"); print(c.recv(9).decode())
+X`, "served\n"},
+			{"tar, chmod and symlinks", "tar", `set -e; mkdir -p t/d; echo x > t/d/f; ln -s d/f t/l; chmod 700 t/d; tar czf t.tgz t; rm -r t; tar xzf t.tgz; cat t/l`, "x\n"},
+			{"strace of an own child", "strace", `strace -o /tmp/trace true && grep -c execve /tmp/trace`, "1\n"},
+			{"temporary files", "mktemp", `f=$(mktemp) && echo x > $f && cat $f && rm $f`, "x\n"},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				if _, err := exec.LookPath(tt.needs); err != nil {
+					t.Skipf("no %s on this host", tt.needs)
+				}
+				cage := newCage(t, Options{})
+				needCage(t, cage)
+				ws := shortTemp(t)
+				s := DefaultSettings(ws, home, nil)
+				s.Network.AllowLocalBinding = true
+				if tt.needs != "bash" && os.Getuid() != 0 {
+					if err := exec.Command(tt.needs, "--version").Run(); err != nil && tt.needs != "go" {
+						t.Skipf("%s does not run for uid %d outside either: %v", tt.needs, os.Getuid(), err)
+					}
+				}
+				box, err := cage.Box(context.Background(), "work", "strict", s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer box.Close()
+				e, out := runIn(t, box, ws, "bash", "-c", tt.script)
+				if e.Code != 0 || strings.ReplaceAll(out, " \n", "\n") != tt.want {
+					t.Errorf("exit %d %s, output %q, want %q", e.Code, e.Signal, out, tt.want)
+				}
+			})
+		}
+	})
+}
