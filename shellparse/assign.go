@@ -20,7 +20,7 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 	for _, f := range v.words {
 		w.noteSuspect(f)
 	}
-	if sc.export[name] || alwaysLive(name) {
+	if sc.isExported(name) || alwaysLive(name) {
 		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
 	}
 }
@@ -38,7 +38,7 @@ func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	if name == "IFS" {
 		sc.ifs = true
 	}
-	if sc.export[name] || alwaysLive(name) {
+	if sc.isExported(name) || alwaysLive(name) {
 		w.environment(Assign{Name: name, Value: Word{At: at}}, "", at)
 	}
 }
@@ -101,7 +101,7 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 			out.known = out.known && !f.many
 		}
 		if a.Append {
-			if old, ok := sc.vars[out.name]; ok && old.array && out.allKnown() {
+			if old, ok := sc.vars.get(out.name); ok && old.array && out.allKnown() {
 				out.value.words = append(append([]field(nil), old.words...), out.value.words...)
 				out.known = true
 			}
@@ -114,7 +114,7 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 	}
 	out.known = f.known && a.Index == nil
 	if a.Append {
-		old, ok := sc.vars[out.name]
+		old, ok := sc.vars.get(out.name)
 		out.known = out.known && ok && len(old.words) == 1 && old.words[0].known && !old.words[0].glob && !f.glob
 		if out.known {
 			f.text = old.words[0].text + f.text
@@ -252,7 +252,7 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 
 func (w *walker) exportVar(sc *scope, name string, at Pos) {
 	sc.exported(name)
-	if v, ok := sc.vars[name]; ok {
+	if v, ok := sc.vars.get(name); ok {
 		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
 	}
 }

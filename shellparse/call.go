@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -452,10 +453,10 @@ func panicErr(w *walker, err error, at Pos) {
 // childScope is what a shell started here knows: only what is exported.
 func (w *walker) childScope(sc *scope, env []assignment, args []field) *scope {
 	c := &scope{dirs: sc.dirs, args: args}
-	for name := range sc.export {
-		c.exported(name)
-		if v, ok := sc.vars[name]; ok {
-			c.set(name, v)
+	c.export = slices.Clone(sc.export)
+	for _, v := range sc.vars {
+		if sc.isExported(v.name) {
+			c.set(v.name, v.value)
 		}
 	}
 	for _, e := range env {

@@ -192,14 +192,14 @@ func doCd(a *act) {
 	target := field{known: true}
 	switch {
 	case len(a.operands) == 0:
-		home, ok := sc.vars["HOME"]
+		home, ok := sc.vars.get("HOME")
 		if !ok || len(home.words) != 1 {
 			sc.dirs, sc.failed = []workdir{{}}, nil
 			return
 		}
 		target = home.words[0]
 	case a.operands[0].is("-"):
-		if old, ok := sc.vars["OLDPWD"]; ok && len(old.words) == 1 {
+		if old, ok := sc.vars.get("OLDPWD"); ok && len(old.words) == 1 {
 			target = old.words[0]
 		} else {
 			target.known = false
@@ -208,7 +208,7 @@ func doCd(a *act) {
 		target = a.operands[0]
 	}
 	a.file(target, Read, false)
-	if _, ok := sc.vars["CDPATH"]; ok {
+	if _, ok := sc.vars.get("CDPATH"); ok {
 		target.known = false
 	}
 	before := sc.dirs

@@ -287,7 +287,7 @@ func (e *expansion) tilde(user string) {
 	name := map[string]string{"": "HOME", "+": "PWD", "-": "OLDPWD"}[user]
 	switch {
 	case name != "":
-		if v, ok := e.sc.vars[name]; ok && len(v.words) == 1 && v.words[0].known {
+		if v, ok := e.sc.vars.get(name); ok && len(v.words) == 1 && v.words[0].known {
 			e.b.quoted(v.words[0].text)
 			return
 		}

@@ -27,10 +27,12 @@ func precheck(src string) error {
 		return &Error{Code: "too_large", Msg: fmt.Sprintf("command of %d bytes is longer than %d", len(src), maxBytes), Hint: "put the script in a file of the workspace and run that"}
 	}
 	for i, r := range src {
+		if r >= ' ' && r < 0x7f || r == '\n' || r == '\t' {
+			continue
+		}
 		switch {
 		case r == utf8.RuneError && !validAt(src, i):
 			return &Error{Code: "invalid_utf8", Msg: "command is not valid UTF-8", Hint: `write the byte as $'\xNN'`, At: place(src, i, i+1)}
-		case r == '\t' || r == '\n':
 		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
 			// Control characters split words differently for different readers;
 			// the others make a person read another line than the shell.
@@ -92,6 +94,10 @@ func depth(src string) error {
 func keywordDepth(src string) error {
 	open := 0
 	for i := 0; i < len(src); {
+		if src[i] < 'c' || src[i] > 'w' { // no keyword begins so
+			i++
+			continue
+		}
 		j := i
 		for j < len(src) && 'a' <= src[j] && src[j] <= 'z' {
 			j++

@@ -132,7 +132,7 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string) ([]field, bool) {
 		}
 		return e.sc.args[n-1 : n], true
 	}
-	v, ok := e.sc.vars[name]
+	v, ok := e.sc.vars.get(name)
 	if !ok {
 		return nil, false
 	}

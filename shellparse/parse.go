@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -61,12 +62,13 @@ type walker struct {
 }
 
 func newWalker(o Options) *walker {
-	return &walker{out: &Script{Commands: []Command{}}, opts: o}
+	return &walker{out: &Script{Commands: make([]Command, 0, 4)}, opts: o}
 }
 
 func (w *walker) top(o Options) *scope {
 	sc := &scope{dirs: []workdir{{path: o.Dir}}}
 	for name, text := range o.Env {
+		sc.exported(name)
 		sc.set(name, value{words: []field{literal(text, Pos{})}})
 	}
 	if _, given := o.Env["HOME"]; !given && o.Home != "" {
@@ -74,9 +76,6 @@ func (w *walker) top(o Options) *scope {
 	}
 	if o.Dir != "" {
 		sc.set("PWD", value{words: []field{literal(o.Dir, Pos{})}})
-	}
-	for _, name := range []string{"HOME", "PATH", "PWD", "SHELL", "TERM", "USER", "LANG"} {
-		sc.exported(name)
 	}
 	return sc
 }
@@ -134,11 +133,16 @@ func (w *walker) program(src string, sc *scope, at *Pos) error {
 	return nil
 }
 
+// parsers are costly to make and keep nothing of what they parsed.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+
 func parse(src string) (*syntax.File, error) {
 	if err := precheck(src); err != nil {
 		return nil, err
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
+	p := parsers.Get().(*syntax.Parser)
+	file, err := p.Parse(strings.NewReader(src), "")
+	parsers.Put(p)
 	if err == nil {
 		return file, nil
 	}

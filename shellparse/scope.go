@@ -11,13 +11,13 @@ import (
 // working directory. A branch gets a copy; where branches meet, only what they
 // agree on stays known.
 type scope struct {
-	vars  map[string]value
+	vars  bindings
 	funcs map[string]function
 	args  []field // positional parameters; nil: not known
 	dirs  []workdir
 	// failed are the directories to be in if the last cd failed.
 	failed []workdir
-	export map[string]bool
+	export []string // besides those that every shell exports
 	locals []string // names that belong to the function being followed
 	errexit,
 	ifs bool // IFS was changed: splitting cannot be foreseen
@@ -45,18 +45,17 @@ const maxDirs = 8
 
 func (s *scope) clone() *scope {
 	c := *s
-	c.vars, c.funcs, c.export = maps.Clone(s.vars), maps.Clone(s.funcs), maps.Clone(s.export)
+	c.vars, c.funcs, c.export = slices.Clone(s.vars), maps.Clone(s.funcs), slices.Clone(s.export)
 	c.dirs, c.failed = slices.Clone(s.dirs), slices.Clone(s.failed)
 	return &c
 }
 
 // merge keeps what s and o agree on: either may be how the program got here.
 func (s *scope) merge(o *scope) {
-	for name, v := range s.vars {
-		if w, ok := o.vars[name]; !ok || !v.equal(w) {
-			delete(s.vars, name)
-		}
-	}
+	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool {
+		w, ok := o.vars.get(b.name)
+		return !ok || !b.value.equal(w)
+	})
 	for name, f := range s.funcs {
 		if g, ok := o.funcs[name]; !ok || g.body != f.body {
 			f.maybe = true
@@ -71,7 +70,7 @@ func (s *scope) merge(o *scope) {
 			}
 		}
 	}
-	for name := range o.export {
+	for _, name := range o.export {
 		s.exported(name)
 	}
 	if !slices.EqualFunc(s.args, o.args, sameField) || (s.args == nil) != (o.args == nil) {
@@ -91,13 +90,35 @@ func (s *scope) settle() {
 }
 
 func (s *scope) set(name string, v value) {
-	if s.vars == nil {
-		s.vars = map[string]value{}
+	for i := range s.vars {
+		if s.vars[i].name == name {
+			s.vars[i].value = v
+			return
+		}
 	}
-	s.vars[name] = v
+	s.vars = append(s.vars, binding{name, v})
 }
 
-func (s *scope) forget(name string) { delete(s.vars, name) }
+func (s *scope) forget(name string) {
+	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool { return b.name == name })
+}
+
+// bindings are few: a list is smaller and faster than a map.
+type bindings []binding
+
+type binding struct {
+	name  string
+	value value
+}
+
+func (b bindings) get(name string) (value, bool) {
+	for i := range b {
+		if b[i].name == name {
+			return b[i].value, true
+		}
+	}
+	return value{}, false
+}
 
 func (s *scope) setFunc(name string, f function) {
 	if s.funcs == nil {
@@ -107,10 +128,17 @@ func (s *scope) setFunc(name string, f function) {
 }
 
 func (s *scope) exported(name string) {
-	if s.export == nil {
-		s.export = map[string]bool{}
+	if !s.isExported(name) {
+		s.export = append(s.export, name)
 	}
-	s.export[name] = true
+}
+
+func (s *scope) isExported(name string) bool {
+	switch name {
+	case "HOME", "PATH", "PWD", "SHELL", "TERM", "USER", "LANG":
+		return true
+	}
+	return slices.Contains(s.export, name)
 }
 
 func (v value) equal(w value) bool {

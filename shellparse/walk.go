@@ -251,7 +251,9 @@ func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope,
 		w.forgetChanged(c, sc)
 	}
 	if known && len(items) == 1 {
-		before.set(name, sc.vars[name])
+		if v, ok := sc.vars.get(name); ok {
+			before.set(name, v)
+		}
 	}
 	sc.merge(before)
 }
