@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -46,9 +47,33 @@ func socketPath(variable, name string) string {
 	return "/run/sandboxd/" + name
 }
 
+// pageSize is the most that the daemon lists at once.
+const pageSize = 100
+
+// list is every question with this status.
 func (a approvalsAPI) list(ctx context.Context, status string) ([]approvals.Item, error) {
-	items := []approvals.Item{}
-	err := a.Do(ctx, http.MethodGet, "/approvals?status="+url.QueryEscape(status), nil, &items)
+	all := []approvals.Item{}
+	for {
+		items, err := a.page(ctx, status, len(all))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+		if len(items) < pageSize {
+			return all, nil
+		}
+	}
+}
+
+// oldest is what waits longest; the rest moves up as these are answered.
+func (a approvalsAPI) oldest(ctx context.Context) ([]approvals.Item, error) {
+	return a.page(ctx, string(approvals.StatusPending), 0)
+}
+
+func (a approvalsAPI) page(ctx context.Context, status string, offset int) ([]approvals.Item, error) {
+	var items []approvals.Item
+	path := fmt.Sprintf("/approvals?status=%s&limit=%d&offset=%d", url.QueryEscape(status), pageSize, offset)
+	err := a.Do(ctx, http.MethodGet, path, nil, &items)
 	return items, err
 }
 

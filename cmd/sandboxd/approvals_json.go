@@ -53,7 +53,7 @@ func watchJSON(ctx context.Context, api approvalsAPI, in io.Reader, out io.Write
 
 // pollJSON prints what came and what went since the last time.
 func pollJSON(ctx context.Context, api approvalsAPI, seen map[string]bool, enc *json.Encoder) error {
-	items, err := api.list(ctx, "pending")
+	items, err := api.oldest(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

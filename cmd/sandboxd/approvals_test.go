@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -33,7 +34,11 @@ func (a queueAPI) Do(ctx context.Context, method, path string, in, out any) erro
 	switch {
 	case method == http.MethodGet && id == "":
 		var page approvals.Page
-		page, err = a.q.List(ctx, approvals.Filter{Status: u.Query().Get("status")})
+		f := approvals.Filter{Status: u.Query().Get("status")}
+		if _, err := fmt.Sscanf(u.Query().Get("limit")+" "+u.Query().Get("offset"), "%d %d", &f.Limit, &f.Offset); err != nil {
+			return err
+		}
+		page, err = a.q.List(ctx, f)
 		answer = page.Items
 	case method == http.MethodGet:
 		answer, err = a.q.Get(ctx, id)
@@ -367,6 +372,26 @@ func TestWatchJSON(t *testing.T) {
 		for event, want := range map[string]int{"error": 4, "answered": 1, "gone": 1, "asked": 1} {
 			if n := strings.Count(got, `"event":"`+event+`"`); n != want {
 				t.Errorf("got %d lines of %q, want %d:\n%s", n, event, want, got)
+			}
+		}
+	})
+}
+
+func TestListReadsEveryPage(t *testing.T) {
+	onTerminal(t, func(x *terminal) {
+		for i := range pageSize {
+			x.call(fmt.Sprint("make ", i))
+		}
+		for _, want := range []int{pageSize, pageSize + 1} {
+			items, err := approvalsAPI{queueAPI{x.q}}.list(x.t.Context(), "pending")
+			if err != nil || len(items) != want {
+				t.Errorf("got %d, %v, want %d", len(items), err, want)
+			}
+			if want == pageSize {
+				other := askedCall("one more")
+				other.Session.ID = "ses_2"
+				go func() { _, _ = x.q.Execution(context.Background(), other) }()
+				synctest.Wait()
 			}
 		}
 	})

@@ -120,7 +120,7 @@ func (w *watcher) note(text string) {
 
 // poll lists what waits and shows a question if none is on the screen.
 func (w *watcher) poll(ctx context.Context) {
-	items, err := w.api.list(ctx, "pending")
+	items, err := w.api.oldest(ctx)
 	if err != nil {
 		if ctx.Err() == nil && err.Error() != w.failed {
 			w.failed = err.Error()

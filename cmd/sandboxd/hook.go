@@ -30,6 +30,10 @@ const (
 // run the call then.
 const hookTimeout = 50 * time.Second
 
+// blocks is the exit status that every agent takes for a denial, with stderr as
+// the reason.
+const blocks = 2
+
 // maxHookInput bounds what is read from the agent: a written file is in it.
 const maxHookInput = 32 << 20
 
@@ -49,15 +53,15 @@ be read, it denies, or asks with --on-error ask.`,
 				return err
 			}
 			h := hook{api: client.New(agentSocketPath()), agent: agent, exe: exe, askOnError: onError == "ask"}
-			if err := h.check(onError); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: error:", err)
-				os.Exit(2) // the one status that blocks in every agent
-			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), hookTimeout)
 			defer cancel()
-			if err := h.run(ctx, cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: error:", err)
-				os.Exit(2)
+			err = h.check(onError)
+			if err == nil {
+				err = h.run(ctx, cmd.InOrStdin(), cmd.OutOrStdout())
+			}
+			if err != nil {
+				complain(cmd.ErrOrStderr(), err)
+				return exitStatus(blocks)
 			}
 			return nil
 		},
@@ -151,7 +155,7 @@ func (h hook) answer(ctx context.Context, i hookInput) hookAnswer {
 	}
 	d, err := h.decide(ctx, i, call)
 	if err != nil {
-		a := hookAnswer{verdict: tool.Deny, reason: "sandboxd cannot judge this call: " + err.Error()}
+		a := hookAnswer{verdict: tool.Deny, reason: "this call cannot be judged: " + err.Error()}
 		if h.askOnError {
 			a.verdict = tool.Ask
 		}
@@ -162,13 +166,14 @@ func (h hook) answer(ctx context.Context, i hookInput) hookAnswer {
 		a.verdict, a.reason = tool.Ask, "the command wants to run outside of the sandbox"
 	}
 	args := call.args
-	if d.Args != nil {
+	rewritten := d.Args != nil && !sameJSON(d.Args, call.args)
+	if rewritten {
 		args = d.Args
 		a.input = call.back(h.agent, i.Tool, i.Input, args)
 	}
 	if call.tool == "Bash" && a.verdict == tool.Allow {
 		a.caged = true
-		if !wrapped || d.Args != nil {
+		if !wrapped || rewritten {
 			line := cage(h.exe, textOf(args["command"]))
 			a.input = call.back(h.agent, i.Tool, i.Input, map[string]json.RawMessage{"command": jsonText(line)})
 		}
@@ -208,6 +213,23 @@ func (h hook) decide(ctx context.Context, i hookInput, c hookCall) (decideAnswer
 func hookSession(agent, id string) string {
 	sum := sha256.Sum256([]byte(agent + "\x00" + id))
 	return agent + "-" + hex.EncodeToString(sum[:12])
+}
+
+// sameJSON tells a rewrite from arguments that were only written anew.
+func sameJSON(a, b map[string]json.RawMessage) bool {
+	texts := [2]string{}
+	for i, m := range []map[string]json.RawMessage{a, b} {
+		raw, err := json.Marshal(m)
+		if err != nil {
+			return false
+		}
+		canonical, err := tool.Canonical(raw)
+		if err != nil {
+			return false
+		}
+		texts[i] = string(canonical)
+	}
+	return texts[0] == texts[1]
 }
 
 func firstReason(d tool.Decision) string {

@@ -109,7 +109,7 @@ func withHook(old []byte, target hookTarget, command string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	hooks, err := child(settings, "hooks")
+	hooks, err := objectIn(settings, "hooks")
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func withHook(old []byte, target hookTarget, command string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-func child(m map[string]any, name string) (map[string]any, error) {
+func objectIn(m map[string]any, name string) (map[string]any, error) {
 	if m[name] == nil {
 		m[name] = map[string]any{}
 	}

@@ -103,8 +103,13 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)","updatedInput":{"file_path":"/src/a","new_string":"z","old_string":"x"}}}`,
 		},
 		{
+			"the same arguments in other words are no rewrite", agentClaude, claudeEdit,
+			decider{verdict: tool.Allow, args: `{ "old_string":"\u0078", "new_string":"y", "file_path":"/src/a" }`},
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)"}}`,
+		},
+		{
 			"a tool that nobody knows is asked about", agentClaude, claudeMCP, decider{verdict: tool.Allow},
-			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sandboxd: sandboxd does not know the tool mcp__db__query of claude-code"}}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sandboxd: the tool mcp__db__query of claude-code is unknown here"}}`,
 		},
 		{
 			"a command in the cage is permitted", agentClaude, claudePerm, decider{verdict: tool.Allow},

@@ -67,7 +67,7 @@ type hookCall struct {
 func translate(agent, name string, input map[string]json.RawMessage, dir string) (hookCall, error) {
 	m, ok := agentTools[agent][name]
 	if !ok {
-		return hookCall{}, fmt.Errorf("sandboxd does not know the tool %s of %s", name, agent)
+		return hookCall{}, fmt.Errorf("the tool %s of %s is unknown here", name, agent)
 	}
 	c := hookCall{tool: m.ours, args: map[string]json.RawMessage{}, dir: dir}
 	for field, value := range input {
@@ -83,7 +83,7 @@ func translate(agent, name string, input map[string]json.RawMessage, dir string)
 				c.dir = filepath.Join(dir, sub)
 			}
 		case !slices.Contains(m.harmless, field):
-			return hookCall{}, fmt.Errorf("sandboxd does not know the argument %s of %s", field, name)
+			return hookCall{}, fmt.Errorf("the argument %s of %s is unknown here", field, name)
 		}
 	}
 	if v, ok := input["dangerouslyDisableSandbox"]; ok && string(v) != "false" && string(v) != "null" {
