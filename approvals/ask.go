@@ -91,8 +91,6 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 		answer.Asked = asked
 		return answer, err
 	}
-	resume := tool.Park(ctx) // a person is slow; others may use the slot
-	defer resume()
 	timer := time.NewTimer(time.Until(w.expires))
 	defer timer.Stop()
 	select {

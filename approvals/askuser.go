@@ -62,6 +62,7 @@ func (a askUser) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outpu
 	if err != nil {
 		return tool.Output{}, err
 	}
+	defer tool.Park(ctx)() // a person is slow; the rest of the batch goes on
 	answer, err := a.q.ask(ctx, Item{
 		Type: TypeQuestion, Status: StatusPending, SessionID: in.Session, CallID: in.CallID,
 		Tool: "AskUser", Args: in.Args, Why: []tool.Reason{}, Remember: []string{RememberOnce},

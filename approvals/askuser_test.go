@@ -3,8 +3,10 @@ package approvals
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxd/sandboxd/tool"
@@ -86,4 +88,38 @@ func TestAskUserRefusesEmptyQuestions(t *testing.T) {
 			t.Errorf("%s: got %+v, want an error", args, out)
 		}
 	}
+}
+
+// More questions of one batch than it runs at a time can wait together: a call
+// that waits gives up its place exactly once.
+func TestAskUserGivesUpItsPlaceInABatch(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		calls := make([]string, 25)
+		for i := range calls {
+			calls[i] = fmt.Sprintf(`{"question":"number %d?"}`, i)
+		}
+		done := make(chan []string, 1)
+		go func() {
+			done <- tool.Batch(t.Context(), calls, func(string) bool { return true }, func(ctx context.Context, args string) string {
+				out, err := runAskUser(ctx, q, args)
+				if err != nil {
+					t.Error(err)
+				}
+				return out.Text
+			})
+		}()
+		synctest.Wait()
+		items := pending(t, q)
+		if len(items) != len(calls) {
+			t.Errorf("%d questions wait, want %d", len(items), len(calls))
+		}
+		for _, i := range items {
+			decide(t, q, i.ID, Decision{Approved: true, Reason: "yes to " + string(i.Args)})
+		}
+		for i, text := range <-done {
+			if want := "yes to " + calls[i]; text != want {
+				t.Errorf("got %q, want %q", text, want)
+			}
+		}
+	})
 }
