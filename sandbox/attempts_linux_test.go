@@ -261,7 +261,7 @@ var modeAttempts = []attempt{
 	{"block device made", notOurs, func(w world) error {
 		return unix.Mknod(w.Workspace+"/disk", unix.S_IFBLK|0o666, int(unix.Mkdev(254, 0)))
 	}},
-	{"file given away", eperm, func(w world) error { return own(w, func(f string) error { return unix.Chown(f, 1, 1) }) }},
+	{"file given away", append(eperm, unix.EINVAL), func(w world) error { return own(w, func(f string) error { return unix.Chown(f, 1, 1) }) }},
 	{"file capability set", eperm, func(w world) error {
 		return own(w, func(f string) error {
 			return unix.Setxattr(f, "security.capability", []byte{1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0)
@@ -320,8 +320,8 @@ var processAttempts = []attempt{
 	{"process_madvise", eperm, func(world) error { return sys(unix.SYS_PROCESS_MADVISE, 3, 0, 0, 0, 0) }},
 	{"descriptor taken from a process", eperm, func(world) error { return sys(unix.SYS_PIDFD_GETFD, 3, 0, 0) }},
 	{"kcmp", eperm, func(world) error { return sys(unix.SYS_KCMP, 1, 2, 0, 0, 0) }},
-	{"another uid", notOurs, func(world) error { return sys(unix.SYS_SETRESUID, 1, 1, 1) }},
-	{"another gid", notOurs, func(world) error { return sys(unix.SYS_SETRESGID, 1, 1, 1) }},
+	{"another uid", append(notOurs, unix.EINVAL), func(world) error { return sys(unix.SYS_SETRESUID, 1, 1, 1) }},
+	{"another gid", append(notOurs, unix.EINVAL), func(world) error { return sys(unix.SYS_SETRESGID, 1, 1, 1) }},
 	{"other groups", notOurs, func(world) error { return sys(unix.SYS_SETGROUPS, 0, 0) }},
 	{"capabilities taken back", eperm, func(world) error {
 		head, data := [2]uint32{unix.LINUX_CAPABILITY_VERSION_3}, [6]uint32{1 << unix.CAP_SYS_ADMIN, 1 << unix.CAP_SYS_ADMIN}
