@@ -190,6 +190,9 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 			continue
 		}
 		if a.Naked {
+			if a.Index != nil {
+				w.arithm(a.Index, sc)
+			}
 			cmd.Args = append(cmd.Args, Word{Text: a.Name.Value, Known: true, At: w.pos(a)})
 			if name == "local" || name == "declare" || name == "typeset" {
 				sc.locals = append(sc.locals, a.Name.Value)

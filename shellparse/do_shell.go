@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,6 +32,7 @@ func doShell(a *act) {
 			return
 		}
 		a.file(script, Read, false)
+		a.scriptInPath(ops)
 	default:
 		a.stdinCode()
 	}
@@ -56,6 +58,20 @@ func (a *act) stdinCode() {
 	default:
 		a.opaque("inline_code", fmt.Sprintf("%s executes its standard input, which is only known when it runs", a.cmd.Name), a.cmd.At)
 	}
+}
+
+// scriptInPath: a shell looks for a script of a bare name in PATH too, where it
+// could be a program that is denied.
+func (a *act) scriptInPath(words []field) {
+	name := words[0]
+	if name.lit() == "" || strings.Contains(name.text, "/") {
+		return
+	}
+	cmd := Command{Name: name.text, Path: name.text, Via: append(slices.Clone(a.cmd.Via), a.cmd.Name), Dir: a.cmd.Dir, At: name.at, Script: true}
+	for _, f := range words[1:] {
+		cmd.Args = append(cmd.Args, f.word())
+	}
+	a.inner = append(a.inner, func() { a.w.emit(cmd) })
 }
 
 // codeFile handles a script that is no file: a substitution or standard input.
@@ -124,6 +140,7 @@ func doSource(a *act) {
 	script := a.operands[0]
 	if !a.codeFile(script) {
 		a.file(script, Read, false)
+		a.scriptInPath(a.operands)
 	}
 	// What it defines is not known here.
 	a.sc.vars, a.sc.args = nil, nil

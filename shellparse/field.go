@@ -39,6 +39,9 @@ func (f field) sub(text string) field {
 		}
 	}
 	g.text = text
+	if g.glob && !livePattern(g.pat) {
+		g.glob, g.pat = false, ""
+	}
 	return g
 }
 

@@ -93,7 +93,8 @@ func (w *walker) try(f func()) {
 		case stop:
 			w.err = r.err
 		default:
-			panic(r)
+			// A mistake in here must deny the line and leave the daemon up.
+			w.err = &Error{Code: "internal", Msg: fmt.Sprintf("the line could not be read: %v", r), Hint: "write it in another way"}
 		}
 	}()
 	f()
@@ -140,11 +141,12 @@ func parse(src string) (*syntax.File, error) {
 	if err := precheck(src); err != nil {
 		return nil, err
 	}
-	p := parsers.Get().(*syntax.Parser)
-	file, err := p.Parse(strings.NewReader(src), "")
-	parsers.Put(p)
+	file, err := parseFile(src)
 	if err == nil {
 		return file, nil
+	}
+	if internal := (*Error)(nil); errors.As(err, &internal) {
+		return nil, internal
 	}
 	e := &Error{Code: "syntax", Msg: err.Error(), Hint: "correct the shell syntax"}
 	if pe := (syntax.ParseError{}); errors.As(err, &pe) {
@@ -153,6 +155,18 @@ func parse(src string) (*syntax.File, error) {
 		e.At = place(src, off, off)
 	}
 	return nil, e
+}
+
+func parseFile(src string) (file *syntax.File, err error) {
+	p := parsers.Get().(*syntax.Parser)
+	defer func() {
+		if r := recover(); r != nil { // the parser is dropped with its state
+			err = &Error{Code: "internal", Msg: fmt.Sprintf("the parser failed: %v", r), Hint: "write it in another way"}
+			return
+		}
+		parsers.Put(p)
+	}()
+	return p.Parse(strings.NewReader(src), "")
 }
 
 // pos is the place of a node.

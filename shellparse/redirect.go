@@ -157,7 +157,7 @@ func (w *walker) file(f field, a Access, recursive bool, sc *scope) []File {
 	if f.glob {
 		one.Path = f.pat
 		// Behind a pattern ".." leaves a directory that is not known.
-		if i := strings.IndexAny(f.pat, "*?["); strings.Contains(f.pat[i:]+"/", "/../") {
+		if i := max(strings.IndexAny(f.pat, "*?["), 0); strings.Contains(f.pat[i:]+"/", "/../") {
 			one.Known, one.Glob, one.Path = false, false, f.text
 		}
 	}

@@ -59,6 +59,9 @@ type Command struct {
 	Files []File   `json:"files,omitempty"` // operands and redirections that name files
 	Hosts []string `json:"hosts,omitempty"` // hosts its words name
 	At    Pos      `json:"at"`
+	// Script: a shell reads this as a script file, which only could be a program
+	// found in PATH; a list of allowed programs speaks of the shell.
+	Script bool `json:"script,omitempty"`
 }
 
 // Assign is NAME=VALUE in front of a command.
@@ -103,7 +106,7 @@ type Opaque struct {
 
 // Error is text that is refused before or while it is parsed.
 type Error struct {
-	Code string // stable: "too_large", "control_character", "invalid_utf8", "too_deep", "syntax", "unsupported", "parser_difference"
+	Code string // stable: "too_large", "control_character", "invalid_utf8", "too_deep", "syntax", "unsupported", "parser_difference", "internal"
 	Msg  string
 	Hint string
 	At   Pos
