@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -393,6 +394,27 @@ func TestListReadsEveryPage(t *testing.T) {
 				go func() { _, _ = x.q.Execution(context.Background(), other) }()
 				synctest.Wait()
 			}
+		}
+	})
+}
+
+func FuzzShownText(f *testing.F) {
+	f.Add("git push --force\x1b[2J\u202e\xff")
+	f.Add("rm rm rm -rf-rf --force=")
+	f.Fuzz(func(t *testing.T, text string) {
+		var b strings.Builder
+		screen{width: 80}.block(&b, text, text, true)
+		for _, r := range b.String() {
+			if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+				t.Fatalf("%q shows %q", text, r)
+			}
+		}
+		last := 0
+		for _, m := range riskySpans(text) {
+			if m.start < last || m.end <= m.start || m.end > len(text) {
+				t.Fatalf("%q has the mark %+v after %d", text, m, last)
+			}
+			last = m.end
 		}
 	})
 }

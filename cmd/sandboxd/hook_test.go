@@ -302,3 +302,28 @@ func TestHookInstallRefusesWhatItCannotRead(t *testing.T) {
 		t.Error("an unknown agent was installed")
 	}
 }
+
+// FuzzHook: whatever an agent sends, a daemon that denies is never turned into a
+// yes or into silence.
+func FuzzHook(f *testing.F) {
+	for _, in := range []string{claudeBash, claudeEdit, claudeMCP, claudePerm, codexBash, codexWords, geminiBash, geminiEdit} {
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		got, err := runHook(t, &decider{verdict: tool.Deny}, agentClaude, in)
+		if err != nil {
+			return
+		}
+		var i hookInput
+		if err := json.Unmarshal([]byte(in), &i); err != nil {
+			t.Fatalf("%q was answered with %q, but cannot be read: %v", in, got, err)
+		}
+		switch {
+		case strings.Contains(got, `"permissionDecision":"deny"`), strings.Contains(got, `"permissionDecision":"ask"`):
+		case i.Event == "PermissionRequest" && (got == "" || strings.Contains(got, `"behavior":"deny"`)):
+		case i.Event != "PreToolUse" && i.Event != "BeforeTool" && got == "":
+		default:
+			t.Errorf("%q was answered with %q", in, got)
+		}
+	})
+}
