@@ -1,0 +1,83 @@
+package child
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// TestOperations prints what a call runs, without running it.
+func TestOperations(t *testing.T) {
+	s := &server{
+		t:   Template{Profile: "strict", Namespaces: true, Filter: []Insn{{Code: 6, K: 0x7fff0000}}},
+		abi: 7, lastCap: 2, privileged: true, procMasks: []string{"/proc/keys"},
+		rules: []rule{{"/", llRead, 7}, {"/proc", llRead, -1}, {"/tmp", llRead | llWrite, 8}},
+	}
+	r := &Request{
+		Argv: []string{"sh", "-c", "true"}, Env: []string{"A=b"}, Dir: "/ws",
+		Limits: Limits{CPUSeconds: 10, FileSize: 1 << 20, OpenFiles: 64, Processes: 400},
+	}
+	a, err := newArena(s.size(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.free()
+	got := "init:\n" + strings.Join(names(a.initOps(s, r)), "\n") + "\n\nprogram:\n" + strings.Join(names(a.cmdOps(s, r, "/bin/sh", [3]int{4, 5, 6})), "\n") + "\n"
+	const golden = "testdata/strict.ops"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("operations changed (-update writes them):\n%s", got)
+	}
+	// The order is the protection: nothing may come after the filter but what it
+	// allows, and no file may be opened after the capabilities are gone.
+	at := func(name string) int { return strings.Index(got, name) }
+	for _, pair := range [][2]string{
+		{"drop capability 0", "drop all capabilities"}, {"drop all capabilities", "no_new_privs"},
+		{"no_new_privs", "landlock_restrict_self"}, {"landlock_restrict_self", "seccomp"}, {"seccomp", "close other descriptors"},
+		{"close other descriptors", "execve"}, {"mount /proc", "make /proc read-only"},
+	} {
+		if at(pair[0]) < 0 || at(pair[0]) > at(pair[1]) {
+			t.Errorf("%q does not come before %q", pair[0], pair[1])
+		}
+	}
+}
+
+func TestFailureNamesItsOperation(t *testing.T) {
+	list := []Op{{Name: "setsid"}, {Name: "mount /proc"}}
+	if got, want := (failure{op: 2, errno: 1}).explain("set up the call", list), "set up the call: op 2 mount /proc: operation not permitted"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (failure{op: -1, errno: 11}).explain("set up the call", list); !strings.Contains(got, "temporarily unavailable") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHandledRights(t *testing.T) {
+	for abi, want := range map[int]uint64{1: 1<<13 - 1, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1, 7: 1<<16 - 1} {
+		if got := handledFS(abi); got != want {
+			t.Errorf("ABI %d handles %#x, want %#x", abi, got, want)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	for _, tt := range []struct {
+		path, root string
+		want       bool
+	}{{"/a/b", "/a", true}, {"/a", "/a", true}, {"/ab", "/a", false}, {"/", "/a", false}, {"/a", "/", true}} {
+		if got := within(tt.path, tt.root); got != tt.want {
+			t.Errorf("within(%q, %q) = %v", tt.path, tt.root, got)
+		}
+	}
+}
