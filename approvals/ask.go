@@ -88,7 +88,9 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 	asked := time.Now()
 	w, answers, answer, err := q.fileApart(ctx, item)
 	if err != nil || answers == nil {
-		answer.Asked = asked
+		if answer.Asked = asked; answer.Answered.Before(asked) { // given before this call came
+			answer.Asked = answer.Answered
+		}
 		return answer, err
 	}
 	timer := time.NewTimer(time.Until(w.expires))
