@@ -33,6 +33,10 @@ type Input struct {
 	Origins  tool.Origins    `json:"origins"`
 	Settings SettingsFacts   `json:"settings"`
 
+	// NoRuleApplies is set by the engine when no permission rule is stored under
+	// anything that the call has.
+	NoRuleApplies bool `json:"no_rule_applies"`
+
 	at map[string]shellparse.Pos // by id of a command, path or opaque part
 }
 
@@ -132,8 +136,9 @@ func NewInput(c *tool.Call) (*Input, error) {
 	if _, ok := params.(map[string]any); !ok {
 		return nil, fmt.Errorf("arguments of %s are not an object", c.Spec.Name)
 	}
-	if len(c.In.Args) == 0 {
-		c.In.Args = json.RawMessage("{}")
+	args := c.In.Args
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
 	}
 	in := &Input{
 		Version: InputVersion,
@@ -143,7 +148,7 @@ func NewInput(c *tool.Call) (*Input, error) {
 			ID: c.Session.ID, Account: c.Session.Account, Dir: c.Session.Dir,
 			Home: c.Session.Home, Profile: c.Session.Profile,
 		},
-		Params: c.In.Args,
+		Params: args,
 		Origins: tool.Origins{
 			Args: maps.Clone(c.Facts.Origins.Args), Session: slices.Clone(c.Facts.Origins.Session),
 		},

@@ -25,6 +25,7 @@ type revision struct {
 	packages []string // in the order of the query's sets
 	rules    []RuleInfo
 	disabled map[string]bool
+	index    index
 	coverage *cover.Cover // nil but in Test
 }
 
@@ -81,7 +82,7 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if err != nil {
 		return nil, err
 	}
-	r := &revision{loaded: time.Now(), disabled: map[string]bool{}}
+	r := &revision{loaded: time.Now(), disabled: map[string]bool{}, index: newIndex(data)}
 	if r.rules, err = ruleInfos(modules); err != nil {
 		return nil, err
 	}

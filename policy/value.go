@@ -38,6 +38,7 @@ func (in *Input) value() (ast.Value, error) {
 		"commands", array(in.Commands, commandTerm),
 		"opaque", array(in.Opaque, opaqueTerm),
 		"origins", in.originsTerm(),
+		"no_rule_applies", ast.InternedTerm(in.NoRuleApplies),
 		"settings", ast.NewTerm(object(
 			"allow_nested_sandbox", ast.InternedTerm(in.Settings.AllowNestedSandbox),
 			"workspace_roots", texts(in.Settings.WorkspaceRoots),

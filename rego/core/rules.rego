@@ -14,6 +14,7 @@ findings contains {
 	"effect": hit.effect,
 	"message": sprintf("the rule %q holds for this call of %s", [hit.id, input.tool.name]),
 } if {
+	not input.no_rule_applies
 	some hit in tool_hits
 }
 
@@ -23,6 +24,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, command.name]),
 	"subject": command.id,
 } if {
+	not input.no_rule_applies
 	some [hit, command] in command_hits
 }
 
@@ -32,6 +34,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, path.raw]),
 	"subject": path.id,
 } if {
+	not input.no_rule_applies
 	some [hit, path] in path_hits
 }
 
@@ -41,6 +44,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, host.name]),
 	"subject": host.id,
 } if {
+	not input.no_rule_applies
 	some [hit, host] in host_hits
 }
 
@@ -49,6 +53,7 @@ findings contains {
 	"effect": "allow",
 	"message": sprintf("the rule %q allows this call", [hit.id]),
 } if {
+	not input.no_rule_applies
 	some hit in allowing
 }
 

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// The words that random rules and calls are made of: few, so that they meet.
+var (
+	someRules = []string{
+		"Bash", "Read", "WebFetch", "mcp__git", "mcp__git__push", "Agent(model:a)", "Agent(model:a*)",
+		"Bash(git *)", "Bash(git push *)", "Bash(git push -f *)", "Bash(git * main)", "Bash(* main)", "Bash(ls)", "Bash(l*)",
+		"Read(//src)", "Read(/a/**)", "Edit(*.go)", "Edit(a/*)", "Edit(~/x)", "Read(//src/a/b)", "Edit(//**/b)",
+		"WebFetch(domain:x.org)", "WebFetch(domain:*.x.org)",
+	}
+	someLines = []string{"git push -f origin main", "git -C a push", "ls", "lsof", "git log main && ls", "sudo git push", "rm -r /src"}
+	somePaths = []string{"/src", "/src/a", "/src/a/b", "/src/a/b.go", "/home/u/x", "/etc/b"}
+	someHosts = []string{"x.org", "a.x.org", "evilx.org"}
+)
+
+func drawCall(t *rapid.T, tb testing.TB) *tool.Call {
+	mode := rapid.SampledFrom(Modes).Draw(t, "mode")
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 0:
+		return bash(tb, mode, rapid.SampledFrom(someLines).Draw(t, "line"))
+	case 1:
+		c := fileCall(tb, mode, rapid.SampledFrom([]string{"Read", "Edit"}).Draw(t, "tool"), rapid.SampledFrom(somePaths).Draw(t, "path"))
+		c.Facts.Uses.Paths[0].Recursive = rapid.Bool().Draw(t, "tree")
+		return c
+	case 2:
+		c := newCall(tb, mode, "WebFetch", map[string]any{})
+		c.Spec.Class = tool.ClassNet
+		c.Facts.Uses.Hosts = []string{rapid.SampledFrom(someHosts).Draw(t, "host")}
+		return c
+	case 3:
+		return newCall(tb, mode, "Agent", map[string]any{"model": rapid.SampledFrom([]string{"a", "ab", "b"}).Draw(t, "model")})
+	}
+	return newCall(tb, mode, rapid.SampledFrom([]string{"mcp__git__push", "mcp__git__x", "mcp__other__x"}).Draw(t, "mcp"), map[string]any{})
+}
+
+func drawRules(t *rapid.T) Rules {
+	lists := rapid.SliceOfNDistinct(rapid.SampledFrom(someRules), 0, 6, rapid.ID).Draw(t, "rules")
+	var r Rules
+	for _, text := range lists {
+		switch rapid.IntRange(0, 2).Draw(t, "list") {
+		case 0:
+			r.Allow = append(r.Allow, text)
+		case 1:
+			r.Ask = append(r.Ask, text)
+		case 2:
+			r.Deny = append(r.Deny, text)
+		}
+	}
+	return r
+}
+
+// TestTheIndexLosesNoRule: where the index says that no rule applies, evaluating
+// them all finds none.
+func TestTheIndexLosesNoRule(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rules := drawRules(rt)
+		r, err := load(context.Background(), Options{Profile: "developer", Rules: rules})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for range 5 {
+			in, err := NewInput(drawCall(rt, t))
+			if err != nil {
+				rt.Fatal(err)
+			}
+			all, err := r.evaluate(context.Background(), in, DefaultDeadline)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			in.NoRuleApplies = !r.index.touches(in)
+			some, err := r.evaluate(context.Background(), in, DefaultDeadline)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if len(all) != len(some) {
+				rt.Fatalf("rules %+v: %d findings with the index, %d without", rules, len(some), len(all))
+			}
+		}
+	})
+}
+
+// TestAddingADenyRuleNeverAllowsMore.
+func TestAddingADenyRuleNeverAllowsMore(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rules := drawRules(rt)
+		c := drawCall(rt, t)
+		before := decide(t, newEngine(t, Options{Rules: rules}), c)
+		more := rules
+		extra := rapid.SampledFrom([]string{"Bash(git *)", "Read(//src)", "Edit(*.go)", "mcp__git"}).Draw(rt, "deny")
+		if slices.Contains(rules.Allow, extra) || slices.Contains(rules.Ask, extra) {
+			return // the same rule in two lists is a load error
+		}
+		more.Deny = append(slices.Clone(rules.Deny), extra)
+		if after := decide(t, newEngine(t, Options{Rules: more}), c); after.Verdict > before.Verdict {
+			rt.Fatalf("with the deny %s: %s, without: %s", extra, after.Verdict, before.Verdict)
+		}
+	})
+}
