@@ -45,6 +45,7 @@ type arena struct {
 	initFailed failure
 	cmdFailed  failure
 
+	pidfd   int32
 	started int32
 	status  int32
 	cmdPid  uintptr

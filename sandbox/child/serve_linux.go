@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,21 +22,49 @@ type server struct {
 	privileged bool // has capabilities over its namespaces
 	procMasks  []string
 
-	covered map[string]bool // by the loop alone
-	pinned  map[string]bool // by the loop alone
-
-	sending sync.Mutex
-
-	mu    sync.Mutex
-	calls map[uint64]*running // guarded by mu
+	covered map[string]bool
+	pinned  map[string]bool
+	calls   map[uint64]*running
 }
 
-// running is a call whose init process lives. Its pid stays ours until it is
-// reaped, which happens under server.mu.
-type running struct{ pid int }
+// running is a call whose init process lives. Its pid stays ours until the loop
+// reaps it.
+type running struct {
+	id         uint64
+	pid, pidfd int
+	a          *arena
+	inits      []Op
+	cmds       []Op
+}
 
+// loop serves requests and ends of calls as they come, all from one thread: every
+// hand-over to another one is a wait for a processor, and those are most of what
+// a call costs.
 func (s *server) loop() error {
+	runtime.LockOSThread()
+	var polled []unix.PollFd
+	var order []*running
 	for {
+		polled = append(polled[:0], unix.PollFd{Fd: socketFD, Events: unix.POLLIN})
+		order = order[:0]
+		for _, c := range s.calls {
+			polled = append(polled, unix.PollFd{Fd: int32(c.pidfd), Events: unix.POLLIN})
+			order = append(order, c)
+		}
+		if _, err := unix.Poll(polled, -1); err != nil {
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			return err
+		}
+		for i, c := range order {
+			if polled[i+1].Revents != 0 {
+				s.reap(c)
+			}
+		}
+		if polled[0].Revents == 0 {
+			continue
+		}
 		body, fds, err := s.receive()
 		if errors.Is(err, io.EOF) {
 			return nil // the daemon is gone: this process ends, and all calls with it
@@ -84,7 +112,7 @@ func (s *server) handle(body []byte, fds []int) {
 	}
 }
 
-// start begins one call. The answer is nil when it runs; wait answers then.
+// start begins one call. The answer is nil when it runs; reap answers then.
 func (s *server) start(r *Request, fds []int) *Reply {
 	if len(fds) != 3 && !r.Print || len(r.Argv) == 0 {
 		return &Reply{Error: "malformed request"}
@@ -108,15 +136,12 @@ func (s *server) start(r *Request, fds []int) *Reply {
 		return &Reply{Ops: append(names(inits), names(cmds)...)}
 	}
 	a.init, a.cmd = a.ops(inits), a.ops(cmds)
-	pid, err := a.spawn(s.cloneFlags())
+	pid, pidfd, err := a.spawn(s.cloneFlags())
 	if err != nil {
 		a.free()
 		return &Reply{Error: err.Error()}
 	}
-	s.mu.Lock()
-	s.calls[r.ID] = &running{pid}
-	s.mu.Unlock()
-	go s.wait(r.ID, pid, a, inits, cmds)
+	s.calls[r.ID] = &running{r.ID, pid, pidfd, a, inits, cmds}
 	return nil
 }
 
@@ -127,22 +152,24 @@ func (s *server) cloneFlags() uint64 {
 	return unix.CLONE_NEWPID
 }
 
-// wait answers a call when its init process, and so everything in it, is gone.
-func (s *server) wait(id uint64, pid int, a *arena, inits, cmds []Op) {
-	defer a.free()
-	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil) == unix.EINTR {
-	}
+// reap answers a call when its init process, and so everything in it, is gone.
+func (s *server) reap(c *running) {
 	var ru unix.Rusage
 	var ws unix.WaitStatus
-	s.mu.Lock()
-	delete(s.calls, id)
 	for {
-		if _, err := unix.Wait4(pid, &ws, unix.WALL, &ru); !errors.Is(err, unix.EINTR) {
-			break
+		pid, err := unix.Wait4(c.pid, &ws, unix.WALL|unix.WNOHANG, &ru)
+		if errors.Is(err, unix.EINTR) {
+			continue
 		}
+		if err == nil && pid == 0 {
+			return // the first thread has ended, the process not yet
+		}
+		break
 	}
-	s.mu.Unlock()
-	_ = s.send(a.reply(id, ws, ru, inits, cmds))
+	delete(s.calls, c.id)
+	_ = unix.Close(c.pidfd)
+	_ = s.send(c.a.reply(c.id, ws, ru, c.inits, c.cmds))
+	c.a.free()
 }
 
 func (a *arena) reply(id uint64, ws unix.WaitStatus, ru unix.Rusage, inits, cmds []Op) Reply {
@@ -175,8 +202,6 @@ func (a *arena) reply(id uint64, ws unix.WaitStatus, ru unix.Rusage, inits, cmds
 }
 
 func (s *server) signal(id uint64, sig int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c := s.calls[id]; c != nil {
 		_ = unix.Kill(c.pid, unix.Signal(sig))
 	}

@@ -17,8 +17,6 @@ func (s *server) send(v any) error {
 	if len(b) > maxMessage {
 		return fmt.Errorf("an answer of %d bytes is too large", len(b))
 	}
-	s.sending.Lock()
-	defer s.sending.Unlock()
 	for {
 		if _, err = unix.SendmsgN(socketFD, b, nil, nil, unix.MSG_NOSIGNAL); !errors.Is(err, unix.EINTR) {
 			return err

@@ -17,7 +17,7 @@ const cloneClearSighand = 0x100000000
 // It shares this process's memory: copying the page tables and then faulting on
 // every page that either side touches costs a millisecond. No instruction of a
 // caller ever runs there, and nobody can look into it, for it is not dumpable.
-func (a *arena) spawn(flags uint64) (int, error) {
+func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 	a.waitMask = ^uint64(0)
 	a.entry = reflect.ValueOf(rawMain).Pointer()
 	a.cmdArgs = cloneArgs{
@@ -27,7 +27,8 @@ func (a *arena) spawn(flags uint64) (int, error) {
 		stackSize:  stackSize,
 	}
 	args := cloneArgs{
-		flags:      flags | cloneClearSighand | unix.CLONE_VM,
+		flags:      flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_PIDFD,
+		pidfd:      uint64(ptr32(&a.pidfd)),
 		exitSignal: uint64(unix.SIGCHLD),
 		stack:      a.stack(0) - stackSize,
 		stackSize:  stackSize,
@@ -39,12 +40,12 @@ func (a *arena) spawn(flags uint64) (int, error) {
 	defer runtime.UnlockOSThread()
 	all, old := ^uint64(0), uint64(0)
 	if _, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&all), ptr64(&old), 8, 0, 0); e != 0 {
-		return 0, fmt.Errorf("block signals: %w", e)
+		return 0, 0, fmt.Errorf("block signals: %w", e)
 	}
-	pid := clone3(&args, cloneArgsSize, a, roleInit, a.entry)
+	pid = clone3(&args, cloneArgsSize, a, roleInit, a.entry)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&old), 0, 8, 0, 0)
 	if pid < 0 {
-		return 0, fmt.Errorf("clone the init process of a call: %w", syscall.Errno(-pid))
+		return 0, 0, fmt.Errorf("clone the init process of a call: %w", syscall.Errno(-pid))
 	}
-	return pid, nil
+	return pid, int(a.pidfd), nil
 }
