@@ -69,7 +69,8 @@ func TestGuardAgainstBash(t *testing.T) {
 		if len(j.Reasons) > 0 && j.Reasons[0].Code == "internal" {
 			t.Errorf("%q: %s", script, j.Reasons[0].Message)
 		}
-		if j.Verdict == Allow {
+		// A program of an earlier script may have sung late: once more.
+		if j.Verdict == Allow && yard.sings(t, script) {
 			missed++
 			t.Errorf("bash ran the canary and the guard allowed it (seed %d): %q", seed, script)
 		}

@@ -144,7 +144,7 @@ func (w *walker) binaryTest(x *syntax.BinaryTest, sc *scope) {
 
 // nameArgument refuses code in text that a builtin takes for a variable name.
 func (w *walker) nameArgument(builtin string, f field) {
-	if f.known && codeInIndex(f.text) {
+	if f.code || f.known && codeInIndex(f.text) {
 		w.opaque(Opaque{Code: "dynamic_eval", Message: builtin + " executes the index in " + f.text, Command: builtin, At: f.at})
 	}
 }

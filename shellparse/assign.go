@@ -45,7 +45,7 @@ func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 
 // noteSuspect remembers text that arithmetic and some builtins would execute.
 func (w *walker) noteSuspect(f field) {
-	if w.suspect == nil && f.known && codeInIndex(f.text) {
+	if w.suspect == nil && (f.code || f.known && codeInIndex(f.text)) {
 		at := f.at
 		w.suspect = &at
 	}

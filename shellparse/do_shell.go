@@ -8,39 +8,84 @@ import (
 
 // doShell is bash -c, a script file, or text on standard input.
 func doShell(a *act) {
-	ops := a.operands
-	if a.effects["interactive"] {
+	sh, ok := a.shellWords()
+	if !ok {
+		return
+	}
+	if sh.interactive {
 		a.opaque("shell_option", a.cmd.Name+" -i runs its start-up files", a.cmd.At)
 	}
-	for _, o := range append(a.values["-O"], append(a.values["-o"], a.values["+O"]...)...) {
-		a.shellOption(o)
-	}
+	ops := sh.words
 	switch {
-	case a.effects["code"] && len(ops) == 0:
+	case sh.code && len(ops) == 0:
 		a.opaque("inline_code", a.cmd.Name+" -c has no text to run", a.cmd.At)
-	case a.effects["code"]:
+	case sh.code:
 		var args []field
 		if len(ops) > 1 {
-			args = ops[2:]
-			args = append([]field{}, args...)
+			args = append([]field{}, ops[2:]...)
 		}
 		a.shellText(ops[0], args)
-		a.renameVia(a.cmd.Name + " -c")
-	case len(ops) > 0 && !a.effects["stdin"]:
-		script := ops[0]
-		if a.codeFile(script) {
+		a.via = a.cmd.Name + " -c"
+	case len(ops) > 0 && !sh.stdin:
+		if a.codeFile(ops[0]) {
 			return
 		}
-		a.file(script, Read, false)
+		a.file(ops[0], Read, false)
 		a.scriptInPath(ops)
 	default:
 		a.stdinCode()
 	}
 }
 
-// renameVia gives what a shell starts a better name for how it is reached.
-func (a *act) renameVia(via string) {
-	a.via = via
+// shellWords are the options of a shell and what follows them. Unlike getopt,
+// -o and -O take the next word however they are clustered.
+type shellWords struct {
+	code, stdin, interactive bool
+	words                    []field
+}
+
+func (a *act) shellWords() (shellWords, bool) {
+	var sh shellWords
+	args := a.call.argv[1:]
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		text := f.text
+		switch {
+		case !f.known || f.glob && strings.ContainsAny(text[:min(1, len(text))], "-+*?["):
+			a.opaque("inline_code", a.cmd.Name+" is given a word that is only known when it runs: "+text, f.at)
+			return sh, false
+		case text == "--" || text == "-":
+			sh.words = args[i+1:]
+			return sh, true
+		case strings.HasPrefix(text, "--"):
+			if text == "--rcfile" || text == "--init-file" {
+				i++
+				if i < len(args) {
+					a.use(reads, args[i])
+				}
+			}
+		case len(text) > 1 && (text[0] == '-' || text[0] == '+'):
+			for _, c := range text[1:] {
+				switch c {
+				case 'c':
+					sh.code = sh.code || text[0] == '-'
+				case 's':
+					sh.stdin = true
+				case 'i':
+					sh.interactive = true
+				case 'o', 'O':
+					i++
+					if i < len(args) {
+						a.shellOption(args[i])
+					}
+				}
+			}
+		default:
+			sh.words = args[i:]
+			return sh, true
+		}
+	}
+	return sh, true
 }
 
 // stdinCode is a program that executes its standard input.
@@ -64,7 +109,11 @@ func (a *act) stdinCode() {
 // could be a program that is denied.
 func (a *act) scriptInPath(words []field) {
 	name := words[0]
-	if name.lit() == "" || strings.Contains(name.text, "/") {
+	if strings.Contains(name.text, "/") {
+		return
+	}
+	if name.lit() == "" {
+		a.opaque("dynamic_eval", a.cmd.Name+" executes a file that is only known when it runs: "+name.text, name.at)
 		return
 	}
 	cmd := Command{Name: name.text, Path: name.text, Via: append(slices.Clone(a.cmd.Via), a.cmd.Name), Dir: a.cmd.Dir, At: name.at, Script: true}

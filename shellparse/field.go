@@ -10,6 +10,7 @@ type field struct {
 	glob  bool // stands for any name that pat matches
 	many  bool // not known, and may become no word or several
 	tree  bool // stands for anything below it
+	code  bool // known parts of it hold an index that some builtins execute
 	fd    bool // a process substitution: a descriptor, not a file
 	at    Pos
 }
@@ -90,7 +91,7 @@ func (b *builder) pattern(text, pat string) {
 func (b *builder) field(src string, at Pos) field {
 	f := field{text: b.text.String(), known: !b.unknown, many: b.unknown && b.many, fd: b.fd, tree: b.tree && !b.unknown, at: at}
 	if b.unknown {
-		f.text = src
+		f.text, f.code = src, codeInIndex(f.text)
 		return f
 	}
 	if b.glob && livePattern(b.pat.String()) {

@@ -71,6 +71,7 @@ func (w *walker) redirectFiles(r *syntax.Redirect, t field, sc *scope) []File {
 	case syntax.RdrInOut:
 		return append(w.file(t, Read, false, sc), w.file(t, Write, false, sc)...)
 	case syntax.DplOut, syntax.DplIn:
+		w.nameArgument(r.Op.String(), t)
 		digits := strings.TrimSuffix(t.text, "-")
 		if _, err := strconv.Atoi(digits); t.known && (err == nil || digits == "") || t.glob {
 			return nil

@@ -2,7 +2,7 @@ package shellparse
 
 // tableShell are shells and their builtins that do more than print.
 var tableShell = []string{
-	"bash,sh,dash,ksh,zsh,ash,mksh,rbash,yash,posh,oksh,loksh,pdksh,rksh,rzsh,lksh | -c!code -o:d +o:d -O:d +O:d --rcfile:r --init-file:r -s!stdin -i!interactive -l --login | r d* | posix do=shell",
+	"bash,sh,dash,ksh,zsh,ash,mksh,rbash,yash,posh,oksh,loksh,pdksh,rksh,rzsh,lksh | -- | d* | posix do=shell",
 	"fish,csh,tcsh,nu,elvish,xonsh,pwsh,powershell | -c,--command,-Command:o -C,--init-command:o | r d* | posix do=othershell",
 	"eval | -- | s* | do=eval",
 	"source,. | -p:r | r d* | do=source",
