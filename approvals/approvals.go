@@ -96,6 +96,7 @@ type waiting struct {
 	id, session string
 	key         digestKey
 	expires     time.Time
+	timer       *time.Timer          // ends the question when its time is up
 	callers     []chan tool.Approval // each is buffered and receives once
 }
 
@@ -149,6 +150,8 @@ func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, w := range pending {
 		q.add(w)
 	}
@@ -160,9 +163,11 @@ func (q *Queue) add(w *waiting) {
 	q.waiting[w.id] = w
 	q.digests[w.key] = w
 	q.session[w.session]++
+	w.timer = time.AfterFunc(time.Until(w.expires), func() { q.expire(w) })
 }
 
 func (q *Queue) drop(w *waiting) {
+	w.timer.Stop()
 	delete(q.waiting, w.id)
 	delete(q.digests, w.key)
 	if q.session[w.session]--; q.session[w.session] <= 0 {
@@ -190,7 +195,11 @@ func (q *Queue) Close(reason string) error {
 	}
 	q.closed = reason
 	q.feed.close()
-	return q.cancel(context.Background(), reason, func(w *waiting) bool { return len(w.callers) > 0 })
+	err := q.cancel(context.Background(), reason, func(w *waiting) bool { return len(w.callers) > 0 })
+	for _, w := range q.waiting {
+		w.timer.Stop()
+	}
+	return err
 }
 
 // CancelSession refuses everything a session waits for, as when it is deleted

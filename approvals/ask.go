@@ -93,15 +93,8 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 		}
 		return answer, err
 	}
-	timer := time.NewTimer(time.Until(w.expires))
-	defer timer.Stop()
 	select {
 	case answer = <-answers:
-	case <-timer.C:
-		if err := q.expire(w); err != nil {
-			return tool.Approval{}, err
-		}
-		answer = <-answers
 	case <-ctx.Done():
 		return q.leave(w, answers)
 	}
@@ -206,15 +199,17 @@ func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting,
 	return w, nil
 }
 
-// expire ends the question unless an answer came first. Either way the callers
-// have an answer afterwards.
-func (q *Queue) expire(w *waiting) error {
+// expire ends the question when its time is up, unless an answer came first. If
+// that cannot be stored, the callers are refused all the same.
+func (q *Queue) expire(w *waiting) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting[w.id] != w {
-		return nil
+		return
 	}
-	return q.end(context.Background(), w, timedOut)
+	if err := q.end(context.Background(), w, timedOut); err != nil {
+		q.release(w, timedOut.approval(w.id, time.Now()))
+	}
 }
 
 // leave takes a caller that went away out of the question. An answer that came

@@ -77,7 +77,7 @@ func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answe
 	now := time.Now()
 	item.apply(a, now)
 	item.Waiting = len(w.callers)
-	if err := q.opts.Record(ctx, Event{Kind: EventDecided, Item: item}); err != nil {
+	if err := q.opts.Record(ctx, Event{Kind: EventDecided, Item: item, By: a.By}); err != nil {
 		return Item{}, fmt.Errorf("record the answer: %w", err)
 	}
 	err = q.db.Write(ctx, func(tx *sql.Tx) error {
@@ -89,12 +89,17 @@ func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answe
 	if err != nil {
 		return Item{}, err
 	}
+	q.release(w, a.approval(w.id, now))
+	q.feed.send(Event{Kind: EventDecided, Item: item, By: a.By})
+	return item, nil
+}
+
+// release answers whoever waits and forgets the question. The caller holds mu.
+func (q *Queue) release(w *waiting, a tool.Approval) {
 	for _, c := range w.callers {
-		c <- a.approval(w.id, now)
+		c <- a
 	}
 	q.drop(w)
-	q.feed.send(Event{Kind: EventDecided, Item: item})
-	return item, nil
 }
 
 // answer checks the decision against what was asked.

@@ -20,7 +20,7 @@ type Event struct {
 	Kind  EventKind `json:"kind"`
 	Item  Item      `json:"item,omitzero"`
 	Grant string    `json:"grant,omitempty"`
-	By    string    `json:"by,omitempty"`
+	By    string    `json:"by,omitempty"` // the person, if one did it
 }
 
 // subscriberBuffer is how far a reader may fall behind.

@@ -3,6 +3,7 @@ package approvals
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -160,11 +161,31 @@ func TestTimeThatIsUpAfterTheAnswerChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		decide(t, q, w.id, Decision{Approved: true})
-		if err := q.expire(w); err != nil {
-			t.Error(err)
-		}
+		q.expire(w)
 		if a := <-answers; !a.Approved {
 			t.Errorf("got %+v, want the answer", a)
+		}
+	})
+}
+
+// A timeout that cannot be stored still refuses.
+func TestTimeoutRefusesWhenTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, closeDB := openQueueAt(t, ":memory:", Options{Approver: true})
+		done := start(t.Context(), q.Execution, bashCall("x"))
+		closeDB()
+		if got := <-done; got.Approved || got.Code != CodeTimedOut {
+			t.Errorf("got %+v, want %q", got, CodeTimedOut)
+		}
+	})
+}
+
+func TestQuestionWithoutACallerEndsInTime(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		abandon(t, q, "x")
+		events := q.Subscribe(t.Context())
+		if e := <-events; e.Item.Status != StatusExpired || q.Pending() != 0 {
+			t.Errorf("got %+v with %d pending, want it expired", e, q.Pending())
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -34,9 +33,6 @@ var statuses = []Status{StatusPending, StatusApproved, StatusRefused, StatusExpi
 func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
 	status, err := parseStatus(f.Status)
 	if err != nil {
-		return Page{}, err
-	}
-	if err := q.expireDue(ctx); err != nil {
 		return Page{}, err
 	}
 	if f.Limit <= 0 {
@@ -144,20 +140,4 @@ func scanItem(row interface{ Scan(...any) error }) (Item, error) {
 	}
 	item.apply(a, fromMillis(decided))
 	return item, nil
-}
-
-// expireDue ends the questions over time that have no caller to do it.
-func (q *Queue) expireDue(ctx context.Context) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	for _, w := range q.waiting {
-		if w.expires.After(now) {
-			continue
-		}
-		if err := q.end(ctx, w, timedOut); err != nil {
-			return err
-		}
-	}
-	return nil
 }
