@@ -26,7 +26,28 @@ type cage struct {
 	mu        sync.Mutex
 	launchers map[string]*launcher // guarded by mu; by session, profile and template
 	closed    bool                 // guarded by mu
+	prepared  map[string]*prepared // guarded by mu; by session, profile and settings
 }
+
+// prepared is what calls with the same settings share: resolving some hundred
+// configured paths for each of them would cost more than the call.
+type prepared struct {
+	settings Settings
+	rules    *Rules
+	env      []string
+
+	mu        sync.Mutex
+	templates map[string]template // guarded by mu; by what is shown besides
+}
+
+// template is a child.Template on the wire, with its key among the launchers.
+type template struct {
+	body []byte
+	key  string
+}
+
+// maxPrepared bounds the memory that ever new settings can take.
+const maxPrepared = 256
 
 // idle is how long a launcher waits for the next call of its session.
 const idle = 5 * time.Minute
@@ -34,7 +55,7 @@ const idle = 5 * time.Minute
 // NewBackend prepares the cage of this host. Nothing is started before the first
 // call or Probe.
 func NewBackend(o Options) (Backend, error) {
-	c := &cage{opts: o, launchers: map[string]*launcher{}}
+	c := &cage{opts: o, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
 	if c.opts.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -86,11 +107,37 @@ func (c *cage) Box(_ context.Context, session, profile string, s Settings) (Box,
 	if err := rep.require(s); err != nil {
 		return nil, err
 	}
+	p, err := c.prepare(session, profile, s)
+	if err != nil {
+		return nil, err
+	}
+	return &box{cage: c, session: session, profile: profile, prepared: p, settings: p.settings, rules: p.rules, report: rep, running: map[*proc]bool{}}, nil
+}
+
+func (c *cage) prepare(session, profile string, s Settings) (*prepared, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox settings: %w", err)
+	}
+	key := session + "\x00" + profile + "\x00" + string(text)
+	c.mu.Lock()
+	p := c.prepared[key]
+	c.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
 	n, _, err := s.Normalise()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox settings: %w", err)
 	}
-	return &box{cage: c, session: session, profile: profile, settings: n, rules: NewRules(n), report: rep, running: map[*proc]bool{}}, nil
+	p = &prepared{settings: n, rules: NewRules(n), env: environment(os.Environ(), c.opts.Home, n), templates: map[string]template{}}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.prepared) >= maxPrepared {
+		clear(c.prepared)
+	}
+	c.prepared[key] = p
+	return p, nil
 }
 
 // Forget ends what runs in a session and removes its private files.
@@ -172,15 +219,39 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 	return t, nil
 }
 
-// launcher gives the process that serves such calls, and starts it when there is
-// none. The caller holds it until release.
-func (c *cage) launcher(ctx context.Context, session string, t child.Template) (*launcher, error) {
-	body, err := json.Marshal(t)
+// template is that of a box whose calls start in a directory that is to be shown.
+func (b *box) template(show string) (template, error) {
+	p := b.prepared
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t, ok := p.templates[show]; ok {
+		return t, nil
+	}
+	var more []string
+	if show != "" {
+		more = append(more, show)
+	}
+	full, err := b.cage.template(b.session, b.profile, b.settings, more)
 	if err != nil {
-		return nil, err
+		return template{}, err
+	}
+	body, err := json.Marshal(full)
+	if err != nil {
+		return template{}, err
 	}
 	sum := sha256.Sum256(body)
-	key := session + "\x00" + hex.EncodeToString(sum[:])
+	t := template{body, b.session + "\x00" + hex.EncodeToString(sum[:])}
+	if len(p.templates) >= maxPrepared {
+		clear(p.templates)
+	}
+	p.templates[show] = t
+	return t, nil
+}
+
+// launcher gives the process that serves such calls, and starts it when there is
+// none. The caller holds it until release.
+func (c *cage) launcher(ctx context.Context, session string, t template) (*launcher, error) {
+	key := t.key
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -189,7 +260,10 @@ func (c *cage) launcher(ctx context.Context, session string, t child.Template) (
 	if l := c.launchers[key]; l != nil && l.hold() {
 		return l, nil
 	}
-	l, err := startLauncher(ctx, c.opts.Child, body, c.opts.NoUserns)
+	if _, err := c.makeSessionDir(session); err != nil {
+		return nil, err
+	}
+	l, err := startLauncher(ctx, c.opts.Child, t.body, c.opts.NoUserns)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ type box struct {
 	cage     *cage
 	session  string
 	profile  string
+	prepared *prepared
 	settings Settings
 	rules    *Rules
 	report   Report
@@ -58,11 +59,7 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 			return nil, fmt.Errorf("start %q: a word holds a NUL byte", s.Argv[0])
 		}
 	}
-	var show []string
-	if refs := b.rules.Check(Uses{Paths: []PathUse{{Path: s.Dir, Op: Read}}}); refs == nil {
-		show = append(show, s.Dir)
-	}
-	t, err := b.cage.template(b.session, b.profile, b.settings, show)
+	t, err := b.template(b.toShow(s.Dir))
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +71,34 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 	p := &proc{box: b, launcher: l, limits: limits, done: make(chan struct{})}
 	if err := p.start(ctx, s, child.Request{
 		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(),
-		Env:    environment(os.Environ(), b.cage.opts.Home, b.settings, s.Env),
+		Env:    withEnv(b.prepared.env, s.Env),
 		Limits: limits.kernel(),
 	}); err != nil {
 		l.release()
 		return nil, err
 	}
 	return p, nil
+}
+
+// toShow is dir where it would be hidden by a private directory though the
+// settings let it be read, and "" where it is visible anyway: the fewer different
+// answers, the fewer launchers.
+func (b *box) toShow(dir string) string {
+	hides := func(p string) bool { return Within(dir, p) }
+	if !slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/home", "/root"}, hides) {
+		return ""
+	}
+	for _, list := range [][]string{b.settings.AllowedWritePaths, b.settings.AllowedReadPaths, b.cage.opts.Roots, {b.cage.opts.Home, "/tmp", "/var/tmp"}} {
+		for _, p := range list {
+			if dir == p || p != "/tmp" && p != "/var/tmp" && p != "" && Within(dir, p) {
+				return ""
+			}
+		}
+	}
+	if b.rules.Check(Uses{Paths: []PathUse{{Path: dir, Op: Read}}}) != nil {
+		return ""
+	}
+	return dir
 }
 
 // tighten lowers l where other is lower.

@@ -22,8 +22,8 @@ var caches = map[string]string{
 
 // environment is the allow list of X-40 and CX-67: what a program needs to behave
 // as in the caller's shell, and nothing that could be a secret. Later ones win:
-// the caches, the settings, then more.
-func environment(own []string, home string, s Settings, more []string) []string {
+// the caches, then the settings.
+func environment(own []string, home string, s Settings) []string {
 	vars := map[string]string{}
 	for _, e := range own {
 		name, value, _ := strings.Cut(e, "=")
@@ -46,11 +46,6 @@ func environment(own []string, home string, s Settings, more []string) []string 
 	for k, v := range s.Env {
 		vars[k] = v
 	}
-	for _, e := range more {
-		if name, value, ok := strings.Cut(e, "="); ok && name != "" {
-			vars[name] = value
-		}
-	}
 	out := make([]string, 0, len(vars))
 	for k, v := range vars {
 		if !strings.Contains(k+v, "\x00") {
@@ -58,6 +53,20 @@ func environment(own []string, home string, s Settings, more []string) []string 
 		}
 	}
 	slices.Sort(out)
+	return out
+}
+
+// withEnv puts more over env.
+func withEnv(env, more []string) []string {
+	out := slices.Clone(env)
+	for _, e := range more {
+		name, _, ok := strings.Cut(e, "=")
+		if !ok || name == "" {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(old string) bool { return strings.HasPrefix(old, name+"=") })
+		out = append(out, e)
+	}
 	return out
 }
 

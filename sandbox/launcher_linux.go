@@ -169,13 +169,13 @@ func (l *launcher) write(body []byte, files []*os.File) error {
 	}
 	var fds []int
 	for _, f := range files {
-		raw, err := f.SyscallConn()
-		if err != nil {
-			return err
+		// Fd, and not SyscallConn: it makes the file blocking again, which is
+		// what programs expect of their streams.
+		fd := f.Fd()
+		if fd == ^uintptr(0) {
+			return os.ErrClosed
 		}
-		if err := raw.Control(func(fd uintptr) { fds = append(fds, int(fd)) }); err != nil {
-			return err
-		}
+		fds = append(fds, int(fd))
 	}
 	var oob []byte
 	if fds != nil {
