@@ -61,6 +61,9 @@ func (in *Input) JSON() (json.RawMessage, error) {
 	return json.Marshal(plain)
 }
 
+// MarshalJSON is JSON, so that a list without elements is [] everywhere.
+func (in *Input) MarshalJSON() ([]byte, error) { return in.JSON() }
+
 // nearest tries to leave out one option of one command, then one other word, then
 // one command, then the looser modes, and describes the first that is allowed.
 func (e *Engine) nearest(ctx context.Context, c *tool.Call) string {

@@ -152,12 +152,18 @@ func policyEvalCmd() *cobra.Command {
 func policyExplainCmd() *cobra.Command {
 	var f policyFlags
 	var p policyCall
-	var asJSON, nearest bool
+	var asJSON, nearest, live bool
+	var session string
 	c := &cobra.Command{
 		Use: "explain [DIR...]", Short: "say why a call is judged as it is",
 		Long: `Judges a call by the rules and the mode, and says which rule decided and where.
-The sandbox settings are not asked: that is sandboxd check.`,
+Without --live no daemon is needed, and the sandbox settings and hooks are not
+asked. With --live the running daemon judges, with everything that it asks for a
+real call, but runs nothing.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if live {
+				return explainLive(cmd, session, p.command, asJSON)
+			}
 			e, err := f.engine(cmd, args)
 			if err != nil {
 				return err
@@ -180,6 +186,8 @@ The sandbox settings are not asked: that is sandboxd check.`,
 	f.add(c)
 	p.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the whole input of the rules")
+	c.Flags().BoolVar(&live, "live", false, "ask the running daemon")
+	c.Flags().StringVar(&session, "session", "", "with --live: session id (default: a session of this directory)")
 	c.Flags().BoolVar(&nearest, "nearest", true, "search for a small change that would be allowed")
 	return c
 }
