@@ -75,8 +75,9 @@ func orDuration(d, otherwise time.Duration) time.Duration {
 
 // Queue holds the questions. It is safe for concurrent use.
 type Queue struct {
-	db   *store.DB
-	opts Options
+	db     *store.DB
+	opts   Options
+	filing chan struct{} // places for those who write to the database before they wait
 
 	// mu orders what changes a question, in memory and in the database. Listing
 	// does not take it.
@@ -128,7 +129,7 @@ const (
 // when the daemon ended wait again, without a caller, until their time is up.
 func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 	q := &Queue{
-		db: db, opts: o.withDefaults(),
+		db: db, opts: o.withDefaults(), filing: make(chan struct{}, 4),
 		waiting: map[string]*waiting{},
 		digests: map[digestKey]*waiting{},
 		session: map[string]int{},

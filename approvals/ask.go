@@ -103,8 +103,11 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 }
 
 // fileApart is file on a goroutine of its own: the database grows a stack to
-// 16 KB, and this one may keep its stack for minutes, 10,000 times.
+// 16 KB, and this one may keep its stack for minutes, 10,000 times. There are few
+// of those at once, for the same reason.
 func (q *Queue) fileApart(ctx context.Context, item Item) (w *waiting, answers chan tool.Approval, a tool.Approval, err error) {
+	q.filing <- struct{}{}
+	defer func() { <-q.filing }()
 	var done sync.WaitGroup
 	done.Go(func() {
 		found := false
