@@ -33,6 +33,8 @@ func doers(name string) func(*act) {
 		return doShopt
 	case "alias":
 		return doAlias
+	case "declare":
+		return doDeclare
 	case "hash":
 		return doHash
 	case "npmconfig":

@@ -403,7 +403,7 @@ func doSet(a *act) {
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
-		case f.is("--"):
+		case f.is("--") || f.is("-"):
 			a.sc.args = known(args[i+1:])
 			return
 		case !f.known:
@@ -443,6 +443,19 @@ func known(fs []field) []field {
 		}
 	}
 	return out
+}
+
+// doDeclare is declare and its kin behind builtin or command, where they are
+// words like any other.
+func doDeclare(a *act) {
+	exports, functions := a.cmd.Name == "export", false
+	for _, f := range a.call.argv[1:] {
+		a.w.nameArgument(a.cmd.Name, f)
+		a.w.declOption(a.cmd.Name, f, &exports, &functions, a.sc)
+		if exports && !functions && f.lit() != "" && f.text[0] != '-' {
+			a.w.exportVar(a.sc, before(f.text, "="), f.at)
+		}
+	}
 }
 
 func doShopt(a *act) {

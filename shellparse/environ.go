@@ -156,8 +156,8 @@ func (w *walker) environments(a *act) {
 // builtins of bash: with a bare name no program is looked up.
 var builtins = set(
 	".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete", "compopt",
-	"continue", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "fc", "fg", "getopts", "hash",
-	"help", "history", "jobs", "kill", "logout", "mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray",
-	"return", "set", "shift", "shopt", "source", "suspend", "test", "times", "trap", "true", "false", "type",
+	"continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export", "fc", "fg", "getopts", "hash",
+	"help", "history", "jobs", "kill", "let", "local", "logout", "mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly",
+	"return", "set", "shift", "shopt", "source", "suspend", "test", "times", "trap", "true", "false", "type", "typeset",
 	"ulimit", "umask", "unalias", "unset", "wait",
 )

@@ -329,6 +329,9 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 }
 
 func (w *walker) declare(c *syntax.FuncDecl, sc *scope) {
+	if c.Name == nil || c.Body == nil {
+		w.fail(&Error{Code: "unsupported", Msg: "a function without a name", Hint: "name it", At: w.pos(c)})
+	}
 	w.declared = append(w.declared, c)
 	sc.setFunc(c.Name.Value, function{body: c.Body})
 }
