@@ -57,7 +57,7 @@ func slowly(rules Rules, in *Input) []string {
 		}
 	}
 	// An allow of parts holds when the rules together allow every part.
-	parts := len(in.Commands) + len(in.Paths) + len(in.Hosts)
+	own := ownParts(in)
 	covered := map[string]bool{}
 	for _, rule := range rules.Allow {
 		for _, id := range matched(rule, in, true) {
@@ -66,8 +66,9 @@ func slowly(rules Rules, in *Input) []string {
 	}
 	for _, rule := range rules.Allow {
 		ids := matched(rule, in, true)
-		whole := slices.Contains(ids, "")
-		if whole || len(ids) > 0 && partsCovered(covered, in, parts) {
+		all := len(own) > 0 && !slices.ContainsFunc(own, func(id string) bool { return !covered[id] })
+		some := slices.ContainsFunc(own, func(id string) bool { return slices.Contains(ids, id) })
+		if slices.Contains(ids, "") || all && some {
 			out = append(out, "allow "+rule)
 		}
 	}
@@ -75,10 +76,9 @@ func slowly(rules Rules, in *Input) []string {
 	return out
 }
 
-// partsCovered looks at the parts that are the call's own: the commands of a
-// command line, the paths of a file tool, the hosts of a fetch.
-func partsCovered(covered map[string]bool, in *Input, parts int) bool {
-	var ids []string
+// ownParts are the parts that an allow must cover: the commands of a command line,
+// the paths of a file tool, the hosts of a fetch.
+func ownParts(in *Input) (ids []string) {
 	switch in.Tool.Class {
 	case "exec":
 		for _, c := range in.Commands {
@@ -93,7 +93,7 @@ func partsCovered(covered map[string]bool, in *Input, parts int) bool {
 			ids = append(ids, h.ID)
 		}
 	}
-	return parts > 0 && len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !covered[id] })
+	return ids
 }
 
 // matched are the ids of the parts that a rule matches; "" is the whole call.
