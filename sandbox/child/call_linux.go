@@ -9,7 +9,7 @@ import (
 
 // initOps run as the init process of a call, still with capabilities over the
 // session's own namespaces.
-func (a *arena) initOps(s *server, r *Request) []Op {
+func (a *arena) initOps(s *server, processes uint64) []Op {
 	if s.t.Profile != "strict" || !s.t.Namespaces {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (a *arena) initOps(s *server, r *Request) []Op {
 	}
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	ops := []Op{m("mount /proc", "proc", "/proc", "proc", flags)}
-	if n := r.Limits.Processes; n > 0 {
+	if n := processes; n > 0 {
 		// Since Linux 6.14 this is a property of the pid namespace: a limit on
 		// processes that holds for root too, and needs no control group. The
 		// kernel takes no number below 301.

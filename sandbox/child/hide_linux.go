@@ -66,6 +66,7 @@ func (s *server) cover(p string, mask bool) error {
 		return err
 	}
 	s.covered[p] = true
+	s.changes++
 	return nil
 }
 
@@ -97,6 +98,7 @@ func (s *server) pin(dir string) {
 		}
 		if mount(at, at, "", unix.MS_BIND|unix.MS_REC, "") == nil {
 			s.pinned[at] = true
+			s.changes++
 		}
 	}
 }

@@ -46,6 +46,7 @@ type arena struct {
 	cmdFailed  failure
 
 	pidfd   int32
+	gate    int32 // not 0: cmd is complete
 	started int32
 	status  int32
 	cmdPid  uintptr

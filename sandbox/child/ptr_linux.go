@@ -8,6 +8,10 @@ import (
 const (
 	cloneArgsSize = unsafe.Sizeof(cloneArgs{})
 	sysCloseRange = 436 // the same on every architecture
+
+	closeRangeUnshare = 2
+	futexWait         = 0
+	futexWake         = 1
 )
 
 //go:nosplit

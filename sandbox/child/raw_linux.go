@@ -34,6 +34,15 @@ func rawMain(a *arena, role uintptr) {
 	if !rawRun(a.init, &a.initFailed) {
 		rawExit(127)
 	}
+	// Made ahead of its call, with what all calls have in common; the rest is in
+	// the arena when the gate opens. The first wait is not skipped: it is the
+	// memory barrier too.
+	for {
+		syscall.RawSyscall6(syscall.SYS_FUTEX, ptr32(&a.gate), futexWait, 0, 0, 0, 0)
+		if a.gate != 0 {
+			break
+		}
+	}
 	pid := clone3(&a.cmdArgs, cloneArgsSize, a, roleCmd, a.entry)
 	if pid < 0 {
 		a.initFailed.op, a.initFailed.errno = -1, int32(-pid)
@@ -41,9 +50,9 @@ func rawMain(a *arena, role uintptr) {
 	}
 	a.cmdPid = uintptr(pid)
 	a.started = 1
-	// The program runs on its own now; whatever this process still holds could
-	// keep somebody else's pipe open.
-	syscall.RawSyscall6(sysCloseRange, 0, 1<<31-1, 0, 0, 0, 0)
+	// The program runs on its own now. The descriptors are the launcher's, shared
+	// so that the program's could arrive; this process lets go of them.
+	syscall.RawSyscall6(sysCloseRange, 0, 1<<31-1, closeRangeUnshare, 0, 0, 0)
 	rawReap(a)
 	rawExit(0)
 }

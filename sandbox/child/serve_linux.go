@@ -25,6 +25,8 @@ type server struct {
 	covered map[string]bool
 	pinned  map[string]bool
 	calls   map[uint64]*running
+	spare   *running // the init process of the next call
+	changes int      // of the session's mounts
 }
 
 // running is a call whose init process lives. Its pid stays ours until the loop
@@ -32,9 +34,13 @@ type server struct {
 type running struct {
 	id         uint64
 	pid, pidfd int
+	fds        []int // of its streams
 	a          *arena
 	inits      []Op
 	cmds       []Op
+
+	changes   int    // of the mounts that it has a copy of
+	processes uint64 // its limit
 }
 
 // loop serves requests and ends of calls as they come, all from one thread: every
@@ -105,8 +111,8 @@ func (s *server) handle(body []byte, fds []int) {
 		s.signal(r.ID, r.Signal)
 		return
 	}
-	defer closeAll(fds)
 	if reply := s.start(&r, fds); reply != nil {
+		closeAll(fds)
 		reply.ID = r.ID
 		_ = s.send(*reply)
 	}
@@ -124,25 +130,65 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	if path == "" {
 		return &Reply{NotFound: notFound}
 	}
-	a, err := newArena(s.size(r))
+	c, err := s.takeSpare(r)
 	if err != nil {
 		return &Reply{Error: err.Error()}
 	}
 	var std [3]int
 	copy(std[:], fds)
-	inits, cmds := a.initOps(s, r), a.cmdOps(s, r, path, std)
+	c.cmds = c.a.cmdOps(s, r, path, std)
 	if r.Print {
-		a.free()
-		return &Reply{Ops: append(names(inits), names(cmds)...)}
+		s.discard(c)
+		return &Reply{Ops: append(names(c.inits), names(c.cmds)...)}
 	}
-	a.init, a.cmd = a.ops(inits), a.ops(cmds)
-	pid, pidfd, err := a.spawn(s.cloneFlags())
-	if err != nil {
-		a.free()
-		return &Reply{Error: err.Error()}
-	}
-	s.calls[r.ID] = &running{r.ID, pid, pidfd, a, inits, cmds}
+	c.a.cmd = c.a.ops(c.cmds)
+	c.id, c.fds = r.ID, fds
+	s.calls[r.ID] = c
+	c.a.open()
 	return nil
+}
+
+// takeSpare gives the init process that was made ahead, if it fits, or a new one.
+func (s *server) takeSpare(r *Request) (*running, error) {
+	c := s.spare
+	s.spare = nil
+	if c != nil && c.changes == s.changes && c.processes == r.Limits.Processes && s.size(r) <= spareSize {
+		return c, nil
+	}
+	if c != nil {
+		s.discard(c)
+	}
+	return s.newInit(r.Limits.Processes, max(spareSize, s.size(r)))
+}
+
+// spareSize is the arena of an init process whose call is not known yet.
+const spareSize = 256 << 10
+
+// newInit clones an init process with the mounts of now.
+func (s *server) newInit(processes uint64, size int) (*running, error) {
+	a, err := newArena(size)
+	if err != nil {
+		return nil, err
+	}
+	c := &running{a: a, inits: a.initOps(s, processes), changes: s.changes, processes: processes}
+	a.init = a.ops(c.inits)
+	if c.pid, c.pidfd, err = a.spawn(s.cloneFlags()); err != nil {
+		a.free()
+		return nil, err
+	}
+	return c, nil
+}
+
+// discard ends an init process that runs no program.
+func (s *server) discard(c *running) {
+	_ = unix.Kill(c.pid, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(c.pid, nil, unix.WALL, nil); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	_ = unix.Close(c.pidfd)
+	c.a.free()
 }
 
 func (s *server) cloneFlags() uint64 {
@@ -167,9 +213,14 @@ func (s *server) reap(c *running) {
 		break
 	}
 	delete(s.calls, c.id)
-	_ = unix.Close(c.pidfd)
+	closeAll(c.fds) // before the answer, which promises that nobody writes any more
 	_ = s.send(c.a.reply(c.id, ws, ru, c.inits, c.cmds))
+	_ = unix.Close(c.pidfd)
 	c.a.free()
+	if s.spare == nil {
+		// While the caller reads its answer. Without one the next call makes it.
+		s.spare, _ = s.newInit(c.processes, spareSize)
+	}
 }
 
 func (a *arena) reply(id uint64, ws unix.WaitStatus, ru unix.Rusage, inits, cmds []Op) Reply {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +13,8 @@ import (
 // The flags of clone3 that x/sys types as int overflow on 32 bits, so here they are.
 const cloneClearSighand = 0x100000000
 
-// spawn clones the init process of a call and returns at once.
+// spawn clones the init process of a call and returns at once. It makes its
+// namespaces and waits at the gate.
 //
 // It shares this process's memory: copying the page tables and then faulting on
 // every page that either side touches costs a millisecond. No instruction of a
@@ -27,7 +29,7 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 		stackSize:  stackSize,
 	}
 	args := cloneArgs{
-		flags:      flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_PIDFD,
+		flags:      flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_FILES | unix.CLONE_PIDFD,
 		pidfd:      uint64(ptr32(&a.pidfd)),
 		exitSignal: uint64(unix.SIGCHLD),
 		stack:      a.stack(0) - stackSize,
@@ -48,4 +50,10 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 		return 0, 0, fmt.Errorf("clone the init process of a call: %w", syscall.Errno(-pid))
 	}
 	return pid, int(a.pidfd), nil
+}
+
+// open lets the init process at the gate run the program.
+func (a *arena) open() {
+	atomic.StoreInt32(&a.gate, 1)
+	syscall.RawSyscall6(unix.SYS_FUTEX, ptr32(&a.gate), futexWake, 1, 0, 0, 0)
 }
