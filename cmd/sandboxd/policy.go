@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandboxd/sandboxd/config"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -33,15 +35,30 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.profile, "profile", "developer", "developer, observe or strict")
+	c.Flags().StringVar(&f.profile, "profile", "", "developer, observe or strict (default: the configuration's)")
 	c.Flags().StringArrayVar(&f.rules.Allow, "allow", nil, "permission rule that allows, such as 'Bash(git log *)'")
 	c.Flags().StringArrayVar(&f.rules.Ask, "ask", nil, "permission rule that asks")
 	c.Flags().StringArrayVar(&f.rules.Deny, "deny", nil, "permission rule that denies")
 	c.Flags().StringArrayVar(&f.disable, "disable", nil, "id of a profile rule to switch off")
 }
 
+// options are those of the configuration with the flags and dirs on top, so that
+// a bare check judges what the daemon would load.
 func (f *policyFlags) options(dirs []string) (policy.Options, error) {
-	opts := policy.Options{Profile: f.profile, Rules: f.rules, Disable: f.disable}
+	wd, err := os.Getwd()
+	if err != nil {
+		return policy.Options{}, err
+	}
+	cfg, err := config.Load(config.Source{File: os.Getenv("SANDBOXD_CONFIG"), Env: os.Getenv, Dir: wd})
+	if err != nil {
+		return policy.Options{}, err
+	}
+	opts := cfg.Policy.Options()
+	opts.Profile = cmp.Or(f.profile, opts.Profile)
+	opts.Rules.Allow = append(opts.Rules.Allow, f.rules.Allow...)
+	opts.Rules.Ask = append(opts.Rules.Ask, f.rules.Ask...)
+	opts.Rules.Deny = append(opts.Rules.Deny, f.rules.Deny...)
+	opts.Disable = append(opts.Disable, f.disable...)
 	for _, d := range dirs {
 		abs, err := filepath.Abs(d)
 		if err != nil {
