@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// finding is one line of the doctor's table.
+type finding struct {
+	Layer  string `json:"layer"`
+	Needed bool   `json:"needed"` // sandbox.require names it
+	Proved bool   `json:"proved"`
+	What   string `json:"what"` // what was tried, or what its absence means
+}
+
+// doctorCmd tries the forbidden acts in a live sandbox.
+func doctorCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Prove on this host what the sandbox stops",
+		Long: `Starts a sandbox as calls get it and tries in it what it must stop. The exit
+status is 0 when everything that sandbox.require names, and the acts without
+which nothing is confined, are proved.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := examine(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), found)
+			} else {
+				err = printFindings(cmd.OutOrStdout(), found)
+			}
+			for _, f := range found {
+				if f.Needed && !f.Proved {
+					return exitStatus(exitFailed)
+				}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printFindings(out io.Writer, found []finding) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LAYER\tNEEDED\tPROVED\tWHAT")
+	yes := map[bool]string{true: "yes", false: "no"}
+	for _, f := range found {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Layer, yes[f.Needed], yes[f.Proved], f.What)
+	}
+	return w.Flush()
+}
+
+// act is something that must fail in the sandbox. The script exits 0 when it
+// succeeded, which is then a hole.
+type act struct {
+	layer, what, script string
+}
+
+func examine(ctx context.Context) ([]finding, error) {
+	h, err := loadHouse()
+	if err != nil {
+		return nil, err
+	}
+	backend, err := h.backend()
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	rep := backend.Probe()
+	acts, cleanup, err := forbiddenActs()
+	if err != nil {
+		return nil, err
+	}
+	defer cleanup()
+	settings := h.settings
+	settings.DeniedPaths = append(slices.Clone(settings.DeniedPaths), filepath.Dir(acts[0].secret))
+	box, err := backend.Box(ctx, "doctor", h.cfg.Profile, settings)
+	if err != nil {
+		return nil, err
+	}
+	defer box.Close()
+	var found []finding
+	for _, a := range acts {
+		out, code, err := tryIn(ctx, box, h.roots[0], a.script)
+		if err != nil {
+			return nil, fmt.Errorf("try %q: %w", a.what, err)
+		}
+		f := finding{Layer: a.layer, Needed: true, Proved: code != 0, What: a.what + ": stopped"}
+		if !f.Proved {
+			f.What = a.what + ": NOT stopped " + strings.TrimSpace(out)
+		}
+		found = append(found, f)
+	}
+	for _, layer := range rep.Layers {
+		found = append(found, finding{layer, required(settings, layer), true, "the kernel gives it"})
+	}
+	for _, layer := range rep.Missing {
+		found = append(found, finding{layer, required(settings, layer), false, "missing on this host"})
+	}
+	split := h.roleSplit()
+	found = append(found, finding{"role_split", false, split == "enforced", split + ": daemon and agent share a uid, so an agent that leaves the sandbox could answer its own questions"})
+	if split == "enforced" {
+		found[len(found)-1].What = "the daemon has a uid of its own"
+	}
+	return found, nil
+}
+
+func required(s sandbox.Settings, layer string) bool {
+	name, _, _ := strings.Cut(layer, ":")
+	return slices.Contains(s.Require, name)
+}
+
+type liveAct struct {
+	act
+	secret string
+}
+
+// forbiddenActs prepares a secret file and a listener on the host, and says how a
+// program would try to reach them.
+func forbiddenActs() ([]liveAct, func(), error) {
+	dir, err := os.MkdirTemp("", "sandboxd-doctor-")
+	if err != nil {
+		return nil, nil, err
+	}
+	secret := filepath.Join(dir, "denied", "secret")
+	if err := os.Mkdir(filepath.Dir(secret), 0o755); err != nil {
+		return nil, nil, err
+	}
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o644); err != nil {
+		return nil, nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	cleanup := func() { l.Close(); os.RemoveAll(dir) }
+	acts := []act{
+		{"files", "read a denied file", "cat " + secret},
+		{"files", "write to the system", "echo x > /usr/.sandboxd-doctor"},
+		{"processes", "signal a process of the host", fmt.Sprintf("kill -0 %d", os.Getpid())},
+		{"network", "connect to the loopback of the host", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d", port)},
+		{"privileges", "run without no_new_privs", "! grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status"},
+		{"privileges", "keep capabilities", "! grep -q '^CapEff:[[:space:]]*0000000000000000' /proc/self/status"},
+		{"seccomp", "run without a system call filter", "! grep -q '^Seccomp:[[:space:]]*2' /proc/self/status"},
+	}
+	live := make([]liveAct, len(acts))
+	for i, a := range acts {
+		live[i] = liveAct{a, secret}
+	}
+	return live, cleanup, nil
+}
+
+func tryIn(ctx context.Context, box sandbox.Box, dir, script string) (string, int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var out bytes.Buffer
+	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"bash", "--norc", "--noprofile", "-c", script}, Dir: dir, Stdout: &out, Stderr: &out})
+	if err != nil {
+		return "", 0, err
+	}
+	exit, err := proc.Wait()
+	return out.String(), exit.Code, err
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// execTool runs one argument vector with the streams of this process. The words
+// are literal: no shell reads them.
+type execTool struct {
+	stdin          *os.File
+	stdout, stderr io.Writer
+	ended          *sandbox.Exit       // how the program ended
+	notStarted     *sandbox.StartError // set when it did not start for a reason of its own
+}
+
+func (*execTool) Spec() tool.Spec {
+	return tool.Spec{
+		Name:        "Exec",
+		Description: "Run one program with literal arguments.",
+		Schema:      json.RawMessage(`{"type": "object", "properties": {"argv": {"type": "array", "items": {"type": "string"}, "minItems": 1}}, "required": ["argv"], "additionalProperties": false}`),
+		Class:       tool.ClassExec,
+		NoCache:     true,
+		Annotations: &tool.Annotations{Destructive: true},
+	}
+}
+
+func argvOf(in tool.In) ([]string, error) {
+	var args struct {
+		Argv []string `json:"argv"`
+	}
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return nil, err
+	}
+	if len(args.Argv) == 0 {
+		return nil, errors.New("argv is empty")
+	}
+	return args.Argv, nil
+}
+
+func (*execTool) Uses(_ context.Context, in tool.In) (sandbox.Uses, error) {
+	argv, err := argvOf(in)
+	if err != nil {
+		return sandbox.Uses{}, err
+	}
+	script, err := shellparse.Argv(argv, shellparse.Options{Dir: in.Dir, Home: in.Home})
+	if err != nil {
+		return sandbox.Uses{}, err
+	}
+	return sandbox.ScriptUses(script, in.Dir, in.Home), nil
+}
+
+func (t *execTool) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+	argv, err := argvOf(in)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	proc, err := box.Start(ctx, sandbox.Spec{Argv: argv, Dir: in.Dir, Stdin: t.stdin, Stdout: t.stdout, Stderr: t.stderr})
+	var exit sandbox.Exit
+	if err == nil {
+		exit, err = proc.Wait()
+	}
+	if errors.As(err, &t.notStarted) {
+		return tool.Output{}, err
+	}
+	if err != nil {
+		return tool.Output{}, err
+	}
+	t.ended = &exit
+	text := fmt.Sprintf("exit status %d", exit.Code)
+	return tool.Output{Text: text, Data: map[string]any{"exit_code": exit.Code}, Usage: &exit.Usage, Denials: exit.Denials}, nil
+}

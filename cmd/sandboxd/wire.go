@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandboxd/sandboxd/approvals"
+	"github.com/sandboxd/sandboxd/audit"
+	"github.com/sandboxd/sandboxd/config"
+	"github.com/sandboxd/sandboxd/hooks"
+	"github.com/sandboxd/sandboxd/metrics"
+	"github.com/sandboxd/sandboxd/pipeline"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/sessions"
+	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/tools"
+	"github.com/sandboxd/sandboxd/vars"
+)
+
+// house is what is known before anything is opened: the configuration and the
+// places.
+type house struct {
+	cfg      *config.Config
+	paths    config.Paths
+	roots    []string // workspaces, physical
+	home     string
+	settings sandbox.Settings
+	log      *slog.Logger
+}
+
+func loadHouse() (*house, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(config.Source{File: os.Getenv("SANDBOXD_CONFIG"), Env: os.Getenv, Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	log, err := newLog(cfg.Log.Level, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	return &house{
+		cfg: cfg, paths: cfg.Paths, roots: cfg.Workspace.Roots, home: cfg.Home, settings: cfg.Sandbox, log: log,
+	}, nil
+}
+
+// applyExec puts the options of one exec over the configuration.
+func (h *house) applyExec(o execOptions) error {
+	if o.profile != "" {
+		h.cfg.Profile = o.profile
+	}
+	if o.mode != "" {
+		if !policy.ValidMode(o.mode) {
+			return &tool.Error{Msg: "unknown mode " + o.mode}
+		}
+		h.cfg.Sessions.Mode = o.mode
+	}
+	if h.settings.Limits.OutputBytes == sandbox.DefaultLimits.OutputBytes || h.settings.Limits.OutputBytes == 0 {
+		h.settings.Limits.OutputBytes = execOutputBytes
+	}
+	if o.settings == "" {
+		return nil
+	}
+	doc, err := os.ReadFile(o.settings)
+	if err != nil {
+		return err
+	}
+	if h.settings, err = h.settings.Merge(doc); err != nil {
+		return err
+	}
+	h.settings, _, err = h.settings.Normalise()
+	return err
+}
+
+// roleSplit says whether the operator socket is out of reach for the agent's uid.
+func (h *house) roleSplit() string {
+	if len(h.cfg.Accounts) > 0 {
+		if _, own := h.cfg.Accounts[os.Getuid()]; !own {
+			return "enforced"
+		}
+	}
+	return "advisory"
+}
+
+func (h *house) approvalTimeout() time.Duration { return h.cfg.Approvals.Timeout.Duration() }
+
+// private is what no tool may see: the daemon's own places.
+func (h *house) private() []string { return config.Private(h.paths) }
+
+func (h *house) backend() (sandbox.Backend, error) {
+	return sandbox.NewBackend(sandbox.Options{
+		Child: childPath(), Private: h.private(), Roots: h.roots, Home: h.home,
+		OnMissing: func(layer string) { h.log.Warn("a layer of the sandbox is missing", "layer", layer) },
+	})
+}
+
+// childPath is the small launcher beside this binary; without it this binary
+// starts itself as the launcher.
+func childPath() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	for _, p := range []string{filepath.Join(filepath.Dir(exe), "sandboxd-child"), "/usr/libexec/sandboxd/sandboxd-child"} {
+		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+func schemas() []store.Schema {
+	return []store.Schema{sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema()}
+}
+
+// openMirror opens the database for one line of the record.
+func (h *house) openMirror(ctx context.Context) (audit.Mirror, io.Closer, error) {
+	db, err := store.Open(ctx, store.Options{Path: h.paths.Database, Sync: h.cfg.Store.Sync}, schemas()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return audit.NewMirror(db), db, nil
+}
+
+// parts are the stages, built over one database.
+type parts struct {
+	*house
+	backend  sandbox.Backend
+	sessions *sessions.Store
+	vars     *vars.System
+	tools    *tool.Registry
+	policy   *policy.Engine
+	hooks    *hooks.Registry
+	redactor *audit.Redactor
+	meter    pipeline.Meter
+}
+
+// build makes the stages that the daemon and exec share. Extra groups come after
+// the built-in ones.
+func (h *house) build(ctx context.Context, db *store.DB, extra ...tool.Group) (*parts, error) {
+	p := &parts{house: h, redactor: audit.NewRedactor(audit.EnvSecrets(os.Environ())...), meter: unmetered{}}
+	groups := append(tools.Groups(), extra...)
+	for _, c := range h.cfg.Tools.Custom {
+		t, err := tools.NewCustom(c.Custom)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, tool.Group{Name: "custom", Tools: []tool.Tool{t}})
+	}
+	p.vars = vars.New(db, vars.Options{
+		Capacity: h.cfg.Vars.Capacity, Nested: vars.Nested(h.cfg.Vars.Nested), MaxValue: h.cfg.Vars.MaxValue, Groups: groups, Log: h.log,
+	})
+	p.sessions = sessions.New(db, sessions.Options{Created: p.vars.SessionCreated, Deleted: p.vars.SessionDeleted})
+	p.tools = tool.NewRegistry(groups...)
+	p.tools.SetDefaults(tool.Defaults{AllGroups: true, Groups: h.cfg.Tools.Groups, Tools: h.cfg.Tools.Tools})
+	p.tools.Register(p.vars.Group())
+	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
+	p.tools.Inject(p.vars.Injected()...)
+	var err error
+	if p.policy, err = policy.New(ctx, h.cfg.Policy.Options()); err != nil {
+		return nil, err
+	}
+	if p.hooks, err = hooks.New(hooks.Options{Hooks: h.cfg.Hooks, Writable: h.settings.AllowedWritePaths, Observe: p.observe}); err != nil {
+		return nil, err
+	}
+	p.backend, err = h.backend()
+	return p, err
+}
+
+func (p *parts) observe(r hooks.Run) {
+	if m, ok := p.meter.(*metrics.Set); ok && !r.Skipped {
+		m.Hook(r.Name, r.Duration)
+	}
+}
+
+// describe tells the metrics which labels there can be.
+func (p *parts) describe(set *metrics.Set) {
+	var names, rules, hookNames []string
+	for _, g := range p.tools.Groups() {
+		for _, t := range g.Tools {
+			names = append(names, t.Spec().Name)
+		}
+	}
+	for _, r := range p.policy.Status().Rules {
+		rules = append(rules, r.ID)
+	}
+	for _, h := range p.hooks.List() {
+		hookNames = append(hookNames, h.Name)
+	}
+	set.SetTools(names)
+	set.SetRules(rules)
+	set.SetHooks(hookNames)
+	set.Sandbox(p.backend.Probe())
+	set.Reloaded(nil)
+}
+
+func (p *parts) pipeline(people pipeline.Approvals, record pipeline.Record) *pipeline.Pipeline {
+	return pipeline.New(pipeline.Options{
+		Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Hooks: hookStage{p.hooks}, Policy: p.policy,
+		Approvals: people, Record: record, Meter: p.meter, Backend: p.backend, Settings: p.settings, Roots: p.roots, Log: p.log,
+	})
+}
+
+func (p *parts) auditOptions() audit.Options {
+	o := p.house.auditOptions()
+	o.Redactor = p.redactor
+	return o
+}
+
+func (h *house) auditOptions() audit.Options {
+	return audit.Options{Dir: h.paths.StateDir, KeyFile: h.paths.KeyFile, Sync: h.cfg.Audit.Sync}
+}
+
+// auditPlace is where the record is, for commands that only read it.
+func auditPlace() (audit.Options, error) {
+	h, err := loadHouse()
+	if err != nil {
+		return audit.Options{}, err
+	}
+	return h.auditOptions(), nil
+}
+
+// hookStage is the registry as the request path sees it.
+type hookStage struct{ *hooks.Registry }
+
+func (h hookStage) Posts() bool {
+	return h.Has(hooks.PostToolUse) || h.Has(hooks.PostToolUseFailure)
+}
+
+// unmetered is the meter of a single exec, which nobody scrapes.
+type unmetered struct{}
+
+func (unmetered) Stage(string, time.Duration) {}
+func (unmetered) Done(*tool.Call)             {}

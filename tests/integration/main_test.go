@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// bin is where the programs under test are.
+var bin string
+
+func TestMain(m *testing.M) {
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "sandboxd-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	os.Chmod(dir, 0o755)
+	bin = dir
+	for _, name := range []string{"sandboxd", "sandboxd-child"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %s\n%s", name, err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// TestScripts runs every script against a daemon of its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		Setup:               setup,
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"daemon":   daemon,
+			"killd":    killDaemon,
+			"eventual": eventual,
+		},
+		Condition: func(cond string) (bool, error) {
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+// daemonKey is where a script keeps its daemon.
+type daemonKey struct{}
+
+// setup makes a small Go module in a git repository, a home with a secret, and
+// the places of a daemon.
+func setup(env *testscript.Env) error {
+	work := env.Getenv("WORK")
+	repo, home := filepath.Join(work, "repo"), filepath.Join(work, "home")
+	files := map[string]string{
+		repo + "/go.mod":        "module example.com/small\n\ngo 1.26\n",
+		repo + "/add.go":        "package small\n\n// Add adds.\nfunc Add(a, b int) int { return a + b }\n",
+		repo + "/add_test.go":   "package small\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n",
+		repo + "/README.md":     "# small\n\nline three\nline four\n",
+		home + "/.ssh/id_rsa":   "PLANTED-SECRET-KEY\n",
+		home + "/.gitconfig":    "[user]\n\tname = t\n\temail = t@example.com\n[safe]\n\tdirectory = *\n",
+		work + "/outside/a.txt": "outside\n",
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("REPO", repo)
+	env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	env.Setenv("GOTOOLCHAIN", "local")
+	env.Setenv("GOFLAGS", "-mod=mod")
+	for _, name := range []string{"SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET"} {
+		env.Setenv(name, filepath.Join(work, "run", strings.ToLower(name)+".sock"))
+	}
+	env.Setenv("SANDBOXD_STATE_DIR", filepath.Join(work, "state"))
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(work, "config"))
+	if err := os.Mkdir(filepath.Join(work, "run"), 0o700); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "first"}} {
+		cmd := exec.Command("git", append([]string{"-C", repo}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+home)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("git %v: %w: %s", args, err, out)
+		}
+	}
+	env.Values[daemonKey{}] = new(*exec.Cmd)
+	env.Defer(func() {
+		if d := *env.Values[daemonKey{}].(**exec.Cmd); d != nil {
+			d.Process.Kill()
+			d.Wait()
+		}
+	})
+	return nil
+}
+
+// daemon starts sandboxd serve in $REPO and waits until it answers; its log is
+// $WORK/log.
+func daemon(ts *testscript.TestScript, neg bool, args []string) {
+	slot := ts.Value(daemonKey{}).(**exec.Cmd)
+	log, err := os.OpenFile(ts.MkAbs(ts.Getenv("WORK")+"/log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(bin, "sandboxd"), append([]string{"serve"}, args...)...)
+	cmd.Dir = ts.Getenv("REPO")
+	cmd.Stdout, cmd.Stderr = log, log
+	for _, name := range []string{"HOME", "PATH", "SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET", "SANDBOXD_STATE_DIR", "SANDBOXD_CONFIG", "XDG_CONFIG_HOME", "GOTOOLCHAIN", "GOFLAGS", "SECRET_TOKEN"} {
+		if v := ts.Getenv(name); v != "" {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	ts.Check(cmd.Start())
+	*slot = cmd
+	probe := func() bool {
+		out, err := exec.Command("curl", "-sf", "--unix-socket", ts.Getenv("SANDBOXD_SOCKET"), "http://x/healthz").Output()
+		return err == nil && strings.Contains(string(out), "ok")
+	}
+	if !waitFor(20*time.Second, probe) {
+		text, _ := os.ReadFile(log.Name())
+		ts.Fatalf("the daemon did not answer:\n%s", text)
+	}
+}
+
+// killDaemon sends KILL, or with the argument "term" TERM, and waits for the end.
+func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	slot := ts.Value(daemonKey{}).(**exec.Cmd)
+	if *slot == nil {
+		ts.Fatalf("no daemon runs")
+	}
+	sig := os.Kill
+	if len(args) == 1 && args[0] == "term" {
+		sig = os.Interrupt
+	}
+	ts.Check((*slot).Process.Signal(sig))
+	(*slot).Wait()
+	*slot = nil
+}
+
+// eventual runs a command until its output holds the text: eventual TEXT CMD ARG…
+func eventual(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: eventual TEXT CMD [ARG...]")
+	}
+	ok := waitFor(20*time.Second, func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && strings.Contains(ts.ReadFile("stdout"), args[0])
+	})
+	if !ok {
+		ts.Fatalf("%v never printed %q, last: %s", args[1:], args[0], ts.ReadFile("stdout"))
+	}
+}
+
+// waitFor polls: the other side is another process, so there is nothing to wait
+// on but its answer.
+func waitFor(limit time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return false
+}
