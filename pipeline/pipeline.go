@@ -17,7 +17,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -36,6 +38,8 @@ type Options struct {
 	Meter     Meter
 	Backend   sandbox.Backend
 	Settings  sandbox.Settings // the floor of sessions that bring none
+	Roots     []string         // workspaces: a session stays in them
+	Log       *slog.Logger
 }
 
 // Pipeline is the request path. It is safe for concurrent use.
@@ -95,7 +99,7 @@ func (p *Pipeline) step(ctx context.Context, c *tool.Call, name string, stage fu
 	start := time.Now()
 	err := context.Cause(ctx)
 	if err == nil {
-		err = contain(func() error { return stage(ctx, c) })
+		err = p.contain(func() error { return stage(ctx, c) })
 	}
 	p.Meter.Stage(name, time.Since(start))
 	if err == nil {
@@ -109,10 +113,11 @@ func (p *Pipeline) step(ctx context.Context, c *tool.Call, name string, stage fu
 }
 
 // contain turns a panic into an error: one tool must not take the daemon down.
-func contain(f func() error) (err error) {
+func (p *Pipeline) contain(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &tool.Error{Code: "panic", Msg: fmt.Sprintf("panic: %v", v), Details: string(debug.Stack())}
+			p.Log.Error("panic in a call", "panic", v, "stack", string(debug.Stack()))
+			err = &tool.Error{Code: "panic", Msg: fmt.Sprintf("panic: %v", v)}
 		}
 	}()
 	return f()
@@ -173,10 +178,28 @@ func (p *Pipeline) run(ctx context.Context, c *tool.Call) error {
 		return err
 	}
 	defer box.Close()
+	c.In.Judged = c.Facts.Uses.Paths
 	out, err := c.Tool.Run(ctx, c.In, box)
 	report := box.Report()
 	report.Denials = append(report.Denials, out.Denials...)
 	c.Output, c.Report = out, report
+	if err == nil && out.Dir != "" && out.Dir != c.Session.Dir {
+		err = p.move(ctx, c, out.Dir)
+	}
+	return err
+}
+
+// move keeps the directory that a shell was left in, for the next call of the
+// session; a directory outside the workspace is not kept.
+func (p *Pipeline) move(ctx context.Context, c *tool.Call, dir string) error {
+	inside := func(root string) bool { return sandbox.Within(dir, root) }
+	if !slices.ContainsFunc(p.Roots, inside) {
+		return nil
+	}
+	_, err := p.Sessions.Patch(ctx, c.Session.Account, c.Session.ID, func(s *tool.Session) error {
+		s.Dir = dir
+		return nil
+	})
 	return err
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// Sessions finds the session of a call. An unknown session, or one of another
+// Sessions finds the session of a call, and keeps where it was left. An unknown session, or one of another
 // account, is a [*tool.Error] with code "session_not_found".
 type Sessions interface {
 	Session(ctx context.Context, account, id string) (tool.Session, error)
+	Patch(ctx context.Context, account, id string, change func(*tool.Session) error) (tool.Session, error)
 }
 
 // Vars expands references and keeps results.

@@ -1,0 +1,70 @@
+package hooks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Event is a moment at which hooks run.
+type Event string
+
+// The events (H-01).
+const (
+	PreToolUse         Event = "preToolUse"
+	PostToolUse        Event = "postToolUse"
+	PostToolUseFailure Event = "postToolUseFailure"
+	SessionStart       Event = "sessionStart"
+	SessionEnd         Event = "sessionEnd"
+	Stop               Event = "stop"
+	SubagentStart      Event = "subagentStart"
+	SubagentStop       Event = "subagentStop"
+	UserPromptSubmit   Event = "userPromptSubmit"
+	PermissionRequest  Event = "permissionRequest"
+	PermissionDenied   Event = "permissionDenied"
+	TaskCreated        Event = "taskCreated"
+	TaskCompleted      Event = "taskCompleted"
+	ConfigChange       Event = "configChange"
+	CwdChanged         Event = "cwdChanged"
+	FileChanged        Event = "fileChanged"
+	NotificationEvent  Event = "notification"
+	PreCompact         Event = "preCompact"
+	PostCompact        Event = "postCompact"
+	TeammateIdle       Event = "teammateIdle"
+	Setup              Event = "setup"
+	WorktreeCreate     Event = "worktreeCreate"
+	WorktreeRemove     Event = "worktreeRemove"
+)
+
+// Events is every event there is, in the order of [Registry.List].
+var Events = []Event{
+	PreToolUse, PostToolUse, PostToolUseFailure, SessionStart, SessionEnd, Stop, SubagentStart, SubagentStop,
+	UserPromptSubmit, PermissionRequest, PermissionDenied, TaskCreated, TaskCompleted, ConfigChange, CwdChanged,
+	FileChanged, NotificationEvent, PreCompact, PostCompact, TeammateIdle, Setup, WorktreeCreate, WorktreeRemove,
+}
+
+// ParseEvent reads the name of an event, also with the capital that other agents
+// give it ("PreToolUse").
+func ParseEvent(name string) (Event, error) {
+	e := Event(name)
+	if name != "" {
+		e = Event(strings.ToLower(name[:1]) + name[1:])
+	}
+	if !slices.Contains(Events, e) {
+		return "", fmt.Errorf("unknown hook event %q", name)
+	}
+	return e, nil
+}
+
+// pascal is the name of the event in the contract of other agents.
+func (e Event) pascal() string { return strings.ToUpper(string(e[:1])) + string(e[1:]) }
+
+// canBlock is an event where a block prevents something. After a call the most a
+// block can do is withhold the result, so a hook that fails there does not.
+func (e Event) canBlock() bool {
+	switch e {
+	case PreToolUse, PermissionRequest, UserPromptSubmit, ConfigChange, TaskCreated, TaskCompleted, PreCompact, WorktreeCreate, SubagentStart:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,193 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// defaultReason is what the model reads when a hook gave no reason (H-20).
+const defaultReason = "Tool execution blocked by hook"
+
+// Run is what one hook did.
+type Run struct {
+	Event    Event         `json:"event"`
+	Session  string        `json:"session,omitempty"`
+	Name     string        `json:"name"`
+	Skipped  bool          `json:"skipped,omitempty"` // its matcher does not match
+	Output   *Output       `json:"output,omitempty"`
+	Err      string        `json:"error,omitempty"`
+	OnError  FailureAction `json:"on_error,omitempty"` // applied, because of Err
+	Duration time.Duration `json:"duration_ns"`
+}
+
+// Answer is what the hooks of one event came to.
+type Answer struct {
+	Runs   []Run // every hook of the event, in order
+	Advice tool.Advice
+}
+
+// Outputs are the non-empty outputs, in order (H-18).
+func (a Answer) Outputs() []Output {
+	var all []Output
+	for _, r := range a.Runs {
+		if !r.Output.empty() {
+			all = append(all, *r.Output)
+		}
+	}
+	return all
+}
+
+// inHook marks a context that belongs to a notification, whose hooks cannot
+// notify again.
+type inHook struct{}
+
+// Fire runs the hooks of an event and merges what they say. It returns an error
+// only if the context ended: a hook that fails is in the answer.
+func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, error) {
+	var a Answer
+	in.Event = event
+	for _, h := range r.of(event) {
+		if err := ctx.Err(); err != nil {
+			return Answer{Advice: tool.Advice{Block: true, Reason: err.Error()}}, fmt.Errorf("hooks of %s: %w", event, err)
+		}
+		run := Run{Event: event, Session: in.SessionID, Name: h.Name}
+		if !h.match(in.ToolName) {
+			run.Skipped = true
+			a.Runs = append(a.Runs, run)
+			continue
+		}
+		began := time.Now()
+		out, err := r.run(ctx, h, in)
+		run.Duration = time.Since(began)
+		if err != nil {
+			if ctx.Err() != nil {
+				continue // the caller left; the next turn says so
+			}
+			run.Err, run.OnError = err.Error(), h.OnError
+			failed(&a.Advice, h)
+		} else if out != nil {
+			run.Output = out
+			r.merge(ctx, &a.Advice, &in, *out)
+		}
+		a.Runs = append(a.Runs, run)
+		if r.opts.Observe != nil {
+			r.opts.Observe(run)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Answer{Advice: tool.Advice{Block: true, Reason: err.Error()}}, fmt.Errorf("hooks of %s: %w", event, err)
+	}
+	settle(&a.Advice)
+	return a, nil
+}
+
+// run gives the hook its time; whatever it does, it is over then.
+func (r *Registry) run(ctx context.Context, h hook, in Input) (*Output, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout(), fmt.Errorf("timed out after %v", h.timeout()))
+	defer cancel()
+	switch h.kind() {
+	case "function":
+		return callHandler(ctx, h.Handler, in)
+	case "http":
+		return post(ctx, h.URL, in)
+	}
+	return r.command(ctx, h, in)
+}
+
+func callHandler(ctx context.Context, handler Handler, in Input) (*Output, error) {
+	type answer struct {
+		out *Output
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- answer{nil, fmt.Errorf("panic: %v", p)}
+			}
+		}()
+		out, err := handler(ctx, in)
+		done <- answer{out, err}
+	}()
+	select {
+	case a := <-done:
+		if a.err == nil && a.out != nil {
+			a.err = a.out.check()
+		}
+		return a.out, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// merge adds one output to the advice, and hands a rewritten input to the next
+// hook (H-22).
+func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Output) {
+	switch {
+	case out.blocks():
+		if !a.Block {
+			a.Block, a.Reason = true, first(out.why(), defaultReason)
+		}
+	case out.asks():
+		a.Ask, a.Reason = true, first(a.Reason, out.why())
+	case out.allows():
+		a.Allow = true
+	}
+	if len(out.UpdatedInput) > 0 && (in.Event == PreToolUse || in.Event == PermissionRequest) {
+		a.Args, in.ToolInput = out.UpdatedInput, out.UpdatedInput
+	}
+	for _, text := range []string{out.SystemMessage, out.AdditionalContext} {
+		if strings.TrimSpace(text) != "" {
+			a.Messages = append(a.Messages, text)
+		}
+	}
+	if out.PermissionUpdate != nil {
+		r.grants.set(in.SessionID, *out.PermissionUpdate)
+	}
+	if out.Notification != nil {
+		r.notify(ctx, in.SessionID, *out.Notification)
+	}
+}
+
+// failed applies onError. The model reads that a hook failed, not what the hook
+// wrote about it.
+func failed(a *tool.Advice, h hook) {
+	reason := fmt.Sprintf("hook %q failed", h.Name)
+	switch h.OnError {
+	case FailContinue:
+	case FailAsk:
+		a.Ask, a.Reason = true, first(a.Reason, reason)
+	default:
+		if !a.Block {
+			a.Block, a.Reason = true, reason+", and blocks when it fails"
+		}
+	}
+}
+
+// settle lets the strictest win: what is blocked is neither rewritten nor
+// allowed, what asks is not allowed.
+func settle(a *tool.Advice) {
+	if a.Block {
+		a.Ask, a.Args = false, nil
+	}
+	if a.Block || a.Ask {
+		a.Allow = false
+	}
+}
+
+// notify tells people, and the hooks of notifications once (H-25).
+func (r *Registry) notify(ctx context.Context, session string, n Notification) {
+	if r.opts.Notify != nil {
+		r.opts.Notify(session, n)
+	}
+	if ctx.Value(inHook{}) != nil || !r.Has(NotificationEvent) {
+		return
+	}
+	// What these hooks answer has no place to go; that they failed was observed.
+	_, _ = r.Fire(context.WithValue(ctx, inHook{}, true), NotificationEvent,
+		Input{SessionID: session, Title: n.Title, Message: n.Body, Trigger: n.Level})
+}

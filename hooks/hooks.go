@@ -1,0 +1,195 @@
+// Package hooks runs what the operator configured around calls and other events
+// of a session: functions of this program, shell commands and HTTP endpoints.
+//
+//	r, err := hooks.New(hooks.Options{Hooks: map[string][]hooks.Definition{
+//		"preToolUse": {{Command: "/etc/sandboxd/guard", Matcher: "^Bash$"}},
+//	}})
+//	advice, err := r.Before(ctx, call)  // preToolUse
+//	advice, err = r.After(ctx, call)    // postToolUse or postToolUseFailure
+//	answer, err := r.Fire(ctx, hooks.SessionStart, hooks.Input{SessionID: id})
+//
+// The hooks of one event run one after the other in the order of configuration;
+// each sees the input as the ones before it left it. Their outputs are merged so
+// that the strictest wins: any block blocks, then any ask asks. An allow answers
+// only the question of a permission mode; deciding that is the caller's part.
+//
+// A hook that fails (no start, non-zero exit, time-out, output that is too large
+// or is broken JSON) blocks where its event can block, unless its definition says
+// otherwise. A hook that panics fails.
+//
+// A command gets the input as JSON on stdin and never in its text, a clean
+// environment, and / as its directory: the directory of a session holds files
+// that others wrote, and many programs run what they find there. At its time-out
+// it dies with everything it started.
+//
+// This package knows nothing of approvals, policies or the record: a hook that
+// blocks leaves nothing behind.
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Options configures a registry.
+type Options struct {
+	Hooks map[string][]Definition // by name of the event
+
+	Env      map[string]string // added to the environment of commands, literally
+	Writable []string          // directories of the workspace: no configured program may lie there
+
+	// Notify receives what hooks want people to see (H-25). It must not block.
+	Notify func(session string, n Notification)
+	// Observe is told of every run, for metrics and the record. It must not block.
+	Observe func(Run)
+}
+
+// Registry holds the hooks by event. It is safe for concurrent use.
+type Registry struct {
+	opts    Options
+	running *runs
+	grants  permissions
+
+	mu     sync.RWMutex // guards events
+	events map[Event][]hook
+}
+
+// hook is a definition that was checked.
+type hook struct {
+	Definition
+	event Event
+	match func(toolName string) bool
+}
+
+// New checks every definition; one that is wrong is an error that names it.
+func New(o Options) (*Registry, error) {
+	r := &Registry{opts: o, running: newRuns()}
+	if err := r.Replace(o.Hooks); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Replace exchanges all hooks, or none of them if one is wrong. Runs that have
+// begun finish with the old ones.
+func (r *Registry) Replace(defs map[string][]Definition) error {
+	events := map[Event][]hook{}
+	for name, list := range defs {
+		event, err := ParseEvent(name)
+		if err != nil {
+			return err
+		}
+		for i, d := range list {
+			h, err := compile(event, d, len(events[event]), r.opts.Writable)
+			if err != nil {
+				return fmt.Errorf("hooks.%s[%d]: %w", name, i, err)
+			}
+			events[event] = append(events[event], h)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = events
+	return nil
+}
+
+// Register adds one hook behind those that are there.
+func (r *Registry) Register(event Event, d Definition) error {
+	if _, err := ParseEvent(string(event)); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, err := compile(event, d, len(r.events[event]), r.opts.Writable)
+	if err != nil {
+		return fmt.Errorf("hooks.%s: %w", event, err)
+	}
+	r.events[event] = append(slices.Clip(r.events[event]), h)
+	return nil
+}
+
+// Has reports whether an event has hooks.
+func (r *Registry) Has(event Event) bool { return len(r.of(event)) > 0 }
+
+// Clear removes every hook.
+func (r *Registry) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = map[Event][]hook{}
+}
+
+func (r *Registry) of(event Event) []hook {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.events[event]
+}
+
+// Info describes one configured hook.
+type Info struct {
+	Event     Event         `json:"event"`
+	Name      string        `json:"name"`
+	Kind      string        `json:"kind"` // function, command, http
+	Matcher   string        `json:"matcher,omitempty"`
+	Command   string        `json:"command,omitempty"`
+	URL       string        `json:"url,omitempty"`
+	TimeoutMS int64         `json:"timeout_ms"`
+	OnError   FailureAction `json:"on_error"`
+}
+
+// List describes every hook, in the order of the events and of configuration.
+func (r *Registry) List() []Info {
+	var all []Info
+	for _, event := range Events {
+		for _, h := range r.of(event) {
+			all = append(all, Info{
+				Event: event, Name: h.Name, Kind: h.kind(), Matcher: h.Matcher, Command: h.Command, URL: h.URL,
+				TimeoutMS: h.timeout().Milliseconds(), OnError: h.OnError,
+			})
+		}
+	}
+	return all
+}
+
+// Before fires preToolUse. The arguments must be final: references are not
+// expanded again in what a hook puts there.
+func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error) {
+	name := toolName(c)
+	advice := tool.Advice{}
+	if r.Has(PreToolUse) {
+		answer, err := r.Fire(ctx, PreToolUse, callInput(c))
+		if err != nil {
+			return tool.Advice{Block: true, Reason: err.Error()}, err
+		}
+		advice = answer.Advice
+	}
+	return r.grants.apply(advice, c.Request.Session, name), nil
+}
+
+// After fires postToolUse for a success and postToolUseFailure for anything else.
+// It cannot undo; Block asks the caller to withhold the result.
+func (r *Registry) After(ctx context.Context, c *tool.Call) (tool.Advice, error) {
+	event := PostToolUseFailure
+	if c.Result.Status == tool.StatusSuccess {
+		event = PostToolUse
+	}
+	if !r.Has(event) {
+		return tool.Advice{}, nil
+	}
+	in := callInput(c)
+	in.ToolOutput, in.Error = resultOf(c)
+	in.DurationMS = time.Since(c.Started).Milliseconds()
+	answer, err := r.Fire(ctx, event, in)
+	if err != nil {
+		return tool.Advice{Block: true, Reason: err.Error()}, err
+	}
+	return answer.Advice, nil
+}
+
+// Forget drops what hooks said about the tools of a session. Call it when the
+// session is gone for good, not when it ends: a denial outlives the session.
+func (r *Registry) Forget(session string) { r.grants.forget(session) }

@@ -1,0 +1,98 @@
+package hooks
+
+import (
+	"encoding/json"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Input is what a hook is told (H-08). Empty fields are absent.
+type Input struct {
+	Event                 Event           `json:"event"`
+	ToolName              string          `json:"toolName,omitempty"`
+	ToolInput             json.RawMessage `json:"toolInput,omitempty"`
+	ToolOutput            string          `json:"toolOutput,omitempty"`
+	ToolUseID             string          `json:"toolUseId,omitempty"`
+	SessionID             string          `json:"sessionId,omitempty"`
+	Cwd                   string          `json:"cwd,omitempty"`
+	Error                 string          `json:"error,omitempty"`
+	TranscriptPath        string          `json:"transcriptPath,omitempty"`
+	PermissionMode        string          `json:"permissionMode,omitempty"`
+	AgentID               string          `json:"agentId,omitempty"`
+	AgentType             string          `json:"agentType,omitempty"`
+	StopHookActive        bool            `json:"stopHookActive,omitempty"`
+	LastAssistantMessage  string          `json:"lastAssistantMessage,omitempty"`
+	Trigger               string          `json:"trigger,omitempty"`
+	CustomInstructions    string          `json:"customInstructions,omitempty"`
+	PermissionSuggestions json.RawMessage `json:"permissionSuggestions,omitempty"`
+	IsInterrupt           bool            `json:"isInterrupt,omitempty"`
+	AgentTranscriptPath   string          `json:"agentTranscriptPath,omitempty"`
+	Prompt                string          `json:"prompt,omitempty"`
+	Message               string          `json:"message,omitempty"` // of a notification
+	Title                 string          `json:"title,omitempty"`
+	FilePath              string          `json:"filePath,omitempty"` // fileChanged
+	DurationMS            int64           `json:"durationMs,omitempty"`
+}
+
+// snakeInput repeats the fields that the hooks of other agents read, under the
+// names they know, so that such a hook runs here unchanged.
+type snakeInput struct {
+	HookEventName  string          `json:"hook_event_name"`
+	ToolName       string          `json:"tool_name,omitempty"`
+	ToolInput      json.RawMessage `json:"tool_input,omitempty"`
+	ToolResponse   string          `json:"tool_response,omitempty"`
+	ToolUseID      string          `json:"tool_use_id,omitempty"`
+	SessionID      string          `json:"session_id,omitempty"`
+	PermissionMode string          `json:"permission_mode,omitempty"`
+	TranscriptPath string          `json:"transcript_path,omitempty"`
+	AgentID        string          `json:"agent_id,omitempty"`
+	AgentType      string          `json:"agent_type,omitempty"`
+}
+
+// encode is the JSON for commands and endpoints.
+func (in Input) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		Input
+		snakeInput
+	}{in, snakeInput{
+		in.Event.pascal(), in.ToolName, in.ToolInput, in.ToolOutput, in.ToolUseID, in.SessionID,
+		in.PermissionMode, in.TranscriptPath, in.AgentID, in.AgentType,
+	}})
+}
+
+func toolName(c *tool.Call) string {
+	if c.Spec.Name != "" {
+		return c.Spec.Name
+	}
+	return c.Request.Tool
+}
+
+func callInput(c *tool.Call) Input {
+	in := Input{
+		ToolName: toolName(c), ToolInput: c.In.Args, ToolUseID: c.Request.ToolUseID,
+		SessionID: c.Request.Session, Cwd: c.In.Dir, PermissionMode: c.Session.Mode,
+	}
+	if in.Cwd == "" {
+		in.Cwd = c.Session.Dir
+	}
+	return in
+}
+
+func resultOf(c *tool.Call) (output, failure string) {
+	output = c.Result.FormattedText
+	if output == "" {
+		output = c.Result.FinalText
+	}
+	if c.Result.Status == tool.StatusSuccess {
+		return output, ""
+	}
+	switch {
+	case c.Result.Error != nil:
+		failure = c.Result.Error.Msg
+	case c.Result.RejectReason != "":
+		failure = c.Result.RejectReason
+	default:
+		failure = string(c.Result.Status)
+	}
+	return output, failure
+}
