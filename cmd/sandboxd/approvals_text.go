@@ -25,11 +25,15 @@ func printJSON(out io.Writer, v any) error {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// summary is the question in one line.
+// summary is the question in one line, as it was answered if it was edited.
 func summary(i approvals.Item) string {
-	fields, err := orderedFields(i.Args)
+	args := i.Args
+	if i.EditedArgs != nil {
+		args = i.EditedArgs
+	}
+	fields, err := orderedFields(args)
 	if err != nil {
-		return string(i.Args)
+		return string(args)
 	}
 	for _, f := range fields {
 		var text string
@@ -37,7 +41,7 @@ func summary(i approvals.Item) string {
 			return text
 		}
 	}
-	return string(i.Args)
+	return string(args)
 }
 
 type jsonField struct {
