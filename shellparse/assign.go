@@ -55,7 +55,7 @@ func (w *walker) noteSuspect(f field) {
 // which bash runs when it takes the text for a variable name or a number.
 func codeInIndex(s string) bool {
 	i := strings.IndexByte(s, '[')
-	return i >= 0 && strings.ContainsAny(s[i:], "$`")
+	return i >= 0 && (strings.Contains(s[i:], "$(") || strings.Contains(s[i:], "${") || strings.Contains(s[i:], "`"))
 }
 
 // assigns evaluates NAME=value in front of a command, or alone.

@@ -22,13 +22,16 @@ func doSed(a *act) {
 }
 
 func (a *act) sedScript(f field) {
+	text := f.text
 	if !f.known {
-		// Only data goes into most programs built from variables, but the value
-		// could end the command and start another.
+		// Values are data where the program around them is written out.
+		text = f.skeleton
+	}
+	if strings.Trim(text, "_") == "" && !f.known {
 		a.opaque("inline_code", "sed runs a program that is only known when it runs: "+f.text, f.at)
 		return
 	}
-	p := sedParser{s: f.text}
+	p := sedParser{s: text}
 	if !p.parse() {
 		a.opaque("inline_code", "sed runs a program that is not understood here: "+f.text, f.at)
 	}
@@ -37,17 +40,30 @@ func (a *act) sedScript(f field) {
 			a.opaque("inline_code", "sed executes the text it edits (the e command)", f.at)
 			continue
 		}
+		if !f.known {
+			a.opaque("inline_code", "sed executes text that is only known when it runs: "+f.text, f.at)
+			continue
+		}
 		a.shellText(f.sub(e), nil)
 	}
 	if p.evals {
 		a.opaque("inline_code", "sed executes the text it edits (s///e)", f.at)
 	}
 	for _, r := range p.reads {
-		a.use(reads, literal(r, f.at))
+		a.use(reads, f.part(r))
 	}
 	for _, w := range p.writes {
-		a.use(writes, literal(w, f.at))
+		a.use(writes, f.part(w))
 	}
+}
+
+// part is a file named inside a program: not known when it holds a value that is
+// not.
+func (f field) part(text string) field {
+	if !f.known && strings.Contains(text, "_") {
+		return field{text: text, at: f.at}
+	}
+	return literal(text, f.at)
 }
 
 // sedParser finds e, r, R, w, W and the flags of s in a sed program.
@@ -223,20 +239,26 @@ func doAwk(a *act) {
 }
 
 func (a *act) awkProgram(f field) {
+	text := f.text
 	if !f.known {
+		text = f.skeleton
+	}
+	if strings.Trim(text, "_") == "" && !f.known {
 		a.opaque("inline_code", "awk runs a program that is only known when it runs: "+f.text, f.at)
 		return
 	}
-	for _, u := range awkUses(f.text) {
+	for _, u := range awkUses(text) {
 		switch {
+		case u.what == "shell" && !f.known:
+			a.opaque("inline_code", "awk executes text that is only known when it runs: "+f.text, f.at)
 		case u.what == "code":
 			a.opaque("inline_code", "awk "+u.text, f.at)
 		case u.what == "shell":
 			a.shellText(f.sub(u.text), nil)
 		case u.what == "read":
-			a.use(reads, literal(u.text, f.at))
+			a.use(reads, f.part(u.text))
 		case u.what == "write":
-			a.use(writes, literal(u.text, f.at))
+			a.use(writes, f.part(u.text))
 		case u.what == "unknown write":
 			a.use(writes, field{text: u.text, at: f.at})
 		case u.what == "unknown read":

@@ -17,7 +17,7 @@ func alwaysLive(name string) bool {
 // hijackNames are variables whose value a program executes or loads, and
 // hijackParts are the parts of names that say so.
 var hijackNames = set(
-	"PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "CDPATH", "IFS", "SHELL", "HOME",
+	"PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "CDPATH", "SHELL", "HOME",
 	"EXECIGNORE", "BASH_LOADABLES_PATH", "EDITOR", "VISUAL", "PAGER", "BROWSER", "LESS", "LESSOPEN", "LESSCLOSE",
 	"MANPAGER", "MANOPT", "VIMINIT", "EXINIT", "GVIMINIT", "MYVIMRC", "VIM", "VIMRUNTIME", "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE",
 	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS",
@@ -100,7 +100,7 @@ func harmlessValue(a Assign) bool {
 	case a.Name == "GOFLAGS":
 		return !strings.Contains(v, "exec") && !strings.Contains(v, "vettool") && !strings.Contains(v, "overlay") && !strings.Contains(v, "modfile")
 	case a.Name == "GOTOOLCHAIN":
-		return v == "local"
+		return v == "local" || v == "auto" || strings.HasPrefix(v, "go1.")
 	case a.Name == "LESS":
 		return !strings.ContainsAny(v, "+/!|")
 	case a.Name == "NODE_OPTIONS":
@@ -143,7 +143,7 @@ var readsShellVariables = set("read", "mapfile", "readarray", "printf", "echo", 
 // environments judges what stands in front of a command.
 func (w *walker) environments(a *act) {
 	for _, e := range a.cmd.Env {
-		if a.builtin && (e.Name == "IFS" || readsShellVariables[a.cmd.Name] && e.Name != "PATH") {
+		if a.builtin && readsShellVariables[a.cmd.Name] && e.Name != "PATH" {
 			continue
 		}
 		w.environment(e, a.cmd.Name, e.Value.At)

@@ -295,7 +295,7 @@ func (e *expansion) tilde(user string) {
 		e.b.quoted("/root")
 		return
 	}
-	e.b.unknown = true
+	e.b.missing()
 }
 
 // unescapeQuoted removes the backslashes that mean something in double quotes.

@@ -4,15 +4,16 @@ import "strings"
 
 // field is one word after expansion.
 type field struct {
-	text  string // resolved; the source text when not known
-	pat   string // text as a pattern, literal pattern characters escaped; "" when not glob
-	known bool
-	glob  bool // stands for any name that pat matches
-	many  bool // not known, and may become no word or several
-	tree  bool // stands for anything below it
-	code  bool // known parts of it hold an index that some builtins execute
-	fd    bool // a process substitution: a descriptor, not a file
-	at    Pos
+	text     string // resolved; the source text when not known
+	pat      string // text as a pattern, literal pattern characters escaped; "" when not glob
+	known    bool
+	glob     bool   // stands for any name that pat matches
+	many     bool   // not known, and may become no word or several
+	tree     bool   // stands for anything below it
+	skeleton string // of a word that is not known: what of it is, _ for the rest
+	code     bool   // known parts of it hold an index that some builtins execute
+	fd       bool   // a process substitution: a descriptor, not a file
+	at       Pos
 }
 
 func (f field) word() Word { return Word{Text: f.text, Known: f.known && !f.glob && !f.tree, At: f.at} }
@@ -66,6 +67,12 @@ func (b *builder) quoted(s string) {
 	b.pat.WriteString(escapePattern(s))
 }
 
+// missing adds a part that is not known.
+func (b *builder) missing() {
+	b.some, b.unknown = true, true
+	b.text.WriteByte('_')
+}
+
 // bare adds unquoted text, whose pattern characters are live.
 func (b *builder) bare(s string) {
 	b.some = b.some || s != ""
@@ -91,7 +98,8 @@ func (b *builder) pattern(text, pat string) {
 func (b *builder) field(src string, at Pos) field {
 	f := field{text: b.text.String(), known: !b.unknown, many: b.unknown && b.many, fd: b.fd, tree: b.tree && !b.unknown, at: at}
 	if b.unknown {
-		f.text, f.code = src, codeInIndex(f.text)
+		f.skeleton, f.code = f.text, codeInIndex(f.text)
+		f.text = src
 		return f
 	}
 	if b.glob && livePattern(b.pat.String()) {

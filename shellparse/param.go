@@ -47,9 +47,8 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	}
 	words, ok := e.values(p, name, operand)
 	if !ok {
-		e.b.unknown = true
+		e.b.missing()
 		e.b.many = e.b.many || !quoted || name == "@" || name == "*"
-		e.b.some = true
 		return
 	}
 	e.add(words, quoted, p)
@@ -170,13 +169,14 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 			e.b.some = true
 		}
 		if !f.known {
-			e.b.unknown, e.b.many, e.b.some = true, e.b.many || !quoted, true
+			e.b.missing()
+			e.b.many = e.b.many || !quoted
 			continue
 		}
 		e.b.fd = e.b.fd || f.fd
 		if f.tree {
 			if !e.only || len(words) > 1 {
-				e.b.unknown, e.b.some = true, true
+				e.b.missing()
 				continue
 			}
 			e.b.tree = true
@@ -199,7 +199,8 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 // splitText adds unquoted text: blanks part words, patterns are live.
 func (e *expansion) splitText(s string) {
 	if e.sc.ifs {
-		e.b.unknown, e.b.many = true, true
+		e.b.missing()
+		e.b.many = true
 		return
 	}
 	for {

@@ -39,7 +39,7 @@ func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 		}
 		return
 	}
-	e.b.unknown = true
+	e.b.missing()
 	e.b.many = e.b.many || !quoted
 }
 

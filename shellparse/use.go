@@ -149,6 +149,9 @@ func (a *act) maybePath(f field) {
 		return
 	}
 	if !f.known {
+		if strings.Contains(f.skeleton, " ") {
+			return // a sentence
+		}
 		// It could be anything, a path too; the rules for unknown paths say what
 		// follows from it.
 		a.cmd.Files = append(a.cmd.Files, File{Path: f.text, Access: Read, At: f.at})
