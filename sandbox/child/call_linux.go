@@ -7,24 +7,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const procFlags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+func (a *arena) mountOp(what, from, at, kind string, flags uintptr) Op {
+	return Op{Name: what, nr: unix.SYS_MOUNT, arg: [6]uintptr{a.str(from), a.str(at), a.str(kind), flags, 0}}
+}
+
 // initOps run as the init process of a call, still with capabilities over the
-// session's own namespaces.
-func (a *arena) initOps(s *server, processes uint64) []Op {
-	if s.t.Profile != "strict" || !s.t.Namespaces {
+// session's own namespaces. They open nothing: the descriptors are the launcher's.
+func (a *arena) initOps(s *server) []Op {
+	if s.t.Profile != "strict" {
 		return nil
 	}
-	m := func(what, from, at, kind string, flags uintptr) Op {
-		return Op{Name: what, nr: unix.SYS_MOUNT, arg: [6]uintptr{a.str(from), a.str(at), a.str(kind), flags, 0}}
+	ops := []Op{a.mountOp("mount /proc", "proc", "/proc", "proc", procFlags)}
+	for _, p := range s.procMasks {
+		ops = append(ops, a.mountOp("mask "+p, maskDir+"/file", p, "", unix.MS_BIND))
 	}
-	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	ops := []Op{m("mount /proc", "proc", "/proc", "proc", flags)}
-	if n := processes; n > 0 {
+	return ops
+}
+
+// procOps finish the /proc of a call, in the process that becomes the program,
+// which has its own descriptors.
+func (a *arena) procOps(s *server, processes uint64) []Op {
+	if s.t.Profile != "strict" {
+		return nil
+	}
+	var ops []Op
+	if processes > 0 {
 		// Since Linux 6.14 this is a property of the pid namespace: a limit on
 		// processes that holds for root too, and needs no control group. The
 		// kernel takes no number below 301.
 		fd := place(a.alloc(4), 0)
 		*fd = -1
-		text := fmt.Sprint(max(n, 301))
+		text := fmt.Sprint(max(processes, 301))
 		ops = append(ops,
 			Op{Name: "open pid_max", nr: unix.SYS_OPENAT, soft: true, out: fd, arg: [6]uintptr{atFDCWD, a.str("/proc/sys/kernel/pid_max"), unix.O_WRONLY | unix.O_CLOEXEC}},
 			Op{Name: "write pid_max " + text, nr: unix.SYS_WRITE, soft: true, in: fd, arg: [6]uintptr{0, a.str(text), uintptr(len(text))}},
@@ -32,17 +47,14 @@ func (a *arena) initOps(s *server, processes uint64) []Op {
 			Op{Name: "close pid_max", nr: unix.SYS_CLOSE, soft: true, in: fd},
 		)
 	}
-	for _, p := range s.procMasks {
-		ops = append(ops, m("mask "+p, maskDir+"/file", p, "", unix.MS_BIND))
-	}
 	// With the uid of the host's root, the owner of /proc/sys, nothing but this
 	// keeps a program from writing core_pattern.
-	return append(ops, m("make /proc read-only", "", "/proc", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags))
+	return append(ops, a.mountOp("make /proc read-only", "", "/proc", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|procFlags))
 }
 
 // cmdOps turn a copy of the init process into the program.
 func (a *arena) cmdOps(s *server, r *Request, path string, fds [3]int) []Op {
-	var ops []Op
+	ops := a.procOps(s, r.Limits.Processes)
 	op := func(name string, nr uintptr, args ...uintptr) *Op {
 		o := Op{Name: name, nr: nr}
 		copy(o.arg[:], args)

@@ -39,8 +39,7 @@ type running struct {
 	inits      []Op
 	cmds       []Op
 
-	changes   int    // of the mounts that it has a copy of
-	processes uint64 // its limit
+	changes int // of the mounts that it has a copy of
 }
 
 // loop serves requests and ends of calls as they come, all from one thread: every
@@ -152,25 +151,25 @@ func (s *server) start(r *Request, fds []int) *Reply {
 func (s *server) takeSpare(r *Request) (*running, error) {
 	c := s.spare
 	s.spare = nil
-	if c != nil && c.changes == s.changes && c.processes == r.Limits.Processes && s.size(r) <= spareSize {
+	if c != nil && c.changes == s.changes && s.size(r) <= spareSize {
 		return c, nil
 	}
 	if c != nil {
 		s.discard(c)
 	}
-	return s.newInit(r.Limits.Processes, max(spareSize, s.size(r)))
+	return s.newInit(max(spareSize, s.size(r)))
 }
 
 // spareSize is the arena of an init process whose call is not known yet.
 const spareSize = 256 << 10
 
 // newInit clones an init process with the mounts of now.
-func (s *server) newInit(processes uint64, size int) (*running, error) {
+func (s *server) newInit(size int) (*running, error) {
 	a, err := newArena(size)
 	if err != nil {
 		return nil, err
 	}
-	c := &running{a: a, inits: a.initOps(s, processes), changes: s.changes, processes: processes}
+	c := &running{a: a, inits: a.initOps(s), changes: s.changes}
 	a.init = a.ops(c.inits)
 	if c.pid, c.pidfd, err = a.spawn(s.cloneFlags()); err != nil {
 		a.free()
@@ -219,7 +218,7 @@ func (s *server) reap(c *running) {
 	c.a.free()
 	if s.spare == nil {
 		// While the caller reads its answer. Without one the next call makes it.
-		s.spare, _ = s.newInit(c.processes, spareSize)
+		s.spare, _ = s.newInit(spareSize)
 	}
 }
 

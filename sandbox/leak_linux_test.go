@@ -1,0 +1,86 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestManyCallsLeaveNothing makes calls of all kinds of endings, several at once,
+// and looks at the host and at the launcher before and after. CAGE_CALLS sets how
+// many.
+func TestManyCallsLeaveNothing(t *testing.T) {
+	calls := 400
+	if n, err := strconv.Atoi(os.Getenv("CAGE_CALLS")); err == nil {
+		calls = n
+	}
+	backend := newCage(t, Options{})
+	needCage(t, backend)
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	run := func(i int) {
+		scripts := []string{"true", "exit 3", "sleep 100 & exit 0", "kill -KILL $$", "echo out", "exec 9</etc/passwd; sleep 100 9<&- & disown"}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		p, err := box.Start(ctx, Spec{Argv: []string{"sh", "-c", scripts[i%len(scripts)]}, Dir: ws})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if i%7 == 0 {
+			cancel()
+		}
+		if _, err := p.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	run(1)
+	pid := 0
+	for _, l := range backend.(*cage).launchers {
+		pid = l.cmd.Process.Pid
+	}
+	before, host := state(t, pid), state(t, os.Getpid())
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := w; i < calls; i += 4 {
+				run(i)
+			}
+		})
+	}
+	wg.Wait()
+	run(1) // the last answers are given; the next init process is made
+	for name, was := range map[string][2]held{"the launcher": {before, state(t, pid)}, "this process": {host, state(t, os.Getpid())}} {
+		// The init process of the next call may be there or still be missing.
+		if was[1].fds > was[0].fds+1 || was[1].mounts > was[0].mounts || was[1].children > was[0].children+1 {
+			t.Errorf("%s held %+v before and %+v after", name, was[0], was[1])
+		}
+	}
+}
+
+// held is what a process has: descriptors, mounts and children.
+type held struct{ fds, mounts, children int }
+
+func state(t *testing.T, pid int) held {
+	t.Helper()
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Skipf("look at process %d: %v", pid, err)
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		t.Skipf("look at process %d: %v", pid, err)
+	}
+	h := held{fds: len(fds), mounts: strings.Count(string(mounts), "\n")}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, f := range lists {
+		b, _ := os.ReadFile(f)
+		h.children += len(strings.Fields(string(b)))
+	}
+	return h
+}
