@@ -98,6 +98,9 @@ func unite(a, b sandbox.Obligations) sandbox.Obligations {
 // rewritten applies the rewrites. nil: the arguments stay as they are. Two
 // rewrites that do not agree are an error, since no order between them is right.
 func rewritten(fs []Finding, params json.RawMessage) (json.RawMessage, error) {
+	if len(fs) == 0 {
+		return nil, nil
+	}
 	old, err := canonical(params)
 	if err != nil {
 		return nil, err

@@ -54,7 +54,9 @@ func (in *Input) JSON() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := ast.JSON(v)
+	whole := ast.NewObject() // the lazy object converts what it holds only when it is read
+	v.(ast.Object).Foreach(whole.Insert)
+	plain, err := ast.JSON(whole)
 	if err != nil {
 		return nil, err
 	}

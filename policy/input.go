@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -37,7 +38,8 @@ type Input struct {
 	// anything that the call has.
 	NoRuleApplies bool `json:"no_rule_applies"`
 
-	at map[string]shellparse.Pos // by id of a command, path or opaque part
+	at      map[string]shellparse.Pos // by id of a command, path or opaque part
+	decoded any                       // Params; nil when they were not decoded yet
 }
 
 // ToolFacts describe the tool that is called.
@@ -156,7 +158,8 @@ func NewInput(c *tool.Call) (*Input, error) {
 			AllowNestedSandbox: c.Settings.AllowNestedSandbox,
 			WorkspaceRoots:     c.Settings.AllowedWritePaths,
 		},
-		at: map[string]shellparse.Pos{},
+		at:      map[string]shellparse.Pos{},
+		decoded: params,
 	}
 	in.addUses(c.Facts.Uses)
 	return in, nil
@@ -176,7 +179,7 @@ func toolFacts(s tool.Spec) ToolFacts {
 func (in *Input) addUses(u sandbox.Uses) {
 	for i, p := range u.Paths {
 		f := PathFacts{
-			ID: fmt.Sprintf("path:%d", i), Raw: p.Raw, Path: p.Path, Op: string(p.Op), Recursive: p.Recursive,
+			ID: "path:" + strconv.Itoa(i), Raw: p.Raw, Path: p.Path, Op: string(p.Op), Recursive: p.Recursive,
 			Ancestors: ancestors(p.Path), Segments: segments(p.Path),
 		}
 		if p.Path != "" {
@@ -188,19 +191,19 @@ func (in *Input) addUses(u sandbox.Uses) {
 		in.locate(f.ID, p.At)
 	}
 	for i, h := range u.Hosts {
-		in.Hosts = append(in.Hosts, hostFacts(fmt.Sprintf("host:%d", i), h))
+		in.Hosts = append(in.Hosts, hostFacts("host:"+strconv.Itoa(i), h))
 	}
 	if u.Script == nil {
 		return
 	}
 	for i, c := range u.Script.Commands {
-		f := commandFacts(fmt.Sprintf("command:%d", i), c)
+		f := commandFacts("command:"+strconv.Itoa(i), c)
 		f.PipedNet = pipedNet(u.Script.Commands, i)
 		in.Commands = append(in.Commands, f)
 		in.locate(f.ID, c.At)
 	}
 	for i, o := range u.Script.Opaque {
-		f := OpaqueFacts{ID: fmt.Sprintf("opaque:%d", i), Code: o.Code, Command: o.Command}
+		f := OpaqueFacts{ID: "opaque:" + strconv.Itoa(i), Code: o.Code, Command: o.Command}
 		in.Opaque = append(in.Opaque, f)
 		in.locate(f.ID, o.At)
 	}

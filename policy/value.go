@@ -7,43 +7,67 @@ import (
 	"io"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/sandboxd/sandboxd/tool"
 )
 
 // value is the input for the engine. It is built by hand since going through
-// JSON takes longer than the evaluation.
+// JSON takes longer than the evaluation, and lazily where few rules look: what is
+// never read is never converted.
 func (in *Input) value() (ast.Value, error) {
-	params, err := decode(in.Params)
+	params, err := in.params()
 	if err != nil {
 		return nil, err
 	}
-	p, err := ast.InterfaceToValue(params)
-	if err != nil {
-		return nil, err
-	}
-	return object(
-		"version", ast.InternedTerm(in.Version),
-		"tool", ast.NewTerm(object(
+	return ast.LazyObject(map[string]any{
+		"version": in.Version,
+		"tool": object(
 			"name", text(in.Tool.Name), "class", text(in.Tool.Class),
 			"read_only", ast.InternedTerm(in.Tool.ReadOnly), "destructive", ast.InternedTerm(in.Tool.Destructive),
 			"open_world", ast.InternedTerm(in.Tool.OpenWorld), "server", text(in.Tool.Server),
-		)),
-		"mode", text(in.Mode),
-		"session", ast.NewTerm(object(
-			"id", text(in.Session.ID), "account", text(in.Session.Account), "dir", text(in.Session.Dir),
-			"home", text(in.Session.Home), "profile", text(in.Session.Profile),
-		)),
-		"params", ast.NewTerm(p),
-		"paths", array(in.Paths, pathTerm),
-		"hosts", array(in.Hosts, hostTerm),
-		"commands", array(in.Commands, commandTerm),
-		"opaque", array(in.Opaque, opaqueTerm),
-		"origins", in.originsTerm(),
-		"no_rule_applies", ast.InternedTerm(in.NoRuleApplies),
-		"settings", ast.NewTerm(object(
-			"allow_nested_sandbox", ast.InternedTerm(in.Settings.AllowNestedSandbox),
-			"workspace_roots", texts(in.Settings.WorkspaceRoots),
-		)),
-	), nil
+		),
+		"mode": in.Mode,
+		"session": map[string]any{
+			"id": in.Session.ID, "account": in.Session.Account, "dir": in.Session.Dir,
+			"home": in.Session.Home, "profile": in.Session.Profile,
+		},
+		"params":          params,
+		"paths":           array(in.Paths, pathTerm).Value,
+		"hosts":           array(in.Hosts, hostTerm).Value,
+		"commands":        array(in.Commands, commandTerm).Value,
+		"opaque":          array(in.Opaque, opaqueTerm).Value,
+		"origins":         map[string]any{"args": originLists(in.Origins.Args), "session": words(in.Origins.Session)},
+		"no_rule_applies": in.NoRuleApplies,
+		"settings": map[string]any{
+			"allow_nested_sandbox": in.Settings.AllowNestedSandbox,
+			"workspace_roots":      words(in.Settings.WorkspaceRoots),
+		},
+	}), nil
+}
+
+// params are the arguments, decoded once per call.
+func (in *Input) params() (any, error) {
+	if in.decoded != nil {
+		return in.decoded, nil
+	}
+	return decode(in.Params)
+}
+
+func originLists(args map[string][]tool.Origin) map[string]any {
+	out := make(map[string]any, len(args))
+	for k, v := range args {
+		out[k] = words(v)
+	}
+	return out
+}
+
+// words is a list that is never null.
+func words[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
 }
 
 func pathTerm(p PathFacts) *ast.Term {
@@ -78,14 +102,6 @@ func fileTerm(f FileFacts) *ast.Term {
 
 func opaqueTerm(o OpaqueFacts) *ast.Term {
 	return ast.NewTerm(object("id", text(o.ID), "code", text(o.Code), "command", text(o.Command)))
-}
-
-func (in *Input) originsTerm() *ast.Term {
-	args := ast.NewObject()
-	for k, v := range in.Origins.Args {
-		args.Insert(text(k), texts(v))
-	}
-	return ast.NewTerm(object("args", ast.NewTerm(args), "session", texts(in.Origins.Session)))
 }
 
 // object takes keys and terms in turn.
