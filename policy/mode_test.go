@@ -9,16 +9,22 @@ import (
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// TestP01toP07_CX33_EveryModeAndEffect reads its expectations from
+// modeRows are the requirement of each mode.
+var modeRows = map[string]string{
+	ModeDefault: "P-02", ModePlan: "P-03", ModeAuto: "P-04",
+	ModeAcceptEdits: "P-05", ModeDontAsk: "P-06", ModeBypassPermissions: "P-07",
+}
+
+// TestP01_CX33_EveryModeAndEffect reads its expectations from
 // testdata/modes.csv, the table that docs/policies.md shows.
-func TestP01toP07_CX33_EveryModeAndEffect(t *testing.T) {
+func TestP01_CX33_EveryModeAndEffect(t *testing.T) {
 	rows := modeTable(t)
 	header := rows[0]
 	for _, row := range rows[1:] {
 		mode := row[0]
 		for i, want := range row[1:] {
 			column := header[i+1]
-			t.Run(mode+"/"+column, func(t *testing.T) {
+			t.Run(modeRows[mode]+" "+mode+"/"+column, func(t *testing.T) {
 				opts := Options{RelaxReads: column == "read relaxed"}
 				if slices.Contains([]string{"deny", "ask", "allow"}, column) {
 					opts.Rules = rulesWith(Effect(column), "Todo")
@@ -74,7 +80,7 @@ func modeCall(t *testing.T, mode, column string) *tool.Call {
 	return newCall(t, mode, "Todo", map[string]any{})
 }
 
-func TestP01_OtherModesDeny(t *testing.T) {
+func TestP01_CX32_OtherModesDeny(t *testing.T) {
 	e := newEngine(t, Options{Rules: Rules{Allow: []string{"Todo"}}})
 	for _, mode := range []string{"", "Default", "askForPermission", "bypasspermissions"} {
 		if ValidMode(mode) {
@@ -100,5 +106,26 @@ func TestLooserOrdersTheModes(t *testing.T) {
 	}
 	if !Looser(ModePlan, "x") {
 		t.Error("a limit that is not valid must refuse every mode")
+	}
+}
+
+// TestP25_CX38_OnlyTheModesQuestionIsMarked: autoAllowBashIfSandboxed, hooks and
+// grants answer what the mode asks; what a rule asks they must not.
+func TestP25_CX38_OnlyTheModesQuestionIsMarked(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		rules Rules
+		line  string
+		want  tool.By
+	}{
+		{"the mode", Rules{}, "ls", tool.ByMode},
+		{"a permission rule", Rules{Ask: []string{"Bash(ls)"}}, "ls", tool.ByRule},
+		{"the profile", Rules{}, "git push -f", tool.ByRule},
+		{"the profile, whatever is allowed", Rules{Allow: []string{"Bash"}}, "git push -f", tool.ByRule},
+	} {
+		d := decide(t, newEngine(t, Options{Rules: tt.rules}), bash(t, ModeDefault, tt.line))
+		if d.Verdict != tool.Ask || d.By != tt.want {
+			t.Errorf("%s: %s by %s, want ask by %s", tt.name, d.Verdict, d.By, tt.want)
+		}
 	}
 }
