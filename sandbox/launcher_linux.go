@@ -93,7 +93,7 @@ func sessionNamespaces(noUserns bool) *syscall.SysProcAttr {
 	if os.Geteuid() != 0 {
 		// Keeping its uid, the launcher would lose at exec what the new user
 		// namespace gave it. These hold in that namespace only.
-		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH}
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH}
 	}
 	if os.Geteuid() == 0 {
 		a.UidMappings, a.GidMappings = sameIDs("/proc/self/uid_map"), sameIDs("/proc/self/gid_map")

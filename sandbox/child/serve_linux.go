@@ -40,6 +40,7 @@ type running struct {
 	cmds       []Op
 
 	changes int // of the mounts that it has a copy of
+	mounts  int // its mount namespace, or -1
 }
 
 // loop serves requests and ends of calls as they come, all from one thread: every
@@ -175,7 +176,24 @@ func (s *server) newInit(size int) (*running, error) {
 		a.free()
 		return nil, err
 	}
+	// Whoever holds a mount namespace last takes it apart, which waits for every
+	// processor. That shall not be the init process, whose end is being waited for.
+	c.mounts = -1
+	if s.t.Profile == "strict" {
+		if fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+			c.mounts = fd
+		}
+	}
 	return c, nil
+}
+
+// release lets go of what is left of a call.
+func (c *running) release() {
+	_ = unix.Close(c.pidfd)
+	c.a.free()
+	if c.mounts >= 0 {
+		go unix.Close(c.mounts)
+	}
 }
 
 // discard ends an init process that runs no program.
@@ -186,8 +204,7 @@ func (s *server) discard(c *running) {
 			break
 		}
 	}
-	_ = unix.Close(c.pidfd)
-	c.a.free()
+	c.release()
 }
 
 func (s *server) cloneFlags() uint64 {
@@ -214,8 +231,7 @@ func (s *server) reap(c *running) {
 	delete(s.calls, c.id)
 	closeAll(c.fds) // before the answer, which promises that nobody writes any more
 	_ = s.send(c.a.reply(c.id, ws, ru, c.inits, c.cmds))
-	_ = unix.Close(c.pidfd)
-	c.a.free()
+	c.release()
 	if s.spare == nil {
 		// While the caller reads its answer. Without one the next call makes it.
 		s.spare, _ = s.newInit(spareSize)
