@@ -39,11 +39,10 @@ func TestGuardAgainstBash(t *testing.T) {
 	if err != nil {
 		t.Skip("no bash on this machine")
 	}
-	count := 150
+	count, seed := 150, uint64(1)
 	if n, err := strconv.Atoi(os.Getenv("SANDBOXD_FUZZ_SHELL")); err == nil {
-		count = n
+		count, seed = n, uint64(time.Now().UnixNano())
 	}
-	seed := uint64(time.Now().UnixNano())
 	if n, err := strconv.ParseUint(os.Getenv("SANDBOXD_FUZZ_SEED"), 10, 64); err == nil {
 		seed = n
 	}

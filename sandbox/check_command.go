@@ -123,6 +123,9 @@ func (r *Rules) checkOpaque(o shellparse.Opaque) *Refusal {
 	if !commands && (o.CommandsOnly || !r.s.HasPathRules()) {
 		return nil
 	}
+	if o.Code == "path_extended" && r.allowed == nil {
+		return nil
+	}
 	rule := "path rules"
 	switch {
 	case r.allowed != nil:

@@ -171,7 +171,13 @@ func (w *walker) apply(a assignment, sc *scope) {
 	for _, f := range a.value.words {
 		w.noteSuspect(f)
 	}
-	if a.name == "PATH" && keepsPath(a.src) {
+	if a.name == "PATH" && (strings.Contains(a.src, "$PATH") || strings.Contains(a.src, "${PATH}")) {
+		sc.forget(a.name)
+		if !keepsPath(a.src) {
+			// Names may be found in more places now; only a list of allowed names
+			// rests on where they are found.
+			w.opaque(Opaque{Code: "path_extended", Message: "PATH is extended, so that names may be other programs", Hint: "call the program by its path", At: a.at, CommandsOnly: true})
+		}
 		return
 	}
 	w.unknownValue(sc, a.name, a.at)
