@@ -99,6 +99,10 @@ func (q *Queue) grant(tx *sql.Tx, item Item, now time.Time) error {
 	if scope == RememberAlways {
 		session, life = "", q.opts.AlwaysGrant
 	}
+	approved := 0 // a number, because not every database takes a truth value here
+	if item.Status == StatusApproved {
+		approved = 1
+	}
 	key, canonical, err := argsKey(args)
 	if err != nil {
 		return err
@@ -112,7 +116,7 @@ func (q *Queue) grant(tx *sql.Tx, item Item, now time.Time) error {
 	_, err = tx.Exec(`INSERT INTO approval_grants (id, scope, account, session_id, tool_name, args_key, args, dir,
 		approved, reason, author, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		"grt_"+rand.Text(), scope, item.Account, session, item.Tool, key, string(canonical), item.Facts.Dir,
-		item.Status == StatusApproved, item.Reason, item.DecidedBy, now.UnixMilli(), now.Add(life).UnixMilli())
+		approved, item.Reason, item.DecidedBy, now.UnixMilli(), now.Add(life).UnixMilli())
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -36,7 +37,7 @@ func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
 		return Page{}, err
 	}
 	if f.Limit <= 0 {
-		f.Limit = -1
+		f.Limit = math.MaxInt32
 	}
 	const where = ` FROM approval_questions WHERE ($1 = '' OR status = $1)
 		AND ($2 = '' OR session_id = $2) AND ($3 = '' OR type = $3)`
