@@ -54,7 +54,7 @@ func (q *Queue) Execution(ctx context.Context, c *tool.Call) (tool.Approval, err
 // answerable reports whether a grant may answer for a person: only where a mode
 // or the tool's own ask-once asks, never where a rule, a hook or the floor does.
 func answerable(c *tool.Call) bool {
-	if c.Spec.Execution == tool.ExecAskAlways {
+	if c.Spec.Execution == tool.ExecAskAlways || c.Advice.Ask { // a hook may ask beside the tool
 		return false
 	}
 	return c.Decision.By == tool.ByMode || (c.Decision.By == tool.ByTool && c.Spec.Execution == tool.ExecAskOnce)

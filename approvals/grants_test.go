@@ -120,6 +120,17 @@ func TestA07_WhatAGrantMayAnswer(t *testing.T) {
 	}
 }
 
+func TestAGrantDoesNotAnswerAHookThatAsksBesideTheTool(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		answerNext(t, q, askOnce("x"), Decision{Approved: true})
+		c := askOnce("x")
+		c.Advice.Ask = true
+		if asked, _ := asks(t, q, c); !asked {
+			t.Error("the grant answered for the hook")
+		}
+	})
+}
+
 func TestA17_RememberScopes(t *testing.T) {
 	change := map[string]func(*tool.Call){
 		"same":            func(*tool.Call) {},
