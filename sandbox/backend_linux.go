@@ -211,7 +211,6 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0,
 		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: protectedPaths(s),
 		Show: append(slices.Clone(c.opts.Roots), show...), AllowBind: s.Network.AllowLocalBinding,
-		Userns: !c.opts.NoUserns, Namespaces: true,
 		Filter: filter(sysRules(true)),
 	}
 	slices.Sort(t.Show)

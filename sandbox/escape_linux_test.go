@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,58 +22,97 @@ import (
 func TestX39_NothingGetsOut(t *testing.T) {
 	t.Setenv("CAGE_TEST_SECRET", "hunter2")
 	bothUsers(t, func(t *testing.T) {
-		w, cage, settings := newWorld(t)
+		w, cage, settings := newWorld(t, Options{})
 		needCage(t, cage, "userns", "netns", "landlock", "seccomp")
-		body, err := json.Marshal(w)
-		if err != nil {
-			t.Fatal(err)
+		nothingGetsOut(t, w, cage, settings)
+	})
+}
+
+// TestX39_RootWithoutUserNamespaces is the rung of a root whose host has none:
+// the capabilities are real, and dropping them is all the more needed.
+func TestX39_RootWithoutUserNamespaces(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: another uid is refused, which TestX39_NoNamespacesIsRefused shows")
+	}
+	t.Setenv("CAGE_TEST_SECRET", "hunter2")
+	w, cage, settings := newWorld(t, Options{NoUserns: true})
+	needCage(t, cage, "netns", "landlock", "seccomp")
+	nothingGetsOut(t, w, cage, settings)
+}
+
+// TestX39_NoNamespacesIsRefused: without namespaces nothing runs, and the error
+// names what is missing. Never silently weaker.
+func TestX39_NoNamespacesIsRefused(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		if os.Getuid() == 0 {
+			t.Skip("root has the other namespaces without one for users")
 		}
-		stdin, err := os.Open(w.HostTmp)
-		if err != nil {
-			t.Fatal(err)
+		cage := newCage(t, Options{NoUserns: true})
+		if rep := cage.Probe(); len(rep.Missing) == 0 {
+			t.Errorf("nothing is missing: %+v", rep)
 		}
-		defer stdin.Close()
-		all := allAttempts()
-		if len(all) < 120 {
-			t.Fatalf("only %d attempts", len(all))
+		box := newBox(t, cage, "strict", Settings{})
+		var missing *MissingError
+		if _, err := box.Start(context.Background(), Spec{Argv: []string{"true"}, Dir: "/"}); !errors.As(err, &missing) || missing.Layer != "netns" {
+			t.Errorf("err = %v", err)
 		}
-		for _, profile := range []string{"strict", "light"} {
-			t.Run(profile, func(t *testing.T) {
-				box := newBox(t, cage, profile, settings)
-				var out bytes.Buffer
-				e := runSpec(t, box, Spec{
-					Argv: []string{filepath.Join(w.Workspace, "attempt"), "-attempts"},
-					Dir:  w.Workspace, Env: []string{"ATTEMPT_WORLD=" + string(body)},
-					Stdin: stdin, Stdout: &out, Stderr: &out,
-				})
-				if e.Code != 0 {
-					t.Fatalf("exit %d %s: %s", e.Code, e.Signal, out.String())
-				}
-				outcome := map[string]string{}
-				for line := range strings.Lines(out.String()) {
-					name, what, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-					outcome[name] = what
-				}
-				for _, a := range all {
-					if outcome[a.name] != "stopped" {
-						t.Errorf("%s: %q", a.name, outcome[a.name])
-					}
-				}
-			})
-		}
-		for _, f := range []string{"file"} {
-			if b, err := os.ReadFile(filepath.Join(w.Outside, f)); err != nil || string(b) != "outside" {
-				t.Errorf("%s changed: %q, %v", f, b, err)
-			}
-		}
-		if b, err := os.ReadFile(w.Secret); err != nil || string(b) != "secret" {
-			t.Errorf("the secret changed: %q, %v", b, err)
+		if _, err := cage.Box(context.Background(), "s", "strict", Settings{Require: []string{"userns"}}); !errors.As(err, &missing) || missing.Layer != "userns" {
+			t.Errorf("err = %v", err)
 		}
 	})
 }
 
+func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
+	t.Helper()
+	body, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, err := os.Open(w.HostTmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	all := allAttempts()
+	if len(all) < 120 {
+		t.Fatalf("only %d attempts", len(all))
+	}
+	for _, profile := range []string{"strict", "light"} {
+		t.Run(profile, func(t *testing.T) {
+			box := newBox(t, cage, profile, settings)
+			var out bytes.Buffer
+			e := runSpec(t, box, Spec{
+				Argv: []string{filepath.Join(w.Workspace, "attempt"), "-attempts"},
+				Dir:  w.Workspace, Env: []string{"ATTEMPT_WORLD=" + string(body)},
+				Stdin: stdin, Stdout: &out, Stderr: &out,
+			})
+			if e.Code != 0 {
+				t.Fatalf("exit %d %s: %s", e.Code, e.Signal, out.String())
+			}
+			outcome := map[string]string{}
+			for line := range strings.Lines(out.String()) {
+				name, what, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+				outcome[name] = what
+			}
+			for _, a := range all {
+				if outcome[a.name] != "stopped" {
+					t.Errorf("%s: %q", a.name, outcome[a.name])
+				}
+			}
+		})
+	}
+	for _, f := range []string{"file"} {
+		if b, err := os.ReadFile(filepath.Join(w.Outside, f)); err != nil || string(b) != "outside" {
+			t.Errorf("%s changed: %q, %v", f, b, err)
+		}
+	}
+	if b, err := os.ReadFile(w.Secret); err != nil || string(b) != "secret" {
+		t.Errorf("the secret changed: %q, %v", b, err)
+	}
+}
+
 // newWorld makes the things that attempts are made on.
-func newWorld(t *testing.T) (world, Backend, Settings) {
+func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 	t.Helper()
 	base := shortTemp(t)
 	must := func(err error) {
@@ -123,7 +164,8 @@ func newWorld(t *testing.T) (world, Backend, Settings) {
 	t.Cleanup(func() { sleeper.Process.Kill(); sleeper.Wait() })
 	w.Pid = sleeper.Process.Pid
 
-	cage := newCage(t, Options{Private: []string{w.Daemon}, Roots: []string{base}})
+	o.Private, o.Roots = []string{w.Daemon}, []string{base}
+	cage := newCage(t, o)
 	return w, cage, Settings{
 		AllowedWritePaths: []string{w.Workspace, "/tmp"},
 		DeniedPaths:       []string{w.Secret, w.SecretDir, "/etc/shadow"},

@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // TestOperations prints what a call runs, without running it.
 func TestOperations(t *testing.T) {
 	s := &server{
-		t:   Template{Profile: "strict", Namespaces: true, Filter: []Insn{{Code: 6, K: 0x7fff0000}}},
+		t:   Template{Profile: "strict", Filter: []Insn{{Code: 6, K: 0x7fff0000}}},
 		abi: 7, lastCap: 2, privileged: true, procMasks: []string{"/proc/keys"},
 		rules: []rule{{"/", llRead, 7}, {"/proc", llRead, -1}, {"/tmp", llRead | llWrite, 8}},
 	}

@@ -70,9 +70,6 @@ func start() (*server, error) {
 	if err := json.Unmarshal(body, &s.t); err != nil {
 		return s, fmt.Errorf("read the template: %w", err)
 	}
-	if !s.t.Namespaces {
-		return s, fmt.Errorf("a launcher without namespaces is not supported yet")
-	}
 	if err := build(s.t); err != nil {
 		return s, err
 	}

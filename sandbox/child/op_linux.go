@@ -47,7 +47,6 @@ type arena struct {
 
 	pidfd   int32
 	gate    int32 // not 0: cmd is complete
-	started int32
 	status  int32
 	cmdPid  uintptr
 	usage   syscall.Rusage

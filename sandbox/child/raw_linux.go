@@ -49,7 +49,6 @@ func rawMain(a *arena, role uintptr) {
 		rawExit(127)
 	}
 	a.cmdPid = uintptr(pid)
-	a.started = 1
 	// The program runs on its own now. The descriptors are the launcher's, shared
 	// so that the program's could arrive; this process lets go of them.
 	syscall.RawSyscall6(sysCloseRange, 0, 1<<31-1, closeRangeUnshare, 0, 0, 0)

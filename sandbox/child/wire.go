@@ -22,9 +22,6 @@ type Template struct {
 
 	AllowBind bool   // TCP servers on the private loopback
 	Filter    []Insn // the seccomp filter
-
-	Userns     bool // a user namespace was made
-	Namespaces bool // mount, pid, ipc, net and uts namespaces were made
 }
 
 // Insn is one classic BPF instruction.
