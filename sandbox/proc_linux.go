@@ -42,6 +42,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 	if err != nil {
 		return err
 	}
+	absent := p.box.absentDenied()
 	p.started = time.Now()
 	answer, err := p.launcher.call(r, std)
 	closeStd()
@@ -66,6 +67,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		stop()
 		p.pumps.Wait()
 		p.finish(reply, ok)
+		p.exit.Denials = append(p.exit.Denials, p.box.quarantine(absent)...)
 		p.launcher.release()
 		p.forget()
 		close(p.done)
