@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -86,6 +88,9 @@ func (t table) add() error {
 		if spec, closed = strings.CutSuffix(spec, ")"); !closed {
 			return errors.New("the parenthesis is not closed")
 		}
+	}
+	if !utf8.ValidString(t.rule) || strings.ContainsFunc(t.rule, unicode.IsControl) {
+		return errors.New("it holds bytes that are no text")
 	}
 	if strings.TrimSpace(t.rule) != t.rule {
 		return errors.New("it begins or ends with a space")

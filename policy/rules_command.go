@@ -22,10 +22,10 @@ func (t table) addCommand(spec string) error {
 	if head, ok := strings.CutSuffix(spec, ":*"); ok {
 		spec = head + " *"
 	}
-	if spec == " *" || spec == "* *" {
-		return errors.New("it can never match: no command is named")
-	}
 	words := strings.Fields(spec)
+	if strings.Trim(strings.Join(words, ""), "*") == "" {
+		return errors.New("it names no command; leave the parentheses out to match the whole tool")
+	}
 	spec = strings.Join(words, " ")
 	last := len(words) - 1
 	switch {
