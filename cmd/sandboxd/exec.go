@@ -109,6 +109,9 @@ func execute(ctx context.Context, x *execTool, argv []string, o execOptions) (to
 	if err := h.applyExec(o); err != nil {
 		return tool.Result{}, err
 	}
+	if err := h.makeState(); err != nil {
+		return tool.Result{}, err
+	}
 	db, err := store.Open(ctx, store.Options{Path: ":memory:"}, schemas()...)
 	if err != nil {
 		return tool.Result{}, err

@@ -42,6 +42,9 @@ until it gets TERM or INT; running calls are ended then, with all they started.`
 }
 
 func serve(ctx context.Context, h *house, out io.Writer) error {
+	if err := h.makeState(); err != nil {
+		return err
+	}
 	lock, err := audit.LockState(h.paths.StateDir)
 	if err != nil {
 		return err

@@ -80,6 +80,9 @@ func (h *house) applyExec(o execOptions) error {
 	return err
 }
 
+// makeState makes the state directory, for this user alone.
+func (h *house) makeState() error { return os.MkdirAll(h.paths.StateDir, 0o700) }
+
 // roleSplit says whether the operator socket is out of reach for the agent's uid.
 func (h *house) roleSplit() string {
 	if len(h.cfg.Accounts) > 0 {
