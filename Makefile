@@ -1,0 +1,50 @@
+# make run     build, serve this directory and print a first call to try
+# make test    every test, with the race detector
+# make bench   measured ratios
+# make lint    format, vet, staticcheck
+# make build   bin/sandboxd and bin/sandboxd-child
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME ?= 60s
+LDFLAGS = -s -w -X main.version=$(VERSION)
+
+.PHONY: run build test bench lint format fuzz-shell tools-run tools-test tools-bench clean
+
+run: tools-run build
+	./bin/sandboxd serve
+
+build:
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sandboxd ./cmd/sandboxd-child
+
+test: tools-test
+	CGO_ENABLED=1 go test -race -timeout 15m ./...
+
+bench: tools-bench build
+	go test -run '^$$' -bench . -benchmem ./...
+
+lint:
+	@files=$$(git ls-files '*.go'); unformatted=$$($(GOFUMPT) -l $$files) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	$(STATICCHECK) ./...
+
+format:
+	$(GOFUMPT) -w $$(git ls-files '*.go')
+
+# One fuzzer at a time: the go command takes no more.
+fuzz-shell:
+	@for f in FuzzParse FuzzAwk FuzzSed; do \
+		go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./shellparse || exit 1; done
+
+# Packages of the system: what must be there, then what only some of it needs.
+tools-run:
+	@deploy/need 'git' 'curl ripgrep'
+tools-test:
+	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap'
+tools-bench:
+	@deploy/need 'git' 'ripgrep bubblewrap'
+
+clean:
+	rm -rf bin
