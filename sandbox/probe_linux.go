@@ -18,6 +18,9 @@ func (c *cage) tryLayers() Report {
 	var r Report
 	lack := func(layer, why string) {
 		r.Missing = append(r.Missing, layer+": "+why)
+		if c.opts.OnMissing != nil {
+			c.opts.OnMissing(layer + ": " + why)
+		}
 	}
 	err := c.tryNamespaces()
 	if err != nil && os.Geteuid() == 0 && !c.opts.NoUserns {
