@@ -101,7 +101,6 @@ func (h *house) private() []string { return config.Private(h.paths) }
 func (h *house) backend() (sandbox.Backend, error) {
 	return sandbox.NewBackend(sandbox.Options{
 		Child: childPath(), Private: h.private(), Roots: h.roots, Home: h.home,
-		OnMissing: func(layer string) { h.log.Warn("a layer of the sandbox is missing", "layer", layer) },
 	})
 }
 

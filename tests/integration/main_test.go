@@ -20,7 +20,9 @@ func TestMain(m *testing.M) {
 }
 
 func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "sandboxd-bin-")
+	// Not below /tmp: that is private and writable in a sandbox, so what lies
+	// there is no test of a workspace.
+	dir, err := os.MkdirTemp("/var/tmp", "sandboxd-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -44,6 +46,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		Setup:               setup,
+		WorkdirRoot:         bin,
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"daemon":   daemon,
