@@ -423,7 +423,8 @@ func (a *act) command(words []field) {
 // shellText runs text as a shell would.
 func (a *act) shellText(f field, args []field) {
 	w, sc := a.w, a.sc
-	if !f.known || f.glob {
+	f = f.numbers()
+	if !f.known || f.glob || f.tree {
 		a.opaque("inline_code", a.cmd.Name+" executes text that is only known when it runs", f.at)
 		return
 	}

@@ -35,6 +35,8 @@ func doers(name string) func(*act) {
 		return doAlias
 	case "declare":
 		return doDeclare
+	case "shift":
+		return doShift
 	case "hash":
 		return doHash
 	case "npmconfig":

@@ -4,6 +4,7 @@ import "strings"
 
 // doMake: NAME=value words set variables, and some of those are programs.
 func doMake(a *act) {
+	a.programFrom("-f", "--file", "--makefile")
 	for _, f := range a.operands {
 		name, val, ok := strings.Cut(f.text, "=")
 		if !f.known {
@@ -33,6 +34,10 @@ func doMake(a *act) {
 }
 
 func doCmake(a *act) {
+	for _, f := range a.values["-D"] {
+		name, val, _ := strings.Cut(f.text, "=")
+		a.w.environment(Assign{Name: before(name, ":"), Value: f.sub(val).word()}, "cmake", f.at)
+	}
 	if !a.effects["tool"] {
 		a.useOperands(a.operands)
 		return

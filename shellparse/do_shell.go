@@ -3,6 +3,7 @@ package shellparse
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -109,7 +110,7 @@ func (a *act) stdinCode() {
 // could be a program that is denied.
 func (a *act) scriptInPath(words []field) {
 	name := words[0]
-	if strings.Contains(name.text, "/") {
+	if name.tree || strings.Contains(name.text, "/") {
 		return
 	}
 	if name.lit() == "" {
@@ -159,7 +160,8 @@ func (a *act) shellOption(f field) {
 func doEval(a *act) {
 	var words []string
 	for _, f := range a.operands {
-		if !f.known || f.glob {
+		f = f.numbers()
+		if !f.known || f.glob || f.tree {
 			a.opaque("dynamic_eval", "eval executes text that is only known when it runs: "+f.text, f.at)
 			return
 		}
@@ -230,8 +232,8 @@ func doTrap(a *act) {
 	if a.operands[0].is("-") || a.operands[0].is("") {
 		return
 	}
-	f := a.operands[0]
-	if !f.known || f.glob {
+	f := a.operands[0].numbers()
+	if !f.known || f.glob || f.tree {
 		a.opaque("dynamic_eval", "trap executes text that is only known when it runs", f.at)
 		return
 	}
@@ -456,6 +458,21 @@ func doDeclare(a *act) {
 			a.w.exportVar(a.sc, before(f.text, "="), f.at)
 		}
 	}
+}
+
+func doShift(a *act) {
+	n := 1
+	if len(a.operands) > 0 {
+		var err error
+		if n, err = strconv.Atoi(a.operands[0].lit()); err != nil {
+			n = -1
+		}
+	}
+	if n < 0 || n > len(a.sc.args) {
+		a.sc.args = nil
+		return
+	}
+	a.sc.args = a.sc.args[n:]
 }
 
 func doShopt(a *act) {

@@ -4,6 +4,7 @@ import "strings"
 
 // doSed reads the program of sed for what it executes, reads and writes.
 func doSed(a *act) {
+	a.programFrom("-f", "--file")
 	scripts := append(a.values["-e"], a.values["--expression"]...)
 	ops := a.operands
 	if len(scripts) == 0 && !a.effects["nodata"] && len(ops) > 0 {
@@ -22,6 +23,8 @@ func doSed(a *act) {
 }
 
 func (a *act) sedScript(f field) {
+	f = f.numbers()
+	f.known = f.known && !f.tree
 	text := f.text
 	if !f.known {
 		// Values are data where the program around them is written out.
@@ -64,6 +67,17 @@ func (f field) part(text string) field {
 		return field{text: text, at: f.at}
 	}
 	return literal(text, f.at)
+}
+
+// programFrom refuses a program that is read from a pipe.
+func (a *act) programFrom(options ...string) {
+	for _, o := range options {
+		for _, f := range a.values[o] {
+			if f.fd || f.is("-") || f.is("/dev/stdin") || f.is("/dev/fd/0") {
+				a.opaque("inline_code", a.cmd.Name+" executes a program that it reads from a pipe", f.at)
+			}
+		}
+	}
 }
 
 // sedParser finds e, r, R, w, W and the flags of s in a sed program.
@@ -222,6 +236,7 @@ func (p *sedParser) flags() bool {
 
 // doAwk reads the program of awk for what it executes, reads and writes.
 func doAwk(a *act) {
+	a.programFrom("-f", "--file", "-E", "--exec", "-i", "--include")
 	programs := append(a.values["-e"], a.values["--source"]...)
 	ops := a.operands
 	if len(programs) == 0 && !a.effects["nodata"] && len(ops) > 0 {
@@ -239,6 +254,8 @@ func doAwk(a *act) {
 }
 
 func (a *act) awkProgram(f field) {
+	f = f.numbers()
+	f.known = f.known && !f.tree
 	text := f.text
 	if !f.known {
 		text = f.skeleton

@@ -99,8 +99,8 @@ func doTail(a *act) {
 			}
 		}
 		a.command(args[i:])
-		// Any word behind an option could be the command too.
-		if i > 0 {
+		// Any word behind an option or a first operand could be the command too.
+		if i > 0 || find(f.text[strings.LastIndexByte(f.text, '/')+1:]) == nil {
 			for j := i + 1; j < len(args); j++ {
 				if args[j].known && !strings.HasPrefix(args[j].text, "-") && find(args[j].text[strings.LastIndexByte(args[j].text, '/')+1:]) != nil {
 					a.command(args[j:])

@@ -77,6 +77,8 @@ func hijacks(name string) bool {
 // pagers that only print are harmless values.
 var printers = set("cat", "/bin/cat", "true", "/bin/true", ":", "")
 
+var compilers = set("gcc", "g++", "clang", "clang++", "cc", "c++")
+
 // harmlessValue are values with which a variable of hijackNames does nothing.
 func harmlessValue(a Assign) bool {
 	if !a.Value.Known {
@@ -95,8 +97,10 @@ func harmlessValue(a Assign) bool {
 			}
 		}
 		return true
-	case a.Name == "CC" || a.Name == "CXX":
-		return set("gcc", "g++", "clang", "clang++", "cc", "c++")[v]
+	case a.Name == "CC" || a.Name == "CXX" || a.Name == "CMAKE_C_COMPILER" || a.Name == "CMAKE_CXX_COMPILER":
+		return compilers[v]
+	case strings.HasPrefix(a.Name, "CMAKE_") && strings.HasSuffix(a.Name, "_LAUNCHER"):
+		return v == "ccache" || v == "sccache"
 	case a.Name == "GOFLAGS":
 		return !strings.Contains(v, "exec") && !strings.Contains(v, "vettool") && !strings.Contains(v, "overlay") && !strings.Contains(v, "modfile")
 	case a.Name == "GOTOOLCHAIN":

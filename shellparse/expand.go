@@ -219,7 +219,7 @@ func (e *expansion) part(p syntax.WordPart) {
 		e.subst(p, false)
 	case *syntax.ArithmExp:
 		e.w.arithm(p.X, e.sc)
-		e.b.pattern(e.w.source(p), "*")
+		e.b.digits(e.w.source(p))
 	case *syntax.ProcSubst:
 		e.w.within("process substitution", func() { e.w.stmts(p.Stmts, e.sc.clone()) })
 		e.b.some, e.b.fd = true, true

@@ -9,6 +9,7 @@ type field struct {
 	known    bool
 	glob     bool   // stands for any name that pat matches
 	many     bool   // not known, and may become no word or several
+	number   bool   // a pattern only because of numbers that are not known
 	tree     bool   // stands for anything below it
 	skeleton string // of a word that is not known: what of it is, _ for the rest
 	code     bool   // known parts of it hold an index that some builtins execute
@@ -56,6 +57,7 @@ type builder struct {
 	unknown   bool
 	many      bool
 	glob      bool
+	names     bool // a pattern that stands for names of files
 	fd        bool
 	tree      bool
 }
@@ -80,7 +82,7 @@ func (b *builder) bare(s string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '*', '?', '[':
-			b.glob = true
+			b.glob, b.names = true, true
 		case '\\':
 			b.pat.WriteByte('\\')
 		}
@@ -90,9 +92,38 @@ func (b *builder) bare(s string) {
 
 // pattern adds a value that stands for any name matching pat.
 func (b *builder) pattern(text, pat string) {
-	b.some, b.glob = true, true
+	b.some, b.glob, b.names = true, true, true
 	b.text.WriteString(text)
 	b.pat.WriteString(pat)
+}
+
+// digits adds a number that is not known.
+func (b *builder) digits(text string) {
+	names := b.names
+	b.pattern(text, "*")
+	b.names = names
+}
+
+// numbers is f with 0 for each number that is not known: what it does as code does
+// not depend on them.
+func (f field) numbers() field {
+	if !f.glob || !f.number {
+		return f
+	}
+	var b strings.Builder
+	for i := 0; i < len(f.pat); i++ {
+		switch {
+		case f.pat[i] == '\\' && i+1 < len(f.pat):
+			i++
+			b.WriteByte(f.pat[i])
+		case f.pat[i] == '*':
+			b.WriteByte('0')
+		default:
+			b.WriteByte(f.pat[i])
+		}
+	}
+	f.text, f.pat, f.glob, f.number = b.String(), "", false, false
+	return f
 }
 
 func (b *builder) field(src string, at Pos) field {
@@ -103,7 +134,7 @@ func (b *builder) field(src string, at Pos) field {
 		return f
 	}
 	if b.glob && livePattern(b.pat.String()) {
-		f.glob, f.pat = true, b.pat.String()
+		f.glob, f.pat, f.number = true, b.pat.String(), !b.names
 	}
 	return f
 }

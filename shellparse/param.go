@@ -42,7 +42,7 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 		e.w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("${%s@P} executes the value of %s", name, name), At: e.w.pos(p)})
 	}
 	if p.Length || strings.Contains(numbers, " "+name+" ") && p.Exp == nil && p.Repl == nil && !p.Excl {
-		e.b.pattern(e.w.source(p), "*")
+		e.b.digits(e.w.source(p))
 		return
 	}
 	words, ok := e.values(p, name, operand)

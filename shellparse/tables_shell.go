@@ -28,6 +28,7 @@ var tableShell = []string{
 	"bind | -f:r -x:o -m:d -q:d -u:d -r:d | d*",
 	"kill,pkill,pgrep,killall,skill,snice,xkill | -s:d -n:d -u:d -g:d -t:d | d*",
 	"let | -- | d*",
+	"shift | -- | d* | do=shift",
 	"declare,typeset,export,readonly,local | -- | d* | do=declare",
 	"hash | -p:r -d -l -r -t | d* | do=hash",
 }
