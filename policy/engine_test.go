@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/shellparse"
@@ -72,8 +74,10 @@ func bash(t testing.TB, mode, line string) *tool.Call {
 	return c
 }
 
+// newEngine has time enough on a busy machine, unless the test is about time.
 func newEngine(t testing.TB, opts Options) *Engine {
 	t.Helper()
+	opts.Deadline = cmp.Or(opts.Deadline, time.Minute)
 	e, err := New(context.Background(), opts)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -28,6 +29,10 @@ type Example struct {
 	Hosts   []string        `json:"hosts,omitempty"`
 	Session []tool.Origin   `json:"origins,omitempty"` // of the session
 }
+
+// exampleDeadline is for loading, where nobody waits for one evaluation: a busy
+// machine must not turn a good policy into a load error.
+const exampleDeadline = 5 * time.Second
 
 // Examples run in this session.
 const (
@@ -177,7 +182,7 @@ func (r *revision) finds(ctx context.Context, id string, example any) (bool, err
 	if err != nil {
 		return false, err
 	}
-	fs, err := r.evaluate(ctx, in, DefaultDeadline)
+	fs, err := r.evaluate(ctx, in, exampleDeadline)
 	if err != nil {
 		return false, fmt.Errorf("example %v: %w", example, err)
 	}

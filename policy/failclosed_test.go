@@ -101,7 +101,7 @@ func TestPoliciesThatFailDeny(t *testing.T) {
 		{"a computed id in the reserved range", `findings contains {"id": concat(".", ["core", "x"]), "effect": "allow", "message": "m"}`, "core.shape"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(tt.text))}})
+			e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(tt.text))}, Deadline: DefaultDeadline})
 			d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
 			if d.Verdict != tool.Deny || d.By != tool.ByCore || d.Reasons[0].Rule != tt.want {
 				t.Errorf("%s by %s: %+v, want a deny by %s", d.Verdict, d.By, d.Reasons, tt.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -59,26 +60,50 @@ func drawRules(t *rapid.T) Rules {
 	return r
 }
 
-// TestTheIndexLosesNoRule: where the index says that no rule applies, evaluating
-// them all finds none.
-func TestTheIndexLosesNoRule(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		rules := drawRules(rt)
-		r, err := load(context.Background(), Options{Profile: "developer", Rules: rules})
+// rulesOver gives revisions that differ in their permission rules only, without
+// compiling the library for each.
+func rulesOver(t *testing.T) func(*rapid.T, Rules) *revision {
+	ctx := context.Background()
+	base, modules, err := loadModules(ctx, Options{Profile: "developer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := compile(modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(rt *rapid.T, rules Rules) *revision {
+		data, err := translate(rules)
 		if err != nil {
 			rt.Fatal(err)
 		}
+		r := *base
+		r.index = newIndex(data)
+		if r.query, err = prepare(ctx, compiler, base.packages, data); err != nil {
+			rt.Fatal(err)
+		}
+		return &r
+	}
+}
+
+// TestTheIndexLosesNoRule: where the index says that no rule applies, evaluating
+// them all finds none.
+func TestTheIndexLosesNoRule(t *testing.T) {
+	load := rulesOver(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		rules := drawRules(rt)
+		r := load(rt, rules)
 		for range 5 {
 			in, err := NewInput(drawCall(rt, t))
 			if err != nil {
 				rt.Fatal(err)
 			}
-			all, err := r.evaluate(context.Background(), in, DefaultDeadline)
+			all, err := r.evaluate(context.Background(), in, time.Minute)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			in.NoRuleApplies = !r.index.touches(in)
-			some, err := r.evaluate(context.Background(), in, DefaultDeadline)
+			some, err := r.evaluate(context.Background(), in, time.Minute)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -89,20 +114,26 @@ func TestTheIndexLosesNoRule(t *testing.T) {
 	})
 }
 
-// TestAddingADenyRuleNeverAllowsMore.
+// TestAddingADenyRuleNeverAllowsMore: whatever the other rules are.
 func TestAddingADenyRuleNeverAllowsMore(t *testing.T) {
+	load := rulesOver(t)
+	verdict := func(rt *rapid.T, rules Rules, c *tool.Call) tool.Verdict {
+		e := &Engine{opts: Options{Deadline: time.Minute}}
+		e.current.Store(load(rt, rules))
+		return decide(t, e, c).Verdict
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		rules := drawRules(rt)
 		c := drawCall(rt, t)
-		before := decide(t, newEngine(t, Options{Rules: rules}), c)
+		before := verdict(rt, rules, c)
 		more := rules
 		extra := rapid.SampledFrom([]string{"Bash(git *)", "Read(//src)", "Edit(*.go)", "mcp__git"}).Draw(rt, "deny")
 		if slices.Contains(rules.Allow, extra) || slices.Contains(rules.Ask, extra) {
 			return // the same rule in two lists is a load error
 		}
 		more.Deny = append(slices.Clone(rules.Deny), extra)
-		if after := decide(t, newEngine(t, Options{Rules: more}), c); after.Verdict > before.Verdict {
-			rt.Fatalf("with the deny %s: %s, without: %s", extra, after.Verdict, before.Verdict)
+		if after := verdict(rt, more, c); after > before {
+			rt.Fatalf("with the deny %s: %s, without: %s", extra, after, before)
 		}
 	})
 }

@@ -92,17 +92,26 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if r.packages, err = judged(modules, opts.Profile); err != nil {
 		return nil, err
 	}
-	store := inmem.NewFromObjectWithOpts(
-		map[string]any{"sandboxd": map[string]any{"rules": data}},
-		inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
-	r.query, err = rego.New(
-		rego.Query(query(r.packages)), rego.Compiler(compiler), rego.Store(store), rego.StrictBuiltinErrors(true),
-	).PrepareForEval(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("prepare the rules: %w", err)
+	if r.query, err = prepare(ctx, compiler, r.packages, data); err != nil {
+		return nil, err
 	}
 	r.id = revisionID(files, data, opts)
 	return r, nil
+}
+
+// prepare makes the one query that a decision runs, over a store that nobody
+// writes to again.
+func prepare(ctx context.Context, c *ast.Compiler, packages []string, data map[string]any) (rego.PreparedEvalQuery, error) {
+	store := inmem.NewFromObjectWithOpts(
+		map[string]any{"sandboxd": map[string]any{"rules": data}},
+		inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
+	q, err := rego.New(
+		rego.Query(query(packages)), rego.Compiler(c), rego.Store(store), rego.StrictBuiltinErrors(true),
+	).PrepareForEval(ctx)
+	if err != nil {
+		return q, fmt.Errorf("prepare the rules: %w", err)
+	}
+	return q, nil
 }
 
 func (o Options) check() error {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -13,19 +14,17 @@ import (
 // TestPermissionRulesAgreeWithTheOracle compares the tables, the index and the
 // Rego with a slow evaluator that only knows what docs/policies.md says.
 func TestPermissionRulesAgreeWithTheOracle(t *testing.T) {
+	load := rulesOver(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		rules := drawRules(rt)
-		r, err := load(context.Background(), Options{Profile: "developer", Rules: rules})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		r := load(rt, rules)
 		for range 5 {
 			in, err := NewInput(drawCall(rt, t))
 			if err != nil {
 				rt.Fatal(err)
 			}
 			in.NoRuleApplies = !r.index.touches(in)
-			fs, err := r.evaluate(context.Background(), in, DefaultDeadline)
+			fs, err := r.evaluate(context.Background(), in, time.Minute)
 			if err != nil {
 				rt.Fatal(err)
 			}
