@@ -373,7 +373,11 @@ func (a *act) useOperands(list []field) {
 		shift = 1
 	}
 	if s.none != "" && s.repeat >= 0 && len(list)+shift <= s.repeat && !(s.repeat > 0 && a.call.in.kind != inherited) {
-		a.use(s.operands[s.repeat], literal(s.none, a.cmd.At))
+		k := s.operands[s.repeat]
+		if k == reads && a.effects["rec"] {
+			k = tree
+		}
+		a.use(k, literal(s.none, a.cmd.At))
 	}
 	n := len(list) + shift
 	for i, f := range list {

@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -129,6 +130,10 @@ func doGitRemote(a *act) {
 		}
 	default:
 		a.useOperands(a.operands)
+		if len(a.operands) == 1 {
+			name := path.Base(strings.TrimSuffix(a.operands[0].text, ".git"))
+			a.use(cuts, literal(name, a.operands[0].at))
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ var tableFiles = []string{
 	"basename | -s,--suffix:d | d*",
 	"dirname | -z | d*",
 	"pathchk | -p | d*",
-	"mktemp | -p,--tmpdir:w --suffix:d | m*",
+	"mktemp | -p,--tmpdir:w --suffix:d -t!data | w*",
 	"namei | -x | r*",
 	"dd | -- | d* | do=dd",
 	"sync | -d | r*",
