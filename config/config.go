@@ -1,17 +1,24 @@
-// Package config reads the one YAML file that configures the daemon.
+// Package config reads the one configuration file of the daemon.
 //
-//	c, err := config.Load(config.Source{File: "/etc/sandboxd/config.yaml", Env: os.Getenv, Dir: cwd})
+// A value comes from a flag, else from a SANDBOXD_ variable, else from the file,
+// else from the defaults. Without any of them the current directory is served:
 //
-// The file is strict: an unknown or repeated key, a relative path, a rule that can
-// never match, or a configured program that lies where agents can write is an
-// error with its line. Keys that are left out keep the defaults, and with no file
-// at all the working directory is served. The environment wins over the file.
-// Nothing is ever read from a workspace.
+//	c, err := config.Load(config.Source{File: file, Env: os.Getenv, Dir: dir})
+//	engine, err := policy.New(ctx, c.Policy.Options())
+//	for _, v := range c.Explain() { … } // every value and where it came from
+//
+// Guaranteed: what Load returns can be served. Unknown and repeated keys, rules
+// that can never match, relative paths, and files or programs that an agent could
+// write are errors that name the line. Nothing is searched for: without a name no
+// file is read, least of all one in the workspace.
+//
+// Load has no effect on the machine; it makes no directory.
 package config
 
 import (
 	"fmt"
-	"strings"
+	"os"
+	"path/filepath"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -22,48 +29,58 @@ import (
 	"github.com/sandboxd/sandboxd/tools"
 )
 
-// File is every key that a configuration file may hold.
-type File struct {
-	Workspace  Workspace      `yaml:"workspace"`
-	Sessions   Sessions       `yaml:"sessions"`
-	SandboxDoc yaml.Node      `yaml:"sandbox"` // merged over the defaults into Config.Sandbox
-	Profile    string         `yaml:"profile"` // of the sandbox: strict or light
-	Policy     Policy         `yaml:"policy"`
-	Hooks      Hooks          `yaml:"hooks"`
-	Approvals  Approvals      `yaml:"approvals"`
-	Tools      Tools          `yaml:"tools"`
-	Vars       Vars           `yaml:"vars"`
-	Store      Store          `yaml:"store"`
-	Audit      Audit          `yaml:"audit"`
-	Log        Log            `yaml:"log"`
-	Metrics    Metrics        `yaml:"metrics"`
-	Operators  Operators      `yaml:"operators"`
-	Accounts   map[int]string `yaml:"accounts"` // uid to account; others are default-admin
-}
-
-// Config is the effective configuration.
+// Config is everything that can be set. It is made by [Load] and then only read.
 type Config struct {
-	File
-	Sandbox  sandbox.Settings
-	Paths    Paths
-	Home     string   // of whoever runs the daemon
-	Warnings []string // what is legal and perhaps not meant
+	Workspace Workspace `yaml:"workspace"`
+	Sessions  Sessions  `yaml:"sessions"`
+	Profile   string    `yaml:"profile"` // of the sandbox: "strict" or "light"
 
-	from map[string]string // dotted key to where its value came from
+	// Sandbox are the settings under every session, merged and resolved.
+	Sandbox sandbox.Settings `yaml:"-"`
+
+	Policy    Policy                        `yaml:"policy"`
+	Hooks     map[string][]hooks.Definition `yaml:"hooks"` // by event
+	Approvals Approvals                     `yaml:"approvals"`
+	Tools     Tools                         `yaml:"tools"`
+	Vars      Vars                          `yaml:"vars"`
+	Store     Store                         `yaml:"store"`
+	Audit     Audit                         `yaml:"audit"`
+	Log       Log                           `yaml:"log"`
+	Metrics   Metrics                       `yaml:"metrics"`
+	Operators Operators                     `yaml:"operators"`
+	Accounts  map[int]string                `yaml:"accounts"` // by uid; others are DefaultAccount
+
+	Home     string   `yaml:"-"` // of whoever runs the daemon
+	Paths    Paths    `yaml:"-"` // from the environment alone: clients must find them too
+	File     string   `yaml:"-"` // absolute; "" when none was read
+	Warnings []string `yaml:"-"` // what is odd, and no error
+
+	from origins
 }
 
-// Workspace is what is served.
+// DefaultAccount is whose calls are of a uid that Accounts does not name.
+const DefaultAccount = "default-admin"
+
+// Account is the account of a caller.
+func (c *Config) Account(uid int) string {
+	if name := c.Accounts[uid]; name != "" {
+		return name
+	}
+	return DefaultAccount
+}
+
+// Workspace is what agents work in.
 type Workspace struct {
-	Roots []string `yaml:"roots"` // absolute; the first is the default directory
+	Roots []string `yaml:"roots"` // sessions start inside one of them; all are writable
 }
 
-// Sessions are the defaults of new sessions and what agents may ask for.
+// Sessions is how sessions begin and how far an agent may loosen its own.
 type Sessions struct {
 	Mode    string `yaml:"mode"`
 	MaxMode string `yaml:"maxMode"`
 }
 
-// Policy says which policies hold.
+// Policy says which rules judge.
 type Policy struct {
 	Profile     string              `yaml:"profile"`
 	Dirs        []string            `yaml:"dirs"`
@@ -71,161 +88,190 @@ type Policy struct {
 	Rules       policy.Rules        `yaml:"rules"`
 	Policies    []policy.ListPolicy `yaml:"policies"`
 	Verdict     string              `yaml:"verdict"`
-	AskReadOnly *bool               `yaml:"askReadOnly"`
+	AskReadOnly bool                `yaml:"askReadOnly"`
 }
 
-// Options is the policy section as the engine takes it.
+// Options is what [policy.New] takes.
 func (p Policy) Options() policy.Options {
 	return policy.Options{
-		Profile: p.Profile, Dirs: p.Dirs, Disable: p.Disable, Rules: p.Rules, Policies: p.Policies, Verdict: p.Verdict,
-		RelaxReads: p.AskReadOnly != nil && !*p.AskReadOnly,
+		Profile: p.Profile, Dirs: p.Dirs, Disable: p.Disable, Rules: p.Rules,
+		Policies: p.Policies, Verdict: p.Verdict, RelaxReads: !p.AskReadOnly,
 	}
 }
 
-// Hooks is event to definitions.
-type Hooks = map[string][]hooks.Definition
-
-// Approvals bounds the questions to people.
+// Approvals is how people are asked.
 type Approvals struct {
-	Timeout       Duration `yaml:"timeout"`
-	MaxPerSession int      `yaml:"maxPerSession"`
+	Approver      bool          `yaml:"approver"` // somebody is there to answer
+	Timeout       time.Duration `yaml:"timeout"`
+	MaxPerSession int           `yaml:"maxPerSession"`
+	Webhook       Webhook       `yaml:"webhook"`
 }
 
-// Tools says which tools new sessions have, and adds some.
+// Webhook is told of waiting questions.
+type Webhook struct {
+	URL        string `yaml:"url"`
+	SecretFile string `yaml:"secretFile"` // a file, since the configuration is shown and copied
+}
+
+// Tools is what new sessions have on, and tools of the operator's own.
 type Tools struct {
-	Groups map[string]bool `yaml:"groups"`
-	Tools  map[string]bool `yaml:"tools"`
-	Custom []Custom        `yaml:"custom"`
+	AllGroups bool            `yaml:"allGroups"` // groups that Groups does not name are on
+	Groups    map[string]bool `yaml:"groups"`
+	Tools     map[string]bool `yaml:"tools"`
+	Custom    []Custom        `yaml:"custom"`
 }
 
-// Custom is a tool of the operator: a program with an argument template.
-type Custom struct {
-	tools.Custom `yaml:",inline"`
-	SchemaDoc    map[string]any `yaml:"schema"` // JSON Schema of the arguments
-}
+// Custom is a tool of the operator's own.
+type Custom struct{ tools.Custom }
 
 // Vars bounds the variables of a session.
 type Vars struct {
 	Capacity int    `yaml:"capacity"`
-	Nested   string `yaml:"nested"`
-	MaxValue int    `yaml:"maxValue"`
+	MaxValue int    `yaml:"maxValue"` // bytes
+	Nested   string `yaml:"nested"`   // "purpose" or "all"
 }
 
-// Store says what an acknowledged write survives: "normal" or "full".
+// Store is how the database is kept.
 type Store struct {
-	Sync string `yaml:"sync"`
+	Sync string `yaml:"sync"` // "normal" survives a crash of the daemon, "full" one of the machine
 }
 
-// Audit says when the record is synced: "interval" or "always".
+// Audit is how the record is kept.
 type Audit struct {
-	Sync string `yaml:"sync"`
+	Sync string `yaml:"sync"` // "interval" or "always"
 }
 
-// Log is the level of the log: debug, info, warn or error.
+// Log is what the daemon says on stderr.
 type Log struct {
-	Level string `yaml:"level"`
+	Level string `yaml:"level"` // "debug", "info", "warn" or "error"
 }
 
-// Metrics opens /metrics and /healthz over TCP where an address is given.
+// Metrics is where /metrics and /healthz are open without a role.
 type Metrics struct {
-	Listen string `yaml:"listen"`
+	Listen string `yaml:"listen"` // host:port; "" is nowhere
 }
 
-// Operators are admitted on the operator socket, beside root and the daemon's uid.
+// Operators are admitted on the operator socket beside the daemon's own uid.
 type Operators struct {
 	UIDs []int `yaml:"uids"`
+	GIDs []int `yaml:"gids"`
 }
 
-// Duration is a time written as in "5m".
-type Duration time.Duration
+// Source is where a configuration comes from.
+type Source struct {
+	File  string              // "" is SANDBOXD_CONFIG, and without that no file
+	Env   func(string) string // nil is an empty environment
+	Flags map[string]string   // by key, such as "log.level"
+	Dir   string              // the workspace unless another is named
+}
 
-// Duration is the value as the standard library has it.
-func (d Duration) Duration() time.Duration { return time.Duration(d) }
-
-func (d Duration) String() string { return time.Duration(d).String() }
-
-// UnmarshalYAML reads "90s", "5m", "1h30m".
-func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
-	v, err := time.ParseDuration(n.Value)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("line %d: %q is not a duration such as 5m", n.Line, n.Value)
+// Load reads, merges and checks.
+func Load(src Source) (*Config, error) {
+	if src.Env == nil {
+		src.Env = func(string) string { return "" }
 	}
-	*d = Duration(v)
+	paths, err := ResolvePaths(src.Env)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := readFile(src)
+	if err != nil {
+		return nil, err
+	}
+	c := defaults(src.Dir)
+	c.Paths, c.File, c.Home = paths, doc.name, src.Env("HOME")
+	if c.Home == "" {
+		c.Home = "/"
+	}
+	if err := doc.decode(c); err != nil {
+		return nil, err
+	}
+	if err := c.override(src, doc); err != nil {
+		return nil, err
+	}
+	if err := c.settle(doc); err != nil {
+		return nil, err
+	}
+	c.from.file, c.from.paths = doc, paths.from
+	return c, c.check(doc)
+}
+
+func defaults(dir string) *Config {
+	return &Config{
+		Workspace: Workspace{Roots: []string{dir}},
+		Sessions:  Sessions{Mode: policy.ModeAuto, MaxMode: policy.ModeAuto},
+		Profile:   "strict",
+		Policy:    Policy{Profile: "developer", Verdict: policy.VerdictAdvisory, AskReadOnly: true},
+		Approvals: Approvals{Approver: true, Timeout: 5 * time.Minute, MaxPerSession: 100},
+		Tools:     Tools{AllGroups: true},
+		Vars:      Vars{Capacity: 1000, MaxValue: 16 << 20, Nested: "purpose"},
+		Store:     Store{Sync: "normal"},
+		Audit:     Audit{Sync: "interval"},
+		Log:       Log{Level: "info"},
+	}
+}
+
+// settle makes the settings, once everything that they depend on is known.
+func (c *Config) settle(doc *document) error {
+	for i, root := range c.Workspace.Roots {
+		real, err := workspaceRoot(root)
+		if err != nil {
+			return doc.errorAt([]string{"workspace", "roots"}, err)
+		}
+		c.Workspace.Roots[i] = real
+	}
+	if len(c.Workspace.Roots) == 0 {
+		return doc.errorAt([]string{"workspace", "roots"}, fmt.Errorf("no root is named, so no session could start"))
+	}
+	s := sandbox.DefaultSettings(c.Workspace.Roots[0], c.Home, Private(c.Paths, c.File))
+	s.AllowedWritePaths = append(append([]string{}, c.Workspace.Roots[1:]...), s.AllowedWritePaths...)
+	s, err := doc.mergeSandbox(s)
+	if err != nil {
+		return err
+	}
+	// "defaults: none" drops the secrets of the caller, never those of the daemon.
+	s.DeniedPaths = union(s.DeniedPaths, Private(c.Paths, c.File))
+	c.Sandbox, c.Warnings, err = s.Normalise()
+	if err != nil {
+		return doc.sandboxError(err)
+	}
 	return nil
 }
 
-// Value is one effective setting and where it came from.
-type Value struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-	From  string `json:"from"` // "default", "FILE:LINE", "environment"
+func workspaceRoot(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("%q is relative; write the absolute path", dir)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%q is not a directory", dir)
+	}
+	if real == "/" {
+		return "", fmt.Errorf("the workspace would be the whole system; name a directory")
+	}
+	return real, nil
 }
 
-// Explain lists every effective value.
-func (c *Config) Explain() []Value {
-	list := func(s []string) string { return strings.Join(s, ", ") }
-	rows := []Value{
-		{Key: "workspace.roots", Value: list(c.Workspace.Roots)},
-		{Key: "sessions.mode", Value: c.Sessions.Mode},
-		{Key: "sessions.maxMode", Value: c.Sessions.MaxMode},
-		{Key: "profile", Value: c.File.Profile},
-		{Key: "sandbox.allowedReadPaths", Value: list(c.Sandbox.AllowedReadPaths)},
-		{Key: "sandbox.allowedWritePaths", Value: list(c.Sandbox.AllowedWritePaths)},
-		{Key: "sandbox.deniedPaths", Value: list(c.Sandbox.DeniedPaths)},
-		{Key: "sandbox.deniedCommands", Value: list(c.Sandbox.DeniedCommands)},
-		{Key: "sandbox.allowedCommands", Value: orNone(c.Sandbox.AllowedCommands)},
-		{Key: "sandbox.autoAllowBashIfSandboxed", Value: fmt.Sprint(c.Sandbox.AutoAllowBashIfSandboxed)},
-		{Key: "sandbox.allowNestedSandbox", Value: fmt.Sprint(c.Sandbox.AllowNestedSandbox)},
-		{Key: "sandbox.allowUnsandboxedCommands", Value: fmt.Sprint(c.Sandbox.AllowUnsandboxedCommands)},
-		{Key: "sandbox.network.allowedDomains", Value: list(c.Sandbox.Network.AllowedDomains)},
-		{Key: "sandbox.network.allowLocalBinding", Value: fmt.Sprint(c.Sandbox.Network.AllowLocalBinding)},
-		{Key: "sandbox.limits", Value: fmt.Sprintf("%+v", c.Sandbox.Limits)},
-		{Key: "sandbox.require", Value: list(c.Sandbox.Require)},
-		{Key: "policy.profile", Value: c.Policy.Profile},
-		{Key: "policy.dirs", Value: list(c.Policy.Dirs)},
-		{Key: "policy.disable", Value: list(c.Policy.Disable)},
-		{Key: "policy.rules", Value: fmt.Sprintf("allow %d, ask %d, deny %d", len(c.Policy.Rules.Allow), len(c.Policy.Rules.Ask), len(c.Policy.Rules.Deny))},
-		{Key: "hooks", Value: fmt.Sprintf("%d events", len(c.Hooks))},
-		{Key: "approvals.timeout", Value: c.Approvals.Timeout.String()},
-		{Key: "approvals.maxPerSession", Value: fmt.Sprint(c.Approvals.MaxPerSession)},
-		{Key: "tools.custom", Value: fmt.Sprintf("%d tools", len(c.Tools.Custom))},
-		{Key: "vars.capacity", Value: fmt.Sprint(c.Vars.Capacity)},
-		{Key: "store.sync", Value: c.Store.Sync},
-		{Key: "audit.sync", Value: c.Audit.Sync},
-		{Key: "log.level", Value: c.Log.Level},
-		{Key: "metrics.listen", Value: c.Metrics.Listen},
-		{Key: "paths.agentSocket", Value: c.Paths.AgentSocket},
-		{Key: "paths.operatorSocket", Value: c.Paths.OperatorSocket},
-		{Key: "paths.stateDir", Value: c.Paths.StateDir},
-		{Key: "paths.keyFile", Value: c.Paths.KeyFile},
+func union(a, b []string) []string {
+	out := append([]string{}, a...)
+	have := map[string]bool{}
+	for _, s := range a {
+		have[s] = true
 	}
-	for i := range rows {
-		rows[i].From = c.origin(rows[i].Key)
+	for _, s := range b {
+		if !have[s] {
+			have[s] = true
+			out = append(out, s)
+		}
 	}
-	return rows
+	return out
 }
 
-// origin is where the value of a key, or of the section it is in, came from.
-func (c *Config) origin(key string) string {
-	for k := key; k != ""; {
-		if from, ok := c.from[k]; ok {
-			return from
-		}
-		i := strings.LastIndexByte(k, '.')
-		if i < 0 {
-			break
-		}
-		k = k[:i]
-		if _, section := c.from[k]; section && k == "sandbox" {
-			break // its keys are named one by one
-		}
-	}
-	return "default"
-}
+// UnmarshalYAML reads a tool as JSON does, so that its schema keeps its form.
+func (c *Custom) UnmarshalYAML(n *yaml.Node) error { return decodeJSON(n, &c.Custom) }
 
-func orNone(s []string) string {
-	if s == nil {
-		return "(no list)"
-	}
-	return "[" + strings.Join(s, ", ") + "]"
-}
+// MarshalYAML shows a tool as it was written.
+func (c Custom) MarshalYAML() (any, error) { return asJSON(c.Custom) }

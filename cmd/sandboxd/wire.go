@@ -93,10 +93,10 @@ func (h *house) roleSplit() string {
 	return "advisory"
 }
 
-func (h *house) approvalTimeout() time.Duration { return h.cfg.Approvals.Timeout.Duration() }
+func (h *house) approvalTimeout() time.Duration { return h.cfg.Approvals.Timeout }
 
 // private is what no tool may see: the daemon's own places.
-func (h *house) private() []string { return config.Private(h.paths) }
+func (h *house) private() []string { return config.Private(h.paths, h.cfg.File) }
 
 func (h *house) backend() (sandbox.Backend, error) {
 	return sandbox.NewBackend(sandbox.Options{
