@@ -10,6 +10,9 @@ func doFind(a *act) {
 	i := 0
 	for ; i < len(args); i++ {
 		f := args[i]
+		if !f.known && strings.HasPrefix(f.skeleton, "-") {
+			break // an option that is not known
+		}
 		if f.known && (strings.HasPrefix(f.text, "-") || f.is("(") || f.is("!") || f.is(",") || f.is(")")) {
 			switch {
 			case f.is("-H") || f.is("-L") || f.is("-P") || strings.HasPrefix(f.text, "-O"):

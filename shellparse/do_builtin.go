@@ -1,0 +1,208 @@
+package shellparse
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The builtins that test, read, set and unset what the shell knows.
+
+func doTest(a *act) {
+	all := a.call.argv[1:]
+	for i, f := range all {
+		if !f.known || i+1 >= len(all) {
+			continue
+		}
+		next := all[i+1]
+		switch f.text {
+		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G", "-N":
+			if i+2 < len(all) && isOperator(all[i+1].text) && !isOperator(all[i].text) && i+2 < len(all) && len(all) > 3 {
+				continue
+			}
+			a.file(next, Read, false)
+		case "-nt", "-ot", "-ef":
+			if i > 0 {
+				a.file(all[i-1], Read, false)
+			}
+			a.file(next, Read, false)
+		case "-v", "-R":
+			a.w.nameArgument(a.cmd.Name+" -v", next)
+		case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
+			// Only numbers are read here: test does not evaluate them.
+		}
+	}
+}
+
+func isOperator(s string) bool {
+	switch s {
+	case "=", "==", "!=", "<", ">", "-a", "-o", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef":
+		return true
+	}
+	return false
+}
+
+func doRead(a *act) {
+	names := a.operands
+	for _, list := range a.values {
+		for _, f := range list {
+			a.w.nameArgument(a.cmd.Name, f)
+		}
+	}
+	names = append(names, a.values["-a"]...)
+	for _, f := range names {
+		a.w.nameArgument(a.cmd.Name, f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+			continue
+		}
+		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
+	}
+	if paths := a.call.in.paths; len(paths) == 1 && len(names) == 1 && names[0].lit() != "" && a.cmd.Name == "read" && len(a.values["-d"])+len(a.values["-a"]) == 0 {
+		root := paths[0]
+		root.tree = true
+		a.w.assign(a.sc, names[0].text, value{words: []field{root}}, names[0].at)
+	}
+	if len(names) == 0 {
+		a.sc.forget("REPLY")
+		a.sc.forget("MAPFILE")
+	}
+}
+
+func doPrintf(a *act) {
+	for _, f := range a.values["-v"] {
+		a.w.nameArgument("printf -v", f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+			continue
+		}
+		if len(a.operands) == 2 && a.operands[0].is("%s") && a.operands[1].known {
+			a.w.assign(a.sc, f.text, value{words: []field{a.operands[1]}}, f.at)
+			continue
+		}
+		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
+	}
+}
+
+func doUnset(a *act) {
+	for _, f := range a.operands {
+		a.w.nameArgument("unset", f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+		}
+		a.sc.forget(before(f.text, "["))
+		maybeAll(a.sc.funcs)
+		if f.text == "IFS" {
+			a.sc.ifs = false // unset IFS splits at blanks
+		}
+	}
+}
+
+// doSet follows set -e and set -- a b.
+func doSet(a *act) {
+	args := a.call.argv[1:]
+	for i := 0; i < len(args); i++ {
+		f := args[i]
+		switch {
+		case f.is("--") || f.is("-"):
+			a.sc.args = known(args[i+1:])
+			return
+		case !f.known:
+			a.sc.args = nil
+			return
+		case strings.HasPrefix(f.text, "-") && f.text != "-":
+			if strings.Contains(f.text, "e") {
+				a.sc.errexit = true
+			}
+			if strings.HasSuffix(f.text, "o") && i+1 < len(args) {
+				i++
+				if args[i].is("errexit") {
+					a.sc.errexit = true
+				}
+				a.shellOption(args[i])
+			}
+			if strings.ContainsAny(f.text, "H") {
+				a.opaque("shell_option", "history expansion changes how the line is read", f.at)
+			}
+		case strings.HasPrefix(f.text, "+"):
+			a.sc.errexit = false
+			if strings.HasSuffix(f.text, "o") {
+				i++
+			}
+		default:
+			a.sc.args = known(args[i:])
+			return
+		}
+	}
+}
+
+func known(fs []field) []field {
+	out := append([]field{}, fs...)
+	for _, f := range fs {
+		if f.many {
+			return nil
+		}
+	}
+	return out
+}
+
+// doDeclare is declare and its kin behind builtin or command, where they are
+// words like any other.
+func doDeclare(a *act) {
+	exports, functions := a.cmd.Name == "export", false
+	for _, f := range a.call.argv[1:] {
+		a.w.nameArgument(a.cmd.Name, f)
+		a.w.declOption(a.cmd.Name, f, &exports, &functions, a.sc)
+		if exports && !functions && f.lit() != "" && f.text[0] != '-' {
+			a.w.exportVar(a.sc, before(f.text, "="), f.at)
+		}
+	}
+}
+
+func doShift(a *act) {
+	n := 1
+	if len(a.operands) > 0 {
+		var err error
+		if n, err = strconv.Atoi(a.operands[0].lit()); err != nil {
+			n = -1
+		}
+	}
+	if n < 0 || n > len(a.sc.args) {
+		a.sc.args = nil
+		return
+	}
+	a.sc.args = a.sc.args[n:]
+}
+
+func doShopt(a *act) {
+	set := false
+	for _, f := range a.call.argv[1:] {
+		if strings.HasPrefix(f.text, "-") {
+			set = set || strings.Contains(f.text, "s") || strings.Contains(f.text, "u")
+			continue
+		}
+		if set {
+			a.shellOption(f)
+		}
+	}
+}
+
+func doAlias(a *act) {
+	for _, f := range a.operands {
+		if !f.known || strings.Contains(f.text, "=") {
+			a.w.opaque(Opaque{Code: "shell_option", Message: "an alias changes what a word runs: " + f.text, Hint: "define a function", Command: "alias", At: f.at, CommandsOnly: true})
+		}
+	}
+}
+
+// doHash: hash -p gives a name to another program.
+func doHash(a *act) {
+	for _, f := range a.values["-p"] {
+		a.opaque("unknown_command", "hash -p makes a name run "+f.text, f.at)
+	}
+}
+
+func doEnable(a *act) {
+	if len(a.values["-f"]) > 0 {
+		a.opaque("shell_option", "enable -f loads code into the shell", a.cmd.At)
+	}
+}
