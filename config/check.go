@@ -153,12 +153,6 @@ func (c *Config) checkFiles(d *document) error {
 	for i, dir := range c.Policy.Dirs {
 		errs = append(errs, d.errorAt([]string{"policy", "dirs", strconv.Itoa(i)}, c.apart("policy directory", dir)))
 	}
-	if f := c.Approvals.Webhook.SecretFile; f != "" {
-		errs = append(errs, d.errorAt([]string{"approvals", "webhook", "secretFile"}, c.apart("secret", f)))
-	}
-	if (c.Approvals.Webhook.URL == "") != (c.Approvals.Webhook.SecretFile == "") {
-		errs = append(errs, d.errorAt([]string{"approvals", "webhook"}, errors.New("want url and secretFile, or neither")))
-	}
 	return errors.Join(errs...)
 }
 

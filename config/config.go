@@ -104,13 +104,6 @@ type Approvals struct {
 	Approver      bool          `yaml:"approver"` // somebody is there to answer
 	Timeout       time.Duration `yaml:"timeout"`
 	MaxPerSession int           `yaml:"maxPerSession"`
-	Webhook       Webhook       `yaml:"webhook"`
-}
-
-// Webhook is told of waiting questions.
-type Webhook struct {
-	URL        string `yaml:"url"`
-	SecretFile string `yaml:"secretFile"` // a file, since the configuration is shown and copied
 }
 
 // Tools is what new sessions have on, and tools of the operator's own.
@@ -154,7 +147,6 @@ type Metrics struct {
 // Operators are admitted on the operator socket beside the daemon's own uid.
 type Operators struct {
 	UIDs []int `yaml:"uids"`
-	GIDs []int `yaml:"gids"`
 }
 
 // Source is where a configuration comes from.

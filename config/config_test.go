@@ -106,7 +106,6 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		{"two tools of one name", "tools:\n  custom:\n    - {name: L, description: d, argv: [l]}\n    - {name: L, description: d, argv: [l]}\n", ":4: tools.custom[1]: tool \"L\" is defined twice"},
 		{"a time without a unit", "approvals:\n  timeout: 300\n", ":2: "},
 		{"a time of nothing", "approvals:\n  timeout: 0s\n", ":2: approvals.timeout: want more than zero"},
-		{"a webhook without a secret", "approvals:\n  webhook:\n    url: https://x.org\n", "want url and secretFile"},
 		{"an address without a port", "metrics:\n  listen: localhost\n", ":2: metrics.listen"},
 		{"an account without a name", "accounts:\n  1000: ''\n", "accounts: 1000"},
 		{"an alias", "log: &l {level: info}\naudit: *l\n", "anchors and aliases are not supported"},

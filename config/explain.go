@@ -28,6 +28,11 @@ func (c *Config) Explain() []Value {
 	if err := top.Encode(shown); err != nil {
 		panic(fmt.Sprintf("cannot happen: encode configuration: %v", err))
 	}
+	if c.Sandbox.AllowedCommands == nil {
+		// YAML writes no list and an empty list alike; here the first allows every
+		// program and the second none.
+		*child(child(&top, "sandbox"), "allowedCommands") = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+	}
 	out = c.explain(out, &top, nil)
 	for _, p := range []struct{ name, value string }{
 		{"runtimeDir", c.Paths.RuntimeDir}, {"agentSocket", c.Paths.AgentSocket}, {"operatorSocket", c.Paths.OperatorSocket},

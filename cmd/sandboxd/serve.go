@@ -69,7 +69,7 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 	}
 	defer record.Close()
 	queue, err := approvals.New(ctx, db, approvals.Options{
-		Approver: true, Timeout: h.approvalTimeout(), MaxPerSession: h.cfg.Approvals.MaxPerSession,
+		Approver: h.cfg.Approvals.Approver, Timeout: h.approvalTimeout(), MaxPerSession: h.cfg.Approvals.MaxPerSession,
 		Record: func(ctx context.Context, e approvals.Event) error { return record.Append(ctx, questionEvent(e)) },
 	})
 	if err != nil {

@@ -162,7 +162,7 @@ func (h *house) build(ctx context.Context, db *store.DB, extra ...tool.Group) (*
 	})
 	p.sessions = sessions.New(db, sessions.Options{Created: p.vars.SessionCreated, Deleted: p.vars.SessionDeleted})
 	p.tools = tool.NewRegistry(groups...)
-	p.tools.SetDefaults(tool.Defaults{AllGroups: true, Groups: h.cfg.Tools.Groups, Tools: h.cfg.Tools.Tools})
+	p.tools.SetDefaults(tool.Defaults{AllGroups: h.cfg.Tools.AllGroups, Groups: h.cfg.Tools.Groups, Tools: h.cfg.Tools.Tools})
 	p.tools.Register(p.vars.Group())
 	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
 	p.tools.Inject(p.vars.Injected()...)
