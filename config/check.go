@@ -74,7 +74,7 @@ func (c *Config) checkNumbers(d *document) error {
 	for uid, name := range c.Accounts {
 		if uid < 0 || name == "" || strings.ContainsFunc(name, notInAccount) {
 			errs = append(errs, d.errorAt([]string{"accounts"},
-				fmt.Errorf("%d: %q: want a uid and a name of letters, digits, -, _ and .", uid, name)))
+				fmt.Errorf("%d: %q: want a uid and a name of letters, digits or any of -_. only", uid, name)))
 		}
 	}
 	return errors.Join(errs...)

@@ -35,8 +35,11 @@ func (c *Config) Explain() []Value {
 	}
 	out = c.explain(out, &top, nil)
 	for _, p := range []struct{ name, value string }{
-		{"runtimeDir", c.Paths.RuntimeDir}, {"agentSocket", c.Paths.AgentSocket}, {"operatorSocket", c.Paths.OperatorSocket},
-		{"stateDir", c.Paths.StateDir}, {"keyDir", c.Paths.KeyDir},
+		{"runtimeDir", c.Paths.RuntimeDir},
+		{"agentSocket", c.Paths.AgentSocket},
+		{"operatorSocket", c.Paths.OperatorSocket},
+		{"stateDir", c.Paths.StateDir},
+		{"keyDir", c.Paths.KeyDir},
 	} {
 		from := c.from.paths[p.name]
 		if from == "" {

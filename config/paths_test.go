@@ -13,14 +13,26 @@ func TestPaths(t *testing.T) {
 		env  map[string]string
 		want []string // agent socket, operator socket, state, key
 	}{
-		{"root has those of the system", 0, map[string]string{"XDG_RUNTIME_DIR": "/run/user/0", "HOME": "/root"},
-			[]string{"/run/sandboxd/agent.sock", "/run/sandboxd/operator.sock", "/var/lib/sandboxd", "/etc/sandboxd/audit.key"}},
-		{"a user has those of the login", 7, map[string]string{"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/u"},
-			[]string{"/run/user/7/sandboxd/agent.sock", "/run/user/7/sandboxd/operator.sock", "/home/u/.local/state/sandboxd", "/home/u/.config/sandboxd/audit.key"}},
-		{"without a login the sockets are in the private state", 7, map[string]string{"HOME": "/home/u"},
-			[]string{"/home/u/.local/state/sandboxd/run/agent.sock", "/home/u/.local/state/sandboxd/run/operator.sock", "/home/u/.local/state/sandboxd", "/home/u/.config/sandboxd/audit.key"}},
-		{"the variables win", 0, map[string]string{"SANDBOXD_SOCKET": "unix:///a/s", "SANDBOXD_OPERATOR_SOCKET": "/b/s", "SANDBOXD_STATE_DIR": "/c/"},
-			[]string{"/a/s", "/b/s", "/c", "/c-key/audit.key"}},
+		{
+			"root has those of the system", 0,
+			map[string]string{"XDG_RUNTIME_DIR": "/run/user/0", "HOME": "/root"},
+			[]string{"/run/sandboxd/agent.sock", "/run/sandboxd/operator.sock", "/var/lib/sandboxd", "/etc/sandboxd/audit.key"},
+		},
+		{
+			"a user has those of the login", 7,
+			map[string]string{"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/u"},
+			[]string{"/run/user/7/sandboxd/agent.sock", "/run/user/7/sandboxd/operator.sock", "/home/u/.local/state/sandboxd", "/home/u/.config/sandboxd/audit.key"},
+		},
+		{
+			"without a login the sockets are in the private state", 7,
+			map[string]string{"HOME": "/home/u"},
+			[]string{"/home/u/.local/state/sandboxd/run/agent.sock", "/home/u/.local/state/sandboxd/run/operator.sock", "/home/u/.local/state/sandboxd", "/home/u/.config/sandboxd/audit.key"},
+		},
+		{
+			"the variables win", 0,
+			map[string]string{"SANDBOXD_SOCKET": "unix:///a/s", "SANDBOXD_OPERATOR_SOCKET": "/b/s", "SANDBOXD_STATE_DIR": "/c/"},
+			[]string{"/a/s", "/b/s", "/c", "/c-key/audit.key"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, err := resolvePaths(func(n string) string { return tt.env[n] }, tt.uid)
