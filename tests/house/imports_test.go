@@ -53,15 +53,11 @@ var internal = map[string][]string{
 var owners = map[string][]string{
 	"os/exec": {"sandbox", "sandbox/child", "hooks"},
 
-	"github.com/open-policy-agent/opa":       {"policy"},
-	"mvdan.cc/sh":                            {"shellparse"},
-	"github.com/prometheus":                  {"metrics"},
-	"modernc.org/sqlite":                     {"store"},
-	"github.com/jackc/pgx":                   {"store"},
-	"github.com/elastic/go-seccomp-bpf":      {"sandbox"},
-	"github.com/landlock-lsm/go-landlock":    {"sandbox"},
-	"github.com/spf13":                       {"cmd/sandboxd"},
-	"github.com/modelcontextprotocol/go-sdk": {"mcp"},
+	"github.com/open-policy-agent/opa": {"policy"},
+	"mvdan.cc/sh":                      {"shellparse"},
+	"github.com/prometheus":            {"metrics"},
+	"modernc.org/sqlite":               {"store"},
+	"github.com/spf13":                 {"cmd/sandboxd"},
 }
 
 type listed struct {
