@@ -33,8 +33,11 @@ lint:
 format:
 	$(GOFUMPT) -w $$(git ls-files '*.go')
 
-# One fuzzer at a time: the go command takes no more.
+# The guard against real bash, then the parsers; one fuzzer at a time, since the
+# go command takes no more.
+SCRIPTS ?= 20000
 fuzz-shell:
+	SANDBOXD_FUZZ_SHELL=$(SCRIPTS) go test -run TestGuardAgainstBash -v -timeout 20m ./sandbox
 	@for f in FuzzParse FuzzAwk FuzzSed; do \
 		go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./shellparse || exit 1; done
 

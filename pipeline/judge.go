@@ -58,24 +58,30 @@ func (p *Pipeline) decide(ctx context.Context, c *tool.Call) error {
 		return err
 	}
 	c.Settings = c.Settings.Tighten(d.Obligations)
-	d = underFloor(d, sandbox.Check(uses, c.Settings))
+	d = p.underFloor(d, sandbox.Check(uses, c.Settings))
 	d = withTool(d, c.Spec)
-	c.Decision = p.withAdvice(d, c)
+	d = p.withAdvice(d, c)
+	if d.Verdict == tool.Ask && c.Session.Mode == "dontAsk" { // P-06: nothing is ever asked
+		d.Verdict = tool.Deny
+	}
+	c.Decision = d
 	return nil
 }
 
 // underFloor adds what the settings refuse. Nothing lifts a refusal; what a person
-// may allow is asked.
-func underFloor(d tool.Decision, refused []sandbox.Refusal) tool.Decision {
+// may allow is asked, but for what the cage holds anyway.
+func (p *Pipeline) underFloor(d tool.Decision, refused []sandbox.Refusal) tool.Decision {
 	var hard, soft []tool.Reason
 	for _, r := range refused {
 		reason := tool.Reason{Rule: "floor:" + r.Rule, Code: r.Code, Message: r.Message, Hint: r.Hint}
 		if at := r.At; at.Line > 0 {
 			reason.At = &at
 		}
-		if r.Ask {
+		switch {
+		case r.Ask && r.Caged && p.confined:
+		case r.Ask:
 			soft = append(soft, reason)
-		} else {
+		default:
 			hard = append(hard, reason)
 		}
 	}

@@ -183,10 +183,23 @@ func (p *Pipeline) run(ctx context.Context, c *tool.Call) error {
 	report := box.Report()
 	report.Denials = append(report.Denials, out.Denials...)
 	c.Output, c.Report = out, report
+	if err == nil {
+		err = created(report)
+	}
 	if err == nil && out.Dir != "" && out.Dir != c.Session.Dir {
 		err = p.move(ctx, c, out.Dir)
 	}
 	return err
+}
+
+// created is the error of a call that made a denied path: the cage took it away.
+func created(r sandbox.Report) error {
+	for _, d := range r.Denials {
+		if d.Layer == "denied_path_created" {
+			return &tool.Error{Code: d.Layer, Msg: d.Act, Hint: or(d.Setting, "the file was moved to quarantine; an operator can release it")}
+		}
+	}
+	return nil
 }
 
 // move keeps the directory that a shell was left in, for the next call of the

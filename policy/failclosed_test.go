@@ -198,8 +198,11 @@ func TestTheRevisionIsTheContent(t *testing.T) {
 		t.Error("the same content has two revisions")
 	}
 	for _, opts := range []Options{
-		{Profile: "strict"}, {RelaxReads: true}, {Rules: Rules{Deny: []string{"Bash"}}},
-		{Disable: []string{"developer.git.discard"}}, {Policies: []ListPolicy{{Kind: "readOnly"}}},
+		{Profile: "strict"},
+		{RelaxReads: true},
+		{Rules: Rules{Deny: []string{"Bash"}}},
+		{Disable: []string{"developer.git.discard"}},
+		{Policies: []ListPolicy{{Kind: "readOnly"}}},
 		{Dirs: []string{policyDir(t, acme(rule))}},
 	} {
 		if newEngine(t, opts).Status().Revision == a.Status().Revision {

@@ -63,8 +63,11 @@ func TestX01_X02_ReadAndWriteListsAreApart(t *testing.T) {
 		op   Op
 		want bool
 	}{
-		{"/project/a", Read, true}, {"/project/a", Write, false},
-		{"/project/src/a", Write, true}, {"/other", Read, false}, {"/other", Write, false},
+		{"/project/a", Read, true},
+		{"/project/a", Write, false},
+		{"/project/src/a", Write, true},
+		{"/other", Read, false},
+		{"/other", Write, false},
 	} {
 		if got := IsPathAllowed(tt.path, tt.op, s); got != tt.want {
 			t.Errorf("%s %s: %v, want %v", tt.op, tt.path, got, tt.want)
@@ -127,13 +130,34 @@ func message(err error) string {
 func TestX22_BypassesOfNames(t *testing.T) {
 	s := Settings{DeniedCommands: []string{"rm"}}
 	for _, tt := range []struct{ id, cmd string }{
-		{"X-23", "rm -rf /tmp"}, {"X-24", "/usr/bin/rm -rf /tmp"}, {"X-25", `\rm -rf /tmp`},
-		{"X-26", `"rm" -rf /tmp`}, {"X-26", `'rm' -rf /tmp`},
-		{"X-27", `bash -c "rm -rf /tmp"`}, {"X-27", `sh -c "rm x"`}, {"X-27", `zsh -c "rm x"`}, {"X-27", `dash -c "rm x"`}, {"X-27", `ksh -c "rm x"`}, {"X-27", `/bin/bash -c "rm x"`}, {"X-27", "bash -c"},
+		{"X-23", "rm -rf /tmp"},
+		{"X-24", "/usr/bin/rm -rf /tmp"},
+		{"X-25", `\rm -rf /tmp`},
+		{"X-26", `"rm" -rf /tmp`},
+		{"X-26", `'rm' -rf /tmp`},
+		{"X-27", `bash -c "rm -rf /tmp"`},
+		{"X-27", `sh -c "rm x"`},
+		{"X-27", `zsh -c "rm x"`},
+		{"X-27", `dash -c "rm x"`},
+		{"X-27", `ksh -c "rm x"`},
+		{"X-27", `/bin/bash -c "rm x"`},
+		{"X-27", "bash -c"},
 		{"X-28", `bash -c "bash -c 'rm x'"`},
-		{"X-29", "echo $(rm x)"}, {"X-29", "echo `rm x`"}, {"X-29", "rm $(echo x)"},
-		{"X-31", "ls; rm x"}, {"X-31", "echo y | xargs rm"}, {"X-31", "A=1 rm x"}, {"X-31", "env rm x"}, {"X-31", "(rm x)"},
-		{"X-31", "sudo rm x"}, {"X-31", "exec rm x"}, {"X-31", "eval rm x"}, {"X-31", "nohup rm x"}, {"X-31", "time rm x"}, {"X-31", "command rm x"}, {"X-31", "builtin eval rm x"},
+		{"X-29", "echo $(rm x)"},
+		{"X-29", "echo `rm x`"},
+		{"X-29", "rm $(echo x)"},
+		{"X-31", "ls; rm x"},
+		{"X-31", "echo y | xargs rm"},
+		{"X-31", "A=1 rm x"},
+		{"X-31", "env rm x"},
+		{"X-31", "(rm x)"},
+		{"X-31", "sudo rm x"},
+		{"X-31", "exec rm x"},
+		{"X-31", "eval rm x"},
+		{"X-31", "nohup rm x"},
+		{"X-31", "time rm x"},
+		{"X-31", "command rm x"},
+		{"X-31", "builtin eval rm x"},
 	} {
 		if IsCommandAllowed(tt.cmd, s) {
 			t.Errorf("%s: %q is allowed", tt.id, tt.cmd)
@@ -285,7 +309,11 @@ func TestX19_LinksAreFollowedToWhereTheyLead(t *testing.T) {
 		{"/proc/1/cwd", ""},
 		{"/proc/thread-self/fd/3", ""},
 		{"/proc/cpuinfo", "/proc/cpuinfo"},
-		{"x\x00y", ""}, {"x\ny", ""}, {"x\u202ey", ""}, {"", ""}, {"~root/x", ""},
+		{"x\x00y", ""},
+		{"x\ny", ""},
+		{"x\u202ey", ""},
+		{"", ""},
+		{"~root/x", ""},
 		{strings.Repeat("a", 300), ""},
 		{strings.Repeat("a/", 3000), ""},
 	} {

@@ -40,14 +40,6 @@ func (u PathUse) touches(denied string) bool {
 	return Within(path, denied) || u.Recursive && Within(denied, path)
 }
 
-// inside reports whether everything that a use can reach lies below root.
-func (u PathUse) inside(root string) bool {
-	if u.Glob {
-		return Within(globDir(u.Path), root)
-	}
-	return Within(u.Path, root)
-}
-
 // globDir is the part of a pattern in front of its first pattern segment.
 func globDir(pattern string) string {
 	i := strings.IndexAny(pattern, `*?[\`)

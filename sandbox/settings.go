@@ -137,10 +137,14 @@ func (l Limits) validate() error {
 		name string
 		n    int64
 	}{
-		{"wallSeconds", int64(l.WallSeconds)}, {"cpuSeconds", int64(l.CPUSeconds)},
-		{"memoryBytes", l.MemoryBytes}, {"processes", int64(l.Processes)},
-		{"fileSizeBytes", l.FileSizeBytes}, {"openFiles", int64(l.OpenFiles)},
-		{"outputBytes", l.OutputBytes}, {"diskBytes", l.DiskBytes},
+		{"wallSeconds", int64(l.WallSeconds)},
+		{"cpuSeconds", int64(l.CPUSeconds)},
+		{"memoryBytes", l.MemoryBytes},
+		{"processes", int64(l.Processes)},
+		{"fileSizeBytes", l.FileSizeBytes},
+		{"openFiles", int64(l.OpenFiles)},
+		{"outputBytes", l.OutputBytes},
+		{"diskBytes", l.DiskBytes},
 	} {
 		if v.n < 0 {
 			return fmt.Errorf("limits.%s: %d is negative", v.name, v.n)

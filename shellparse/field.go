@@ -159,7 +159,7 @@ func livePattern(pat string) bool {
 var patternEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 func escapePattern(s string) string {
-	if strings.IndexAny(s, `\*?[`) < 0 {
+	if !strings.ContainsAny(s, `\*?[`) {
 		return s
 	}
 	return patternEscaper.Replace(s)

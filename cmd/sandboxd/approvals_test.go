@@ -279,8 +279,10 @@ func TestModelTextCannotDrawOnTheTerminal(t *testing.T) {
 	hostile := "ls \x1b[2J\x1b[1;1H\rfake \u202egnp.exe\u200b \x07\x9b31m\u2028 \xff"
 	item := approvals.Item{Type: approvals.TypeExecution, Status: approvals.StatusPending, Tool: hostile, SessionID: hostile, Description: hostile}
 	item.Args, _ = json.Marshal(map[string]string{"command": hostile, hostile: "x"})
-	item.Facts = approvals.Facts{Dir: hostile, Mode: hostile, Reads: []string{hostile}, Hosts: []string{hostile},
-		Commands: []shellparse.Command{{Name: hostile}}, Opaque: []shellparse.Opaque{{Message: hostile}}}
+	item.Facts = approvals.Facts{
+		Dir: hostile, Mode: hostile, Reads: []string{hostile}, Hosts: []string{hostile},
+		Commands: []shellparse.Command{{Name: hostile}}, Opaque: []shellparse.Opaque{{Message: hostile}},
+	}
 	item.Why = []tool.Reason{{Rule: hostile, Message: hostile}}
 	text := renderItem(item, time.Now(), screen{width: 80})
 	for _, bad := range []string{"\x1b", "\r", "\u202e", "\u200b", "\x07", "\u009b", "\u2028"} {

@@ -79,7 +79,7 @@ func examine(ctx context.Context) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	backend, err := h.backend()
+	backend, err := h.backend("")
 	if err != nil {
 		return nil, err
 	}

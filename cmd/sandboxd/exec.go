@@ -117,7 +117,7 @@ func execute(ctx context.Context, x *execTool, argv []string, o execOptions) (to
 		return tool.Result{}, err
 	}
 	defer db.Close()
-	p, err := h.build(ctx, db, tool.Group{Name: "exec", Tools: []tool.Tool{x}})
+	p, err := h.build(ctx, db, "", tool.Group{Name: "exec", Tools: []tool.Tool{x}})
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -87,19 +87,23 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 		want            string
 	}{
 		{
-			"claude allows in the cage", agentClaude, claudeBash, decider{verdict: tool.Allow},
+			"claude allows in the cage", agentClaude, claudeBash,
+			decider{verdict: tool.Allow},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)","updatedInput":{"command":"` + caged + `'echo '\\''hi'\\'''","description":"say hi"}}}`,
 		},
 		{
-			"claude denies", agentClaude, claudeBash, decider{verdict: tool.Deny},
+			"claude denies", agentClaude, claudeBash,
+			decider{verdict: tool.Deny},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"sandboxd: because (r)"}}`,
 		},
 		{
-			"claude asks its person", agentClaude, claudeEdit, decider{verdict: tool.Ask},
+			"claude asks its person", agentClaude, claudeEdit,
+			decider{verdict: tool.Ask},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sandboxd: because (r)"}}`,
 		},
 		{
-			"claude gets a rewrite", agentClaude, claudeEdit, decider{verdict: tool.Allow, args: `{"new_string":"z"}`},
+			"claude gets a rewrite", agentClaude, claudeEdit,
+			decider{verdict: tool.Allow, args: `{"new_string":"z"}`},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)","updatedInput":{"file_path":"/src/a","new_string":"z","old_string":"x"}}}`,
 		},
 		{
@@ -108,30 +112,36 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)"}}`,
 		},
 		{
-			"a tool that nobody knows is asked about", agentClaude, claudeMCP, decider{verdict: tool.Allow},
+			"a tool that nobody knows is asked about", agentClaude, claudeMCP,
+			decider{verdict: tool.Allow},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sandboxd: the tool mcp__db__query of claude-code is unknown here"}}`,
 		},
 		{
-			"a command in the cage is permitted", agentClaude, claudePerm, decider{verdict: tool.Allow},
+			"a command in the cage is permitted", agentClaude, claudePerm,
+			decider{verdict: tool.Allow},
 			`{"hookSpecificOutput":{"decision":{"behavior":"allow"},"hookEventName":"PermissionRequest"}}`,
 		},
 		{
-			"a command in the cage can be denied", agentClaude, claudePerm, decider{verdict: tool.Deny},
+			"a command in the cage can be denied", agentClaude, claudePerm,
+			decider{verdict: tool.Deny},
 			`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"sandboxd: because (r)"},"hookEventName":"PermissionRequest"}}`,
 		},
 		{"a permission that needs a person is left to the agent", agentClaude, claudePerm, decider{verdict: tool.Ask}, ``},
 		{
-			"codex denies", agentCodex, codexBash, decider{verdict: tool.Deny},
+			"codex denies", agentCodex, codexBash,
+			decider{verdict: tool.Deny},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"sandboxd: because (r)"}}`,
 		},
 		{"codex keeps its own sandbox", agentCodex, codexBash, decider{verdict: tool.Allow}, ``},
 		{
-			"codex cannot ask", agentCodex, codexBash, decider{verdict: tool.Ask},
+			"codex cannot ask", agentCodex, codexBash,
+			decider{verdict: tool.Ask},
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"sandboxd: a person must allow this, and Codex cannot ask from a hook: because (r)"}}`,
 		},
 		{"codex permissions are never granted", agentCodex, strings.Replace(codexBash, "PreToolUse", "PermissionRequest", 1), decider{verdict: tool.Allow}, ``},
 		{
-			"gemini allows in the cage", agentGemini, geminiBash, decider{verdict: tool.Allow},
+			"gemini allows in the cage", agentGemini, geminiBash,
+			decider{verdict: tool.Allow},
 			`{"decision":"allow","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"` + caged + `'ls'","dir_path":"/src/sub"}},"reason":"sandboxd: because (r)"}`,
 		},
 		{"gemini denies", agentGemini, geminiEdit, decider{verdict: tool.Deny}, `{"decision":"deny","reason":"sandboxd: because (r)"}`},

@@ -55,7 +55,7 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 		return err
 	}
 	defer db.Close()
-	p, err := h.build(ctx, db)
+	p, err := h.build(ctx, db, filepath.Join(h.paths.StateDir, "cage"))
 	if err != nil {
 		return err
 	}
@@ -75,6 +75,7 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.tools.Register(tool.Group{Name: "people", Tools: approvals.Tools(queue)})
 	set := metrics.New(version)
 	p.meter = set
 	p.describe(set)
@@ -105,6 +106,10 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 	g.Go(func() error { return server.Serve(ctx, agents, tool.RoleAgent) })
 	g.Go(func() error { return server.Serve(ctx, operators, tool.RoleOperator) })
 	g.Go(func() error { return countPending(ctx, queue, set) })
+	g.Go(func() error {
+		p.policy.Watch(ctx, func(err error) { set.Reloaded(err) })
+		return nil
+	})
 	if h.cfg.Metrics.Listen != "" {
 		g.Go(func() error { return serveMetrics(ctx, h.cfg.Metrics.Listen, set.Handler()) })
 	}
@@ -134,8 +139,8 @@ func countPending(ctx context.Context, q *approvals.Queue, set *metrics.Set) err
 		case <-ctx.Done():
 			return nil
 		case _, open := <-events:
-			if !open {
-				return nil
+			if !open { // it fell behind, and the count is looked up anyway
+				events = q.Subscribe(ctx)
 			}
 		}
 	}

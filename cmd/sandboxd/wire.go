@@ -98,9 +98,11 @@ func (h *house) approvalTimeout() time.Duration { return h.cfg.Approvals.Timeout
 // private is what no tool may see: the daemon's own places.
 func (h *house) private() []string { return config.Private(h.paths, h.cfg.File) }
 
-func (h *house) backend() (sandbox.Backend, error) {
+// backend is the cage; runtime is where it keeps the private files of sessions, ""
+// a directory that goes with the process.
+func (h *house) backend(runtime string) (sandbox.Backend, error) {
 	return sandbox.NewBackend(sandbox.Options{
-		Child: childPath(), Private: h.private(), Roots: h.roots, Home: h.home,
+		Child: childPath(), Runtime: runtime, Private: h.private(), Roots: h.roots, Home: h.home,
 	})
 }
 
@@ -147,7 +149,7 @@ type parts struct {
 
 // build makes the stages that the daemon and exec share. Extra groups come after
 // the built-in ones.
-func (h *house) build(ctx context.Context, db *store.DB, extra ...tool.Group) (*parts, error) {
+func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra ...tool.Group) (*parts, error) {
 	p := &parts{house: h, redactor: audit.NewRedactor(audit.EnvSecrets(os.Environ())...), meter: unmetered{}}
 	groups := append(tools.Groups(), extra...)
 	for _, c := range h.cfg.Tools.Custom {
@@ -173,7 +175,7 @@ func (h *house) build(ctx context.Context, db *store.DB, extra ...tool.Group) (*
 	if p.hooks, err = hooks.New(hooks.Options{Hooks: h.cfg.Hooks, Writable: h.settings.AllowedWritePaths, Observe: p.observe}); err != nil {
 		return nil, err
 	}
-	p.backend, err = h.backend()
+	p.backend, err = h.backend(runtime)
 	return p, err
 }
 

@@ -43,9 +43,14 @@ func TestOperations(t *testing.T) {
 	// allows, and no file may be opened after the capabilities are gone.
 	at := func(name string) int { return strings.Index(got, name) }
 	for _, pair := range [][2]string{
-		{"drop capability 0", "drop all capabilities"}, {"drop all capabilities", "no_new_privs"},
-		{"no_new_privs", "landlock_restrict_self"}, {"landlock_restrict_self", "seccomp"}, {"seccomp", "close other descriptors"},
-		{"close other descriptors", "execve"}, {"mount /proc", "make /proc read-only"}, {"make /proc read-only", "drop capability 0"},
+		{"drop capability 0", "drop all capabilities"},
+		{"drop all capabilities", "no_new_privs"},
+		{"no_new_privs", "landlock_restrict_self"},
+		{"landlock_restrict_self", "seccomp"},
+		{"seccomp", "close other descriptors"},
+		{"close other descriptors", "execve"},
+		{"mount /proc", "make /proc read-only"},
+		{"make /proc read-only", "drop capability 0"},
 	} {
 		if at(pair[0]) < 0 || at(pair[0]) > at(pair[1]) {
 			t.Errorf("%q does not come before %q", pair[0], pair[1])

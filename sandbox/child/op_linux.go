@@ -90,12 +90,6 @@ func (a *arena) alloc(n int) []byte {
 	return b
 }
 
-func (a *arena) bytes(p []byte) uintptr {
-	b := a.alloc(max(len(p), 1))
-	copy(b, p)
-	return addr(b)
-}
-
 // str keeps s with its NUL.
 func (a *arena) str(s string) uintptr {
 	b := a.alloc(len(s) + 1)
