@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -277,6 +278,8 @@ func TestHTTPHooks(t *testing.T) {
 		case "/big":
 			_, _ = w.Write(make([]byte, 2<<20))
 		case "/slow":
+			// The server sees that the client is gone only once the body is read.
+			_, _ = io.Copy(io.Discard, req.Body)
 			<-req.Context().Done()
 		}
 	}))

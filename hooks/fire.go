@@ -115,10 +115,15 @@ func callHandler(ctx context.Context, handler Handler, in Input) (*Output, error
 	}()
 	select {
 	case a := <-done:
-		if a.err == nil && a.out != nil {
-			a.err = a.out.check()
+		if a.err != nil || a.out == nil {
+			return nil, a.err
 		}
-		return a.out, a.err
+		out := *a.out // the handler may hand out the same one again
+		if n := out.Notification; n != nil {
+			said := *n
+			out.Notification = &said
+		}
+		return &out, out.check()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
