@@ -1,7 +1,6 @@
 package vars
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -47,13 +46,13 @@ func (s *System) Resolve(ctx context.Context, session string, args json.RawMessa
 
 func resolve(e *expander, args json.RawMessage, copied func(string) (authors, error)) (json.RawMessage, map[string]authors, error) {
 	by := map[string]authors{}
-	out, err := rewriteStrings(args, func(field, in string) ([]byte, bool, error) {
+	out, fields, err := rewriteStrings(args, func(field, in string) ([]byte, bool, error) {
 		if !strings.Contains(in, opening) {
 			a, err := copied(in)
 			by[field] |= a | byModel
 			return nil, false, err
 		}
-		text, from, err := e.expand(nil, in, nil)
+		text, from, err := e.expand(make([]byte, 0, len(in)), in, nil)
 		if err != nil {
 			return nil, false, err
 		}
@@ -66,13 +65,9 @@ func resolve(e *expander, args json.RawMessage, copied func(string) (authors, er
 	if err != nil {
 		return nil, nil, err
 	}
-	// Fields without a string (numbers, flags) are the model's too.
-	var fields map[string]json.RawMessage
-	if bytes.HasPrefix(bytes.TrimSpace(args), []byte("{")) && json.Unmarshal(args, &fields) == nil {
-		for field := range fields {
-			if by[field] == 0 {
-				by[field] = byModel
-			}
+	for _, field := range fields { // numbers and flags are the model's too
+		if by[field] == 0 {
+			by[field] = byModel
 		}
 	}
 	return out, by, nil

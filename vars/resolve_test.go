@@ -86,7 +86,12 @@ func TestReferenceErrors(t *testing.T) {
 		{"V27 the chain is the cycle", `"$VAR_REF{{long}}"`, "circular_reference", "Circular variable reference detected: A → B → A"},
 		{"not JSON", `{"a":`, "validation_error", "the arguments are not valid JSON"},
 		{"two values", `{} {}`, "validation_error", "the arguments are not valid JSON"},
-		{"not UTF-8", "\"\xff\"", "validation_error", "the arguments hold a string that is not valid UTF-8"},
+		{"a string without an end", `{"a":"$VAR_REF{{A`, "validation_error", "the arguments are not valid JSON"},
+		{"an end without a beginning", `]"x"`, "validation_error", "the arguments are not valid JSON"},
+		{"a control character", "\"\x01\"", "validation_error", "the arguments are not valid JSON"},
+		{"an escape that is none", `"\q"`, "validation_error", "the arguments are not valid JSON"},
+		{"a string in a wrong place", `{"a" "b"}`, "validation_error", "the arguments are not valid JSON"},
+		{"not UTF-8", "\"\xff\"", "validation_error", "the arguments are not valid JSON"},
 	} {
 		t.Run(tt.id, func(t *testing.T) {
 			_, err := f.resolve(tt.args)
