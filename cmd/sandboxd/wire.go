@@ -172,7 +172,7 @@ func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra .
 	if p.policy, err = policy.New(ctx, h.cfg.Policy.Options()); err != nil {
 		return nil, err
 	}
-	if p.hooks, err = hooks.New(hooks.Options{Hooks: h.cfg.Hooks, Writable: h.settings.AllowedWritePaths, Observe: p.observe}); err != nil {
+	if p.hooks, err = hooks.New(hooks.Options{Hooks: h.cfg.Hooks, Writable: h.roots, Observe: p.observe}); err != nil {
 		return nil, err
 	}
 	p.backend, err = h.backend(runtime)
