@@ -93,6 +93,7 @@ func (s *Server) routes() []route {
 		{"PUT /sessions/{id}/groups/{name}", operator, s.enableGroup},
 		{"PUT /sessions/{id}/tools/{name}", operator, s.enableTool},
 		{"POST /sessions/{id}/calls", agent, s.call},
+		{"GET /calls", agent, s.listCalls},
 		{"GET /calls/{id}", agent, s.getCall},
 		{"POST /calls/{id}/cancel", agent, s.cancelCall},
 		{"POST /decide", agent, s.decide},

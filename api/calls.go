@@ -75,6 +75,10 @@ func (s *Server) request(r *http.Request, c oneCall) (tool.Request, error) {
 	}, nil
 }
 
+func (s *Server) listCalls(r *http.Request) (any, error) {
+	return s.Pipeline.Calls(caller(r).account), nil
+}
+
 func (s *Server) getCall(r *http.Request) (any, error) {
 	state, ok := s.Pipeline.Call(caller(r).account, r.PathValue("id"))
 	if !ok {

@@ -229,7 +229,6 @@ func (s *Server) deleteSession(r *http.Request) (any, error) {
 	if err := s.Approvals.CancelSession(r.Context(), id, "the session was deleted"); err != nil {
 		return nil, err
 	}
-	s.Hooks.Forget(id)
 	return map[string]any{"id": id, "deleted": true}, nil
 }
 

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sandboxd/sandboxd/tool"
@@ -66,6 +68,20 @@ func (p *Pipeline) Call(account, id string) (State, bool) {
 		return State{}, false
 	}
 	return State{CallID: id, SessionID: e.session, Running: e.result == nil, Result: e.result}, true
+}
+
+// Calls lists the calls of this account that run now.
+func (p *Pipeline) Calls(account string) []State {
+	p.running.mu.Lock()
+	defer p.running.mu.Unlock()
+	out := []State{}
+	for id, e := range p.running.calls {
+		if e.account == account && e.result == nil {
+			out = append(out, State{CallID: id, SessionID: e.session, Running: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b State) int { return strings.Compare(a.CallID, b.CallID) })
+	return out
 }
 
 // Cancel ends a call of this account; it reports whether there is such a call.

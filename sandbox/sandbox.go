@@ -157,6 +157,20 @@ type Exit struct {
 	Denials  []Denial
 }
 
+// Why is one word for how a program ended: "exited", "signaled", "timed_out", or
+// the limit that ended it.
+func (e Exit) Why() string {
+	switch {
+	case e.TimedOut:
+		return "timed_out"
+	case e.Limit != "":
+		return e.Limit
+	case e.Signal != "":
+		return "signaled"
+	}
+	return "exited"
+}
+
 // Usage is what a program consumed.
 type Usage struct {
 	Wall        time.Duration

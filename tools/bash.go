@@ -94,7 +94,11 @@ type bashData struct {
 	Dir         string `json:"cwd,omitempty"`   // the new working directory, if it changed
 
 	denials []sandbox.Denial // named in the text; the result lists them for all tools
+	why     string
 }
+
+// Ended is for the record and the metrics: the exit status and a word for it.
+func (d bashData) Ended() (int, string) { return d.ExitCode, d.why }
 
 // Run implements [tool.Tool].
 func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
@@ -171,7 +175,7 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 	data := bashData{
 		Stdout: stdout.String(), Stderr: stderr.String(), ExitCode: exit.Code, Signal: exit.Signal, Limit: exit.Limit,
 		TimedOut: exit.TimedOut || ctx.Err() == nil && runCtx.Err() != nil, Interrupted: ctx.Err() != nil,
-		Truncated: stdout.dropped > 0 || stderr.dropped > 0, denials: exit.Denials,
+		Truncated: stdout.dropped > 0 || stderr.dropped > 0, denials: exit.Denials, why: exit.Why(),
 	}
 	out := tool.Output{Data: data, Usage: &exit.Usage, Denials: exit.Denials}
 	switch {

@@ -76,5 +76,14 @@ func (t *execTool) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.O
 	}
 	t.ended = &exit
 	text := fmt.Sprintf("exit status %d", exit.Code)
-	return tool.Output{Text: text, Data: map[string]any{"exit_code": exit.Code}, Usage: &exit.Usage, Denials: exit.Denials}, nil
+	return tool.Output{Text: text, Data: execData{exit.Code, exit.Why()}, Usage: &exit.Usage, Denials: exit.Denials}, nil
 }
+
+// execData is what the report and the record hold of the program.
+type execData struct {
+	ExitCode int    `json:"exit_code"`
+	Why      string `json:"ended"`
+}
+
+// Ended is for the record: the exit status and a word for it.
+func (d execData) Ended() (int, string) { return d.ExitCode, d.Why }
