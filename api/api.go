@@ -148,16 +148,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, role tool.Role) erro
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	done := context.AfterFunc(ctx, func() {
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if srv.Shutdown(grace) != nil {
 			srv.Close()
 		}
 	})
-	defer done()
-	if err := srv.Serve(l); err != http.ErrServerClosed {
-		return err
+	err := srv.Serve(l)
+	if stop() {
+		return err // it ended by itself
 	}
+	<-stopped // the last calls are still being recorded
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -85,13 +84,13 @@ func examine(ctx context.Context) ([]finding, error) {
 	}
 	defer backend.Close()
 	rep := backend.Probe()
-	acts, cleanup, err := forbiddenActs()
+	acts, closeListener, err := forbiddenActs()
 	if err != nil {
 		return nil, err
 	}
-	defer cleanup()
+	defer closeListener()
 	settings := h.settings
-	settings.DeniedPaths = append(slices.Clone(settings.DeniedPaths), filepath.Dir(acts[0].secret))
+	settings.DeniedPaths = append(slices.Clone(settings.DeniedPaths), deniedForTest)
 	box, err := backend.Box(ctx, "doctor", h.cfg.Profile, settings)
 	if err != nil {
 		return nil, err
@@ -113,7 +112,8 @@ func examine(ctx context.Context) ([]finding, error) {
 		found = append(found, finding{layer, required(settings, layer), true, "the kernel gives it"})
 	}
 	for _, layer := range rep.Missing {
-		found = append(found, finding{layer, required(settings, layer), false, "missing on this host"})
+		name, why, _ := strings.Cut(layer, ": ")
+		found = append(found, finding{name, required(settings, layer), false, or(why, "missing on this host")})
 	}
 	split := h.roleSplit()
 	found = append(found, finding{"role_split", false, split == "enforced", split + ": daemon and agent share a uid, so an agent that leaves the sandbox could answer its own questions"})
@@ -128,45 +128,27 @@ func required(s sandbox.Settings, layer string) bool {
 	return slices.Contains(s.Require, name)
 }
 
-type liveAct struct {
-	act
-	secret string
-}
+// deniedForTest is a file that every host has and everybody may read, so that only
+// the settings can keep it away.
+const deniedForTest = "/etc/hosts"
 
-// forbiddenActs prepares a secret file and a listener on the host, and says how a
-// program would try to reach them.
-func forbiddenActs() ([]liveAct, func(), error) {
-	dir, err := os.MkdirTemp("", "sandboxd-doctor-")
-	if err != nil {
-		return nil, nil, err
-	}
-	secret := filepath.Join(dir, "denied", "secret")
-	if err := os.Mkdir(filepath.Dir(secret), 0o755); err != nil {
-		return nil, nil, err
-	}
-	if err := os.WriteFile(secret, []byte("secret\n"), 0o644); err != nil {
-		return nil, nil, err
-	}
+// forbiddenActs listens on the host's loopback, and says how a program would try
+// to get there and elsewhere.
+func forbiddenActs() ([]act, func() error, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
 	}
 	port := l.Addr().(*net.TCPAddr).Port
-	cleanup := func() { l.Close(); os.RemoveAll(dir) }
-	acts := []act{
-		{"files", "read a denied file", "cat " + secret},
+	return []act{
+		{"files", "read a denied file", "cat " + deniedForTest},
 		{"files", "write to the system", "echo x > /usr/.sandboxd-doctor"},
 		{"processes", "signal a process of the host", fmt.Sprintf("kill -0 %d", os.Getpid())},
 		{"network", "connect to the loopback of the host", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d", port)},
 		{"privileges", "run without no_new_privs", "! grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status"},
 		{"privileges", "keep capabilities", "! grep -q '^CapEff:[[:space:]]*0000000000000000' /proc/self/status"},
 		{"seccomp", "run without a system call filter", "! grep -q '^Seccomp:[[:space:]]*2' /proc/self/status"},
-	}
-	live := make([]liveAct, len(acts))
-	for i, a := range acts {
-		live[i] = liveAct{a, secret}
-	}
-	return live, cleanup, nil
+	}, l.Close, nil
 }
 
 func tryIn(ctx context.Context, box sandbox.Box, dir, script string) (string, int, error) {
@@ -179,4 +161,11 @@ func tryIn(ctx context.Context, box sandbox.Box, dir, script string) (string, in
 	}
 	exit, err := proc.Wait()
 	return out.String(), exit.Code, err
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }
