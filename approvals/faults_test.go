@@ -135,6 +135,7 @@ func randomHistory(t *testing.T, r *rapid.T, path string) {
 			synctest.Wait()
 		case "wait":
 			time.Sleep(time.Duration(rapid.IntRange(1, 15).Draw(r, "minutes")) * time.Minute)
+			synctest.Wait() // a question may expire at this very instant
 		case "restart":
 			for _, c := range callers {
 				c.leave()
