@@ -1,6 +1,6 @@
 # make run     build, serve this directory and print a first call to try
 # make test    every test, with the race detector
-# make bench   measured ratios
+# make bench   measured ratios beside those of tests/bench/baseline.json
 # make lint    format, vet, staticcheck
 # make build   bin/sandboxd and bin/sandboxd-child
 
@@ -21,8 +21,12 @@ build:
 test: tools-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 
+# One package after the other; the limits are judged from all results at the end.
+BENCH ?= .
 bench: tools-bench build
-	go test -run '^$$' -bench . -benchmem ./...
+	@rm -f bin/bench.jsonl
+	-SANDBOXD_BENCH_OUT=$(CURDIR)/bin/bench.jsonl go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...
+	@go run ./tests/bench/report -baseline tests/bench/baseline.json bin/bench.jsonl
 
 lint:
 	@files=$$(git ls-files '*.go'); unformatted=$$($(GOFUMPT) -l $$files) || exit 1; \

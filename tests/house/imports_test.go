@@ -43,10 +43,11 @@ var internal = map[string][]string{
 	"cmd/sandboxd-child": {"sandbox/child"},
 	"cmd/sandboxd":       {"*"},
 
-	"store/storetest":   {"store"},
-	"tests/house":       {},
-	"tests/integration": {"client", "tool"},
-	"tests/bench":       {"*"},
+	"store/storetest":    {"store"},
+	"tests/house":        {},
+	"tests/integration":  {"client", "tool"},
+	"tests/bench":        {},
+	"tests/bench/report": {"tests/bench"},
 }
 
 // owners are the only importers of what is dangerous or large.

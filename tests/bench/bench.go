@@ -1,0 +1,153 @@
+// Package bench compares what things cost.
+//
+// A benchmark names its cases and the ratios that must hold between them. The
+// cases run interleaved, sample by sample, over seven rounds, so that a busy
+// machine slows all of them alike:
+//
+//	func BenchmarkCall(b *testing.B) {
+//		bench.Compare(b, []bench.Case{
+//			{Name: "plain", Run: plain},
+//			{Name: "strict", Run: strict, N: 200},
+//		}, bench.Limit{Case: "strict", Over: "plain", AtMost: 2.2})
+//	}
+//
+// A ratio is the median over the rounds of the ratio of the two medians within a
+// round. Only ratios are judged; times are printed. What is counted and not timed
+// (bytes, descriptors) is reported with Value. With SANDBOXD_BENCH_OUT set, every
+// benchmark appends one JSON line, a Result, to that file; the command in report
+// turns the file into a table.
+//
+// Benchmarks run with -benchtime 1x: Compare decides itself how often.
+package bench
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	rounds    = 7
+	roundTime = 60 * time.Millisecond // of one case in one round, unless N or a slow call makes it longer
+	batchTime = time.Millisecond      // calls shorter than this are timed together
+)
+
+// Case is one thing that is timed.
+type Case struct {
+	Name string
+	Run  func()
+	// Before runs ahead of every call, untimed.
+	Before func()
+	// N is the least number of calls in all, each timed alone. Without it, quick
+	// calls are timed in batches.
+	N int
+}
+
+// Limit is a gate: the time of Case is at most AtMost times that of Over, plus
+// Plus.
+type Limit struct {
+	Case, Over string
+	AtMost     float64
+	Plus       time.Duration
+}
+
+// Compare times the cases and fails b where a limit does not hold.
+func Compare(b *testing.B, cases []Case, limits ...Limit) {
+	b.Helper()
+	b.ReportMetric(0, "ns/op")
+	timers := make([]*timer, len(cases))
+	for i, c := range cases {
+		timers[i] = newTimer(c)
+	}
+	for r := range rounds {
+		runRound(timers, r)
+	}
+	res := Result{Name: name(b)}
+	byName := map[string]*timer{}
+	for _, t := range timers {
+		byName[t.c.Name] = t
+		all := slices.Concat(t.samples[:]...)
+		res.Cases = append(res.Cases, CaseResult{Name: t.c.Name, Median: at(all, 0.5), P99: at(all, 0.99), Samples: len(all), Batch: t.batch})
+	}
+	for _, l := range limits {
+		if byName[l.Case] == nil || byName[l.Over] == nil {
+			b.Fatalf("limit %+v names no case", l)
+		}
+		res.Limits = append(res.Limits, judge(l, byName[l.Case], byName[l.Over]))
+	}
+	report(b, res)
+}
+
+// Value reports something counted, such as bytes of memory; atMost 0 only prints
+// it.
+func Value(b *testing.B, what string, value float64, unit string, atMost float64) {
+	b.Helper()
+	b.ReportMetric(0, "ns/op")
+	report(b, Result{Name: name(b), Values: []ValueResult{{Name: what, Value: value, Unit: unit, AtMost: atMost, OK: atMost == 0 || value <= atMost}}})
+}
+
+type timer struct {
+	c       Case
+	batch   int // calls a sample
+	n       int // samples a round
+	samples [rounds][]time.Duration
+}
+
+func newTimer(c Case) *timer {
+	t := &timer{c: c, batch: 1}
+	t.sample() // what the first call pays is not measured
+	once := max(t.sample(), 1)
+	if c.N == 0 && c.Before == nil && once < batchTime {
+		t.batch = int(batchTime/once) + 1
+		once = max(t.sample(), 1)
+	}
+	t.n = max(int(roundTime/(once*time.Duration(t.batch))), 1, (c.N+rounds-1)/rounds)
+	return t
+}
+
+// sample is the time of one call.
+func (t *timer) sample() time.Duration {
+	if t.c.Before != nil {
+		t.c.Before()
+	}
+	start := time.Now()
+	for range t.batch {
+		t.c.Run()
+	}
+	return time.Since(start) / time.Duration(t.batch)
+}
+
+// runRound spreads the samples of each case evenly over the round, and starts
+// with another case each time.
+func runRound(timers []*timer, round int) {
+	most := 0
+	for _, t := range timers {
+		most = max(most, t.n)
+	}
+	for i := range most {
+		for j := range timers {
+			t := timers[(i+j+round)%len(timers)]
+			if (i+1)*t.n/most > i*t.n/most {
+				t.samples[round] = append(t.samples[round], t.sample())
+			}
+		}
+	}
+}
+
+func judge(l Limit, c, over *timer) LimitResult {
+	var ratios, excess []float64
+	for r := range rounds {
+		a, b := at(c.samples[r], 0.5), at(over.samples[r], 0.5)
+		ratios = append(ratios, float64(a)/float64(b))
+		excess = append(excess, float64(a-l.Plus)/float64(b))
+	}
+	res := LimitResult{Case: l.Case, Over: l.Over, Ratio: at(ratios, 0.5), AtMost: l.AtMost, Plus: l.Plus}
+	res.OK = l.AtMost == 0 || at(excess, 0.5) <= l.AtMost
+	return res
+}
+
+// at is the quantile q of values.
+func at[T ~int64 | ~float64](values []T, q float64) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(float64(len(sorted)-1)*q)]
+}
