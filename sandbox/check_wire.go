@@ -220,17 +220,21 @@ func (b *bulk) rules(raw json.RawMessage) (*Rules, Refusal, error) {
 const maxLine = 8 << 20
 
 func (b *bulk) each(in io.Reader, out io.Writer, answer func(*bulkLine) (any, error)) error {
-	r := bufio.NewReaderSize(in, 1<<20)
+	r := bufio.NewReaderSize(in, 1<<16)
 	w := bufio.NewWriterSize(out, 1<<16)
+	var long []byte
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for {
 		line, err := r.ReadSlice('\n')
-		for err == bufio.ErrBufferFull && len(line) < maxLine {
-			var more []byte
-			line = bytes.Clone(line)
-			more, err = r.ReadSlice('\n')
-			line = append(line, more...)
+		if err == bufio.ErrBufferFull {
+			long = long[:0]
+			for err == bufio.ErrBufferFull && len(long) < maxLine {
+				long = append(long, line...)
+				line, err = r.ReadSlice('\n')
+			}
+			long = append(long, line...)
+			line = long
 		}
 		if err == bufio.ErrBufferFull {
 			return fmt.Errorf("a line is longer than %d bytes", maxLine)

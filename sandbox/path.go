@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -42,11 +41,11 @@ func Resolve(path, dir, home string) (string, error) {
 	case strings.HasPrefix(path, "~"):
 		return "", &PathError{"path_tilde_user", path, fmt.Sprintf("path '%s' names another user's home", path), "give the path itself, or ./~… for a file of that name"}
 	}
-	return resolve(path, dir)
+	return resolve(path, dir, names{})
 }
 
 // resolve is Resolve for a path in which the shell has expanded ~ already.
-func resolve(path, dir string) (string, error) {
+func resolve(path, dir string, seen names) (string, error) {
 	if err := checkText(path); err != nil {
 		return "", err
 	}
@@ -56,7 +55,7 @@ func resolve(path, dir string) (string, error) {
 		}
 		path = dir + "/" + path
 	}
-	return walk(path)
+	return walk(path, seen)
 }
 
 func checkText(path string) error {
@@ -81,65 +80,56 @@ func checkText(path string) error {
 // walk follows path one component at a time, as the kernel does, except that a
 // missing or plain component in front of ".." is stepped over: what is reached
 // then is what a shell or an editor that cleans paths would reach.
-func walk(path string) (string, error) {
-	todo := strings.Split(path, "/")
-	at, links, missing := "/", 0, false
-	for len(todo) > 0 {
-		seg := todo[0]
-		todo = todo[1:]
+func walk(path string, seen names) (string, error) {
+	at, rest := "/", path
+	links, absent := 0, false // absent: nothing below here exists
+	for rest != "" {
+		var seg string
+		seg, rest, _ = strings.Cut(rest, "/")
 		switch {
 		case seg == "" || seg == ".":
 			continue
 		case seg == "..":
-			at, missing = filepath.Dir(at), false
+			at, absent = filepath.Dir(at), false
 			continue
 		case len(seg) > maxSegment:
 			return "", &PathError{"path_too_long", seg[:64] + "…", fmt.Sprintf("name of %d bytes is longer than %d", len(seg), maxSegment), "use a shorter name"}
 		case at == "/proc" && perProcess(seg):
 			return "", &PathError{"path_proc", path, fmt.Sprintf("path '%s' goes through /proc/%s, which means something else in every process", path, seg), "name the file itself"}
 		}
-		next := filepath.Join(at, seg)
-		if missing {
+		next := below(at, seg)
+		if absent {
 			at = next
 			continue
 		}
-		info, err := os.Lstat(next)
-		switch {
-		case err != nil && os.IsPermission(err):
-			// What cannot be looked at cannot be opened by this uid either; the
-			// name is kept so that the rules still see it.
-			at, missing = next, true
-			continue
-		case err != nil:
-			at, missing = next, true
-			continue
-		case info.Mode()&os.ModeSymlink == 0:
-			at = next
-			continue
-		}
-		if keepDevice(next) {
-			at = next
+		found := seen.lookup(next)
+		if found.kind != link {
+			at, absent = next, found.kind == missing
 			continue
 		}
 		if links++; links > maxLinks {
 			return "", &PathError{"path_loop", path, fmt.Sprintf("path '%s' follows more than %d symbolic links", path, maxLinks), "name the file itself"}
 		}
-		target, err := os.Readlink(next)
-		if err != nil {
+		if found.err != nil {
 			return "", &PathError{"path_unreadable", path, fmt.Sprintf("path '%s': cannot read the link %s", path, next), "name the file itself"}
 		}
-		if strings.HasPrefix(target, "/") {
+		if strings.HasPrefix(found.target, "/") {
 			at = "/"
 		}
-		todo = append(strings.Split(target, "/"), todo...)
-		if len(todo) > maxPath {
-			return "", &PathError{"path_loop", path, fmt.Sprintf("path '%s' grows without end through symbolic links", path), "name the file itself"}
-		}
+		rest = found.target + "/" + rest
 	}
 	if len(at) > maxPath {
 		return "", &PathError{"path_too_long", at[:64] + "…", fmt.Sprintf("path of %d bytes is longer than %d", len(at), maxPath), "use a shorter path"}
 	}
 	return at, nil
+}
+
+// below is the path of seg in the directory at, both clean.
+func below(at, seg string) string {
+	if at == "/" {
+		return at + seg
+	}
+	return at + "/" + seg
 }
 
 // perProcess reports whether a name below /proc belongs to one process.
@@ -153,10 +143,4 @@ func perProcess(seg string) bool {
 		}
 	}
 	return true
-}
-
-// keepDevice names the standard streams, which are links into /proc/self; they
-// are matched by their own names.
-func keepDevice(path string) bool {
-	return path == "/dev/stdin" || path == "/dev/stdout" || path == "/dev/stderr"
 }

@@ -121,7 +121,7 @@ func normalisePaths(name string, paths []string) ([]string, error) {
 			out = append(out, p)
 			continue
 		}
-		r, err := resolve(p, "")
+		r, err := resolve(p, "", names{})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -12,14 +12,14 @@ import (
 // ScriptUses lists the files that a script would touch, by the physical paths
 // they have now. dir and home are those that the script was parsed with.
 func ScriptUses(s *shellparse.Script, dir, _ string) Uses {
-	u := Uses{Script: s}
-	seen := map[PathUse]bool{}
+	u := Uses{Script: s, Paths: make([]PathUse, 0, len(s.Commands))}
+	seen, tree := make(map[PathUse]bool, len(s.Commands)), names{}
 	add := func(files []shellparse.File) {
 		for _, f := range files {
 			if f.OnlyIfMissing != "" && isDir(f.OnlyIfMissing) {
 				continue // the cd that has to fail for this will not fail
 			}
-			if use := fileUse(f, dir); !seen[use] {
+			if use := fileUse(f, dir, tree); !seen[use] {
 				seen[use] = true
 				u.Paths = append(u.Paths, use)
 			}
@@ -37,7 +37,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func fileUse(f shellparse.File, dir string) PathUse {
+func fileUse(f shellparse.File, dir string, tree names) PathUse {
 	use := PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, Glob: f.Glob, At: f.At}
 	if !f.Known {
 		use.Problem = "depends on something that is only known when it runs"
@@ -47,7 +47,7 @@ func fileUse(f shellparse.File, dir string) PathUse {
 	if f.Glob {
 		path, pattern = splitGlob(f.Path)
 	}
-	resolved, err := resolve(path, dir)
+	resolved, err := resolve(path, dir, tree)
 	if err != nil {
 		use.Problem = err.Error()
 		if pe := (*PathError)(nil); errors.As(err, &pe) {

@@ -54,8 +54,9 @@ func (w *walker) start(c call, sc *scope) {
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
 	}
-	for _, f := range c.argv[1:] {
-		cmd.Args = append(cmd.Args, f.word())
+	cmd.Args = make([]Word, len(c.argv)-1)
+	for i, f := range c.argv[1:] {
+		cmd.Args[i] = f.word()
 	}
 	if !name.known || name.glob || name.tree || name.fd || name.text == "" {
 		if name.glob {
@@ -225,6 +226,7 @@ func (a *act) opaque(code, message string, at Pos) {
 
 // parse reads options and collects the operands.
 func (a *act) parse(args []field) {
+	a.operands = make([]field, 0, len(args))
 	if i := a.options(a.spec, args, a.spec.posix || a.wraps()); i < len(args) {
 		a.operands = append(a.operands, args[i:]...)
 	}

@@ -12,7 +12,7 @@ import (
 // fields expands the words of a command as the shell does: braces, ~, parameters,
 // substitutions (which are walked), splitting. Names are not looked up on disk.
 func (w *walker) fields(words []*syntax.Word, sc *scope) []field {
-	var out []field
+	out := make([]field, 0, len(words))
 	for _, word := range words {
 		if lit := plain(word); lit != "" {
 			out = append(out, literal(lit, w.pos(word)))

@@ -54,32 +54,39 @@ func depth(src string) error {
 	words, chain := 0, 0
 	inWord := false
 	for i := 0; i < len(src); i++ {
-		c := src[i]
-		switch c {
+		switch c := src[i]; c {
+		case ' ', '\n', '\t', ';':
+			if inWord {
+				words++
+				inWord = false
+			}
+			if c != ' ' {
+				run = 0
+			}
+			continue
+		case '!', '-', '~', '+':
+			run++ // unary operators nest too
+			inWord = true
+			if run > 512 {
+				return tooDeep(src, i)
+			}
+			continue
 		case '(', '[':
-			brackets++
+			if brackets++; brackets > maxDepth {
+				return tooDeep(src, i)
+			}
+		case '{':
+			if braces++; braces > maxDepth {
+				return tooDeep(src, i)
+			}
 		case ')', ']':
 			brackets = max(brackets-1, 0)
-		case '{':
-			braces++
 		case '}':
 			braces = max(braces-1, 0)
 		case '|', '&':
 			chain++
 		}
-		if c == '!' || c == '-' || c == '~' || c == '+' {
-			run++ // unary operators nest too
-		} else if c != ' ' {
-			run = 0
-		}
-		blank := c == ' ' || c == '\n' || c == '\t' || c == ';'
-		if blank && inWord {
-			words++
-		}
-		inWord = !blank
-		if brackets > maxDepth || braces > maxDepth || run > 512 {
-			return &Error{Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", maxDepth), Hint: "split the command", At: place(src, i, i+1)}
-		}
+		run, inWord = 0, true
 	}
 	if chain > 2*maxChain {
 		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d operators", maxChain), Hint: "split the command"}
@@ -88,6 +95,10 @@ func depth(src string) error {
 		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"}
 	}
 	return keywordDepth(src)
+}
+
+func tooDeep(src string, i int) error {
+	return &Error{Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", maxDepth), Hint: "split the command", At: place(src, i, i+1)}
 }
 
 // keywordDepth bounds what nests by words: if, while, case and the like.

@@ -3,6 +3,7 @@ package shellparse
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -62,11 +63,11 @@ type walker struct {
 }
 
 func newWalker(o Options) *walker {
-	return &walker{out: &Script{Commands: make([]Command, 0, 4)}, opts: o}
+	return &walker{out: &Script{}, opts: o}
 }
 
 func (w *walker) top(o Options) *scope {
-	sc := &scope{dirs: []workdir{{path: o.Dir}}}
+	sc := &scope{dirs: []workdir{{path: o.Dir}}, vars: make(bindings, 0, len(o.Env)+4)}
 	for name, text := range o.Env {
 		sc.exported(name)
 		sc.set(name, value{words: []field{literal(text, Pos{})}})
@@ -123,6 +124,7 @@ func (w *walker) program(src string, sc *scope, at *Pos) error {
 	}
 	savedSrc, savedFixed, savedDeclared := w.src, w.fixed, w.declared
 	w.src, w.fixed, w.declared = src, at, nil
+	w.out.Commands = slices.Grow(w.out.Commands, max(len(file.Stmts), 4))
 	w.try(func() {
 		w.stmts(file.Stmts, sc)
 		w.uncalled(sc)

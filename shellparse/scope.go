@@ -21,6 +21,7 @@ type scope struct {
 	locals []string // names that belong to the function being followed
 	errexit,
 	ifs bool // IFS was changed: splitting cannot be foreseen
+	shared bool // vars is another scope's too: copy before a change
 }
 
 // workdir is a directory the shell may be in.
@@ -43,15 +44,26 @@ type function struct {
 
 const maxDirs = 8
 
+// clone is cheap, since most branches change nothing: lists that are only ever
+// appended to or replaced are shared.
 func (s *scope) clone() *scope {
+	s.failed, s.export, s.locals = slices.Clip(s.failed), slices.Clip(s.export), slices.Clip(s.locals)
+	s.shared = true
 	c := *s
-	c.vars, c.funcs, c.export = slices.Clone(s.vars), maps.Clone(s.funcs), slices.Clone(s.export)
-	c.dirs, c.failed = slices.Clone(s.dirs), slices.Clone(s.failed)
+	c.funcs = maps.Clone(s.funcs)
 	return &c
+}
+
+// own makes vars this scope's alone.
+func (s *scope) own() {
+	if s.shared {
+		s.vars, s.shared = slices.Clone(s.vars), false
+	}
 }
 
 // merge keeps what s and o agree on: either may be how the program got here.
 func (s *scope) merge(o *scope) {
+	s.own()
 	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool {
 		w, ok := o.vars.get(b.name)
 		return !ok || !b.value.equal(w)
@@ -90,6 +102,7 @@ func (s *scope) settle() {
 }
 
 func (s *scope) set(name string, v value) {
+	s.own()
 	for i := range s.vars {
 		if s.vars[i].name == name {
 			s.vars[i].value = v
@@ -100,6 +113,7 @@ func (s *scope) set(name string, v value) {
 }
 
 func (s *scope) forget(name string) {
+	s.own()
 	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool { return b.name == name })
 }
 
@@ -150,6 +164,9 @@ func sameField(a, b field) bool {
 }
 
 func union(a, b []workdir) []workdir {
+	if slices.Equal(a, b) {
+		return a
+	}
 	out := slices.Clone(a)
 	for _, p := range b {
 		same := slices.IndexFunc(out, func(q workdir) bool { return q.path == p.path })

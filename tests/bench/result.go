@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,17 +53,18 @@ func name(b *testing.B) string {
 
 func report(b *testing.B, res Result) {
 	b.Helper()
+	fmt.Println(res.Name) // not b.Log, of which the testing package shows ten lines
 	for _, c := range res.Cases {
-		b.Logf("%-24s median %-12v p99 %-12v %d samples of %d", c.Name, c.Median, c.P99, c.Samples, c.Batch)
+		fmt.Printf("    %-24s median %-12v p99 %-12v %d samples of %d\n", c.Name, c.Median, c.P99, c.Samples, c.Batch)
 	}
 	for _, l := range res.Limits {
-		b.Logf("%s is %.3g × %s", l.Case, l.Ratio, l.Over)
+		fmt.Printf("    %s is %.3g × %s\n", l.Case, l.Ratio, l.Over)
 		if !l.OK {
 			b.Errorf("%s is %.3g × %s, want at most %.3g × and %v", l.Case, l.Ratio, l.Over, l.AtMost, l.Plus)
 		}
 	}
 	for _, v := range res.Values {
-		b.Logf("%s: %.4g %s", v.Name, v.Value, v.Unit)
+		fmt.Printf("    %s: %.4g %s\n", v.Name, v.Value, v.Unit)
 		if !v.OK {
 			b.Errorf("%s is %.4g %s, want at most %.4g", v.Name, v.Value, v.Unit, v.AtMost)
 		}
