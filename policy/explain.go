@@ -162,7 +162,7 @@ func PrintDecision(w io.Writer, d tool.Decision, text string) {
 
 // printPlace underlines a part of the command line.
 func printPlace(w io.Writer, text string, at shellparse.Pos) {
-	if at.Offset < 0 || at.End > len(text) || at.Offset >= at.End || strings.ContainsAny(text, "\n\t") {
+	if at.Offset < 0 || int(at.End) > len(text) || at.Offset >= at.End || strings.ContainsAny(text, "\n\t") {
 		fmt.Fprintf(w, "    at line %d, column %d\n", at.Line, at.Col)
 		return
 	}

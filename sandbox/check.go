@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -48,7 +49,7 @@ func (r *Rules) Check(u Uses) []Refusal {
 			out = append(out, *ref)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Refusal) int { return a.At.Offset - b.At.Offset })
+	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.At.Offset, b.At.Offset) })
 	return slices.CompactFunc(out, func(a, b Refusal) bool { return a == b })
 }
 

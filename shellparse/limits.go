@@ -129,5 +129,5 @@ func keywordDepth(src string) error {
 // place is the position of src[from:to].
 func place(src string, from, to int) Pos {
 	line := strings.Count(src[:from], "\n")
-	return Pos{Offset: from, End: to, Line: line + 1, Col: from - strings.LastIndexByte(src[:from], '\n')}
+	return Pos{Offset: int32(from), End: int32(to), Line: int32(line + 1), Col: int32(from - strings.LastIndexByte(src[:from], '\n'))}
 }

@@ -24,13 +24,13 @@ func Parse(src string, o Options) (*Script, error) {
 func Argv(words []string, o Options) (*Script, error) {
 	w := newWalker(o)
 	fields := make([]field, 0, len(words))
-	at := 0
+	at := int32(0)
 	for _, text := range words {
 		if strings.IndexByte(text, 0) >= 0 {
 			return nil, &Error{Code: "control_character", Msg: "an argument holds NUL", Hint: "leave it out"}
 		}
-		fields = append(fields, literal(text, Pos{Offset: at, End: at + len(text), Line: 1, Col: at + 1}))
-		at += len(text) + 1
+		fields = append(fields, literal(text, Pos{Offset: at, End: at + int32(len(text)), Line: 1, Col: at + 1}))
+		at += int32(len(text)) + 1
 	}
 	if len(fields) > maxWords {
 		return nil, &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"}
@@ -177,7 +177,7 @@ func (w *walker) pos(n syntax.Node) Pos {
 		return *w.fixed
 	}
 	p, end := n.Pos(), n.End()
-	return Pos{Offset: int(p.Offset()), End: int(end.Offset()), Line: int(p.Line()), Col: int(p.Col())}
+	return Pos{Offset: int32(p.Offset()), End: int32(end.Offset()), Line: int32(p.Line()), Col: int32(p.Col())}
 }
 
 // source is the text of a node as it was written.

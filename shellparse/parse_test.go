@@ -219,7 +219,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, c := range s.Commands {
-			if c.At.Offset < 0 || c.At.End > len(src) || c.At.Line < 1 {
+			if c.At.Offset < 0 || int(c.At.End) > len(src) || c.At.Line < 1 {
 				t.Fatalf("%+v lies outside of the text", c.At)
 			}
 		}

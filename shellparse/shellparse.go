@@ -25,12 +25,13 @@ type Options struct {
 	Env  map[string]string // variables known to be set; all others are unknown
 }
 
-// Pos is a half-open byte range in the text, with the place of its first byte.
+// Pos is a half-open byte range in the text, with the place of its first byte. A
+// script has many: they are small.
 type Pos struct {
-	Offset int `json:"offset"` // 0-based byte offset of the first byte
-	End    int `json:"end"`    // byte offset after the last byte
-	Line   int `json:"line"`   // 1-based
-	Col    int `json:"col"`    // 1-based, in bytes
+	Offset int32 `json:"offset"` // 0-based byte offset of the first byte
+	End    int32 `json:"end"`    // byte offset after the last byte
+	Line   int32 `json:"line"`   // 1-based
+	Col    int32 `json:"col"`    // 1-based, in bytes
 }
 
 // Script is everything that one text can do.

@@ -51,16 +51,17 @@ func showCommand(out io.Writer, line string, j sandbox.Judgement) {
 
 // showPlace prints the line that holds at, with a caret under it.
 func showPlace(out io.Writer, text string, at shellparse.Pos) {
-	if at.Line == 0 || at.Offset > len(text) {
+	begin, end := int(at.Offset), int(at.End)
+	if at.Line == 0 || begin > len(text) {
 		return
 	}
-	start := strings.LastIndexByte(text[:at.Offset], '\n') + 1
+	start := strings.LastIndexByte(text[:begin], '\n') + 1
 	line := text[start:]
 	if i := strings.IndexByte(line, '\n'); i >= 0 {
 		line = line[:i]
 	}
-	from := at.Offset - start
-	to := min(max(at.End-start, from+1), max(len(line), from+1))
+	from := begin - start
+	to := min(max(end-start, from+1), max(len(line), from+1))
 	// A long line is shown around the place.
 	const width = 100
 	if cut := from - width/2; cut > 0 && len(line) > width {
