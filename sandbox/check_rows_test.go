@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -75,7 +76,7 @@ func TestX01_X02_ReadAndWriteListsAreApart(t *testing.T) {
 	}
 }
 
-func TestX05_CX34_CX35_AllowedCommandsDecideAlone(t *testing.T) {
+func TestX04_X05_CX34_CX35_AllowedCommandsDecideAlone(t *testing.T) {
 	for _, tt := range []struct {
 		allowed, denied []string
 		cmd             string
@@ -226,6 +227,67 @@ func TestX41_SettingsAreData(t *testing.T) {
 		if (s.AllowedCommands == nil) != (back.AllowedCommands == nil) {
 			t.Errorf("%s: null and [] are confused", raw)
 		}
+	}
+}
+
+// TestX09_HostsOfACommand judges the hosts that a line names against the list.
+func TestX09_HostsOfACommand(t *testing.T) {
+	s := Settings{Network: Network{AllowedDomains: []string{"api.example.com"}}}
+	for cmd, want := range map[string]bool{
+		"curl https://api.example.com/x":                   true,
+		"curl https://evil.test/x":                         false,
+		"curl https://api.example.com@evil.test/":          false,
+		"curl -x evil.test:80 https://api.example.com/":    false,
+		"wget -O- http://api.example.com http://evil.test": false,
+		"git clone https://evil.test/r.git":                false,
+		"ssh evil.test true":                               false,
+		"echo https://evil.test/":                          true,
+	} {
+		if got := IsCommandAllowed(cmd, s); got != want {
+			t.Errorf("%q: %v, want %v (%v)", cmd, got, want, CheckCommand(cmd, s))
+		}
+	}
+	if !IsCommandAllowed("curl https://evil.test/", Settings{}) {
+		t.Error("settings without a list of domains refuse a host")
+	}
+}
+
+// TestX14_X15_CheckerIsPure asks the four functions the same thing from many
+// goroutines: they keep nothing, and bool and error agree.
+func TestX14_X15_CheckerIsPure(t *testing.T) {
+	s := Settings{AllowedReadPaths: []string{"/project"}, AllowedWritePaths: []string{"/project/src"}, DeniedCommands: []string{"rm"}}
+	before, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				for _, tt := range []struct {
+					allowed bool
+					err     error
+					want    bool
+				}{
+					{IsPathAllowed("/project/a", Read, s), CheckPath("/project/a", Read, s), true},
+					{IsPathAllowed("/project/a", Write, s), CheckPath("/project/a", Write, s), false},
+					{IsPathAllowed("/project/src/a", Write, s), CheckPath("/project/src/a", Write, s), true},
+					{IsPathAllowed("/project/a", "", s), CheckPath("/project/a", "", s), false},
+					{IsPathAllowed("/project/a", "execute", s), CheckPath("/project/a", "execute", s), false},
+					{IsCommandAllowed("ls /project", s), CheckCommand("ls /project", s), true},
+					{IsCommandAllowed("rm /project/src/a", s), CheckCommand("rm /project/src/a", s), false},
+				} {
+					var denied *Denied
+					if tt.allowed != tt.want || (tt.err == nil) != tt.want || tt.err != nil && !errors.As(tt.err, &denied) {
+						t.Errorf("got %v, %v, want %v and an error that agrees", tt.allowed, tt.err, tt.want)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
+		t.Errorf("the settings became %s, %v", after, err)
 	}
 }
 
