@@ -26,6 +26,7 @@ var parserDifferences = []string{
 	"echo a \\\r\ncanary x",
 	"let a|canary x", "let a&canary x", "let a;canary x", "let a||canary x",
 	"[[ x == @(a|$(canary x)) ]]",
+	"echo a >& '$(canary x)'", "x='$(canary x)'; echo a >& \"$x\"", "echo a >& 'b[$(canary)]'",
 	"echo \"${u:-'$(canary x)'}\"",
 	"cat <<A\n\\\nA\ncanary x\nA",
 	"cat <<A\nx\\\nA\ncat <<'B'\nA\ncanary x\nB\n",

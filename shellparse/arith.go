@@ -15,10 +15,7 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 		f := w.single(x, sc)
 		w.noteSuspect(f)
 		if lit := x.Lit(); lit == "" || !digits(lit) {
-			at := w.pos(x)
-			if w.arith == nil {
-				w.arith = &at
-			}
+			w.evaluates(w.pos(x))
 		}
 	case *syntax.BinaryArithm:
 		w.arithm(x.X, sc)
@@ -35,6 +32,25 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 		w.arithm(x.X, sc)
 	default:
 		w.fail(&Error{Code: "unsupported", Msg: "an arithmetic expression that is not known here", Hint: "write it in another way", At: w.pos(x)})
+	}
+}
+
+// evaluates notes that the text of a variable is evaluated here.
+func (w *walker) evaluates(at Pos) {
+	if w.arith == nil {
+		w.arith = &at
+	}
+}
+
+// subscript refuses a substitution that quotes hide in an index: bash expands
+// what is left after they are gone.
+func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
+	word, ok := x.(*syntax.Word)
+	if !ok {
+		return
+	}
+	if f := w.single(word, sc); f.known && (strings.Contains(f.text, "$(") || strings.Contains(f.text, "${") || strings.Contains(f.text, "`")) {
+		w.opaque(Opaque{Code: "dynamic_eval", Message: "an index that holds a substitution is expanded twice: " + f.text, At: f.at})
 	}
 }
 
@@ -132,10 +148,7 @@ func (w *walker) binaryTest(x *syntax.BinaryTest, sc *scope) {
 	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
 		w.noteSuspect(a)
 		w.noteSuspect(b)
-		at := w.pos(x)
-		if w.arith == nil {
-			w.arith = &at
-		}
+		w.evaluates(w.pos(x))
 	case syntax.TsNewer, syntax.TsOlder, syntax.TsDevIno:
 		w.out.Files = append(w.out.Files, w.file(a, Read, false, sc)...)
 		w.out.Files = append(w.out.Files, w.file(b, Read, false, sc)...)

@@ -20,6 +20,9 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 	for _, f := range v.words {
 		w.noteSuspect(f)
 	}
+	if strings.Contains(numbers, " "+name+" ") {
+		w.evaluates(at) // such a variable takes a number
+	}
 	if sc.isExported(name) || alwaysLive(name) {
 		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
 	}
@@ -85,12 +88,14 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 	out := assignment{name: a.Name.Value, at: w.pos(a), src: w.source(a)}
 	if a.Index != nil {
 		w.arithm(a.Index, sc)
+		w.subscript(a.Index, sc)
 	}
 	if a.Array != nil {
 		out.value.array, out.known = true, !a.Append
 		for _, el := range a.Array.Elems {
 			if el.Index != nil {
 				w.arithm(el.Index, sc)
+				w.subscript(el.Index, sc)
 				out.known = false
 			}
 			if el.Value != nil {
@@ -224,12 +229,12 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 func (w *walker) declOption(name string, f field, exports, functions *bool, sc *scope) {
 	text := f.lit()
 	switch {
-	case text == "" || codeInIndex(text):
-		if text != "" {
-			w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("%s executes the index in %s", name, text), At: f.at})
-			return
-		}
-		sc.vars = nil // it may name any variable
+	case f.code || codeInIndex(text) || compound(text):
+		w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.text), At: f.at})
+	case text == "":
+		// It may name any variable, and give it any attribute.
+		w.references = true
+		sc.vars = nil
 	case text[0] == '-':
 		if strings.Contains(text, "x") {
 			*exports = true
@@ -238,16 +243,13 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 			*functions = true
 		}
 		if strings.ContainsAny(text, "in") && name != "export" {
-			// Integers and references give values another meaning.
-			at := f.at
-			if w.arith == nil && strings.Contains(text, "i") {
-				w.arith = &at
-			}
-			if strings.Contains(text, "n") {
-				// One name now means another: nothing can be tracked.
-				w.references = true
-				sc.vars = nil
-			}
+			w.evaluates(f.at) // the value of an integer, the name in a reference
+		}
+		if strings.ContainsAny(text, "nluc") && name != "export" {
+			// A name means another, or a value is changed when it is set: nothing
+			// can be tracked.
+			w.references = true
+			sc.vars = nil
 		}
 	default:
 		if n, v, ok := strings.Cut(text, "="); ok {
@@ -257,6 +259,13 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 			w.assign(sc, n, value{words: []field{literal(v, f.at)}}, f.at)
 		}
 	}
+}
+
+// compound reports whether text is NAME=(…) with something in it to expand: a
+// list in quotes is expanded by declare itself.
+func compound(text string) bool {
+	_, v, ok := strings.Cut(text, "=(")
+	return ok && strings.ContainsAny(v, "$`")
 }
 
 func (w *walker) exportVar(sc *scope, name string, at Pos) {

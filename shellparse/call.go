@@ -37,6 +37,11 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 		w.out.Files = append(w.out.Files, files...)
 		return
 	}
+	for _, a := range env {
+		for _, f := range a.value.words {
+			w.noteSuspect(f) // a builtin sees the value, and may evaluate it
+		}
+	}
 	w.start(call{argv: argv, env: env, files: files, in: in, at: w.pos(c)}, sc)
 }
 
@@ -115,7 +120,7 @@ type act struct {
 
 	operands []field
 	effects  map[string]bool
-	values   map[string][]field // of options, by the name in the table
+	values   map[string][]field // of options, by their first spelling in the table
 	inner    []func()           // what it starts, after the command itself
 	via      string             // how that is reached; "": the name
 }
@@ -308,9 +313,9 @@ func (a *act) longOption(s *spec, f field, rest []field) (used int) {
 		switch {
 		case o.kind == flag:
 		case attached:
-			a.value(name, o, f.sub(val))
+			a.value(o, f.sub(val))
 		case !o.optional && len(rest) > 0:
-			a.value(name, o, rest[0])
+			a.value(o, rest[0])
 			used = 1
 		}
 	}
@@ -336,12 +341,11 @@ func (a *act) shortOptions(s *spec, f field, rest []field) (used int) {
 		if o.kind == flag {
 			continue
 		}
-		name := sign + f.text[j:j+1]
 		switch {
 		case j+1 < len(f.text):
-			a.value(name, o, f.sub(f.text[j+1:]))
+			a.value(o, f.sub(f.text[j+1:]))
 		case !o.optional && len(rest) > 0:
-			a.value(name, o, rest[0])
+			a.value(o, rest[0])
 			return 1
 		}
 		return 0
@@ -359,11 +363,11 @@ func (a *act) effect(e string) {
 	a.effects[e] = true
 }
 
-func (a *act) value(name string, o opt, f field) {
+func (a *act) value(o opt, f field) {
 	if a.values == nil {
 		a.values = map[string][]field{}
 	}
-	a.values[name] = append(a.values[name], f)
+	a.values[o.name] = append(a.values[o.name], f)
 	a.use(o.kind, f)
 }
 
@@ -467,6 +471,9 @@ func (w *walker) childScope(sc *scope, env []assignment, args []field) *scope {
 		}
 	}
 	for _, e := range env {
+		for _, f := range e.value.words {
+			w.noteSuspect(f)
+		}
 		c.exported(e.name)
 		if e.known {
 			c.set(e.name, e.value)

@@ -25,6 +25,16 @@ func doers(name string) func(*act) {
 		return doRead
 	case "printf":
 		return doPrintf
+	case "npx":
+		return doNpx
+	case "fc":
+		return doFc
+	case "wait":
+		return doWait
+	case "compgen":
+		return doCompgen
+	case "let":
+		return doLet
 	case "unset":
 		return doUnset
 	case "set":
@@ -44,7 +54,7 @@ func doers(name string) func(*act) {
 	case "enable":
 		return doEnable
 	case "data":
-		return func(*act) {}
+		return doData
 	case "find":
 		return doFind
 	case "fd":

@@ -34,8 +34,7 @@ func doTar(a *act) {
 			if a.values == nil {
 				a.values = map[string][]field{}
 			}
-			name := "-" + string(c)
-			a.values[name] = append(a.values[name], ops[0])
+			a.values[o.name] = append(a.values[o.name], ops[0])
 			if o.kind != data {
 				a.use(o.kind, ops[0])
 			}
@@ -43,26 +42,22 @@ func doTar(a *act) {
 		}
 		a.operands = ops
 	}
-	for _, name := range []string{"-f", "--file"} {
-		for _, f := range a.values[name] {
-			archive(f)
-		}
+	for _, f := range a.values["-f"] {
+		archive(f)
 	}
 	a.checkpoint()
-	for _, name := range []string{"-C", "--directory", "--cd"} {
-		for _, f := range a.values[name] {
-			a.chdir(f)
-			if mode == 'x' {
-				a.sc = dirs
-				a.use(cuts, f)
-				a.sc = a.sc.clone()
-				a.sc.dirs = moveTo(a.sc.dirs, f)
-			}
+	for _, f := range a.values["-C"] {
+		a.chdir(f)
+		if mode == 'x' {
+			a.sc = dirs
+			a.use(cuts, f)
+			a.sc = a.sc.clone()
+			a.sc.dirs = moveTo(a.sc.dirs, f)
 		}
 	}
 	switch mode {
 	case 'x':
-		if len(a.values["-C"])+len(a.values["--directory"]) == 0 && !a.effects["stdout"] {
+		if len(a.values["-C"]) == 0 && !a.effects["stdout"] {
 			a.use(writes, literal(".", a.cmd.At))
 		}
 	case 't':

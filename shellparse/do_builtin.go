@@ -43,6 +43,9 @@ func isOperator(s string) bool {
 
 func doRead(a *act) {
 	names := a.operands
+	if in := a.call.in; in.kind == hereText {
+		a.w.noteSuspect(literal(in.text, in.at))
+	}
 	for _, list := range a.values {
 		for _, f := range list {
 			a.w.nameArgument(a.cmd.Name, f)
@@ -68,7 +71,15 @@ func doRead(a *act) {
 	}
 }
 
+// doData is a command whose words are data; what is printed may become a value.
+func doData(a *act) {
+	for _, f := range a.operands {
+		a.w.noteSuspect(f)
+	}
+}
+
 func doPrintf(a *act) {
+	doData(a)
 	for _, f := range a.values["-v"] {
 		a.w.nameArgument("printf -v", f)
 		if f.lit() == "" {
@@ -81,6 +92,48 @@ func doPrintf(a *act) {
 		}
 		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
 	}
+}
+
+// doFc is fc, which runs what the history holds.
+func doFc(a *act) {
+	if !a.effects["data"] {
+		a.opaque("dynamic_eval", "fc runs a line of the history, which is only known when it runs", a.cmd.At)
+	}
+}
+
+func doWait(a *act) {
+	for _, f := range a.values["-p"] {
+		a.w.nameArgument("wait -p", f)
+		if f.lit() == "" {
+			a.sc.vars = nil
+			continue
+		}
+		a.sc.forget(f.text)
+	}
+}
+
+// doCompgen: compgen expands a list of words as the shell does, and calls
+// functions.
+func doCompgen(a *act) {
+	for _, f := range a.values["-W"] {
+		if !f.known || strings.ContainsAny(f.text, "$`") {
+			a.opaque("dynamic_eval", a.cmd.Name+" -W expands its words: "+f.text, f.at)
+		}
+	}
+	if fs := a.values["-F"]; len(fs) > 0 && a.cmd.Name == "compgen" {
+		a.opaque("dynamic_eval", "compgen -F calls a function", fs[0].at)
+	}
+}
+
+// doLet is let reached as a command is, behind an assignment or "builtin": its
+// words are arithmetic and may set any variable.
+func doLet(a *act) {
+	for _, f := range a.operands {
+		a.w.nameArgument("let", f)
+		a.w.noteSuspect(f)
+		a.w.evaluates(f.at)
+	}
+	a.sc.vars = nil
 }
 
 func doUnset(a *act) {

@@ -307,8 +307,6 @@ func doSplit(a *act) {
 		prefix = literal("xx", a.cmd.At)
 		if v := a.values["-f"]; len(v) > 0 {
 			prefix = v[0]
-		} else if v := a.values["--prefix"]; len(v) > 0 {
-			prefix = v[0]
 		}
 	} else if len(a.operands) > 1 {
 		prefix = a.operands[1]
@@ -324,7 +322,7 @@ func doSplit(a *act) {
 
 // doPatch: with -o or --dry-run the file is only read.
 func doPatch(a *act) {
-	if len(a.values["-o"])+len(a.values["--output"]) > 0 && len(a.operands) > 0 {
+	if len(a.values["-o"]) > 0 && len(a.operands) > 0 {
 		a.use(reads, a.operands[0])
 		a.useOperands(nil)
 		return

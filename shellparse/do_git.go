@@ -8,15 +8,13 @@ import (
 
 // gitSettings looks at -c NAME=VALUE in front of a subcommand.
 func (a *act) gitSettings() {
-	for _, name := range []string{"-c", "--config"} {
-		for _, f := range a.values[name] {
-			if !f.known {
-				a.opaque("unknown_option", "git is given a setting that is only known when it runs: "+f.text, f.at)
-				continue
-			}
-			key, val, _ := strings.Cut(f.text, "=")
-			a.gitSetting(key, f.sub(val))
+	for _, f := range a.values["-c"] {
+		if !f.known {
+			a.opaque("unknown_option", "git is given a setting that is only known when it runs: "+f.text, f.at)
+			continue
 		}
+		key, val, _ := strings.Cut(f.text, "=")
+		a.gitSetting(key, f.sub(val))
 	}
 }
 

@@ -95,7 +95,7 @@ func (a *act) stdinCode() {
 		a.shellText(literal(in.text, in.at), nil)
 	case inherited:
 		// Nothing is connected: there is no text to run.
-		if len(a.cmd.Via) > 0 {
+		if len(a.cmd.Via) > 0 || a.w.execStdin {
 			a.opaque("inline_code", a.cmd.Name+" executes its standard input", a.cmd.At)
 		}
 	case fromFile:
@@ -123,6 +123,14 @@ func (a *act) scriptInPath(words []field) {
 	a.inner = append(a.inner, func() { a.w.emit(cmd) })
 }
 
+// doNpx: a package may be a program of the same name, as a script may.
+func doNpx(a *act) {
+	a.useOperands(a.operands)
+	if len(a.operands) > 0 {
+		a.scriptInPath(a.operands)
+	}
+}
+
 // codeFile handles a script that is no file: a substitution or standard input.
 func (a *act) codeFile(script field) bool {
 	switch {
@@ -130,6 +138,8 @@ func (a *act) codeFile(script field) bool {
 		a.opaque("inline_code", a.cmd.Name+" executes the output of a command, which is only known when it runs", script.at)
 	case script.is("-") || script.is("/dev/stdin") || script.is("/dev/fd/0") || script.is("/proc/self/fd/0"):
 		a.stdinCode()
+	case strings.HasPrefix(script.text, "/dev/fd/") || strings.HasPrefix(script.text, "/proc/self/fd/"):
+		a.opaque("inline_code", a.cmd.Name+" executes what a descriptor gives, which is only known when it runs", script.at)
 	default:
 		return false
 	}
@@ -206,6 +216,9 @@ func maybeAll(funcs map[string]function) map[string]function {
 }
 
 func doExec(a *act) {
+	if len(a.operands) == 0 && a.call.in.kind != inherited {
+		a.w.execStdin = true
+	}
 	a.command(a.operands)
 }
 

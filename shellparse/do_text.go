@@ -4,8 +4,8 @@ import "strings"
 
 // doSed reads the program of sed for what it executes, reads and writes.
 func doSed(a *act) {
-	a.programFrom("-f", "--file")
-	scripts := append(a.values["-e"], a.values["--expression"]...)
+	a.programFrom("-f")
+	scripts := a.values["-e"]
 	ops := a.operands
 	if len(scripts) == 0 && !a.effects["nodata"] && len(ops) > 0 {
 		scripts, ops = ops[:1], ops[1:]
@@ -236,8 +236,8 @@ func (p *sedParser) flags() bool {
 
 // doAwk reads the program of awk for what it executes, reads and writes.
 func doAwk(a *act) {
-	a.programFrom("-f", "--file", "-E", "--exec", "-i", "--include")
-	programs := append(a.values["-e"], a.values["--source"]...)
+	a.programFrom("-f", "-E", "-i")
+	programs := a.values["-e"]
 	ops := a.operands
 	if len(programs) == 0 && !a.effects["nodata"] && len(ops) > 0 {
 		programs, ops = ops[:1], ops[1:]

@@ -28,7 +28,7 @@ func doSu(a *act) {
 			a.shellText(ops[i+1], nil)
 		}
 	}
-	if a.cmd.Name == "runuser" && len(a.values["-u"])+len(a.values["--user"]) > 0 {
+	if a.cmd.Name == "runuser" && len(a.values["-u"]) > 0 {
 		a.command(ops)
 		return
 	}

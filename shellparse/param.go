@@ -21,6 +21,10 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	name := p.Param.Value
 	if p.Index != nil {
 		e.w.arithm(p.Index, e.sc)
+		e.w.subscript(p.Index, e.sc)
+	}
+	if p.Excl && p.Names == 0 {
+		e.w.evaluates(e.w.pos(p)) // the value is a name, whose index is arithmetic
 	}
 	if p.Slice != nil {
 		for _, x := range []syntax.ArithmExpr{p.Slice.Offset, p.Slice.Length} {
@@ -57,6 +61,7 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 // values are the words that a parameter expansion gives, if they are known.
 func (e *expansion) values(p *syntax.ParamExp, name string, operand field) ([]field, bool) {
 	if p.Excl || p.Names != 0 || p.Slice != nil || p.Repl != nil {
+		e.noteCut(name)
 		return nil, false
 	}
 	words, set := e.lookup(p, name)
@@ -157,6 +162,16 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string) ([]field, bool) {
 			return nil, false
 		}
 		return v.words[n : n+1], true
+	}
+}
+
+// noteCut: a value that holds a substitution may become an index when it is cut
+// or replaced.
+func (e *expansion) noteCut(name string) {
+	v, _ := e.sc.vars.get(name)
+	for _, f := range v.words {
+		f.code = f.code || strings.Contains(f.text, "$(") || strings.Contains(f.text, "`")
+		e.w.noteSuspect(f)
 	}
 }
 

@@ -55,6 +55,7 @@ type walker struct {
 	called     map[*syntax.Stmt]bool
 	declared   []*syntax.FuncDecl
 	references bool // a variable is another name for a variable
+	execStdin  bool // exec gave the shell another standard input
 	steps      int
 	words      int
 	arith      *Pos // first arithmetic evaluation of a variable

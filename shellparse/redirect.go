@@ -20,8 +20,8 @@ type streamKind int
 
 const (
 	inherited streamKind = iota
-	piped                // output of another command
-	fromFile             // a file, or a descriptor
+	piped                // output of another command, or a descriptor
+	fromFile             // a file
 	hereText             // known text
 )
 
@@ -51,8 +51,8 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, stream) 
 		}
 		if stdin && (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut || r.Op == syntax.DplIn) {
 			in = stream{kind: fromFile, at: w.pos(r)}
-			if len(targets) == 1 && targets[0].fd {
-				in.kind = piped
+			if r.Op == syntax.DplIn || len(targets) == 1 && targets[0].fd {
+				in.kind = piped // a descriptor: whatever was opened there
 			}
 		}
 	}
@@ -79,10 +79,24 @@ func (w *walker) redirectFiles(r *syntax.Redirect, t field, sc *scope) []File {
 		if r.Op == syntax.DplIn {
 			return nil // <&word is a descriptor or an error
 		}
+		w.expandedTwice(r, t)
 		return w.file(t, Write, false, sc)
 	}
 	w.fail(&Error{Code: "unsupported", Msg: "a redirection that is not known here: " + r.Op.String(), Hint: "use > or <", At: w.pos(r)})
 	return nil
+}
+
+// expandedTwice refuses a word that changes when it is expanded: bash expands the
+// file of >& once more after quotes, parameters and substitutions are gone, so
+// that >& '$(id)' runs id and >& '~/x' is below the home directory.
+func (w *walker) expandedTwice(r *syntax.Redirect, t field) {
+	if !t.known {
+		w.opaque(Opaque{Code: "dynamic_eval", Message: "bash expands the file name of >& twice, and this one is not known", Hint: "write > file 2>&1", At: w.pos(r)})
+		return
+	}
+	if strings.ContainsAny(t.text, "$`\\'\"{*?[~") {
+		w.fail(&Error{Code: "parser_difference", Msg: "bash expands the file name of >& twice", Hint: "write > file 2>&1", At: w.pos(r)})
+	}
 }
 
 func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in stream, stdin bool) stream {

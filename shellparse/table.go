@@ -37,6 +37,7 @@ type spec struct {
 }
 
 type opt struct {
+	name     string // its first spelling in the table
 	kind     kind
 	optional bool
 	effect   string
@@ -160,6 +161,9 @@ func (s *spec) option(token string) error {
 	for _, name := range strings.Split(spellings, ",") {
 		if len(name) < 2 || name[0] != '-' && name[0] != '+' {
 			return fmt.Errorf("option %q", name)
+		}
+		if o.name == "" {
+			o.name = name
 		}
 		s.opts[name] = o
 	}

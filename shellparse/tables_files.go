@@ -51,7 +51,7 @@ var tableFiles = []string{
 	"fd,fdfind | -e,--extension:d -t,--type:d -E,--exclude:d -d,--max-depth:d --min-depth:d -x,--exec:a -X,--exec-batch:a -S,--size:d -j,--threads:d -c,--color:d --base-directory:R --search-path:R --ignore-file:r --changed-within:d --changed-before:d -o,--owner:d | d R* | none=. do=fd",
 	"locate,mlocate,plocate | -d,--database:r -n,--limit:d | d*",
 	"updatedb | -o:w -U:R | d*",
-	"which,whereis,type,whatis,apropos,help,compgen,complete,compopt | -a | d*",
+	"which,whereis,type,whatis,apropos,help,compopt | -a | d*",
 	"split | -a,--suffix-length:d -b,--bytes:d -C,--line-bytes:d -l,--lines:d -n,--number:d -t,--separator:d --filter:s --additional-suffix:d -d --numeric-suffixes:d? | r w | do=split",
 	"csplit | -f,--prefix:w -b,--suffix-format:d -n,--digits:d | r d* | do=csplit",
 	"dircolors | -p | r*",

@@ -35,7 +35,7 @@ var tableText = []string{
 	"iconv | -f,--from-code:d -t,--to-code:d -o,--output:w | r*",
 	"dos2unix,unix2dos | -n,--newfile!newfile -c:d | b*",
 	"envsubst | -v | d*",
-	"echo,true,false,:,break,continue,exit,return,times,logout,suspend,caller,dirs,jobs,bg,fg,disown,wait,umask,ulimit,seq,sleep,expr,factor,numfmt,yes,date,cal,printenv,getopt,tput,clear,reset,stty,tset,nproc,arch,hostid,tsort,usleep,figlet,cowsay,banner | -- | d* | do=data",
+	"echo,true,false,:,break,continue,exit,return,times,logout,suspend,caller,dirs,jobs,bg,fg,disown,umask,ulimit,seq,sleep,expr,factor,numfmt,yes,date,cal,printenv,getopt,tput,clear,reset,stty,tset,nproc,arch,hostid,tsort,usleep,figlet,cowsay,banner | -- | d* | do=data",
 	"bc,dc | -e,--expression:d -f,--file:r | r*",
 	"pwd | -P | d*",
 	"tee,sponge | -a --output-error:d? | w*",

@@ -73,7 +73,14 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, in stream) {
 			w.stmt(c.Stmt, sc, in)
 		}
 	case *syntax.CoprocClause:
-		w.within("coproc", func() { w.stmt(c.Stmt, sc.clone(), stream{kind: piped}) })
+		if _, simple := c.Stmt.Cmd.(*syntax.CallExpr); c.Name != nil && (simple || c.Stmt.Cmd == nil) {
+			// Bash takes a name only in front of a compound command.
+			w.fail(&Error{Code: "parser_difference", Msg: "coproc with a name in front of a simple command", Hint: "leave coproc out", At: w.pos(c)})
+		}
+		if in.kind == inherited {
+			in.kind = piped // the shell's end of the pipe
+		}
+		w.within("coproc", func() { w.stmt(c.Stmt, sc.clone(), in) })
 	default:
 		w.fail(&Error{Code: "unsupported", Msg: fmt.Sprintf("a construct that is not known here (%T)", cmd), Hint: "write it in another way", At: w.pos(cmd)})
 	}
