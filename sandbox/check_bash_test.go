@@ -29,6 +29,8 @@ var parserDifferences = []string{
 	"echo a >& '$(canary x)'", "x='$(canary x)'; echo a >& \"$x\"", "echo a >& 'b[$(canary)]'",
 	"echo \"${u:-'$(canary x)'}\"",
 	"cat <<A\n\\\nA\ncanary x\nA",
+	"cat <<A\nx\n$?A\ncat <<'B'\nA\ncanary x\nB\n",
+	"coproc bash <<< 'canary x'",
 	"cat <<A\nx\\\nA\ncat <<'B'\nA\ncanary x\nB\n",
 }
 

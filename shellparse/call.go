@@ -23,7 +23,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 	env := w.assigns(c.Assigns, sc)
 	files, redirected := w.redirects(redirs, sc)
 	if redirected.kind != inherited {
-		in = redirected
+		in, in.own = redirected, true
 	}
 	if len(argv) == 0 {
 		if len(c.Args) > 0 {
@@ -254,6 +254,9 @@ func (a *act) options(s *spec, args []field, first bool) int {
 		f := args[i]
 		text := f.text
 		switch {
+		case !f.known && a.unknownValue(s, f):
+		case !f.known && a.hiddenOption(s, f):
+			a.opaque("unknown_option", a.cmd.Name+" is given what may be an option: "+f.text, f.at)
 		case !f.known || len(text) < 2 || text[0] != '-' && (text[0] != '+' || s.opts[text[:2]] == (opt{})):
 			if first && (lead >= s.leading() || s.posix) {
 				if f.many && a.wraps() {
@@ -275,6 +278,38 @@ func (a *act) options(s *spec, args []field, first bool) int {
 		}
 	}
 	return len(args)
+}
+
+// unknownValue is --name="$x" for a name in the table: one word, of which only the
+// value is not known.
+func (a *act) unknownValue(s *spec, f field) bool {
+	name, rest, ok := strings.Cut(f.skeleton, "=")
+	if !ok || f.many || !strings.HasPrefix(name, "--") || strings.Contains(name, "_") || rest == "" {
+		return false
+	}
+	found := s.long(name)
+	for _, o := range found {
+		a.effect(o.effect)
+		if o.kind != flag {
+			a.value(o, field{text: f.text, at: f.at})
+		}
+	}
+	return len(found) > 0
+}
+
+// hiddenOption reports whether f becomes an option that decides what runs, or what
+// the words after it mean, when what is not known of it is empty: ${x}-exec.
+func (a *act) hiddenOption(s *spec, f field) bool {
+	rest := strings.TrimLeft(f.skeleton, "_")
+	if rest == f.skeleton || len(rest) < 2 {
+		return false
+	}
+	o, ok := s.opts[rest]
+	if !ok && rest[1] != '-' {
+		o = s.opts[rest[:2]]
+		return o.kind == shell || o.kind == program || o.kind == code || o.kind == refuse
+	}
+	return ok && o.kind != flag && o.kind != data || o.effect == "nodata"
 }
 
 func before(s, sep string) string {

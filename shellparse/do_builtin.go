@@ -45,6 +45,9 @@ func doRead(a *act) {
 	names := a.operands
 	if in := a.call.in; in.kind == hereText {
 		a.w.noteSuspect(literal(in.text, in.at))
+		if a.readsLine(names) {
+			return
+		}
 	}
 	for _, list := range a.values {
 		for _, f := range list {
@@ -69,6 +72,16 @@ func doRead(a *act) {
 		a.sc.forget("REPLY")
 		a.sc.forget("MAPFILE")
 	}
+}
+
+// readsLine follows "read -r x" of known text, of which it takes a line.
+func (a *act) readsLine(names []field) bool {
+	line, _, _ := strings.Cut(a.call.in.text, "\n")
+	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || len(a.values) > 0 || a.sc.ifs || strings.Contains(line, `\`) || len(a.call.env) > 0 {
+		return false
+	}
+	a.w.assign(a.sc, names[0].text, value{words: []field{literal(strings.Trim(line, " \t"), a.call.in.at)}}, names[0].at)
+	return true
 }
 
 // doData is a command whose words are data; what is printed may become a value.

@@ -10,8 +10,8 @@ func doFind(a *act) {
 	i := 0
 	for ; i < len(args); i++ {
 		f := args[i]
-		if !f.known && strings.HasPrefix(f.skeleton, "-") {
-			break // an option that is not known
+		if !f.known && (strings.HasPrefix(f.skeleton, "-") || findActs(strings.TrimLeft(f.skeleton, "_"))) {
+			break // an option that is not known, or may be one
 		}
 		if f.known && (strings.HasPrefix(f.text, "-") || f.is("(") || f.is("!") || f.is(",") || f.is(")")) {
 			switch {
@@ -32,6 +32,15 @@ func doFind(a *act) {
 		a.file(r, Read, true)
 	}
 	a.expression(args[i:], roots)
+}
+
+// findActs reports whether a word of find does more than select.
+func findActs(word string) bool {
+	switch word {
+	case "-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fls", "-fprintf", "-files0-from":
+		return true
+	}
+	return false
 }
 
 func (a *act) expression(args, roots []field) {

@@ -12,6 +12,7 @@ type stream struct {
 	kind streamKind
 	text string // of a here-document that is known
 	at   Pos
+	own  bool // of this command alone, which sees it from its beginning
 	// paths are the roots below which every line of the input names a file.
 	paths []field
 }
@@ -109,6 +110,9 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in stream, stdin bool) s
 	if !quoted && w.joinsDelimiter(r) {
 		w.fail(&Error{Code: "parser_difference", Msg: "a backslash at the end of a here-document line next to its end", Hint: "quote the delimiter, or leave the backslash out", At: w.pos(r)})
 	}
+	if r.Hdoc != nil && !w.endsAtDelimiter(r) {
+		w.fail(&Error{Code: "parser_difference", Msg: "a here-document that may end elsewhere", Hint: "quote the delimiter, and give it a line of its own", At: w.pos(r)})
+	}
 	if r.Hdoc != nil {
 		e := expansion{w: w, sc: sc, at: w.pos(r)}
 		for _, p := range r.Hdoc.Parts {
@@ -160,6 +164,44 @@ func (w *walker) joinsDelimiter(r *syntax.Redirect) bool {
 		}
 	}
 	return false
+}
+
+// endsAtDelimiter reports whether the parser ended the body in front of a line that
+// is the delimiter and nothing else. It also ends it behind an expansion in the
+// middle of a line.
+func (w *walker) endsAtDelimiter(r *syntax.Redirect) bool {
+	end := min(int(r.Hdoc.End().Offset()), len(w.src))
+	start := strings.LastIndexByte(w.src[:end], '\n') + 1
+	line, _, _ := strings.Cut(w.src[start:], "\n")
+	if r.Op == syntax.DashHdoc {
+		line = strings.TrimLeft(line, "\t")
+	}
+	return line == delimiter(r.Word)
+}
+
+// delimiter is the end of a here-document without its quotes.
+func delimiter(word *syntax.Word) string {
+	var b strings.Builder
+	for _, p := range word.Parts {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			for i := 0; i < len(p.Value); i++ {
+				if p.Value[i] == '\\' && i+1 < len(p.Value) {
+					i++
+				}
+				b.WriteByte(p.Value[i])
+			}
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				if l, ok := q.(*syntax.Lit); ok {
+					b.WriteString(l.Value)
+				}
+			}
+		}
+	}
+	return b.String()
 }
 
 // file is f as a file that a command uses, once for each directory that it may be
