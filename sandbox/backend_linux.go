@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,12 +22,17 @@ type cage struct {
 	opts    Options
 	runtime string // physical
 	own     bool   // runtime was made here
+	null    *os.File
+	stop    chan struct{} // closed by Close
 	probe   func() Report
 
-	mu        sync.Mutex
-	launchers map[string]*launcher // guarded by mu; by session, profile and template
-	closed    bool                 // guarded by mu
-	prepared  map[string]*prepared // guarded by mu; by session, profile and settings
+	mu         sync.Mutex
+	launchers  map[string]*launcher // guarded by mu; by session, profile and template
+	standby    *launcher            // guarded by mu; of no session yet
+	used       bool                 // guarded by mu: there was a session
+	background sync.WaitGroup
+	closed     bool                 // guarded by mu
+	prepared   map[string]*prepared // guarded by mu; by session, profile and settings
 }
 
 // prepared is what calls with the same settings share: resolving some hundred
@@ -49,8 +55,13 @@ type template struct {
 // maxPrepared bounds the memory that ever new settings can take.
 const maxPrepared = 256
 
-// idle is how long a launcher waits for the next call of its session.
-const idle = 5 * time.Minute
+const (
+	// idleTime is how long a launcher waits for the next call of its session.
+	idleTime = 5 * time.Minute
+	// maxLaunchers may be there at once; above it those that rest are ended, the
+	// one that has rested longest first.
+	maxLaunchers = 64
+)
 
 // NewBackend prepares the cage of this host. Nothing is started before the first
 // call or Probe.
@@ -86,6 +97,11 @@ func NewBackend(o Options) (Backend, error) {
 		return nil, fmt.Errorf("resolve the runtime directory %q: %w", dir, err)
 	}
 	c.runtime = physical
+	if c.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		return nil, err
+	}
+	c.stop = make(chan struct{})
+	go c.retire()
 	c.opts.Private = append(slices.Clone(o.Private), physical)
 	c.probe = sync.OnceValue(c.tryLayers)
 	return c, nil
@@ -111,7 +127,10 @@ func (c *cage) Box(_ context.Context, session, profile string, s Settings) (Box,
 	if err != nil {
 		return nil, err
 	}
-	return &box{cage: c, session: session, profile: profile, prepared: p, settings: p.settings, rules: p.rules, report: rep, running: map[*proc]bool{}}, nil
+	return &box{
+		cage: c, session: session, profile: profile, prepared: p, settings: p.settings, rules: p.rules, report: rep,
+		private: sync.OnceValues(func() (string, error) { return c.makeSessionDir(session) }), running: map[*proc]bool{},
+	}, nil
 }
 
 func (c *cage) prepare(session, profile string, s Settings) (*prepared, error) {
@@ -140,6 +159,36 @@ func (c *cage) prepare(session, profile string, s Settings) (*prepared, error) {
 	return p, nil
 }
 
+// retire ends the launchers that have not been used for a while. One ticker for
+// all of them: a timer that is set and stopped by each call wakes a thread.
+func (c *cage) retire() {
+	tick := time.NewTicker(idleTime / 10)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-tick.C:
+			c.retireUnused(idleTime)
+		}
+	}
+}
+
+func (c *cage) retireUnused(after time.Duration) {
+	c.mu.Lock()
+	var old []*launcher
+	for key, l := range c.launchers {
+		if l.retire(after) {
+			delete(c.launchers, key)
+			old = append(old, l)
+		}
+	}
+	c.mu.Unlock()
+	for _, l := range old {
+		l.close()
+	}
+}
+
 // Forget ends what runs in a session and removes its private files.
 func (c *cage) Forget(session string) error {
 	c.mu.Lock()
@@ -156,13 +205,23 @@ func (c *cage) Forget(session string) error {
 // Close ends every call.
 func (c *cage) Close() error {
 	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
 	c.closed = true
-	all := c.launchers
-	c.launchers = map[string]*launcher{}
+	close(c.stop)
+	all := slices.Collect(maps.Values(c.launchers))
+	if c.standby != nil {
+		all = append(all, c.standby)
+	}
+	c.launchers, c.standby = map[string]*launcher{}, nil
 	c.mu.Unlock()
 	for _, l := range all {
 		l.close()
 	}
+	c.background.Wait()
+	c.null.Close()
 	if c.own {
 		return os.RemoveAll(c.runtime)
 	}
@@ -211,7 +270,7 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0,
 		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: protectedPaths(s),
 		Show: append(slices.Clone(c.opts.Roots), show...), AllowBind: s.Network.AllowLocalBinding,
-		Filter: filter(sysRules(true)),
+		Filter: filter(sysRules(true)), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}
 	slices.Sort(t.Show)
 	t.Show = slices.Compact(t.Show)
@@ -262,19 +321,76 @@ func (c *cage) launcher(ctx context.Context, session string, t template) (*launc
 	if _, err := c.makeSessionDir(session); err != nil {
 		return nil, err
 	}
-	l, err := startLauncher(ctx, c.opts.Child, t.body, c.opts.NoUserns)
+	c.makeRoom()
+	l, err := c.newLauncher()
 	if err != nil {
 		return nil, err
 	}
 	l.session = session
 	l.hold()
-	l.onIdle = func() {
+	l.onGone = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.launchers[key] == l {
 			delete(c.launchers, key)
 		}
 	}
+	if err := l.serve(ctx, t.body); err != nil {
+		return nil, err
+	}
 	c.launchers[key] = l
 	return l, nil
+}
+
+// newLauncher gives a process that belongs to no session yet. From the second on,
+// one is started ahead: starting it is most of what a new session waits for. c.mu
+// is held.
+func (c *cage) newLauncher() (*launcher, error) {
+	l := c.standby
+	c.standby = nil
+	if c.used {
+		c.background.Go(c.standBy)
+	}
+	c.used = true
+	if l != nil && !l.gone() {
+		return l, nil
+	}
+	return startLauncher(c.opts.Child, c.opts.NoUserns)
+}
+
+func (c *cage) standBy() {
+	l, err := startLauncher(c.opts.Child, c.opts.NoUserns)
+	if err != nil {
+		return // the next session tries for itself, and tells
+	}
+	c.mu.Lock()
+	wanted := c.standby == nil && !c.closed
+	if wanted {
+		c.standby = l
+	}
+	c.mu.Unlock()
+	if !wanted {
+		l.close()
+	}
+}
+
+// makeRoom ends the launcher that has rested longest when there are too many.
+// c.mu is held.
+func (c *cage) makeRoom() {
+	for len(c.launchers) >= maxLaunchers {
+		oldest, since := "", time.Time{}
+		for key, l := range c.launchers {
+			if at, rests := l.resting(); rests && (oldest == "" || at.Before(since)) {
+				oldest, since = key, at
+			}
+		}
+		l := c.launchers[oldest]
+		if l == nil {
+			return // all of them work
+		}
+		delete(c.launchers, oldest)
+		if l.retire(0) {
+			go l.close()
+		}
+	}
 }

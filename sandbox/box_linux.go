@@ -26,6 +26,7 @@ type box struct {
 	settings Settings
 	rules    *Rules
 	report   Report
+	private  func() (string, error) // makes the session's private directory, once
 
 	mu      sync.Mutex
 	running map[*proc]bool // guarded by mu
@@ -145,7 +146,7 @@ func (b *box) Close() error {
 // mount does not keep anybody from connecting to them, and Landlock does not know
 // them before its ninth version, so each is masked.
 func (b *box) hostSockets() []string {
-	table, err := os.ReadFile("/proc/net/unix")
+	table, err := readProc("/proc/net/unix")
 	if err != nil {
 		return nil
 	}
@@ -165,6 +166,25 @@ func (b *box) hostSockets() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// readProc reads a file that never makes its reader wait, without the detour
+// through Go's poller that os.ReadFile takes.
+func readProc(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var out []byte
+	for {
+		out = slices.Grow(out, 16<<10)
+		n, err := unix.Read(fd, out[len(out):cap(out)])
+		if n <= 0 || err != nil {
+			return out, err
+		}
+		out = out[:len(out)+n]
+	}
 }
 
 // Open opens one judged path on the host, as the settings and the cage's own
@@ -232,7 +252,7 @@ func (b *box) host(path string) string {
 				return path
 			}
 		}
-		dir, err := b.cage.makeSessionDir(b.session)
+		dir, err := b.private()
 		if err != nil {
 			return path + "\x00" // cannot be opened
 		}

@@ -24,6 +24,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "-attempts" {
 		runAttempts()
 	}
+	if len(os.Args) == 4 && os.Args[1] == "-bench-daemon" {
+		if err := runBenchDaemon(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

@@ -22,7 +22,7 @@ import (
 // launcher is the daemon's end of one child process.
 type launcher struct {
 	session string
-	onIdle  func()
+	onGone  func()
 	conn    *net.UnixConn
 	cmd     *exec.Cmd
 	ready   child.Ready
@@ -34,14 +34,15 @@ type launcher struct {
 	next    uint64                      // guarded by mu
 	holders int                         // guarded by mu
 	dead    bool                        // guarded by mu: takes no more calls
-	timer   *time.Timer                 // guarded by mu
+	used    time.Time                   // guarded by mu: when it had its last holder
 }
 
 // startDeadline bounds the making of a session's root.
-const startDeadline = 10 * time.Second
+const startDeadline = 30 * time.Second
 
-// startLauncher clones the child into its namespaces and hands it the template.
-func startLauncher(ctx context.Context, path string, template []byte, noUserns bool) (*launcher, error) {
+// startLauncher clones the child into its namespaces. It belongs to no session
+// until serve.
+func startLauncher(path string, noUserns bool) (*launcher, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket for the launcher: %w", err)
@@ -68,15 +69,30 @@ func startLauncher(ctx context.Context, path string, template []byte, noUserns b
 		_ = l.cmd.Wait()
 		close(l.ended)
 	}()
+	return l, nil
+}
+
+// serve makes it the launcher of a session. After an error it is closed.
+func (l *launcher) serve(ctx context.Context, template []byte) error {
 	if err := l.greet(ctx, template); err != nil {
 		l.close()
 		if s := strings.TrimSpace(l.stderr.String()); s != "" {
 			err = fmt.Errorf("%w (%s)", err, s)
 		}
-		return nil, err
+		return err
 	}
 	go l.read()
-	return l, nil
+	return nil
+}
+
+// gone reports whether the process has ended.
+func (l *launcher) gone() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // sessionNamespaces are those of a session. Ids keep their numbers, so that files have
@@ -211,7 +227,7 @@ func (l *launcher) read() {
 	waiting := l.calls
 	l.calls = nil
 	l.mu.Unlock()
-	l.onIdle()
+	l.onGone()
 	// The socket closes before the processes are gone; an answer promises that
 	// they are.
 	_ = l.cmd.Process.Kill()
@@ -270,10 +286,6 @@ func (l *launcher) hold() bool {
 	if l.dead {
 		return false
 	}
-	if l.timer != nil {
-		l.timer.Stop()
-		l.timer = nil
-	}
 	l.holders++
 	return true
 }
@@ -281,20 +293,27 @@ func (l *launcher) hold() bool {
 func (l *launcher) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holders--; l.holders > 0 || l.dead {
-		return
+	l.holders--
+	l.used = time.Now()
+}
+
+// resting reports whether nobody holds the launcher, and since when.
+func (l *launcher) resting() (since time.Time, rests bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.used, l.holders == 0
+}
+
+// retire makes a launcher that has not been held for that long take no more calls.
+// The caller then closes it.
+func (l *launcher) retire(after time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead || l.holders > 0 || time.Since(l.used) < after {
+		return false
 	}
-	l.timer = time.AfterFunc(idle, func() {
-		l.mu.Lock()
-		busy := l.holders > 0
-		if !busy {
-			l.dead = true
-		}
-		l.mu.Unlock()
-		if !busy {
-			l.close()
-		}
-	})
+	l.dead = true
+	return true
 }
 
 // close ends the launcher, and with it, as the init of the session, everything
@@ -302,9 +321,6 @@ func (l *launcher) release() {
 func (l *launcher) close() {
 	l.mu.Lock()
 	l.dead = true
-	if l.timer != nil {
-		l.timer.Stop()
-	}
 	l.mu.Unlock()
 	_ = l.cmd.Process.Kill()
 	<-l.ended

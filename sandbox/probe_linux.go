@@ -72,11 +72,14 @@ func (c *cage) tryNamespaces() error {
 	if err != nil {
 		return err
 	}
-	l, err := startLauncher(context.Background(), c.opts.Child, body, c.opts.NoUserns)
+	l, err := startLauncher(c.opts.Child, c.opts.NoUserns)
 	if err != nil {
 		return err
 	}
-	l.onIdle = func() {}
+	l.onGone = func() {}
+	if err := l.serve(context.Background(), body); err != nil {
+		return err
+	}
 	l.close()
 	return nil
 }

@@ -94,19 +94,10 @@ func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 			f.Close()
 		}
 	}
-	null := func(flag int) (*os.File, error) {
-		f, err := os.OpenFile(os.DevNull, flag, 0)
-		if err == nil {
-			mine = append(mine, f)
-		}
-		return f, err
-	}
 	std := make([]*os.File, 3)
 	var err error
 	if std[0] = s.Stdin; s.Stdin == nil {
-		if std[0], err = null(os.O_RDONLY); err != nil {
-			return nil, nil, err
-		}
+		std[0] = p.box.cage.null
 	}
 	for i, w := range []io.Writer{s.Stdout, s.Stderr} {
 		f, isFile := w.(*os.File)
@@ -114,7 +105,7 @@ func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 		case i == 1 && w != nil && same(s.Stdout, s.Stderr):
 			std[2] = std[1]
 		case w == nil || isFile && f == nil:
-			std[i+1], err = null(os.O_WRONLY)
+			std[i+1] = p.box.cage.null
 		case isFile:
 			std[i+1] = f
 		default:

@@ -14,7 +14,7 @@ func (a *arena) mountOp(what, from, at, kind string, flags uintptr) Op {
 }
 
 // initOps run as the init process of a call, still with capabilities over the
-// session's own namespaces. They open nothing: the descriptors are the launcher's.
+// session's own namespaces.
 func (a *arena) initOps(s *server) []Op {
 	if s.t.Profile != "strict" {
 		return nil
@@ -26,8 +26,7 @@ func (a *arena) initOps(s *server) []Op {
 	return ops
 }
 
-// procOps finish the /proc of a call, in the process that becomes the program,
-// which has its own descriptors.
+// procOps finish the /proc of a call.
 func (a *arena) procOps(s *server, processes uint64) []Op {
 	if s.t.Profile != "strict" {
 		return nil
@@ -52,24 +51,52 @@ func (a *arena) procOps(s *server, processes uint64) []Op {
 	return append(ops, a.mountOp("make /proc read-only", "", "/proc", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|procFlags))
 }
 
-// cmdOps turn a copy of the init process into the program.
-func (a *arena) cmdOps(s *server, r *Request, path string, fds [3]int) []Op {
-	ops := a.procOps(s, r.Limits.Processes)
-	op := func(name string, nr uintptr, args ...uintptr) *Op {
-		o := Op{Name: name, nr: nr}
-		copy(o.arg[:], args)
-		ops = append(ops, o)
-		return &ops[len(ops)-1]
-	}
+// opList collects operations.
+type opList []Op
+
+func (l *opList) add(name string, nr uintptr, args ...uintptr) *Op {
+	o := Op{Name: name, nr: nr}
+	copy(o.arg[:], args)
+	*l = append(*l, o)
+	return &(*l)[len(*l)-1]
+}
+
+// aheadOps confine the process that will be a program, before its call is known.
+// All that is dear is here, so that it is done while nobody waits. door is the
+// socket on which the call's descriptors come.
+func (a *arena) aheadOps(s *server, processes uint64, door int) []Op {
+	ops := opList(a.procOps(s, processes))
 	// Away from the terminal and the process group of the daemon.
-	op("setsid", unix.SYS_SETSID)
-	for i, fd := range fds {
+	ops.add("setsid", unix.SYS_SETSID)
+	for c := range uintptr(s.lastCap + 1) {
+		ops.add(fmt.Sprintf("drop capability %d from the bounding set", c), unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).soft = !s.privileged
+	}
+	if s.privileged {
+		ops.add("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
+		ops.add("lock securebits", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, secureBits)
+	}
+	head, data := a.alloc(8), a.alloc(24)
+	*(*uint32)(unsafe.Pointer(&head[0])) = unix.LINUX_CAPABILITY_VERSION_3
+	ops.add("drop all capabilities", unix.SYS_CAPSET, addr(head), addr(data))
+	ops.add("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
+	ops = append(ops, a.landlockOps(s.abi, s.rules, s.t.AllowBind)...)
+	ops.add("seccomp", unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, a.program(s.t.Filter))
+	// The launcher's own socket is 3, so the door never is.
+	ops.add("keep the door", unix.SYS_DUP3, uintptr(door), doorFD, unix.O_CLOEXEC)
+	ops.add("close other descriptors", sysCloseRange, doorFD+1, 1<<31-1, 0)
+	return ops
+}
+
+// cmdOps turn the confined process into the program of a call.
+func (a *arena) cmdOps(r *Request, path string) []Op {
+	var ops opList
+	for i := range 3 {
 		// Received descriptors are never 0 to 2, where dup3 would be EINVAL.
-		op(fmt.Sprintf("dup3 %d", i), unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
+		ops.add(fmt.Sprintf("dup3 %d", i), unix.SYS_DUP3, 0, uintptr(i), 0).in = a.received(i)
 	}
 	// After the mounts: an inherited directory could lie under one of them.
-	op("chdir "+r.Dir, unix.SYS_CHDIR, a.str(r.Dir))
-	op("umask", unix.SYS_UMASK, 0o022)
+	ops.add("chdir "+r.Dir, unix.SYS_CHDIR, a.str(r.Dir))
+	ops.add("umask", unix.SYS_UMASK, 0o022)
 	for _, l := range []struct {
 		name  string
 		which int
@@ -89,24 +116,11 @@ func (a *arena) cmdOps(s *server, r *Request, path string, fds [3]int) []Op {
 		n := lower(l.which, l.n, l.extra)
 		b := a.alloc(16)
 		*(*[2]uint64)(unsafe.Pointer(&b[0])) = n
-		op(fmt.Sprintf("setrlimit %s %d", l.name, n[0]), unix.SYS_PRLIMIT64, 0, uintptr(l.which), addr(b), 0)
+		ops.add(fmt.Sprintf("setrlimit %s %d", l.name, n[0]), unix.SYS_PRLIMIT64, 0, uintptr(l.which), addr(b), 0)
 	}
-	for c := range uintptr(s.lastCap + 1) {
-		op(fmt.Sprintf("drop capability %d from the bounding set", c), unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).soft = !s.privileged
-	}
-	if s.privileged {
-		op("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
-		op("lock securebits", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, secureBits)
-	}
-	head, data := a.alloc(8), a.alloc(24)
-	*(*uint32)(unsafe.Pointer(&head[0])) = unix.LINUX_CAPABILITY_VERSION_3
-	op("drop all capabilities", unix.SYS_CAPSET, addr(head), addr(data))
-	op("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
-	ops = append(ops, a.landlockOps(s.abi, s.rules, s.t.AllowBind)...)
-	op("seccomp", unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, a.program(s.t.Filter))
-	op("close other descriptors", sysCloseRange, 3, 1<<31-1, 0)
-	op("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&a.emptyMask), 0, 8)
-	op("execve "+path, unix.SYS_EXECVE, a.str(path), a.strs(r.Argv), a.strs(r.Env))
+	ops.add("close other descriptors", sysCloseRange, 3, 1<<31-1, 0)
+	ops.add("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&a.emptyMask), 0, 8)
+	ops.add("execve "+path, unix.SYS_EXECVE, a.str(path), a.strs(r.Argv), a.strs(r.Env))
 	return ops
 }
 

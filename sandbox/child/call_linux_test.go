@@ -25,7 +25,9 @@ func TestOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.free()
-	got := "init:\n" + strings.Join(names(a.initOps(s)), "\n") + "\n\nprogram:\n" + strings.Join(names(a.cmdOps(s, r, "/bin/sh", [3]int{4, 5, 6})), "\n") + "\n"
+	got := "init:\n" + strings.Join(names(a.initOps(s)), "\n") +
+		"\n\nahead:\n" + strings.Join(names(a.aheadOps(s, r.Limits.Processes, 9)), "\n") +
+		"\n\nprogram:\n" + strings.Join(names(a.cmdOps(r, "/bin/sh")), "\n") + "\n"
 	const golden = "testdata/strict.ops"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

@@ -1,27 +1,43 @@
 package child
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// watched is a path to look for before every call.
+type watched struct {
+	path string
+	text []byte // with its NUL, so that looking for it allocates nothing
+	mask bool   // hide it; otherwise protect it from writing
+}
+
+func watchList(t Template) []watched {
+	var out []watched
+	for _, p := range t.Denied {
+		out = append(out, watched{p, append([]byte(p), 0), true})
+	}
+	for _, p := range t.Protected {
+		out = append(out, watched{p, append([]byte(p), 0), false})
+	}
+	return out
+}
 
 // hide masks the denied paths and write-protects the protected ones that exist
 // now and are not covered yet. It works on the session's own mount namespace
 // before a call gets its copy; calls that run already keep theirs.
 func (s *server) hide(more []string) error {
-	for _, list := range [][]string{s.t.Denied, more} {
-		for _, p := range list {
-			if err := s.cover(p, true); err != nil {
-				return err
-			}
+	for _, w := range s.watched {
+		if err := s.cover(w.path, w.text, w.mask); err != nil {
+			return err
 		}
 	}
-	for _, p := range s.t.Protected {
-		if err := s.cover(p, false); err != nil {
+	for _, p := range more {
+		if err := s.cover(p, append([]byte(p), 0), true); err != nil {
 			return err
 		}
 	}
@@ -30,13 +46,16 @@ func (s *server) hide(more []string) error {
 
 // cover puts a mount over p. A host program that replaces a file takes the mount
 // away with it, so this asks for the mount and not for a memory of having made it.
-func (s *server) cover(p string, mask bool) error {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, p, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE|unix.STATX_MODE, &st)
-	if err != nil {
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENAMETOOLONG) || errors.Is(err, unix.ELOOP) {
-			return nil // not there, or not there for anybody in here
-		}
+func (s *server) cover(p string, text []byte, mask bool) error {
+	st := &s.stat
+	// Some fifty times a call and almost always not there, so without telling
+	// Go's scheduler of each.
+	_, _, err := unix.RawSyscall6(unix.SYS_STATX, atFDCWD, addr(text), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE|unix.STATX_MODE, uintptr(unsafe.Pointer(st)), 0)
+	switch err {
+	case 0:
+	case unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ENAMETOOLONG, unix.ELOOP:
+		return nil // not there, or not there for anybody in here
+	default:
 		return fmt.Errorf("look at %s: %w", p, err)
 	}
 	if s.covered[p] && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {

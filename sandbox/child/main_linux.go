@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +30,7 @@ func Main() {
 }
 
 func serve() error {
+	debug.SetGCPercent(40) // the heap is small, and there is one for each session
 	if kind, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
 		return fmt.Errorf("this is a part of sandboxd and is started by it")
 	}
@@ -53,7 +55,7 @@ func serve() error {
 
 // start reads the template and builds its root.
 func start() (*server, error) {
-	s := &server{covered: map[string]bool{}, pinned: map[string]bool{}, calls: map[uint64]*running{}}
+	s := &server{covered: map[string]bool{}, pinned: map[string]bool{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
 	body, fds, err := s.receive()
 	if err != nil {
 		return s, err
@@ -75,8 +77,14 @@ func start() (*server, error) {
 	}
 	s.abi = landlockABI()
 	s.rules = rules(s.t)
+	s.watched = watchList(s.t)
 	s.lastCap = lastCap()
 	s.privileged = true
+	// So that what is made for the first call has them.
+	if err := s.hide(nil); err != nil {
+		return s, err
+	}
+	s.spares = spares{want: 1, processes: s.t.Processes}
 	for _, p := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list"} {
 		if _, err := os.Lstat(p); err == nil {
 			s.procMasks = append(s.procMasks, p)

@@ -33,20 +33,26 @@ type rawOp struct {
 }
 
 // arena is memory outside the Go heap that one call's processes share with the
-// launcher. It is mapped shared, so that results get back however it is cloned.
+// launcher.
 type arena struct {
-	init, cmd []rawOp
-	entry     uintptr // of rawMain
+	init, ahead, cmd []rawOp
+	entry            uintptr // of rawMain
 
-	cmdArgs    cloneArgs
-	emptyMask  uint64
-	waitMask   uint64
-	noWait     [2]uint64
-	initFailed failure
-	cmdFailed  failure
+	cmdArgs     cloneArgs
+	emptyMask   uint64
+	waitMask    uint64
+	noWait      [2]uint64
+	initFailed  failure
+	aheadFailed failure
+	cmdFailed   failure
+
+	door    syscall.Msghdr // one byte and the three streams of a call
+	doorIov syscall.Iovec
+	doorCtl [32]byte
+	knock   byte
 
 	pidfd   int32
-	gate    int32 // not 0: cmd is complete
+	ready   int32 // not 0: cmd is complete
 	status  int32
 	cmdPid  uintptr
 	usage   syscall.Rusage
@@ -68,16 +74,25 @@ type cloneArgs struct {
 const stackSize = 32 << 10
 
 func newArena(size int) (*arena, error) {
-	buf, err := syscall.Mmap(-1, 0, size+2*stackSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_ANONYMOUS)
+	buf, err := syscall.Mmap(-1, 0, size+2*stackSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes for a call: %w", size, err)
 	}
 	a := (*arena)(unsafe.Pointer(&buf[0]))
-	a.buf, a.used = buf, (int(unsafe.Sizeof(*a))+63)&^63
+	a.buf, a.used = buf, arenaHead
 	return a, nil
 }
 
 func (a *arena) free() { _ = syscall.Munmap(a.buf) }
+
+// reset makes the arena as good as new. Nobody may use it any more.
+func (a *arena) reset() {
+	buf := a.buf
+	clear(buf[:a.used])
+	a.buf, a.used = buf, arenaHead
+}
+
+const arenaHead = (int(unsafe.Sizeof(arena{})) + 63) &^ 63
 
 // alloc gives n zeroed bytes. The arena is sized for its call; running out of it
 // is a bug, and the panic ends the launcher and so every call in it.

@@ -9,9 +9,7 @@ const (
 	cloneArgsSize = unsafe.Sizeof(cloneArgs{})
 	sysCloseRange = 436 // the same on every architecture
 
-	closeRangeUnshare = 2
-	futexWait         = 0
-	futexWake         = 1
+	doorFD = socketFD // where a process made ahead waits for its call
 )
 
 //go:nosplit
@@ -25,3 +23,7 @@ func ptr64(p *uint64) uintptr { return uintptr(unsafe.Pointer(p)) }
 //go:nosplit
 //go:norace
 func ptrUsage(p *syscall.Rusage) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+//go:nosplit
+//go:norace
+func ptrMsg(p *syscall.Msghdr) uintptr { return uintptr(unsafe.Pointer(p)) }

@@ -28,20 +28,13 @@ const (
 //go:noinline
 func rawMain(a *arena, role uintptr) {
 	if role == roleCmd {
-		rawRun(a.cmd, &a.cmdFailed)
+		if rawRun(a.ahead, &a.aheadFailed) && rawAnswer(a) {
+			rawRun(a.cmd, &a.cmdFailed)
+		}
 		rawExit(127)
 	}
 	if !rawRun(a.init, &a.initFailed) {
 		rawExit(127)
-	}
-	// Made ahead of its call, with what all calls have in common; the rest is in
-	// the arena when the gate opens. The first wait is not skipped: it is the
-	// memory barrier too.
-	for {
-		syscall.RawSyscall6(syscall.SYS_FUTEX, ptr32(&a.gate), futexWait, 0, 0, 0, 0)
-		if a.gate != 0 {
-			break
-		}
 	}
 	pid := clone3(&a.cmdArgs, cloneArgsSize, a, roleCmd, a.entry)
 	if pid < 0 {
@@ -49,11 +42,25 @@ func rawMain(a *arena, role uintptr) {
 		rawExit(127)
 	}
 	a.cmdPid = uintptr(pid)
-	// The program runs on its own now. The descriptors are the launcher's, shared
-	// so that the program's could arrive; this process lets go of them.
-	syscall.RawSyscall6(sysCloseRange, 0, 1<<31-1, closeRangeUnshare, 0, 0, 0)
+	syscall.RawSyscall6(sysCloseRange, 0, 1<<31-1, 0, 0, 0, 0)
 	rawReap(a)
 	rawExit(0)
+}
+
+// rawAnswer waits at the door for the streams of a call. The launcher has written
+// the rest into the arena before it sends them.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func rawAnswer(a *arena) bool {
+	for {
+		n, _, e := syscall.RawSyscall6(syscall.SYS_RECVMSG, doorFD, ptrMsg(&a.door), syscall.MSG_CMSG_CLOEXEC, 0, 0, 0)
+		if e == syscall.EINTR {
+			continue
+		}
+		return e == 0 && n == 1 && a.ready != 0
+	}
 }
 
 // rawReap waits for the program, reaps what it orphans, and passes on polite

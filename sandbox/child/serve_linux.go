@@ -25,27 +25,33 @@ type server struct {
 	covered map[string]bool
 	pinned  map[string]bool
 	calls   map[uint64]*running
-	spare   *running // the init process of the next call
-	changes int      // of the session's mounts
+	changes int // of the session's mounts
+	spares  spares
+
+	watched   []watched
+	body, oob []byte       // of the last message
+	stat      unix.Statx_t // of the last path
 }
 
 // running is a call whose init process lives. Its pid stays ours until the loop
 // reaps it.
 type running struct {
-	id         uint64
+	id         uint64 // 0 before it is known
 	pid, pidfd int
-	fds        []int // of its streams
+	door       int // the launcher's end, or -1
 	a          *arena
 	inits      []Op
+	aheads     []Op
 	cmds       []Op
 
-	changes int // of the mounts that it has a copy of
-	mounts  int // its mount namespace, or -1
+	processes uint64 // the limit that its namespace has
+	changes   int    // of the mounts that it has a copy of
+	mounts    int    // its mount namespace, or -1
 }
 
 // loop serves requests and ends of calls as they come, all from one thread: every
 // hand-over to another one is a wait for a processor, and those are most of what
-// a call costs.
+// a call costs. What the next call will need is made when nothing else waits.
 func (s *server) loop() error {
 	runtime.LockOSThread()
 	var polled []unix.PollFd
@@ -54,14 +60,22 @@ func (s *server) loop() error {
 		polled = append(polled[:0], unix.PollFd{Fd: socketFD, Events: unix.POLLIN})
 		order = order[:0]
 		for _, c := range s.calls {
-			polled = append(polled, unix.PollFd{Fd: int32(c.pidfd), Events: unix.POLLIN})
 			order = append(order, c)
 		}
-		if _, err := unix.Poll(polled, -1); err != nil {
+		order = append(order, s.spares.ending...)
+		for _, c := range order {
+			polled = append(polled, unix.PollFd{Fd: int32(c.pidfd), Events: unix.POLLIN})
+		}
+		n, err := unix.Poll(polled, s.spares.patience())
+		if err != nil {
 			if errors.Is(err, unix.EINTR) {
 				continue
 			}
 			return err
+		}
+		if n == 0 {
+			s.prepare()
+			continue
 		}
 		for i, c := range order {
 			if polled[i+1].Revents != 0 {
@@ -130,88 +144,23 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	if path == "" {
 		return &Reply{NotFound: notFound}
 	}
-	c, err := s.takeSpare(r)
+	c, err := s.take(r)
 	if err != nil {
 		return &Reply{Error: err.Error()}
 	}
-	var std [3]int
-	copy(std[:], fds)
-	c.cmds = c.a.cmdOps(s, r, path, std)
+	c.cmds = c.a.cmdOps(r, path)
 	if r.Print {
 		s.discard(c)
-		return &Reply{Ops: append(names(c.inits), names(c.cmds)...)}
+		return &Reply{Ops: append(append(names(c.inits), names(c.aheads)...), names(c.cmds)...)}
 	}
 	c.a.cmd = c.a.ops(c.cmds)
-	c.id, c.fds = r.ID, fds
+	// An error means that its process has ended, and why is told when it is reaped.
+	_ = c.a.open(c.door, fds)
+	closeAll(fds)
+	_ = unix.Close(c.door)
+	c.door, c.id = -1, r.ID
 	s.calls[r.ID] = c
-	c.a.open()
 	return nil
-}
-
-// takeSpare gives the init process that was made ahead, if it fits, or a new one.
-func (s *server) takeSpare(r *Request) (*running, error) {
-	c := s.spare
-	s.spare = nil
-	if c != nil && c.changes == s.changes && s.size(r) <= spareSize {
-		return c, nil
-	}
-	if c != nil {
-		s.discard(c)
-	}
-	return s.newInit(max(spareSize, s.size(r)))
-}
-
-// spareSize is the arena of an init process whose call is not known yet.
-const spareSize = 256 << 10
-
-// newInit clones an init process with the mounts of now.
-func (s *server) newInit(size int) (*running, error) {
-	a, err := newArena(size)
-	if err != nil {
-		return nil, err
-	}
-	c := &running{a: a, inits: a.initOps(s), changes: s.changes}
-	a.init = a.ops(c.inits)
-	if c.pid, c.pidfd, err = a.spawn(s.cloneFlags()); err != nil {
-		a.free()
-		return nil, err
-	}
-	// Whoever holds a mount namespace last takes it apart, which waits for every
-	// processor. That shall not be the init process, whose end is being waited for.
-	c.mounts = -1
-	if s.t.Profile == "strict" {
-		if fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-			c.mounts = fd
-		}
-	}
-	return c, nil
-}
-
-// release lets go of what is left of a call.
-func (c *running) release() {
-	_ = unix.Close(c.pidfd)
-	c.a.free()
-	if c.mounts >= 0 {
-		go unix.Close(c.mounts)
-	}
-}
-
-// discard ends an init process that runs no program.
-func (s *server) discard(c *running) {
-	_ = unix.Kill(c.pid, unix.SIGKILL)
-	for {
-		if _, err := unix.Wait4(c.pid, nil, unix.WALL, nil); !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	c.release()
-}
-
-func (s *server) cloneFlags() uint64 {
-	if s.t.Profile == "strict" {
-		return unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
-	}
-	return unix.CLONE_NEWPID
 }
 
 // reap answers a call when its init process, and so everything in it, is gone.
@@ -228,21 +177,21 @@ func (s *server) reap(c *running) {
 		}
 		break
 	}
-	delete(s.calls, c.id)
-	closeAll(c.fds) // before the answer, which promises that nobody writes any more
-	_ = s.send(c.a.reply(c.id, ws, ru, c.inits, c.cmds))
-	c.release()
-	if s.spare == nil {
-		// While the caller reads its answer. Without one the next call makes it.
-		s.spare, _ = s.newInit(spareSize)
+	if c.id != 0 {
+		delete(s.calls, c.id)
+		_ = s.send(c.reply(ws, ru))
 	}
+	s.release(c)
 }
 
-func (a *arena) reply(id uint64, ws unix.WaitStatus, ru unix.Rusage, inits, cmds []Op) Reply {
-	r := Reply{ID: id}
+func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
+	a, cmds := c.a, c.cmds
+	r := Reply{ID: c.id}
 	switch {
 	case a.initFailed.op != 0:
-		r.Error = a.initFailed.explain("set up the call", inits)
+		r.Error = a.initFailed.explain("set up the call", c.inits)
+	case a.aheadFailed.op != 0:
+		r.Error = a.aheadFailed.explain("confine the program", c.aheads)
 	case a.cmdFailed.op != 0 && int(a.cmdFailed.op) == len(cmds): // execve, the last one
 		why := fmt.Sprintf("%s: %v", strings.TrimPrefix(cmds[len(cmds)-1].Name, "execve "), unix.Errno(a.cmdFailed.errno))
 		if unix.Errno(a.cmdFailed.errno) == unix.ENOENT {
@@ -251,7 +200,7 @@ func (a *arena) reply(id uint64, ws unix.WaitStatus, ru unix.Rusage, inits, cmds
 			r.NotExecutable = why
 		}
 	case a.cmdFailed.op != 0:
-		r.Error = a.cmdFailed.explain("confine the program", cmds)
+		r.Error = a.cmdFailed.explain("start the program", cmds)
 	case ws.Signaled():
 		// The whole tree was ended before the program's own status was known.
 		r.Status = uint32(ws)

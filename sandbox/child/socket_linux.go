@@ -24,10 +24,10 @@ func (s *server) send(v any) error {
 	}
 }
 
-// receive reads one message and the descriptors that came with it. The template
-// may come in a file as well.
+// receive reads one message and the descriptors that came with it. The bytes are
+// good until the next one.
 func (s *server) receive() ([]byte, []int, error) {
-	b, oob := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*4))
+	b, oob := s.body, s.oob
 	var n, oobn, flags int
 	var err error
 	for {

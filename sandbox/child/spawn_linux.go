@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,8 +14,9 @@ import (
 // The flags of clone3 that x/sys types as int overflow on 32 bits, so here they are.
 const cloneClearSighand = 0x100000000
 
-// spawn clones the init process of a call and returns at once. It makes its
-// namespaces and waits at the gate.
+// spawn clones the init process of a call and returns at once. The init process
+// makes its namespaces and clones the process that confines itself and then waits
+// at the door until it is told which program to become.
 //
 // It shares this process's memory: copying the page tables and then faulting on
 // every page that either side touches costs a millisecond. No instruction of a
@@ -23,17 +25,20 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 	a.waitMask = ^uint64(0)
 	a.entry = reflect.ValueOf(rawMain).Pointer()
 	a.cmdArgs = cloneArgs{
-		flags:      unix.CLONE_VM | unix.CLONE_VFORK | cloneClearSighand,
+		flags:      unix.CLONE_VM | cloneClearSighand,
 		exitSignal: uint64(unix.SIGCHLD),
 		stack:      a.stack(1) - stackSize,
 		stackSize:  stackSize,
 	}
+	a.doorIov = syscall.Iovec{Base: &a.knock, Len: 1}
+	a.door = syscall.Msghdr{Iov: &a.doorIov, Iovlen: 1, Control: &a.doorCtl[0], Controllen: uint64(len(a.doorCtl))}
+	// No signal at its end: the launcher polls, and Go's handler would run for
+	// nothing.
 	args := cloneArgs{
-		flags:      flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_FILES | unix.CLONE_PIDFD,
-		pidfd:      uint64(ptr32(&a.pidfd)),
-		exitSignal: uint64(unix.SIGCHLD),
-		stack:      a.stack(0) - stackSize,
-		stackSize:  stackSize,
+		flags:     flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_PIDFD,
+		pidfd:     uint64(ptr32(&a.pidfd)),
+		stack:     a.stack(0) - stackSize,
+		stackSize: stackSize,
 	}
 	// With every signal blocked, the Go runtime's handlers cannot run in the new
 	// process before they are cleared, and the init keeps the mask: what comes
@@ -52,8 +57,13 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 	return pid, int(a.pidfd), nil
 }
 
-// open lets the init process at the gate run the program.
-func (a *arena) open() {
-	atomic.StoreInt32(&a.gate, 1)
-	syscall.RawSyscall6(unix.SYS_FUTEX, ptr32(&a.gate), futexWake, 1, 0, 0, 0)
+// open lets the process that waits at the door become the program.
+func (a *arena) open(door int, std []int) error {
+	atomic.StoreInt32(&a.ready, 1)
+	return unix.Sendmsg(door, []byte{1}, unix.UnixRights(std...), nil, unix.MSG_NOSIGNAL)
+}
+
+// received is the n-th descriptor that came through the door.
+func (a *arena) received(n int) *int32 {
+	return (*int32)(unsafe.Pointer(&a.doorCtl[unix.CmsgLen(4*n)]))
 }

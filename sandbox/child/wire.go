@@ -22,6 +22,7 @@ type Template struct {
 
 	AllowBind bool   // TCP servers on the private loopback
 	Filter    []Insn // the seccomp filter
+	Processes uint64 // the usual limit of a call, for what is made ahead
 }
 
 // Insn is one classic BPF instruction.
