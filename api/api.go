@@ -104,6 +104,8 @@ func (s *Server) routes() []route {
 		{"PUT /sessions/{id}/vars/{name}", agent, s.putVar},
 		{"PATCH /sessions/{id}/vars/{name}", agent, s.patchVar},
 		{"DELETE /sessions/{id}/vars/{name}", agent, s.deleteVar},
+		{"GET /sessions/{id}/origins", agent, s.getOrigins},
+		{"POST /sessions/{id}/origins/reset", operator, s.resetOrigins},
 		{"POST /records", agent, s.record},
 		{"GET /approvals", operator, s.listApprovals},
 		{"GET /approvals/{id}", operator, s.getApproval},

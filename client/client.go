@@ -18,7 +18,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -95,7 +94,7 @@ func decode(res *http.Response, out any) error {
 func (c *Client) Call(ctx context.Context, session, name string, args json.RawMessage) (tool.Result, error) {
 	var r tool.Result
 	in := map[string]any{"tool": name, "args": args}
-	err := c.Do(ctx, http.MethodPost, "/sessions/"+url.PathEscape(session)+"/calls", in, &r)
+	err := c.Do(ctx, http.MethodPost, sessionPath(session, "/calls"), in, &r)
 	return r, err
 }
 

@@ -146,6 +146,7 @@ func (p *Pipeline) resolve(ctx context.Context, c *tool.Call) (err error) {
 		c.In.Args = json.RawMessage("{}")
 	}
 	c.In.Args, c.Origins, err = p.Vars.Resolve(ctx, c.Session.ID, c.In.Args)
+	c.In.Origins = c.Origins
 	return err
 }
 
@@ -238,14 +239,12 @@ func (p *Pipeline) format(_ context.Context, c *tool.Call) error {
 }
 
 func (p *Pipeline) remember(ctx context.Context, c *tool.Call) error {
-	if c.Spec.NoCache {
-		return nil
-	}
 	if err := p.Vars.Remember(ctx, c, p.pending(c)); err != nil {
 		return err
 	}
-	r := &c.Result
-	r.FinalText += tool.Hint(r.VarResult, r.FormattedText, r.FinalText, r.Truncated)
+	if r := &c.Result; r.VarResult != "" {
+		r.FinalText += tool.Hint(r.VarResult, r.FormattedText, r.FinalText, r.Truncated)
+	}
 	return nil
 }
 
@@ -282,7 +281,8 @@ func (p *Pipeline) after(ctx context.Context, c *tool.Call) error {
 			return p.withhold(ctx, c, rejection{tool.StatusResultRejected, answer})
 		}
 	}
-	if c.Result.VarResult != "" && p.pending(c) {
+	// The message of a tool that failed is shown too, and may be the words of a page.
+	if p.pending(c) || c.Result.Status == tool.StatusError {
 		return p.Vars.Publish(ctx, c)
 	}
 	return nil

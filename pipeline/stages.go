@@ -21,9 +21,11 @@ type Vars interface {
 	Resolve(ctx context.Context, session string, args json.RawMessage) (json.RawMessage, tool.Origins, error)
 	// Remember stores c.Result.FormattedText and c.In.Args under names made from
 	// c.NodeID and fills c.Result.VarResult and VarArgs. Pending values are
-	// unlisted and unreadable until Publish; Discard deletes them.
+	// unlisted and unreadable, and count as not shown, until Publish.
 	Remember(ctx context.Context, c *tool.Call, pending bool) error
+	// Publish also counts the message of a call that failed as shown.
 	Publish(ctx context.Context, c *tool.Call) error
+	// Discard deletes the values of the call, published ones too.
 	Discard(ctx context.Context, c *tool.Call) error
 }
 

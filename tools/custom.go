@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type Custom struct {
 	Schema      json.RawMessage `json:"schema" yaml:"-"`
 	Argv        []string        `json:"argv" yaml:"argv"`
 	ReadOnly    bool            `json:"readOnly" yaml:"readOnly"`
+	Origin      tool.Origin     `json:"origin" yaml:"origin"`       // author of what it prints: web for a tool that fetches pages; "" is tool
 	TimeoutMS   int64           `json:"timeoutMs" yaml:"timeoutMs"` // 0 is that of Bash
 	Limits      sandbox.Limits  `json:"limits" yaml:"limits"`
 }
@@ -61,6 +63,9 @@ func NewCustom(c Custom) (tool.Tool, error) {
 	if len(c.Schema) == 0 {
 		c.Schema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	}
+	if !slices.Contains([]tool.Origin{"", tool.OriginRepository, tool.OriginWeb, tool.OriginMCP, tool.OriginTool}, c.Origin) {
+		return nil, fmt.Errorf("custom tool %s: origin %q is none of repository, web, mcp, tool", c.Name, c.Origin)
+	}
 	var schema struct {
 		Properties map[string]struct {
 			Type string `json:"type"`
@@ -78,7 +83,7 @@ func NewCustom(c Custom) (tool.Tool, error) {
 	}
 	spec := tool.Spec{
 		Name: c.Name, Description: c.Description, Schema: c.Schema, Class: tool.ClassExec, ReadOnly: c.ReadOnly,
-		Annotations: &tool.Annotations{ReadOnly: c.ReadOnly, Destructive: !c.ReadOnly, OpenWorld: true}, OutputLimit: 30_000,
+		Annotations: &tool.Annotations{ReadOnly: c.ReadOnly, Destructive: !c.ReadOnly, OpenWorld: true}, OutputLimit: 30_000, Origin: c.Origin,
 	}
 	var v tool.Validator
 	if err := v.Validate(spec, json.RawMessage(`{}`)); err != nil && strings.Contains(err.Error(), "schema of tool") {

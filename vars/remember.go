@@ -3,8 +3,11 @@ package vars
 import (
 	"context"
 	"database/sql"
+	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -13,34 +16,33 @@ import (
 // until Publish. A tool with NoCache leaves no variables, but what it returned
 // still counts as shown to the model.
 func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error {
-	if c.Spec.NoCache && pending {
+	records := remembered(c)
+	if pending && len(records) == 0 {
 		return nil
 	}
-	records := remembered(c)
 	for _, r := range records {
 		if err := checkName(r.name); err != nil {
 			return err
 		}
 	}
-	err := s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
+	err := s.write(ctx, c.Request.Session, func(tx *sql.Tx, h *head) error {
 		if pending {
 			return s.storePending(h, c, records)
 		}
-		return s.release(h, c, records)
+		return s.release(tx, h, c, records)
 	})
-	if err != nil {
-		return err
-	}
-	if !pending {
+	if err == nil {
 		named(c, records)
 	}
-	return nil
+	return err
 }
 
-// Publish makes the pending variables of a call readable: a person released them.
+// Publish makes the pending variables of a call readable, for it is being shown:
+// a person released it, or no hook withheld it. A call that failed left no
+// variables, but its message counts as shown.
 func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 	records := remembered(c)
-	err := s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
+	return s.write(ctx, c.Request.Session, func(tx *sql.Tx, h *head) error {
 		for i, r := range records { // the stored text is the one that the person saw
 			err := s.row(`DELETE FROM var_pending WHERE session = $1 AND node = $2 AND name = $3 RETURNING value`,
 				h.session, c.NodeID, r.name).Scan(&records[i].value)
@@ -48,26 +50,29 @@ func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 				return err
 			}
 		}
-		return s.release(h, c, records)
+		return s.release(tx, h, c, records)
 	})
-	if err != nil {
-		return err
-	}
-	named(c, records)
-	return nil
 }
 
-// Discard deletes the pending variables of a call: a person rejected the result.
+// Discard deletes the variables of a call, pending or not: its result is
+// withheld.
 func (s *System) Discard(ctx context.Context, c *tool.Call) error {
 	c.Result.VarResult, c.Result.VarArgs = "", ""
-	return s.db.Write(ctx, func(*sql.Tx) error {
-		return s.exec(`DELETE FROM var_pending WHERE session = $1 AND node = $2`, c.Request.Session, c.NodeID)
+	return s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
+		for _, r := range remembered(c) {
+			n, err := s.execCount(`DELETE FROM vars WHERE session = $1 AND name = $2 AND keep = 0`, h.session, r.name)
+			if err != nil {
+				return err
+			}
+			h.total -= n
+		}
+		return s.exec(`DELETE FROM var_pending WHERE session = $1 AND node = $2`, h.session, c.NodeID)
 	})
 }
 
 // remembered is what a call leaves: its arguments, then its result.
 func remembered(c *tool.Call) []record {
-	if c.Spec.NoCache {
+	if c.Spec.NoCache || c.Result.Status == tool.StatusError {
 		return nil
 	}
 	base := c.Request.Tool + "_" + c.NodeID
@@ -90,6 +95,9 @@ func argsAuthors(c *tool.Call) authors {
 // authors of its arguments: echo gives back what it was given.
 func resultAuthors(c *tool.Call) authors {
 	a := argsAuthors(c) &^ byModel
+	if reachesOut(c.Facts.Uses) {
+		a |= byWeb // curl prints what the page says
+	}
 	switch {
 	case c.Output.Origin != "":
 		return a | of(c.Output.Origin)
@@ -97,6 +105,30 @@ func resultAuthors(c *tool.Call) authors {
 		return a | of(c.Spec.Origin)
 	}
 	return a | byTool
+}
+
+func reachesOut(u sandbox.Uses) bool {
+	if slices.ContainsFunc(u.Hosts, remote) {
+		return true
+	}
+	if u.Script == nil {
+		return false
+	}
+	for i := range u.Script.Commands {
+		if slices.ContainsFunc(u.Script.Commands[i].Hosts, remote) {
+			return true
+		}
+	}
+	return false
+}
+
+// remote reports whether a host is another machine.
+func remote(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return !a.Unmap().IsLoopback()
+	}
+	return host != "localhost" && !strings.HasSuffix(host, ".localhost")
 }
 
 func named(c *tool.Call, records []record) {
@@ -118,15 +150,28 @@ func (s *System) storePending(h *head, c *tool.Call, records []record) error {
 	return nil
 }
 
-// release stores what the model is shown, and that it is shown.
-func (s *System) release(h *head, c *tool.Call, records []record) error {
-	shown := resultAuthors(c)
+// release stores what the model is shown, and that it is shown. A result that
+// repeats text from outside, such as a file that a page was saved in, is from
+// outside as well.
+func (s *System) release(tx *sql.Tx, h *head, c *tool.Call, records []record) error {
+	text := c.Result.FormattedText
+	if c.Result.Status == tool.StatusError {
+		text = c.Result.FinalText
+	}
+	copied, err := s.copied(tx, *h, text)
+	if err != nil {
+		return err
+	}
+	shown := resultAuthors(c) | copied
 	if shown&untrusted != 0 {
-		if err := s.addUntrusted(h, shown&untrusted, c.Result.FormattedText); err != nil {
+		if err := s.addUntrusted(h, shown&untrusted, text); err != nil {
 			return err
 		}
 	}
 	for _, r := range records {
+		if r.typ == TypeResult {
+			r.authored |= copied
+		}
 		r.origins = r.authored | h.released
 		if _, err := s.store(h, r, nil); err != nil {
 			return err

@@ -14,6 +14,7 @@ command(words) := {
 	"flags": [word | some word in words; startswith(word, "-")],
 	"operands": array.slice(plain, 1, count(plain)),
 	"dir": "/src",
+	"hosts": [],
 	"plain": true,
 	"piped_net": false,
 } if {

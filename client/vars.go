@@ -1,0 +1,102 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Var is a variable of a session. Value is nil in lists.
+type Var struct {
+	Name           string        `json:"name"`
+	Length         int           `json:"length"` // of the value, in characters
+	Desc           string        `json:"desc,omitempty"`
+	Type           string        `json:"type"`
+	Tags           []string      `json:"tags,omitempty"`
+	Keep           bool          `json:"keep,omitempty"`
+	Created        time.Time     `json:"created"`
+	Updated        time.Time     `json:"updated"`
+	LastVisited    time.Time     `json:"last_visited"`
+	ReferenceCount int           `json:"reference_count"`
+	Origins        []tool.Origin `json:"origins"`
+	Value          *string       `json:"value,omitempty"`
+}
+
+// VarFilter chooses variables; its parts combine with and.
+type VarFilter struct{ Type, Tag, Search string }
+
+// VarChange is what is written of a variable. Empty fields are not given.
+type VarChange struct {
+	Value any       `json:"value"` // text; anything else is stored as its JSON
+	Type  string    `json:"type,omitempty"`
+	Desc  *string   `json:"desc,omitempty"`
+	Tags  *[]string `json:"tags,omitempty"`
+	Keep  *bool     `json:"keep,omitempty"`
+}
+
+const pageSize = 100
+
+// Vars lists the variables of a session, the last visited first.
+func (c *Client) Vars(ctx context.Context, session string, f VarFilter) ([]Var, error) {
+	all := []Var{}
+	for {
+		q := url.Values{
+			"limit": {strconv.Itoa(pageSize)}, "offset": {strconv.Itoa(len(all))},
+			"type": {f.Type}, "tag": {f.Tag}, "search": {f.Search},
+		}
+		var page []Var
+		if err := c.Do(ctx, http.MethodGet, varPath(session, "")+"?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < pageSize {
+			return all, nil
+		}
+	}
+}
+
+// Var reads a variable with its value, which counts as a visit.
+func (c *Client) Var(ctx context.Context, session, name string) (Var, error) {
+	var v Var
+	err := c.Do(ctx, http.MethodGet, varPath(session, "/"+url.PathEscape(name)), nil, &v)
+	return v, err
+}
+
+// PutVar adds a variable or replaces it. Over the agent socket its author is the
+// model, over the operator socket a person.
+func (c *Client) PutVar(ctx context.Context, session, name string, in VarChange) (Var, error) {
+	var v Var
+	err := c.Do(ctx, http.MethodPut, varPath(session, "/"+url.PathEscape(name)), in, &v)
+	return v, err
+}
+
+// RemoveVars deletes variables. Those that are missing or rules are in failed.
+func (c *Client) RemoveVars(ctx context.Context, session string, names ...string) (removed, failed []string, err error) {
+	var done struct{ Removed, Failed []string }
+	err = c.Do(ctx, http.MethodPost, varPath(session, "/remove"), map[string]any{"names": names}, &done)
+	return done.Removed, done.Failed, err
+}
+
+// Origins says who wrote what the model of a session was shown.
+func (c *Client) Origins(ctx context.Context, session string) ([]tool.Origin, error) {
+	var o tool.Origins
+	err := c.Do(ctx, http.MethodGet, sessionPath(session, "/origins"), nil, &o)
+	return o.Session, err
+}
+
+// ResetOrigins forgets it, on the operator socket alone: a person holds what the
+// session has read to be harmless.
+func (c *Client) ResetOrigins(ctx context.Context, session string) error {
+	return c.Do(ctx, http.MethodPost, sessionPath(session, "/origins/reset"), struct{}{}, nil)
+}
+
+func varPath(session, tail string) string { return sessionPath(session, "/vars"+tail) }
+
+func sessionPath(session, tail string) string {
+	return fmt.Sprintf("/sessions/%s%s", url.PathEscape(session), tail)
+}
