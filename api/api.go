@@ -44,6 +44,7 @@ type Options struct {
 	Policy    *policy.Engine
 	Hooks     *hooks.Registry
 	Record    *audit.Log
+	Events    *Events
 	Backend   sandbox.Backend
 	Metrics   http.Handler
 	Settings  sandbox.Settings
@@ -107,6 +108,7 @@ func (s *Server) routes() []route {
 		{"GET /sessions/{id}/origins", agent, s.getOrigins},
 		{"POST /sessions/{id}/origins/reset", operator, s.resetOrigins},
 		{"POST /records", agent, s.record},
+		{"GET /events", agent, s.events},
 		{"GET /approvals", operator, s.listApprovals},
 		{"GET /approvals/{id}", operator, s.getApproval},
 		{"POST /approvals/{id}", operator, s.answerApproval},

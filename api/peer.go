@@ -78,6 +78,8 @@ func (s *Server) wrap(rt route, role tool.Role) http.Handler {
 			return
 		}
 		switch out := out.(type) {
+		case stream:
+			serveStream(w, r, out)
 		case list:
 			write(w, http.StatusOK, out)
 		case created:

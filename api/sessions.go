@@ -74,12 +74,14 @@ func (s *Server) createSession(r *http.Request) (any, error) {
 		if err != nil || !fresh {
 			return wireSession(got), err
 		}
+		s.changed(EventSessionCreated, got.Account, got.ID)
 		return created{wireSession(got)}, nil
 	}
 	got, err := s.Sessions.Create(r.Context(), want)
 	if err != nil {
 		return nil, err
 	}
+	s.changed(EventSessionCreated, got.Account, got.ID)
 	return created{wireSession(got)}, nil
 }
 
@@ -196,6 +198,9 @@ func (s *Server) patchSession(r *http.Request) (any, error) {
 	if err == nil && in.Mode != nil {
 		s.Policy.ModeChanged(got.ID)
 	}
+	if err == nil {
+		s.changed(EventSessionChanged, got.Account, got.ID)
+	}
 	return wireSession(got), err
 }
 
@@ -215,6 +220,10 @@ func (s *Server) settings(doc json.RawMessage) (*sandbox.Settings, error) {
 	return &merged, nil
 }
 
+func (s *Server) changed(what EventType, account, session string) {
+	s.Events.Publish(Event{Type: what, Account: account, Session: session})
+}
+
 func set(to, from *string) {
 	if from != nil {
 		*to = *from
@@ -226,6 +235,7 @@ func (s *Server) deleteSession(r *http.Request) (any, error) {
 	if err := s.Sessions.Delete(r.Context(), caller(r).account, id); err != nil {
 		return nil, err
 	}
+	s.changed(EventSessionDeleted, caller(r).account, id)
 	if err := s.Approvals.CancelSession(r.Context(), id, "the session was deleted"); err != nil {
 		return nil, err
 	}

@@ -79,12 +79,13 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 	set := metrics.New(version)
 	p.meter = set
 	p.describe(set)
-	line := p.pipeline(queue, record)
+	events := new(api.Events)
+	line := p.pipeline(queue, told{record, events})
 	split := h.roleSplit()
 	set.RoleSplit(split == "enforced")
 	server := api.New(api.Options{
 		Pipeline: line, Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Approvals: queue, Policy: p.policy,
-		Hooks: p.hooks, Record: record, Backend: p.backend, Metrics: set.Handler(), Settings: h.settings,
+		Hooks: p.hooks, Record: record, Events: events, Backend: p.backend, Metrics: set.Handler(), Settings: h.settings,
 		Roots: h.roots, Mode: h.cfg.Sessions.Mode, MaxMode: h.cfg.Sessions.MaxMode, Profile: h.cfg.Profile,
 		Accounts: h.cfg.Accounts, Operators: h.cfg.Operators.UIDs, AuditPath: p.auditOptions().Path(),
 		Version: version, RoleSplit: split, Log: h.log,
@@ -105,7 +106,7 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return server.Serve(ctx, agents, tool.RoleAgent) })
 	g.Go(func() error { return server.Serve(ctx, operators, tool.RoleOperator) })
-	g.Go(func() error { return countPending(ctx, queue, set) })
+	g.Go(func() error { return watchQuestions(ctx, queue, set, events) })
 	g.Go(func() error {
 		p.policy.Watch(ctx, func(err error) { set.Reloaded(err) })
 		return nil
@@ -128,21 +129,6 @@ func questionEvent(e approvals.Event) audit.Event {
 		Name: string(e.Kind), Account: e.Item.Account, Session: e.Item.SessionID, Call: e.Item.CallID, Tool: e.Item.Tool,
 		Digest: e.Item.Digest, Message: e.Item.Reason,
 		Detail: map[string]string{"approval": e.Item.ID, "status": string(e.Item.Status), "by": e.By, "grant": e.Grant, "remember": e.Item.Remembered},
-	}
-}
-
-func countPending(ctx context.Context, q *approvals.Queue, set *metrics.Set) error {
-	events := q.Subscribe(ctx)
-	for {
-		set.ApprovalsPending(q.Pending())
-		select {
-		case <-ctx.Done():
-			return nil
-		case _, open := <-events:
-			if !open { // it fell behind, and the count is looked up anyway
-				events = q.Subscribe(ctx)
-			}
-		}
 	}
 }
 

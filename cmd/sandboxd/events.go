@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+
+	"github.com/sandboxd/sandboxd/api"
+	"github.com/sandboxd/sandboxd/approvals"
+	"github.com/sandboxd/sandboxd/metrics"
+	"github.com/sandboxd/sandboxd/pipeline"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// told is a record whose lines are also events.
+type told struct {
+	pipeline.Record
+	events *api.Events
+}
+
+// Begin tells of a call once it is recorded.
+func (t told) Begin(ctx context.Context, c *tool.Call) error {
+	err := t.Record.Begin(ctx, c)
+	if err == nil {
+		t.events.Publish(callEvent(api.EventCallBegin, c))
+	}
+	return err
+}
+
+// End tells of a call once its end is recorded.
+func (t told) End(ctx context.Context, c *tool.Call) error {
+	err := t.Record.End(ctx, c)
+	if err == nil {
+		ev := callEvent(api.EventCallEnd, c)
+		ev.Status = string(c.Result.Status)
+		if c.Result.Error != nil {
+			ev.Code = c.Result.Error.Code
+		}
+		t.events.Publish(ev)
+	}
+	return err
+}
+
+func callEvent(what api.EventType, c *tool.Call) api.Event {
+	return api.Event{Type: what, Account: c.Request.Account, Session: c.Request.Session, Call: c.ID, Tool: c.Result.Tool}
+}
+
+// watchQuestions makes events of questions and answers, and counts who waits.
+func watchQuestions(ctx context.Context, q *approvals.Queue, set *metrics.Set, events *api.Events) error {
+	for ctx.Err() == nil {
+		set.ApprovalsPending(q.Pending())
+		open := false
+		for e := range q.Subscribe(ctx) { // ends early when this fell behind
+			open = true
+			set.ApprovalsPending(q.Pending())
+			events.Publish(api.Event{
+				Type: api.EventType(e.Kind), Account: e.Item.Account, Session: e.Item.SessionID, Call: e.Item.CallID,
+				Tool: e.Item.Tool, Approval: e.Item.ID, Status: string(e.Item.Status),
+			})
+		}
+		if !open {
+			return nil // the queue is closed: the daemon stops
+		}
+	}
+	return nil
+}
