@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
 
+	"github.com/sandboxd/sandboxd/tests/bench"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -41,86 +43,109 @@ func benchCalls(b *testing.B) []*tool.Call {
 	}
 }
 
-// BenchmarkTrivialQuery is the floor of the engine: one rule, the same inputs.
-func BenchmarkTrivialQuery(b *testing.B) {
+// each runs f over the calls, one at a time.
+func each(calls []*tool.Call, f func(*tool.Call)) func() {
+	i := 0
+	return func() { f(calls[i%len(calls)]); i++ }
+}
+
+// trivial is the floor of the engine: one rule, prepared inputs.
+func trivial(b *testing.B, calls []*tool.Call) func() {
 	q, err := rego.New(rego.Query("data.x.findings"),
 		rego.Module("x.rego", "package x\n\nfindings contains 1 if input.tool.name == \"none\""),
 		rego.StrictBuiltinErrors(true)).PrepareForEval(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
-	var inputs []ast.Value
-	for _, c := range benchCalls(b) {
+	inputs := map[*tool.Call]ast.Value{}
+	for _, c := range calls {
 		in, err := NewInput(c)
 		if err != nil {
 			b.Fatal(err)
 		}
-		v, err := in.value()
-		if err != nil {
+		inputs[c] = in.value()
+	}
+	return each(calls, func(c *tool.Call) {
+		if _, err := q.Eval(context.Background(), rego.EvalParsedInput(inputs[c])); err != nil {
 			b.Fatal(err)
 		}
-		inputs = append(inputs, v)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if _, err := q.Eval(context.Background(), rego.EvalParsedInput(inputs[i%len(inputs)])); err != nil {
-			b.Fatal(err)
-		}
-	}
+	})
 }
 
-// BenchmarkDecide is a whole decision: facts, full library, combination.
+func deciding(b *testing.B, opts Options, calls []*tool.Call) func() {
+	opts.Deadline = 10 * time.Second // a busy machine must not turn a time into a deny
+	e := newEngine(b, opts)
+	return each(calls, func(c *tool.Call) {
+		if d := decide(b, e, c); d.By == tool.ByCore {
+			b.Fatal(d)
+		}
+	})
+}
+
+// BenchmarkDecide is a whole decision: facts, full library, combination. The
+// case "matching" has rules of several kinds that hold.
 func BenchmarkDecide(b *testing.B) {
-	for _, n := range []int{10, 200, 1000, 10000} {
-		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
-			e := newEngine(b, Options{Rules: manyRules(n)})
-			calls := benchCalls(b)
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if d := decide(b, e, calls[i%len(calls)]); d.By == tool.ByCore {
-					b.Fatal(d)
-				}
-			}
-		})
-	}
+	calls := benchCalls(b)
+	matching := manyRules(200)
+	matching.Allow = append(matching.Allow, "Bash(git *)", "Bash(go test *)", "Bash(tail *)", "Edit(*.go)", "Read(//src/**)")
+	bench.Compare(b, []bench.Case{
+		{Name: "trivial query", Run: trivial(b, calls)},
+		{Name: "10 rules", Run: deciding(b, Options{Rules: manyRules(10)}, calls)},
+		{Name: "200 rules", Run: deciding(b, Options{Rules: manyRules(200)}, calls)},
+		{Name: "10000 rules", Run: deciding(b, Options{Rules: manyRules(10000)}, calls)},
+		{Name: "200 rules, matching", Run: deciding(b, Options{Rules: matching}, calls)},
+	},
+		bench.Limit{Case: "200 rules", Over: "trivial query", AtMost: 7},
+		bench.Limit{Case: "10000 rules", Over: "10 rules", AtMost: 1.2})
 }
 
 // BenchmarkInput is the part of a decision that makes the document.
 func BenchmarkInput(b *testing.B) {
 	calls := benchCalls(b)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		in, err := NewInput(calls[i%len(calls)])
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := in.value(); err != nil {
-			b.Fatal(err)
-		}
-	}
+	bench.Compare(b, []bench.Case{
+		{Name: "trivial query", Run: trivial(b, calls)},
+		{Name: "facts", Run: each(calls, func(c *tool.Call) {
+			if _, err := NewInput(c); err != nil {
+				b.Fatal(err)
+			}
+		})},
+		{Name: "facts and document", Run: each(calls, func(c *tool.Call) {
+			in, err := NewInput(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			in.value()
+		})},
+	})
 }
 
 // BenchmarkExplain is an explanation without the nearest change.
 func BenchmarkExplain(b *testing.B) {
-	e := newEngine(b, Options{Rules: manyRules(200)})
 	calls := benchCalls(b)
-	for i := 0; b.Loop(); i++ {
-		if _, err := e.Explain(context.Background(), calls[i%len(calls)], false); err != nil {
-			b.Fatal(err)
-		}
-	}
+	opts := Options{Rules: manyRules(200)}
+	e := newEngine(b, opts)
+	bench.Compare(b, []bench.Case{
+		{Name: "decision", Run: deciding(b, opts, calls)},
+		{Name: "explanation", Run: each(calls, func(c *tool.Call) {
+			if _, err := e.Explain(context.Background(), c, false); err != nil {
+				b.Fatal(err)
+			}
+		})},
+	}, bench.Limit{Case: "explanation", Over: "decision", AtMost: 10})
 }
 
-// BenchmarkReload compiles and swaps a revision.
+// BenchmarkReload reads, compiles and swaps a revision, at rest.
 func BenchmarkReload(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
-		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
-			e := newEngine(b, Options{Rules: manyRules(n)})
-			for b.Loop() {
-				if err := e.Reload(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+	reloading := func(n int) func() {
+		e := newEngine(b, Options{Rules: manyRules(n)})
+		return func() {
+			if err := e.Reload(context.Background()); err != nil {
+				b.Fatal(err)
 			}
-		})
+		}
 	}
+	bench.Compare(b, []bench.Case{
+		{Name: "1000 rules", Run: reloading(1000)},
+		{Name: "10000 rules", Run: reloading(10000)},
+	}, bench.Limit{Case: "10000 rules", Over: "1000 rules", AtMost: 2, Plus: 40 * time.Millisecond})
 }

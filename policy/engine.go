@@ -95,7 +95,6 @@ func (e *Engine) judge(ctx context.Context, c *tool.Call) (tool.Decision, *Input
 	if err != nil {
 		return coreDeny(r.id, "core.input", err.Error()), nil
 	}
-	in.NoRuleApplies = !r.index.touches(in)
 	findings, err := r.evaluate(ctx, in, e.opts.Deadline)
 	if err != nil {
 		return coreDeny(r.id, coreRule(err), err.Error()), in

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
@@ -22,22 +23,25 @@ func shapef(format string, args ...any) error { return &shapeError{fmt.Sprintf(f
 
 // evaluate asks all rules of the revision about in.
 func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Duration) ([]Finding, error) {
-	v, err := in.value()
-	if err != nil {
-		return nil, err
-	}
-	return r.evaluateValue(ctx, v, deadline)
+	in.RuleKinds = r.index.kinds(in)
+	return r.evaluateValue(ctx, in.value(), deadline)
 }
 
 func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline time.Duration) ([]Finding, error) {
-	bounded, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	opts := []rego.EvalOption{rego.EvalParsedInput(in), rego.EvalSortSets(false)}
+	// A timer instead of a context with a deadline, for which the engine would start
+	// a goroutine per evaluation.
+	start, cancel := time.Now(), topdown.NewCancel()
+	defer time.AfterFunc(deadline, cancel.Cancel).Stop()
+	defer context.AfterFunc(ctx, cancel.Cancel)()
+	opts := []rego.EvalOption{
+		rego.EvalParsedInput(in), rego.EvalSortSets(false), rego.EvalExternalCancel(cancel), rego.EvalGenerateJSON(asTerm),
+		rego.EvalMetrics(metrics.NoOp()), rego.EvalVirtualCache(newCache()),
+	}
 	if r.coverage != nil {
 		opts = append(opts, rego.EvalQueryTracer(r.coverage), rego.EvalRuleIndexing(false))
 	}
-	rs, err := r.query.Eval(bounded, opts...)
-	if bounded.Err() != nil || topdown.IsCancel(err) {
+	rs, err := r.query.Eval(ctx, opts...)
+	if time.Since(start) > deadline || topdown.IsCancel(err) {
 		return nil, fmt.Errorf("evaluation took longer than %s: %w", deadline, context.DeadlineExceeded)
 	}
 	if err != nil {
@@ -46,28 +50,49 @@ func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline tim
 	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
 		return nil, shapef("the rules are undefined for this call")
 	}
-	sets, ok := rs[0].Expressions[0].Value.([]any)
-	if !ok || len(sets) != len(r.packages) {
-		return nil, shapef("the rules gave %T, want one set per package", rs[0].Expressions[0].Value)
+	return r.findings(rs[0].Expressions[0].Value)
+}
+
+// asTerm keeps results as the engine has them: nearly all are empty, and are not
+// worth a conversion.
+func asTerm(t *ast.Term, _ *rego.EvalContext) (any, error) { return t, nil }
+
+// findings reads the result of the query: one set per package.
+func (r *revision) findings(result any) ([]Finding, error) {
+	term, _ := result.(*ast.Term)
+	if term == nil {
+		return nil, shapef("the rules gave %T, want a term", result)
+	}
+	sets, ok := term.Value.(*ast.Array)
+	if !ok || sets.Len() != len(r.packages) {
+		return nil, shapef("the rules gave %v, want one set per package", term)
 	}
 	var out []Finding
-	for i, s := range sets {
-		list, ok := s.([]any)
+	for i, pkg := range r.packages {
+		set, ok := sets.Elem(i).Value.(ast.Set)
 		if !ok {
-			return nil, shapef("%s.findings is not a set", r.packages[i])
+			return nil, shapef("%s.findings is not a set", pkg)
 		}
-		for _, raw := range list {
-			f, err := newFinding(raw)
-			if err == nil && strings.HasPrefix(f.ID, "core.") && !ownPackage(r.packages[i], "core") {
+		for _, t := range set.Slice() {
+			f, err := readFinding(t)
+			if err == nil && strings.HasPrefix(f.ID, "core.") && !ownPackage(pkg, "core") {
 				err = fmt.Errorf("the id %s is reserved", f.ID)
 			}
 			if err != nil {
-				return nil, shapef("%s: %v", r.packages[i], err)
+				return nil, shapef("%s: %v", pkg, err)
 			}
 			out = append(out, f)
 		}
 	}
 	return out, nil
+}
+
+func readFinding(t *ast.Term) (Finding, error) {
+	raw, err := ast.JSON(t.Value)
+	if err != nil {
+		return Finding{}, err
+	}
+	return newFinding(raw)
 }
 
 // newFinding reads one finding strictly: a rule that misspells a field must not

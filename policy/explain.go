@@ -50,12 +50,8 @@ func (e *Engine) Explain(ctx context.Context, c *tool.Call, nearest bool) (Expla
 
 // JSON is the document as the rules see it.
 func (in *Input) JSON() (json.RawMessage, error) {
-	v, err := in.value()
-	if err != nil {
-		return nil, err
-	}
 	whole := ast.NewObject() // the lazy object converts what it holds only when it is read
-	v.(ast.Object).Foreach(whole.Insert)
+	in.value().(ast.Object).Foreach(whole.Insert)
 	plain, err := ast.JSON(whole)
 	if err != nil {
 		return nil, err

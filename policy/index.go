@@ -1,84 +1,109 @@
 package policy
 
-// index holds every key that some permission rule is stored under. A call that has
-// none of them is touched by no rule, and the rules need not be evaluated: most
-// calls, whatever the number of rules.
-type index map[string]bool
+// index says under which keys permission rules are stored, by kind of rule. Rules
+// of a kind that is stored under nothing that the call has need not be evaluated:
+// those are most kinds for most calls, whatever the number of rules.
+type index struct {
+	allow, tighten map[string]map[string]bool
+}
 
 // newIndex flattens the tables of translate.
 func newIndex(tables map[string]any) index {
-	ix := index{}
-	for _, list := range []string{"allow", "tighten"} {
-		entries, _ := tables[list].(map[string]any)
-		for kind, v := range entries {
-			ix.add(kind, v.(map[string]any), kind == "paths" || kind == "path_patterns" || kind == "inside")
-		}
-	}
-	return ix
+	return index{keysOf(tables["allow"]), keysOf(tables["tighten"])}
 }
 
-// add takes the keys of one kind; for paths there is the operation in between.
-func (ix index) add(prefix string, m map[string]any, nested bool) {
-	for k, v := range m {
-		if nested {
-			ix.add(prefix+" "+k, v.(map[string]any), false)
-		} else {
-			ix[prefix+" "+k] = true
+// keysOf gives the keys of each kind. Rules for paths have the operation in
+// between, which becomes a part of the kind.
+func keysOf(list any) map[string]map[string]bool {
+	out := map[string]map[string]bool{}
+	put := func(kind string, m map[string]any) {
+		keys := make(map[string]bool, len(m))
+		for k := range m {
+			keys[k] = true
+		}
+		out[kind] = keys
+	}
+	entries, _ := list.(map[string]any)
+	for kind, v := range entries {
+		m := v.(map[string]any)
+		if kind != "paths" && kind != "path_patterns" && kind != "inside" {
+			put(kind, m)
+			continue
+		}
+		for op, byPath := range m {
+			put(kind+" "+op, byPath.(map[string]any))
 		}
 	}
+	return out
 }
 
-func (ix index) any(key string, kinds ...string) bool {
-	for _, kind := range kinds {
-		if ix[kind+" "+key] {
+// kinds are the tables of rules/core/rules.rego that have a rule under anything
+// that the call has. One too many costs time; one that is missing would lose a
+// rule, and a property test shows that it does not happen.
+func (ix index) kinds(in *Input) []string {
+	out := touched(nil, ix.tighten, in, [...]string{
+		"tighten.tools", "tighten.servers", "tighten.params", "tighten.param_patterns", "tighten.lines", "tighten.commands",
+		"tighten.command_patterns", "tighten.paths", "tighten.path_patterns", "tighten.inside", "tighten.hosts", "tighten.subdomains",
+	})
+	return touched(out, ix.allow, in, [...]string{
+		"allow.tools", "allow.servers", "allow.params", "allow.param_patterns", "allow.lines", "allow.commands",
+		"allow.command_patterns", "allow.paths", "allow.path_patterns", "allow.inside", "allow.hosts", "allow.subdomains",
+	})
+}
+
+func touched(out []string, list map[string]map[string]bool, in *Input, names [12]string) []string {
+	add := func(i int, yes bool) {
+		if yes {
+			out = append(out, names[i])
+		}
+	}
+	add(0, list["tools"][in.Tool.Name])
+	add(1, list["servers"][in.Tool.Server])
+	add(2, list["params"][in.Tool.Name])
+	add(3, list["param_patterns"][in.Tool.Name])
+	add(4, anyCommand(list["lines"], in, func(c *CommandFacts, has map[string]bool) bool { return has[c.Text] }))
+	add(5, anyCommand(list["commands"], in, func(c *CommandFacts, has map[string]bool) bool {
+		return anyKey(has, c.Prefixes) || anyKey(has, c.Literal)
+	}))
+	add(6, anyCommand(list["command_patterns"], in, func(c *CommandFacts, has map[string]bool) bool { return has[c.Name] || has[""] }))
+	add(7, anyPath(list, "paths ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Under) }))
+	add(8, anyPath(list, "path_patterns ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Under) }))
+	add(9, anyPath(list, "inside ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Forms) }))
+	for _, h := range in.Hosts {
+		add(10, list["hosts"][h.Name])
+		add(11, anyKey(list["subdomains"], h.Suffixes))
+	}
+	return out
+}
+
+func anyCommand(has map[string]bool, in *Input, test func(*CommandFacts, map[string]bool) bool) bool {
+	if len(has) == 0 {
+		return false
+	}
+	for i := range in.Commands {
+		if test(&in.Commands[i], has) {
 			return true
 		}
 	}
 	return false
 }
 
-// touches reports whether a rule is stored under anything that the call has. It
-// may say so when no rule holds; the reverse would lose a rule, and a property
-// test shows that it does not happen.
-func (ix index) touches(in *Input) bool {
-	if ix.any(in.Tool.Name, "tools", "params", "param_patterns") || ix.any(in.Tool.Server, "servers") {
-		return true
-	}
-	for _, c := range in.Commands {
-		if ix.any(c.Text, "lines") || ix.any(c.Name, "command_patterns") || ix.any("", "command_patterns") {
+func anyPath(list map[string]map[string]bool, kind string, in *Input, test func(*PathFacts, map[string]bool) bool) bool {
+	for i := range in.Paths {
+		if has := list[kind+in.Paths[i].Op]; len(has) > 0 && test(&in.Paths[i], has) {
 			return true
 		}
-		for _, p := range c.Prefixes {
-			if ix.any(p, "commands") {
-				return true
-			}
-		}
-		for _, p := range c.Literal {
-			if ix.any(p, "commands") {
-				return true
-			}
-		}
 	}
-	for _, p := range in.Paths {
-		for _, dir := range p.Under {
-			if ix.any(dir, "paths "+p.Op, "path_patterns "+p.Op) {
-				return true
-			}
-		}
-		for _, form := range p.Forms {
-			if ix.any(form, "inside "+p.Op) {
-				return true
-			}
-		}
+	return false
+}
+
+func anyKey(has map[string]bool, keys []string) bool {
+	if len(has) == 0 {
+		return false
 	}
-	for _, h := range in.Hosts {
-		if ix.any(h.Name, "hosts") {
+	for _, k := range keys {
+		if has[k] {
 			return true
-		}
-		for _, s := range h.Suffixes {
-			if ix.any(s, "subdomains") {
-				return true
-			}
 		}
 	}
 	return false

@@ -98,11 +98,11 @@ func TestTheIndexLosesNoRule(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			all, err := r.evaluate(context.Background(), in, time.Minute)
+			in.RuleKinds = everyKind
+			all, err := r.evaluateValue(context.Background(), in.value(), time.Minute)
 			if err != nil {
 				rt.Fatal(err)
 			}
-			in.NoRuleApplies = !r.index.touches(in)
 			some, err := r.evaluate(context.Background(), in, time.Minute)
 			if err != nil {
 				rt.Fatal(err)
@@ -136,4 +136,29 @@ func TestAddingADenyRuleNeverAllowsMore(t *testing.T) {
 			rt.Fatalf("with the deny %s: %s, without: %s", extra, after, before)
 		}
 	})
+}
+
+// everyKind makes the rules look at every table.
+var everyKind = func() []string {
+	kinds := []string{}
+	for _, list := range []string{"tighten.", "allow."} {
+		for _, kind := range []string{
+			"tools", "servers", "params", "param_patterns", "lines", "commands", "command_patterns",
+			"paths", "path_patterns", "inside", "hosts", "subdomains",
+		} {
+			kinds = append(kinds, list+kind)
+		}
+	}
+	return kinds
+}()
+
+func (ix index) empty() bool {
+	for _, list := range []map[string]map[string]bool{ix.allow, ix.tighten} {
+		for _, keys := range list {
+			if len(keys) > 0 {
+				return false
+			}
+		}
+	}
+	return true
 }

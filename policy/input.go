@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,12 +35,10 @@ type Input struct {
 	Origins  tool.Origins    `json:"origins"`
 	Settings SettingsFacts   `json:"settings"`
 
-	// NoRuleApplies is set by the engine when no permission rule is stored under
-	// anything that the call has.
-	NoRuleApplies bool `json:"no_rule_applies"`
+	Starts    []string `json:"starts"`     // the prefixes of all commands
+	RuleKinds []string `json:"rule_kinds"` // set by the engine: kinds of permission rules that can hold
 
-	at      map[string]shellparse.Pos // by id of a command, path or opaque part
-	decoded any                       // Params; nil when they were not decoded yet
+	at map[string]shellparse.Pos // by id of a command, path or opaque part
 }
 
 // ToolFacts describe the tool that is called.
@@ -131,16 +130,12 @@ type SettingsFacts struct {
 // NewInput builds the document for one call. It fails only on arguments that
 // are not a JSON object.
 func NewInput(c *tool.Call) (*Input, error) {
-	params, err := decode(c.In.Args)
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := params.(map[string]any); !ok {
-		return nil, fmt.Errorf("arguments of %s are not an object", c.Spec.Name)
-	}
-	args := c.In.Args
+	args := bytes.TrimSpace(c.In.Args)
 	if len(args) == 0 {
-		args = json.RawMessage("{}")
+		args = []byte("{}")
+	}
+	if !json.Valid(args) || args[0] != '{' {
+		return nil, fmt.Errorf("arguments of %s are not one JSON object", c.Spec.Name)
 	}
 	in := &Input{
 		Version: InputVersion,
@@ -158,8 +153,7 @@ func NewInput(c *tool.Call) (*Input, error) {
 			AllowNestedSandbox: c.Settings.AllowNestedSandbox,
 			WorkspaceRoots:     c.Settings.AllowedWritePaths,
 		},
-		at:      map[string]shellparse.Pos{},
-		decoded: params,
+		at: map[string]shellparse.Pos{},
 	}
 	in.addUses(c.Facts.Uses)
 	return in, nil
@@ -200,6 +194,7 @@ func (in *Input) addUses(u sandbox.Uses) {
 		f := commandFacts("command:"+strconv.Itoa(i), c)
 		f.PipedNet = pipedNet(u.Script.Commands, i)
 		in.Commands = append(in.Commands, f)
+		in.Starts = append(in.Starts, f.Prefixes...)
 		in.locate(f.ID, c.At)
 	}
 	for i, o := range u.Script.Opaque {

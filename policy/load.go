@@ -95,7 +95,7 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if r.query, err = prepare(ctx, compiler, r.packages, data); err != nil {
 		return nil, err
 	}
-	r.id = revisionID(files, data, opts)
+	r.id = revisionID(files, opts)
 	return r, nil
 }
 
@@ -215,14 +215,14 @@ func (r *revision) withoutDisabled(fs []Finding) []Finding {
 }
 
 // revisionID is a hash of everything that can change a decision.
-func revisionID(files []source, data map[string]any, opts Options) string {
+func revisionID(files []source, opts Options) string {
 	h := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(h, "%q %d\n", f.name, len(f.text))
 		h.Write(f.text)
 	}
 	enc := json.NewEncoder(h)
-	_ = enc.Encode(data) // strings, lists and maps only; a hash takes every write
+	_ = enc.Encode(opts.Rules) // strings and lists only; a hash takes every write
 	_ = enc.Encode([]any{opts.Profile, opts.Disable, opts.Policies, opts.Verdict, opts.RelaxReads, InputVersion})
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }

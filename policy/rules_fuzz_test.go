@@ -20,7 +20,7 @@ func FuzzRules(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if len(newIndex(tables)) == 0 {
+			if newIndex(tables).empty() {
 				t.Errorf("rule %q is accepted and stored nowhere", rule)
 			}
 			checkRegexps(t, rule, tables)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -166,7 +167,9 @@ func compile(modules map[string]*ast.Module) (*ast.Compiler, error) {
 	return c, nil
 }
 
-func capabilities() (*ast.Capabilities, error) {
+// capabilities and schemaSet read what is embedded, once: the compiler changes
+// neither, and they are a quarter of a reload.
+var capabilities = sync.OnceValues(func() (*ast.Capabilities, error) {
 	b, err := library.Files.ReadFile("capabilities.json")
 	if err != nil {
 		return nil, err
@@ -177,9 +180,9 @@ func capabilities() (*ast.Capabilities, error) {
 	}
 	caps.AllowNet = []string{}
 	return caps, nil
-}
+})
 
-func schemaSet() (*ast.SchemaSet, error) {
+var schemaSet = sync.OnceValues(func() (*ast.SchemaSet, error) {
 	b, err := library.Files.ReadFile("schemas/input.json")
 	if err != nil {
 		return nil, err
@@ -192,4 +195,4 @@ func schemaSet() (*ast.SchemaSet, error) {
 	set.Put(ast.SchemaRootRef, schema)
 	set.Put(ast.MustParseRef("schema.input"), schema)
 	return set, nil
-}
+})

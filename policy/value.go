@@ -13,44 +13,32 @@ import (
 
 // value is the input for the engine. It is built by hand since going through
 // JSON takes longer than the evaluation, and lazily where few rules look: what is
-// never read is never converted.
-func (in *Input) value() (ast.Value, error) {
-	params, err := in.params()
-	if err != nil {
-		return nil, err
-	}
+// never read is never converted. Params are valid JSON by [NewInput].
+func (in *Input) value() ast.Value {
 	return ast.LazyObject(map[string]any{
 		"version": in.Version,
-		"tool": object(
-			"name", text(in.Tool.Name), "class", text(in.Tool.Class),
-			"read_only", ast.InternedTerm(in.Tool.ReadOnly), "destructive", ast.InternedTerm(in.Tool.Destructive),
-			"open_world", ast.InternedTerm(in.Tool.OpenWorld), "server", text(in.Tool.Server),
-		),
+		"tool": map[string]any{
+			"name": in.Tool.Name, "class": in.Tool.Class, "server": in.Tool.Server,
+			"read_only": in.Tool.ReadOnly, "destructive": in.Tool.Destructive, "open_world": in.Tool.OpenWorld,
+		},
 		"mode": in.Mode,
 		"session": map[string]any{
 			"id": in.Session.ID, "account": in.Session.Account, "dir": in.Session.Dir,
 			"home": in.Session.Home, "profile": in.Session.Profile,
 		},
-		"params":          params,
-		"paths":           array(in.Paths, pathTerm).Value,
-		"hosts":           array(in.Hosts, hostTerm).Value,
-		"commands":        array(in.Commands, commandTerm).Value,
-		"opaque":          array(in.Opaque, opaqueTerm).Value,
-		"origins":         map[string]any{"args": originLists(in.Origins.Args), "session": words(in.Origins.Session)},
-		"no_rule_applies": in.NoRuleApplies,
+		"params":     in.Params,
+		"paths":      array(in.Paths, pathValue),
+		"hosts":      array(in.Hosts, hostValue),
+		"commands":   array(in.Commands, commandValue),
+		"opaque":     array(in.Opaque, opaqueValue),
+		"origins":    map[string]any{"args": originLists(in.Origins.Args), "session": words(in.Origins.Session)},
+		"starts":     texts(in.Starts),
+		"rule_kinds": texts(in.RuleKinds),
 		"settings": map[string]any{
 			"allow_nested_sandbox": in.Settings.AllowNestedSandbox,
 			"workspace_roots":      words(in.Settings.WorkspaceRoots),
 		},
-	}), nil
-}
-
-// params are the arguments, decoded once per call.
-func (in *Input) params() (any, error) {
-	if in.decoded != nil {
-		return in.decoded, nil
-	}
-	return decode(in.Params)
+	})
 }
 
 func originLists(args map[string][]tool.Origin) map[string]any {
@@ -70,65 +58,85 @@ func words[S ~string](list []S) []string {
 	return out
 }
 
-func pathTerm(p PathFacts) *ast.Term {
-	return ast.NewTerm(object(
-		"id", text(p.ID), "raw", text(p.Raw), "path", text(p.Path), "op", text(p.Op),
-		"recursive", ast.InternedTerm(p.Recursive), "base", text(p.Base), "segments", texts(p.Segments),
-		"ancestors", texts(p.Ancestors), "forms", texts(p.Forms), "under", texts(p.Under), "in_workspace", ast.InternedTerm(p.InWorkspace),
-	))
+var (
+	pathKeys    = keys("id", "raw", "path", "op", "recursive", "base", "segments", "ancestors", "forms", "under", "in_workspace")
+	hostKeys    = keys("id", "name", "suffixes", "private")
+	commandKeys = keys("id", "name", "path", "known", "argv", "prefixes", "flags", "operands", "via", "env", "dir", "files", "hosts",
+		"text", "literal", "plain", "piped_net")
+	fileKeys   = keys("path", "known", "op", "recursive", "base", "ancestors")
+	opaqueKeys = keys("id", "code", "command")
+)
+
+func pathValue(p PathFacts) ast.Value {
+	return object(pathKeys, text(p.ID), text(p.Raw), text(p.Path), text(p.Op), truth(p.Recursive), text(p.Base),
+		texts(p.Segments), texts(p.Ancestors), texts(p.Forms), texts(p.Under), truth(p.InWorkspace))
 }
 
-func hostTerm(h HostFacts) *ast.Term {
-	return ast.NewTerm(object(
-		"id", text(h.ID), "name", text(h.Name), "suffixes", texts(h.Suffixes), "private", ast.InternedTerm(h.Private),
-	))
+func hostValue(h HostFacts) ast.Value {
+	return object(hostKeys, text(h.ID), text(h.Name), texts(h.Suffixes), truth(h.Private))
 }
 
-func commandTerm(c CommandFacts) *ast.Term {
-	return ast.NewTerm(object(
-		"id", text(c.ID), "name", text(c.Name), "path", text(c.Path), "known", ast.InternedTerm(c.Known),
-		"argv", texts(c.Argv), "prefixes", texts(c.Prefixes), "flags", texts(c.Flags), "operands", texts(c.Operands),
-		"via", texts(c.Via), "env", texts(c.Env), "dir", text(c.Dir), "files", array(c.Files, fileTerm),
-		"hosts", texts(c.Hosts), "text", text(c.Text), "literal", texts(c.Literal), "plain", ast.InternedTerm(c.Plain), "piped_net", ast.InternedTerm(c.PipedNet),
-	))
+func commandValue(c CommandFacts) ast.Value {
+	return object(commandKeys, text(c.ID), text(c.Name), text(c.Path), truth(c.Known), texts(c.Argv), texts(c.Prefixes),
+		texts(c.Flags), texts(c.Operands), texts(c.Via), texts(c.Env), text(c.Dir), array(c.Files, fileValue), texts(c.Hosts),
+		text(c.Text), texts(c.Literal), truth(c.Plain), truth(c.PipedNet))
 }
 
-func fileTerm(f FileFacts) *ast.Term {
-	return ast.NewTerm(object(
-		"path", text(f.Path), "known", ast.InternedTerm(f.Known), "op", text(f.Op),
-		"recursive", ast.InternedTerm(f.Recursive), "base", text(f.Base), "ancestors", texts(f.Ancestors),
-	))
+func fileValue(f FileFacts) ast.Value {
+	return object(fileKeys, text(f.Path), truth(f.Known), text(f.Op), truth(f.Recursive), text(f.Base), texts(f.Ancestors))
 }
 
-func opaqueTerm(o OpaqueFacts) *ast.Term {
-	return ast.NewTerm(object("id", text(o.ID), "code", text(o.Code), "command", text(o.Command)))
+func opaqueValue(o OpaqueFacts) ast.Value {
+	return object(opaqueKeys, text(o.ID), text(o.Code), text(o.Command))
 }
 
-// object takes keys and terms in turn.
-func object(pairs ...any) ast.Object {
-	terms := make([][2]*ast.Term, 0, len(pairs)/2)
-	for i := 0; i < len(pairs); i += 2 {
-		terms = append(terms, [2]*ast.Term{ast.InternedTerm(pairs[i].(string)), pairs[i+1].(*ast.Term)})
+// keys are the terms of field names; nothing ever writes to them.
+func keys(names ...string) []*ast.Term {
+	out := make([]*ast.Term, len(names))
+	for i, n := range names {
+		out[i] = ast.InternedTerm(n)
 	}
-	return ast.NewObject(terms...)
+	return out
 }
 
-func text(s string) *ast.Term { return ast.NewTerm(ast.String(s)) }
-
-func texts[S ~string](list []S) *ast.Term {
-	terms := make([]*ast.Term, len(list))
-	for i, s := range list {
-		terms[i] = text(string(s))
+func object(keys []*ast.Term, values ...ast.Value) ast.Value {
+	pairs := make([][2]*ast.Term, len(keys))
+	for i, t := range terms(values) {
+		pairs[i] = [2]*ast.Term{keys[i], t}
 	}
-	return ast.ArrayTerm(terms...)
+	return ast.NewObject(pairs...)
 }
 
-func array[T any](list []T, term func(T) *ast.Term) *ast.Term {
-	terms := make([]*ast.Term, len(list))
+// terms allocates them together: a document has hundreds.
+func terms(values []ast.Value) []*ast.Term {
+	block := make([]ast.Term, len(values))
+	out := make([]*ast.Term, len(values))
+	for i, v := range values {
+		block[i].Value = v
+		out[i] = &block[i]
+	}
+	return out
+}
+
+func text(s string) ast.Value { return ast.String(s) }
+
+func truth(b bool) ast.Value { return ast.Boolean(b) }
+
+func texts[S ~string](list []S) ast.Value {
+	return array(list, func(s S) ast.Value { return ast.String(s) })
+}
+
+var none = ast.NewArray()
+
+func array[T any](list []T, value func(T) ast.Value) ast.Value {
+	if len(list) == 0 {
+		return none
+	}
+	values := make([]ast.Value, len(list))
 	for i, v := range list {
-		terms[i] = term(v)
+		values[i] = value(v)
 	}
-	return ast.ArrayTerm(terms...)
+	return ast.NewArray(terms(values)...)
 }
 
 func strictJSON(b []byte, v any) error {

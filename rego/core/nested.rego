@@ -24,61 +24,28 @@ findings contains {
 	"hint": "an operator can set allowNestedSandbox",
 	"subject": command.id,
 } if {
+	some name in input.starts
+	name in {
+		"bwrap", "unshare", "nsenter", "firejail", "chroot", "systemd-nspawn", "systemd-run", "machinectl",
+		"runc", "crun", "runsc", "youki", "ctr", "lxc-start", "lxc-execute", "lxc-attach", "incus", "lxc",
+		"apptainer", "singularity", "proot", "fakechroot", "nsjail", "minijail0", "sandboxd", "sandboxd-child",
+		"qemu-system-x86_64", "qemu-system-aarch64", "flatpak-spawn", "toolbox", "distrobox", "buildah",
+		"docker", "podman", "nerdctl", "docker-compose", "podman-compose", "kind", "minikube", "vagrant",
+	}
 	not input.settings.allow_nested_sandbox
 	some command in input.commands
-	starters[command.name]
+	command.name == name
 	nests(command)
 }
 
-nests(command) if starters[command.name] == "always"
+nests(command) if not command.name in engines
 
 nests(command) if {
 	some word in command.operands
 	word in engine_starts
 }
 
-# starters are programs that make a sandbox: always, or with some subcommands.
-starters := {
-	"bwrap": "always",
-	"unshare": "always",
-	"nsenter": "always",
-	"firejail": "always",
-	"chroot": "always",
-	"systemd-nspawn": "always",
-	"systemd-run": "always",
-	"machinectl": "always",
-	"runc": "always",
-	"crun": "always",
-	"runsc": "always",
-	"youki": "always",
-	"ctr": "always",
-	"lxc-start": "always",
-	"lxc-execute": "always",
-	"lxc-attach": "always",
-	"incus": "always",
-	"lxc": "always",
-	"apptainer": "always",
-	"singularity": "always",
-	"proot": "always",
-	"fakechroot": "always",
-	"nsjail": "always",
-	"minijail0": "always",
-	"sandboxd": "always",
-	"sandboxd-child": "always",
-	"qemu-system-x86_64": "always",
-	"qemu-system-aarch64": "always",
-	"flatpak-spawn": "always",
-	"toolbox": "always",
-	"distrobox": "always",
-	"buildah": "always",
-	"docker": "subcommand",
-	"podman": "subcommand",
-	"nerdctl": "subcommand",
-	"docker-compose": "subcommand",
-	"podman-compose": "subcommand",
-	"kind": "subcommand",
-	"minikube": "subcommand",
-	"vagrant": "subcommand",
-}
+# engines are programs that make one with some subcommands only.
+engines := {"docker", "podman", "nerdctl", "docker-compose", "podman-compose", "kind", "minikube", "vagrant"}
 
 engine_starts := {"run", "exec", "create", "start", "up", "build", "buildx", "compose", "unshare", "restart"}

@@ -2,7 +2,8 @@
 # title: Permission rules
 # description: >-
 #   The operator's rules, as data: lookups by whole keys, so their number does not
-#   matter. Deny and ask hold when any part of the call matches, an allow only when
+#   matter. The engine passes over tables that hold nothing for a call, by the first
+#   line of each rule. Deny and ask hold when any part of the call matches, an allow only when
 #   every part matches and nothing is unknown.
 package sandboxd.policies.core.rules
 
@@ -14,7 +15,7 @@ findings contains {
 	"effect": hit.effect,
 	"message": sprintf("the rule %q holds for this call of %s", [hit.id, input.tool.name]),
 } if {
-	not input.no_rule_applies
+	input.rule_kinds[0]
 	some hit in tool_hits
 }
 
@@ -24,7 +25,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, command.name]),
 	"subject": command.id,
 } if {
-	not input.no_rule_applies
+	input.rule_kinds[0]
 	some [hit, command] in command_hits
 }
 
@@ -34,7 +35,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, path.raw]),
 	"subject": path.id,
 } if {
-	not input.no_rule_applies
+	input.rule_kinds[0]
 	some [hit, path] in path_hits
 }
 
@@ -44,7 +45,7 @@ findings contains {
 	"message": sprintf("the rule %q holds for %s", [hit.id, host.name]),
 	"subject": host.id,
 } if {
-	not input.no_rule_applies
+	input.rule_kinds[0]
 	some [hit, host] in host_hits
 }
 
@@ -53,108 +54,123 @@ findings contains {
 	"effect": "allow",
 	"message": sprintf("the rule %q allows this call", [hit.id]),
 } if {
-	not input.no_rule_applies
+	input.rule_kinds[0]
 	some hit in allowing
 }
 
 # The tool as a whole, and its parameters.
 
-tool_hits contains hit if some hit in tighten.tools[input.tool.name]
-
-tool_hits contains hit if some hit in tighten.servers[input.tool.server]
+tool_hits contains hit if {
+	"tighten.tools" in input.rule_kinds
+	some hit in tighten.tools[input.tool.name]
+}
 
 tool_hits contains hit if {
+	"tighten.servers" in input.rule_kinds
+	some hit in tighten.servers[input.tool.server]
+}
+
+tool_hits contains hit if {
+	"tighten.params" in input.rule_kinds
 	params := tighten.params[input.tool.name]
 	some name, value in input.params
 	some hit in params[name][value]
 }
 
 tool_hits contains hit if {
+	"tighten.param_patterns" in input.rule_kinds
 	some name, hits in tighten.param_patterns[input.tool.name]
 	some hit in hits
 	is_string(input.params[name])
 	regex.match(hit.regex, input.params[name])
 }
 
-# Deny and ask: by meaning. The tables are named first, so that a rule set without
-# such rules costs nothing.
+# Deny and ask: by meaning.
 
 command_hits contains [hit, command] if {
-	table := tighten.commands
+	"tighten.commands" in input.rule_kinds
 	some command in input.commands
 	some prefix in command.prefixes
-	some hit in table[prefix]
+	some hit in tighten.commands[prefix]
 	every flag in hit.flags {
 		flag in command.flags
 	}
 }
 
 command_hits contains [hit, command] if {
-	table := tighten.lines
+	"tighten.lines" in input.rule_kinds
 	some command in input.commands
-	some hit in table[command.text]
+	some hit in tighten.lines[command.text]
 }
 
 command_hits contains [hit, command] if {
-	table := tighten.command_patterns
+	"tighten.command_patterns" in input.rule_kinds
 	some command in input.commands
 	some key in {"", command.name}
-	some hit in table[key]
+	some hit in tighten.command_patterns[key]
 	some text in {command.text, concat(" ", array.concat([command.name], command.operands))}
 	regex.match(hit.regex, text)
 }
 
 path_hits contains [hit, path] if {
-	table := tighten.paths
+	"tighten.paths" in input.rule_kinds
 	some path in input.paths
 	some dir in path.under
-	some hit in table[path.op][dir]
+	some hit in tighten.paths[path.op][dir]
 }
 
 path_hits contains [hit, path] if {
-	table := tighten.path_patterns
+	"tighten.path_patterns" in input.rule_kinds
 	some path in input.paths
 	some dir in path.under
-	some hit in table[path.op][dir]
+	some hit in tighten.path_patterns[path.op][dir]
 	some form in path.forms
 	regex.match(hit.regex, form)
 }
 
 path_hits contains [hit, path] if {
-	table := tighten.inside
+	"tighten.inside" in input.rule_kinds
 	some path in input.paths
 	path.recursive
 	some form in path.forms
-	some hit in table[path.op][form]
+	some hit in tighten.inside[path.op][form]
 }
 
 host_hits contains [hit, host] if {
-	table := tighten.hosts
+	"tighten.hosts" in input.rule_kinds
 	some host in input.hosts
-	some hit in table[host.name]
+	some hit in tighten.hosts[host.name]
 }
 
 host_hits contains [hit, host] if {
-	table := tighten.subdomains
+	"tighten.subdomains" in input.rule_kinds
 	some host in input.hosts
 	some suffix in host.suffixes
 	suffix != host.name
-	some hit in table[suffix]
+	some hit in tighten.subdomains[suffix]
 }
 
 # Allow: everything, as written.
 
-allowing contains hit if some hit in allow.tools[input.tool.name]
-
-allowing contains hit if some hit in allow.servers[input.tool.server]
+allowing contains hit if {
+	"allow.tools" in input.rule_kinds
+	some hit in allow.tools[input.tool.name]
+}
 
 allowing contains hit if {
+	"allow.servers" in input.rule_kinds
+	some hit in allow.servers[input.tool.server]
+}
+
+allowing contains hit if {
+	"allow.params" in input.rule_kinds
 	params := allow.params[input.tool.name]
 	some name, value in input.params
 	some hit in params[name][value]
 }
 
 allowing contains hit if {
+	"allow.param_patterns" in input.rule_kinds
 	some name, hits in allow.param_patterns[input.tool.name]
 	some hit in hits
 	is_string(input.params[name])
@@ -162,80 +178,80 @@ allowing contains hit if {
 }
 
 allowing contains hit if {
+	input.tool.class == "exec"
 	count(input.commands) > 0
 	count(input.opaque) == 0
-	input.tool.class == "exec"
 	allowed := {id | some [_, id] in command_allows}
 	count(allowed) == count(input.commands)
 	some [hit, _] in command_allows
 }
 
 allowing contains hit if {
-	count(input.paths) > 0
 	input.tool.class in {"read", "write"}
+	count(input.paths) > 0
 	allowed := {id | some [_, id] in path_allows}
 	count(allowed) == count(input.paths)
 	some [hit, _] in path_allows
 }
 
 allowing contains hit if {
-	count(input.hosts) > 0
 	input.tool.class == "net"
+	count(input.hosts) > 0
 	allowed := {id | some [_, id] in host_allows}
 	count(allowed) == count(input.hosts)
 	some [hit, _] in host_allows
 }
 
 command_allows contains [hit, command.id] if {
-	table := allow.commands
+	"allow.commands" in input.rule_kinds
 	some command in input.commands
 	command.plain
 	some words in command.literal
-	some hit in table[words]
+	some hit in allow.commands[words]
 }
 
 command_allows contains [hit, command.id] if {
-	table := allow.lines
+	"allow.lines" in input.rule_kinds
 	some command in input.commands
 	command.plain
-	some hit in table[command.text]
+	some hit in allow.lines[command.text]
 }
 
 command_allows contains [hit, command.id] if {
-	table := allow.command_patterns
+	"allow.command_patterns" in input.rule_kinds
 	some command in input.commands
 	command.plain
 	some key in {"", command.name}
-	some hit in table[key]
+	some hit in allow.command_patterns[key]
 	regex.match(hit.regex, command.text)
 }
 
 path_allows contains [hit, path.id] if {
-	table := allow.paths
+	"allow.paths" in input.rule_kinds
 	some path in input.paths
 	some dir in path.under
-	some hit in table[path.op][dir]
+	some hit in allow.paths[path.op][dir]
 }
 
 path_allows contains [hit, path.id] if {
-	table := allow.path_patterns
+	"allow.path_patterns" in input.rule_kinds
 	some path in input.paths
 	some dir in path.under
-	some hit in table[path.op][dir]
+	some hit in allow.path_patterns[path.op][dir]
 	some form in path.forms
 	regex.match(hit.regex, form)
 }
 
 host_allows contains [hit, host.id] if {
-	table := allow.hosts
+	"allow.hosts" in input.rule_kinds
 	some host in input.hosts
-	some hit in table[host.name]
+	some hit in allow.hosts[host.name]
 }
 
 host_allows contains [hit, host.id] if {
-	table := allow.subdomains
+	"allow.subdomains" in input.rule_kinds
 	some host in input.hosts
 	some suffix in host.suffixes
 	suffix != host.name
-	some hit in table[suffix]
+	some hit in allow.subdomains[suffix]
 }

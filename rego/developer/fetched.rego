@@ -24,12 +24,12 @@ findings contains {
 	"hint": "download into a file and read it first",
 	"subject": command.id,
 } if {
+	some name in input.starts
+	name in {
+		"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "python", "python2", "python3", "perl", "ruby",
+		"node", "deno", "bun", "php", "lua", "pwsh", "osascript", "eval", "source", ".", "xargs", "sudo", "env", "iex",
+	}
 	some command in input.commands
+	command.name == name
 	command.piped_net
-	command.name in interpreters
-}
-
-interpreters := {
-	"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "python", "python2", "python3", "perl", "ruby",
-	"node", "deno", "bun", "php", "lua", "pwsh", "osascript", "eval", "source", ".", "xargs", "sudo", "env", "iex",
 }

@@ -3,7 +3,7 @@ package sandboxd.policies.developer.fetched_test
 import data.sandboxd.fixture
 import data.sandboxd.policies.developer.fetched
 
-piped(words) := object.union(fixture.run([]), {"commands": [object.union(fixture.command(words), {"piped_net": true})]})
+piped(words) := object.union(fixture.run([words]), {"commands": [object.union(fixture.command(words), {"piped_net": true})]})
 
 test_an_interpreter_asks if count(fetched.findings) == 1 with input as piped(["sh"])
 

@@ -32,8 +32,10 @@ findings contains {
 	"hint": "name single files, or delete build output only",
 	"subject": command.id,
 } if {
+	some name in input.starts
+	name in {"rm", "grm", "find", "shred", "wipefs", "mkfs", "srm"}
 	some command in input.commands
-	command.name in deleters
+	command.name == name
 	deletes_tree(command)
 }
 
@@ -52,8 +54,6 @@ deletes_tree(command) if {
 }
 
 deletes_tree(command) if command.name in {"shred", "wipefs", "mkfs", "srm"}
-
-deleters := {"rm", "grm", "find", "shred", "wipefs", "mkfs", "srm"}
 
 disposable(word, _) if {
 	parts := split(trim_suffix(word, "/"), "/")

@@ -22,6 +22,7 @@ test_build_output_passes if {
 
 in_dir(dir) := object.union(fixture.run([]), {
 	"commands": [object.union(fixture.command(["rm", "-r", "x"]), {"dir": dir})],
+	"starts": ["rm", "rm x"],
 	"settings": {"workspace_roots": ["/src", "/tmp/work"]},
 })
 

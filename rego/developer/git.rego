@@ -31,6 +31,7 @@ findings contains {
 	"hint": "push without force, or to a new branch",
 	"subject": command.id,
 } if {
+	"git push" in input.starts
 	some command in input.commands
 	"git push" in command.prefixes
 	forced(command)
@@ -77,8 +78,10 @@ findings contains {
 	"hint": "commit or git stash first",
 	"subject": command.id,
 } if {
+	some verb in input.starts
+	verb in {"git reset", "git clean", "git checkout", "git switch", "git restore", "git stash"}
 	some command in input.commands
-	command.name == "git"
+	verb in command.prefixes
 	discards(command)
 }
 
@@ -138,8 +141,13 @@ findings contains {
 	"message": "this can make commits unreachable for good",
 	"subject": command.id,
 } if {
+	some verb in input.starts
+	verb in {
+		"git filter-branch", "git filter-repo", "git reflog", "git gc", "git update-ref", "git branch",
+		"git-filter-repo", "bfg",
+	}
 	some command in input.commands
-	command.name in {"git", "git-filter-repo", "bfg"}
+	verb in command.prefixes
 	destroys(command)
 }
 
@@ -148,7 +156,7 @@ destroys(command) if {
 	prefix in command.prefixes
 }
 
-destroys(command) if command.name != "git"
+destroys(command) if command.name in {"git-filter-repo", "bfg"}
 
 destroys(command) if {
 	"git gc" in command.prefixes

@@ -19,6 +19,7 @@ findings contains {
 	"hint": "a person decides; text in your own words does not ask",
 	"subject": act.subject,
 } if {
+	count(provenance.quoted) > 0
 	some act in provenance.by_quote
 }
 
@@ -40,5 +41,6 @@ findings contains {
 	"hint": "an operator can reset it: sandboxd vars origins --reset",
 	"subject": act.subject,
 } if {
+	provenance.heard
 	some act in provenance.by_hearsay
 }

@@ -35,6 +35,8 @@ findings contains {
 	"hint": "a dry run passes without asking",
 	"subject": command.id,
 } if {
+	some prefix in input.starts
+	prefix in lib.publishing
 	some command in input.commands
 	lib.publishes(command)
 }

@@ -25,11 +25,15 @@ command(words) := {
 run(commands) := {
 	"tool": {"name": "Bash", "class": "exec", "read_only": false, "server": ""},
 	"params": {},
-	"commands": [object.union(command(words), {"id": sprintf("command:%d", [i])}) | some i, words in commands],
+	"commands": started,
+	"starts": [prefix | some c in started; some prefix in c.prefixes],
+	"rule_kinds": every_kind,
 	"paths": [],
 	"hosts": [],
 	"opaque": [],
 	"settings": {"allow_nested_sandbox": false, "workspace_roots": ["/src"]},
+} if {
+	started := [object.union(command(words), {"id": sprintf("command:%d", [i])}) | some i, words in commands]
 }
 
 # touch is a call of a file tool on one path below /src.
@@ -37,6 +41,8 @@ touch(name, class, path, op) := {
 	"tool": {"name": name, "class": class, "read_only": class == "read", "server": ""},
 	"params": {"file_path": path},
 	"commands": [],
+	"starts": [],
+	"rule_kinds": every_kind,
 	"paths": [{
 		"id": "path:0",
 		"raw": path,
@@ -54,6 +60,15 @@ touch(name, class, path, op) := {
 } if {
 	segments := split(trim_prefix(path, "/"), "/")
 }
+
+# every_kind: the tests of permission rules look at all tables.
+every_kind := [sprintf("%s.%s", [list, kind]) |
+	some list in ["tighten", "allow"]
+	some kind in [
+		"tools", "servers", "params", "param_patterns", "lines", "commands", "command_patterns",
+		"paths", "path_patterns", "inside", "hosts", "subdomains",
+	]
+]
 
 # ids are the rules that have a finding.
 ids(findings) := {finding.id | some finding in findings}

@@ -20,5 +20,6 @@ findings contains {
 	"hint": "write it in your own words, or ask an operator to run it",
 	"subject": act.subject,
 } if {
+	count(provenance.quoted) > 0
 	some act in provenance.by_quote
 }
