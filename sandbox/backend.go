@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -14,6 +15,7 @@ type Options struct {
 	Roots     []string           // workspaces: shown at their own paths even below a private directory
 	Home      string             // the caller's home; "": of this process
 	NoUserns  bool               // behave as on a host without user namespaces
+	NoCgroups bool               // behave as on a host that gives no control groups
 	OnMissing func(layer string) // told once of every layer that this host does not give, and why
 }
 
@@ -57,6 +59,7 @@ func (r Report) require(s Settings) error {
 
 // clone keeps callers' lists apart.
 func (r Report) clone() Report {
+	r.Limits = maps.Clone(r.Limits)
 	r.Layers, r.Missing, r.Denials = slices.Clone(r.Layers), slices.Clone(r.Missing), slices.Clone(r.Denials)
 	return r
 }

@@ -26,7 +26,14 @@ type cage struct {
 	stop    chan struct{} // closed by Close
 	probe   func() Report
 
+	groups   *groupTree // set by probe; nil without control groups
+	noGroups string     // why not version 2
+
+	freeSpace func(paths []string) map[uint64]uint64 // by device; a seam for tests
+
 	mu         sync.Mutex
+	writing    map[*proc]bool       // guarded by mu: calls that are measured
+	watching   bool                 // guarded by mu: measure runs
 	launchers  map[string]*launcher // guarded by mu; by session, profile and template
 	standby    *launcher            // guarded by mu; of no session yet
 	used       bool                 // guarded by mu: there was a session
@@ -66,7 +73,7 @@ const (
 // NewBackend prepares the cage of this host. Nothing is started before the first
 // call or Probe.
 func NewBackend(o Options) (Backend, error) {
-	c := &cage{opts: o, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
+	c := &cage{opts: o, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
 	if c.opts.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -221,6 +228,9 @@ func (c *cage) Close() error {
 		l.close()
 	}
 	c.background.Wait()
+	if c.groups != nil {
+		c.groups.remove()
+	}
 	c.null.Close()
 	if c.own {
 		return os.RemoveAll(c.runtime)
@@ -270,7 +280,8 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0,
 		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: protectedPaths(s),
 		Show: append(slices.Clone(c.opts.Roots), show...), AllowBind: s.Network.AllowLocalBinding,
-		Filter: filter(sysRules(true)), Processes: uint64(s.Limits.WithDefaults().Processes),
+		Filter: filter(sysRules(true)),
+		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}
 	slices.Sort(t.Show)
 	t.Show = slices.Compact(t.Show)
@@ -355,11 +366,11 @@ func (c *cage) newLauncher() (*launcher, error) {
 	if l != nil && !l.gone() {
 		return l, nil
 	}
-	return startLauncher(c.opts.Child, c.opts.NoUserns)
+	return startLauncher(c.opts.Child, c.opts.NoUserns, c.groups)
 }
 
 func (c *cage) standBy() {
-	l, err := startLauncher(c.opts.Child, c.opts.NoUserns)
+	l, err := startLauncher(c.opts.Child, c.opts.NoUserns, c.groups)
 	if err != nil {
 		return // the next session tries for itself, and tells
 	}

@@ -33,7 +33,7 @@ func BenchmarkPacedCall(b *testing.B) {
 }
 
 func compareCalls(b *testing.B, pause time.Duration) {
-	c := benchCage(b)
+	c := benchCage(b, Options{})
 	ws := b.TempDir()
 	s := DefaultSettings(ws, os.Getenv("HOME"), nil)
 	cases := []bench.Case{
@@ -65,7 +65,7 @@ func compareCalls(b *testing.B, pause time.Duration) {
 // BenchmarkTwoAtOnce makes 20 calls in one session, one after the other and two at
 // a time.
 func BenchmarkTwoAtOnce(b *testing.B) {
-	c := benchCage(b)
+	c := benchCage(b, Options{})
 	ws := b.TempDir()
 	call := benchCall(b, c, "strict", ws, DefaultSettings(ws, os.Getenv("HOME"), nil))
 	calls := func(callers int) func() {
@@ -94,10 +94,26 @@ func BenchmarkLargeDaemon(b *testing.B) {
 	}, bench.Limit{Case: "300 MiB", Over: "small", AtMost: 1.2})
 }
 
+// BenchmarkControlGroups compares calls that join a control group with calls on a
+// host that gives none.
+func BenchmarkControlGroups(b *testing.B) {
+	ws := b.TempDir()
+	s := DefaultSettings(ws, os.Getenv("HOME"), nil)
+	with, without := benchCage(b, Options{}), benchCage(b, Options{NoCgroups: true})
+	if with.groups == nil {
+		b.Skipf("no control groups: %s", with.noGroups)
+	}
+	b.Log(with.groups.layer())
+	bench.Compare(b, []bench.Case{
+		{Name: "rlimits", Run: benchCall(b, without, "strict", ws, s), N: 350},
+		{Name: "control group", Run: benchCall(b, with, "strict", ws, s), N: 350},
+	}, bench.Limit{Case: "control group", Over: "rlimits", AtMost: 1.3})
+}
+
 // BenchmarkFirstUse compares the first call of a session with the mere start and
 // end of the launcher's binary.
 func BenchmarkFirstUse(b *testing.B) {
-	c := benchCage(b)
+	c := benchCage(b, Options{})
 	ws := b.TempDir()
 	s := DefaultSettings(ws, os.Getenv("HOME"), nil)
 	n := 0
@@ -120,7 +136,7 @@ func BenchmarkFirstUse(b *testing.B) {
 
 // BenchmarkLauncherMemory is what a session costs while it rests.
 func BenchmarkLauncherMemory(b *testing.B) {
-	c := benchCage(b)
+	c := benchCage(b, Options{})
 	ws := b.TempDir()
 	call := benchCall(b, c, "strict", ws, DefaultSettings(ws, os.Getenv("HOME"), nil))
 	for range 1000 {
@@ -218,8 +234,9 @@ var benchChild = func() func(testing.TB) string {
 	}
 }()
 
-func benchCage(t testing.TB) *cage {
-	b, err := NewBackend(Options{Runtime: filepath.Join(t.TempDir(), "run"), Child: benchChild(t)})
+func benchCage(t testing.TB, o Options) *cage {
+	o.Runtime, o.Child = filepath.Join(t.TempDir(), "run"), benchChild(t)
+	b, err := NewBackend(o)
 	if err != nil {
 		t.Fatal(err)
 	}

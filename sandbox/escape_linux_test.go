@@ -169,7 +169,7 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 	return w, cage, Settings{
 		AllowedWritePaths: []string{w.Workspace, "/tmp"},
 		DeniedPaths:       []string{w.Secret, w.SecretDir, "/etc/shadow"},
-		Limits:            Limits{WallSeconds: 20},
+		Limits:            Limits{WallSeconds: 60, MemoryBytes: 512 << 20},
 	}
 }
 

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ type launcher struct {
 	ended   chan struct{} // closed when the process is gone
 	stderr  bytes.Buffer  // read after ended
 
+	groups    *groupTree // nil without control groups
+	groupName string
+
 	mu      sync.Mutex
 	calls   map[uint64]chan child.Reply // guarded by mu
 	next    uint64                      // guarded by mu
@@ -42,7 +46,7 @@ const startDeadline = 30 * time.Second
 
 // startLauncher clones the child into its namespaces. It belongs to no session
 // until serve.
-func startLauncher(path string, noUserns bool) (*launcher, error) {
+func startLauncher(path string, noUserns bool, groups *groupTree) (*launcher, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket for the launcher: %w", err)
@@ -60,13 +64,32 @@ func startLauncher(path string, noUserns bool) (*launcher, error) {
 		ExtraFiles: []*os.File{theirs}, Stderr: &l.stderr,
 		SysProcAttr: sessionNamespaces(noUserns),
 	}
+	if groups != nil {
+		l.groups, l.groupName = groups, rand.Text()
+		files, err := groups.open(l.groupName)
+		if err != nil {
+			l.conn.Close()
+			return nil, err
+		}
+		for _, f := range files {
+			defer f.Close()
+		}
+		l.cmd.ExtraFiles = append(l.cmd.ExtraFiles, files...)
+		l.cmd.Env = []string{child.GroupsEnv + "=" + groups.version}
+	}
 	if err := l.cmd.Start(); err != nil {
 		l.conn.Close()
+		if groups != nil {
+			groups.close(l.groupName)
+		}
 		return nil, fmt.Errorf("start the launcher %s: %w", path, err)
 	}
 	theirs.Close()
 	go func() {
 		_ = l.cmd.Wait()
+		if groups != nil {
+			groups.close(l.groupName)
+		}
 		close(l.ended)
 	}()
 	return l, nil

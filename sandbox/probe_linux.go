@@ -22,7 +22,20 @@ func (c *cage) tryLayers() Report {
 			c.opts.OnMissing(layer + ": " + why)
 		}
 	}
+	c.tryGroups()
 	err := c.tryNamespaces()
+	if err != nil && c.groups != nil {
+		// Perhaps it is they.
+		groups := c.groups
+		c.groups = nil
+		if again := c.tryNamespaces(); again == nil {
+			groups.remove()
+			c.noGroups = err.Error()
+			err = nil
+		} else {
+			c.groups = groups
+		}
+	}
 	if err != nil && os.Geteuid() == 0 && !c.opts.NoUserns {
 		// Root can have the other namespaces without one for users; the
 		// capabilities are dropped in the call either way.
@@ -57,8 +70,46 @@ func (c *cage) tryLayers() Report {
 		r.Layers = append(r.Layers, "seccomp")
 	}
 	r.Layers = append(r.Layers, "rlimits")
-	lack("cgroup2", "limits hold by rlimits, the pid namespace and the wall clock")
+	if c.groups != nil {
+		r.Layers = append(r.Layers, c.groups.layer())
+	}
+	if c.groups == nil || c.groups.version != "v2" {
+		lack("cgroup2", c.noGroups)
+	}
+	r.Limits = c.limitsHeldBy()
 	return r
+}
+
+// limitsHeldBy says who counts.
+func (c *cage) limitsHeldBy() map[string]string {
+	const each = "rlimit of each process"
+	held := map[string]string{
+		"wallSeconds": "clock", "outputBytes": "count", "diskBytes": "measured each second",
+		"cpuSeconds": each, "fileSizeBytes": each, "openFiles": each,
+		"memoryBytes": each, "processes": "pid namespace",
+	}
+	if c.groups != nil {
+		name, _, _ := strings.Cut(c.groups.layer(), ":")
+		held["memoryBytes"], held["processes"] = name, name
+	}
+	return held
+}
+
+// tryGroups finds out who counts memory and processes of a call together.
+func (c *cage) tryGroups() {
+	if c.opts.NoCgroups {
+		c.noGroups = "switched off"
+		return
+	}
+	g, err := newGroupTree()
+	if err != nil {
+		c.noGroups = err.Error() + "; limits hold for each process, by rlimits"
+		return
+	}
+	c.groups = g
+	if g.version != "v2" {
+		c.noGroups = "this host counts memory and processes with cgroup v1"
+	}
 }
 
 func (c *cage) tryNamespaces() error {
@@ -72,7 +123,7 @@ func (c *cage) tryNamespaces() error {
 	if err != nil {
 		return err
 	}
-	l, err := startLauncher(c.opts.Child, c.opts.NoUserns)
+	l, err := startLauncher(c.opts.Child, c.opts.NoUserns, c.groups)
 	if err != nil {
 		return err
 	}

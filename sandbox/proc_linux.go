@@ -23,7 +23,9 @@ type proc struct {
 	id       uint64
 	limits   Limits
 	started  time.Time
-	room     atomic.Int64 // output that may still come
+	room     atomic.Int64      // output that may still come
+	places   []string          // where it may write on the host
+	free     map[uint64]uint64 // of their file systems, when it began
 	pumps    sync.WaitGroup
 
 	ending   sync.Once
@@ -56,6 +58,8 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 	if closed {
 		p.Terminate(0)
 	}
+	p.places = p.box.places(s.Dir)
+	p.box.cage.watchDisk(p)
 	timer := time.AfterFunc(time.Duration(p.limits.WallSeconds)*time.Second, func() {
 		p.timedOut.Store(true)
 		p.Terminate(politely)
@@ -65,6 +69,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		reply, ok := <-answer
 		timer.Stop()
 		stop()
+		p.box.cage.unwatchDisk(p)
 		p.pumps.Wait()
 		p.finish(reply, ok)
 		p.exit.Denials = append(p.exit.Denials, p.box.quarantine(absent)...)
@@ -214,6 +219,12 @@ func (p *proc) finish(r child.Reply, ok bool) {
 	case r.NotExecutable != "":
 		p.exit.Code, p.err = 126, &StartError{126, r.NotExecutable}
 		return
+	}
+	if r.NoProcess {
+		p.exit.Denials = append(p.exit.Denials, Denial{Act: "fork", Layer: p.box.cage.groups.layer(), Setting: "limits.processes"})
+	}
+	if r.OutOfMemory && p.exit.Limit == "" {
+		p.exit.Limit = "memory"
 	}
 	ws := syscall.WaitStatus(r.Status)
 	if !ws.Signaled() {

@@ -127,6 +127,9 @@ type Report struct {
 	Missing  []string `json:"missing"` // what this kernel or host could not give
 	Denials  []Denial `json:"denials"` // what the cage stopped during the call
 	Landlock int      `json:"-"`       // ABI version, 0 if absent
+	// Limits says what holds each of the limits: "cgroup2", "rlimit of each
+	// process", …
+	Limits map[string]string `json:"limits,omitempty"`
 }
 
 // Denial is one act that the cage stopped.

@@ -183,13 +183,18 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 		return out, &tool.Error{Code: "cancelled", Msg: withOutput("the command was cancelled and ended", data.text())}
 	case data.TimedOut && runCtx.Err() == nil:
 		return out, &tool.Error{
-			Code: "timeout", Msg: withOutput("the command was ended at the wall clock limit of the sandbox", data.text()),
+			Code: "limit_wall", Msg: withOutput("the command was ended at the wall clock limit of the sandbox", data.text()),
 			Hint: "limits.wallSeconds sets it; do less at once",
 		}
 	case data.TimedOut:
 		return out, &tool.Error{
 			Code: "timeout", Msg: withOutput(fmt.Sprintf("the command was ended after its timeout of %d ms", timeout.Milliseconds()), data.text()),
 			Hint: fmt.Sprintf("give a larger timeout (at most %d) or do less at once", maxTimeout.Milliseconds()),
+		}
+	case data.Limit != "":
+		return out, &tool.Error{
+			Code: "limit_" + data.Limit, Msg: withOutput("the command reached a limit of the sandbox: "+data.Limit, data.text()),
+			Hint: "the limits of the settings are in the documentation of the sandbox; do less at once",
 		}
 	}
 	return out, nil

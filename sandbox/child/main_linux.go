@@ -35,6 +35,7 @@ func serve() error {
 		return fmt.Errorf("this is a part of sandboxd and is started by it")
 	}
 	unix.CloseOnExec(socketFD)
+	given := groupsFromEnv()
 	// Nobody with the same uid may read or write this process, whose memory the
 	// first instructions of every call share.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -42,7 +43,7 @@ func serve() error {
 	}
 	// Taken and thrown away, not ignored: what is ignored stays so in every program.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGHUP)
-	s, err := start()
+	s, err := start(given)
 	ready := Ready{Landlock: landlockABI()}
 	if err != nil {
 		ready.Error = err.Error()
@@ -54,8 +55,8 @@ func serve() error {
 }
 
 // start reads the template and builds its root.
-func start() (*server, error) {
-	s := &server{covered: map[string]bool{}, pinned: map[string]bool{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
+func start(given groups) (*server, error) {
+	s := &server{groups: given, covered: map[string]bool{}, pinned: map[string]bool{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
 	body, fds, err := s.receive()
 	if err != nil {
 		return s, err
@@ -84,7 +85,7 @@ func start() (*server, error) {
 	if err := s.hide(nil); err != nil {
 		return s, err
 	}
-	s.spares = spares{want: 1, processes: s.t.Processes}
+	s.spares = spares{want: 1, limits: groupLimits{s.t.Memory, s.t.Processes}}
 	for _, p := range []string{"/proc/kcore", "/proc/keys", "/proc/timer_list"} {
 		if _, err := os.Lstat(p); err == nil {
 			s.procMasks = append(s.procMasks, p)

@@ -27,6 +27,7 @@ type server struct {
 	calls   map[uint64]*running
 	changes int // of the session's mounts
 	spares  spares
+	groups  groups
 
 	watched   []watched
 	body, oob []byte       // of the last message
@@ -44,9 +45,10 @@ type running struct {
 	aheads     []Op
 	cmds       []Op
 
-	processes uint64 // the limit that its namespace has
-	changes   int    // of the mounts that it has a copy of
-	mounts    int    // its mount namespace, or -1
+	limits  groupLimits // those of its group and its pid namespace
+	group   *group      // nil without control groups
+	changes int         // of the mounts that it has a copy of
+	mounts  int         // its mount namespace, or -1
 }
 
 // loop serves requests and ends of calls as they come, all from one thread: every
@@ -148,6 +150,11 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	if err != nil {
 		return &Reply{Error: err.Error()}
 	}
+	if c.group != nil {
+		// The group counts all processes together, and what is over the limit
+		// ends with a reason that can be told.
+		r.Limits.Memory = 0
+	}
 	c.cmds = c.a.cmdOps(r, path)
 	if r.Print {
 		s.discard(c)
@@ -212,6 +219,10 @@ func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
 	r.MaxRSS = a.usage.Maxrss << 10
 	if ws.Signaled() {
 		r.MaxRSS = ru.Maxrss << 10
+	}
+	if c.group != nil {
+		now := c.group.count()
+		r.OutOfMemory, r.NoProcess = now.oomKills > c.group.before.oomKills, now.refused > c.group.before.refused
 	}
 	return r
 }

@@ -11,14 +11,14 @@ import (
 // programs are confined and wait at their doors. A call then costs little more
 // than an execve.
 type spares struct {
-	ready     []*running
-	want      int
-	processes uint64 // the limit that the last call had
-	started   bool   // a call was started, and nothing has happened since
-	stuck     bool   // one could not be made: try again after the next request
-	arenas    []*arena
-	ending    []*running // discarded and not reaped yet
-	gone      []int      // mount namespaces of calls that have ended
+	ready   []*running
+	want    int
+	limits  groupLimits // those that the last call had
+	started bool        // a call was started, and nothing has happened since
+	stuck   bool        // one could not be made: try again after the next request
+	arenas  []*arena
+	ending  []*running // discarded and not reaped yet
+	gone    []int      // mount namespaces of calls that have ended
 }
 
 const (
@@ -47,7 +47,7 @@ func (s *server) prepare() {
 	p := &s.spares
 	p.started = false
 	if len(p.ready) < p.want && !p.stuck {
-		c, err := s.newInit(spareSize, p.processes)
+		c, err := s.newInit(spareSize, p.limits)
 		if p.stuck = err != nil; err == nil {
 			p.ready = append(p.ready, c)
 		}
@@ -63,23 +63,23 @@ func (s *server) prepare() {
 // take gives a spare that fits, or makes what the call needs.
 func (s *server) take(r *Request) (*running, error) {
 	p := &s.spares
-	p.started, p.stuck, p.processes = true, false, r.Limits.Processes
+	p.started, p.stuck, p.limits = true, false, groupLimits{r.Limits.Memory, r.Limits.Processes}
 	if len(p.ready) == 0 {
 		p.want = min(len(s.calls)+1, maxSpares)
 	}
 	for len(p.ready) > 0 {
 		c := p.ready[len(p.ready)-1]
 		p.ready = p.ready[:len(p.ready)-1]
-		if c.changes == s.changes && c.processes == p.processes && s.size(r) <= spareSize {
+		if c.changes == s.changes && c.limits == p.limits && s.size(r) <= spareSize {
 			return c, nil
 		}
 		s.discard(c)
 	}
-	return s.newInit(max(spareSize, s.size(r)), p.processes)
+	return s.newInit(max(spareSize, s.size(r)), p.limits)
 }
 
 // newInit clones an init process with the mounts of now.
-func (s *server) newInit(size int, processes uint64) (*running, error) {
+func (s *server) newInit(size int, limits groupLimits) (*running, error) {
 	a, err := s.spares.arena(size)
 	if err != nil {
 		return nil, err
@@ -89,13 +89,17 @@ func (s *server) newInit(size int, processes uint64) (*running, error) {
 		a.free()
 		return nil, fmt.Errorf("make the door of a call: %w", err)
 	}
-	c := &running{a: a, inits: a.initOps(s), aheads: a.aheadOps(s, processes, door[1]), changes: s.changes, processes: processes, door: door[0], mounts: -1}
+	defer unix.Close(door[1])
+	c := &running{a: a, inits: a.initOps(s), changes: s.changes, limits: limits, pidfd: -1, door: door[0], mounts: -1}
+	if c.group, err = s.groups.take(limits); err != nil {
+		s.release(c)
+		return nil, err
+	}
+	c.aheads = append(a.joinOps(c.group), a.aheadOps(s, limits.processes, door[1])...)
 	a.init, a.ahead = a.ops(c.inits), a.ops(c.aheads)
-	c.pid, c.pidfd, err = a.spawn(s.cloneFlags())
-	_ = unix.Close(door[1])
-	if err != nil {
-		_ = unix.Close(door[0])
-		a.free()
+	if c.pid, c.pidfd, err = a.spawn(s.cloneFlags()); err != nil {
+		c.pidfd = -1
+		s.release(c)
 		return nil, err
 	}
 	if s.t.Profile == "strict" {
@@ -129,9 +133,11 @@ func (s *server) release(c *running) {
 	p := &s.spares
 	p.started = false
 	p.ending = slices.DeleteFunc(p.ending, func(e *running) bool { return e == c })
-	_ = unix.Close(c.pidfd)
-	if c.door >= 0 {
-		_ = unix.Close(c.door)
+	s.groups.put(c.group)
+	for _, fd := range []int{c.pidfd, c.door} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 	}
 	if c.mounts >= 0 {
 		p.gone = append(p.gone, c.mounts)

@@ -22,7 +22,8 @@ type Template struct {
 
 	AllowBind bool   // TCP servers on the private loopback
 	Filter    []Insn // the seccomp filter
-	Processes uint64 // the usual limit of a call, for what is made ahead
+
+	Memory, Processes uint64 // the usual limits of a call, for what is made ahead
 }
 
 // Insn is one classic BPF instruction.
@@ -68,6 +69,10 @@ type Reply struct {
 
 	Status  uint32 // wait status
 	CPUUsec int64
-	MaxRSS  int64    // bytes
-	Ops     []string `json:",omitempty"`
+	MaxRSS  int64 // bytes
+	// What the control group of the call says: the kernel killed for want of
+	// memory; a process was refused.
+	OutOfMemory, NoProcess bool `json:",omitempty"`
+
+	Ops []string `json:",omitempty"`
 }

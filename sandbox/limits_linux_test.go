@@ -1,0 +1,188 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// needGroups skips where memory and processes of a call are not counted together.
+func needGroups(t *testing.T, b Backend) {
+	t.Helper()
+	needCage(t, b)
+	if b.(*cage).groups != nil {
+		return
+	}
+	t.Skipf("no control groups: %s", b.(*cage).noGroups)
+}
+
+// TestLimit_MemoryOfAllProcessesTogether: many processes that each stay below the
+// limit pass it together. One that is alone gets the same answer.
+func TestLimit_MemoryOfAllProcessesTogether(t *testing.T) {
+	backend := newCage(t, Options{})
+	needGroups(t, backend)
+	if _, err := os.Stat("/usr/bin/perl"); err != nil {
+		t.Skip("needs perl")
+	}
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	limits := Limits{MemoryBytes: 64 << 20, WallSeconds: 60}
+	for _, tt := range []struct{ name, script, limit string }{
+		{"below", `perl -e '$x="a"x(8<<20)'`, ""},
+		{"one process", `perl -e '$x="a"x(200<<20)'`, "memory"},
+		{"eight processes", `for i in 1 2 3 4 5 6 7 8; do perl -e '$x="a"x(24<<20); sleep 100' & done; wait`, "memory"},
+		{"the shell goes on", `perl -e '$x="a"x(200<<20)'; echo still here`, "memory"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if tt.name == "eight processes" {
+				limits.WallSeconds = 5 // those that are not killed sleep
+			}
+			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", tt.script}, Dir: ws, Stdout: &out, Stderr: &out, Limits: limits})
+			if e.Limit != tt.limit {
+				t.Errorf("exit %+v, want the limit %q: %s", e, tt.limit, out.String())
+			}
+		})
+	}
+	if e, out := runIn(t, box, ws, "echo", "still here"); e.Code != 0 || e.Limit != "" || out != "still here\n" {
+		t.Errorf("the next call: %+v %q", e, out)
+	}
+}
+
+// TestLimit_ProcessesAreCounted: below the least number that a pid namespace takes
+// as its own limit.
+func TestLimit_ProcessesAreCounted(t *testing.T) {
+	backend := newCage(t, Options{})
+	needGroups(t, backend)
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	var out bytes.Buffer
+	e := runSpec(t, box, Spec{
+		Argv: []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 100 & done; echo all"}, Dir: ws,
+		Stdout: &out, Stderr: &out, Limits: Limits{Processes: 8},
+	})
+	if strings.Contains(out.String(), "all") || e.Code == 0 {
+		t.Errorf("twelve processes run under a limit of eight: %+v %s", e, out.String())
+	}
+	if !slices.ContainsFunc(e.Denials, func(d Denial) bool { return d.Act == "fork" && d.Setting == "limits.processes" }) {
+		t.Errorf("the denials do not say so: %+v", e.Denials)
+	}
+}
+
+// TestLimit_GroupsLeaveNothing looks at the host's tree.
+func TestLimit_GroupsLeaveNothing(t *testing.T) {
+	backend := newCage(t, Options{})
+	needGroups(t, backend)
+	dirs := backend.(*cage).groups.dirs
+	if got := backend.Probe().Limits["memoryBytes"]; !strings.HasPrefix(got, "cgroup") {
+		t.Errorf("memory is held by %q", got)
+	}
+	ws := shortTemp(t)
+	for _, session := range []string{"a", "b", "c"} {
+		box, err := backend.Box(t.Context(), session, "strict", Settings{AllowedWritePaths: []string{ws}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runSpec(t, box, Spec{Argv: []string{"true"}, Dir: ws})
+		if err := backend.(*cage).Forget(session); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := backend.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		if _, err := os.Stat(d); err == nil {
+			left, _ := filepath.Glob(d + "/*/*")
+			t.Errorf("%s is left: %q", d, left)
+		}
+	}
+}
+
+// TestLimit_WithoutGroups: the report says who holds what, and a requirement of
+// control groups refuses.
+func TestLimit_WithoutGroups(t *testing.T) {
+	backend := newCage(t, Options{NoCgroups: true})
+	needCage(t, backend)
+	rep := backend.Probe()
+	if !slices.ContainsFunc(rep.Missing, func(m string) bool { return strings.HasPrefix(m, "cgroup2: ") }) {
+		t.Errorf("missing %q", rep.Missing)
+	}
+	if slices.ContainsFunc(rep.Layers, func(l string) bool { return strings.HasPrefix(l, "cgroup") }) {
+		t.Errorf("layers %q", rep.Layers)
+	}
+	if _, err := backend.Box(t.Context(), "s", "strict", Settings{Require: []string{"cgroup2"}}); err == nil {
+		t.Error("cgroup2 is required and not there, and a box was given")
+	}
+	if got, want := rep.Limits["memoryBytes"], "rlimit of each process"; got != want {
+		t.Errorf("memory is held by %q, want %q", got, want)
+	}
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", "x=$(head -c 100000000 /dev/zero | tr '\\0' x); echo ${#x}"}, Dir: ws, Limits: Limits{MemoryBytes: 32 << 20}})
+	if e.Code == 0 {
+		t.Error("100 MB fit into 32 MiB")
+	}
+}
+
+// TestGroupDir reads the tables of hosts of all kinds.
+func TestGroupDir(t *testing.T) {
+	root := t.TempDir()
+	for _, d := range []string{"v2/user.slice/me", "memory/box", "v2/inner"} {
+		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v2 := "30 23 0:26 / " + root + "/v2 rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+	for _, tt := range []struct{ name, table, mounts, controller, want string }{
+		{"pure v2", "0::/user.slice/me\n", v2, "", "/v2/user.slice/me"},
+		{"a namespace whose mount starts at the group", "0::/docker/abc/inner\n", strings.Replace(v2, " / ", " /docker/abc ", 1), "", "/v2/inner"},
+		{"v1 memory", "4:memory:/box\n0::/\n", "31 23 0:27 / " + root + "/memory rw - cgroup cgroup rw,memory\n", "memory", "/memory/box"},
+		{"two controllers in one hierarchy", "4:cpu,memory:/box\n", "31 23 0:27 / " + root + "/memory rw - cgroup cgroup rw,cpu,memory\n", "memory", "/memory/box"},
+		{"not mounted", "0::/user.slice/me\n", "", "", ""},
+		{"a group that the mount does not show", "0::/elsewhere\n", v2, "", ""},
+		{"only v1", "4:memory:/box\n", v2, "", ""},
+	} {
+		got, ok := groupDir(tt.table, tt.mounts, tt.controller)
+		want := tt.want
+		if want != "" {
+			want = root + want
+		}
+		if got != want || ok != (want != "") {
+			t.Errorf("%s: got %q %v, want %q", tt.name, got, ok, want)
+		}
+	}
+}
+
+// TestLimit_Disk: many files, none of them large, in the workspace or in the
+// private /tmp. Free space is made up, for the host's changes for other reasons.
+func TestLimit_Disk(t *testing.T) {
+	for _, tt := range []struct{ name, dir, limit string }{
+		{"workspace", ".", "disk"},
+		{"private tmp", "/tmp", "disk"},
+		{"what another program wrote", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			backend := newCage(t, Options{})
+			needCage(t, backend)
+			left := uint64(1 << 40)
+			backend.(*cage).freeSpace = func([]string) map[uint64]uint64 {
+				left -= 1 << 30
+				return map[uint64]uint64{1: left}
+			}
+			ws := shortTemp(t)
+			box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+			script := "sleep 3"
+			if tt.dir != "" {
+				script = "cd " + tt.dir + "; for i in 1 2 3 4 5 6 7 8; do head -c 2000000 /dev/zero > fill$i; done; sleep 100"
+			}
+			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Limits: Limits{DiskBytes: 10 << 20}})
+			if e.Limit != tt.limit || tt.limit == "" && e.Code != 0 {
+				t.Errorf("exit %+v, want the limit %q", e, tt.limit)
+			}
+		})
+	}
+}
