@@ -7,7 +7,7 @@
 //
 //	s := api.New(api.Options{Pipeline: p, Sessions: sessions, …})
 //	l, err := api.Listen(path)
-//	err = s.Serve(ctx, l, tool.RoleAgent)
+//	err = api.NewFront(s).Serve(ctx, l, tool.RoleAgent)
 //
 // The socket a request came by is its role, and the uid of its peer its account:
 // nothing in a request can change either, but that an operator may name the
@@ -18,7 +18,6 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -58,19 +57,53 @@ type Options struct {
 	// daemon's own.
 	Operators []int
 	AuditPath string
+	Limits    Limits        // of each account
+	StopGrace time.Duration // in which running calls may finish when the daemon stops
+	Daemon    Daemon
 	Version   string
+	Started   time.Time
 	RoleSplit string // "enforced" or "advisory"
 	Log       *slog.Logger
 }
 
-// Server answers requests. It is safe for concurrent use.
+// Daemon is what operators may do to the whole.
+type Daemon interface {
+	// Reload reads the configuration again; on an error the old one stays in force.
+	Reload(ctx context.Context, by string) error
+	// Config says which configuration is in force.
+	Config() ConfigStatus
+	// StopAll cancels every call, refuses every question and ends the daemon, all
+	// without a grace. It returns how many calls it cancelled.
+	StopAll(ctx context.Context, by string) (int, error)
+}
+
+// ConfigStatus is the configuration in force.
+type ConfigStatus struct {
+	File    string         `json:"file,omitempty"` // "" when only defaults hold
+	Loaded  time.Time      `json:"loaded_at"`
+	Failure *ReloadFailure `json:"last_failure,omitempty"` // set while an older configuration holds than the file says
+}
+
+// ReloadFailure is a reload that did not take effect.
+type ReloadFailure struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error"`
+}
+
+// Server answers requests under one configuration. It is safe for concurrent use.
 type Server struct {
 	Options
-	started time.Time
+	handlers map[tool.Role]http.Handler
 }
 
 // New returns a server over these parts.
-func New(o Options) *Server { return &Server{Options: o, started: time.Now()} }
+func New(o Options) *Server {
+	s := &Server{Options: o}
+	s.handlers = map[tool.Role]http.Handler{
+		tool.RoleAgent: s.Handler(tool.RoleAgent), tool.RoleOperator: s.Handler(tool.RoleOperator),
+	}
+	return s
+}
 
 // route is one line of the table of routes.
 type route struct {
@@ -118,6 +151,8 @@ func (s *Server) routes() []route {
 		{"POST /policies/reload", operator, s.reloadPolicies},
 		{"GET /hooks", operator, s.listHooks},
 		{"GET /audit", operator, s.auditTail},
+		{"POST /reload", operator, s.reload},
+		{"POST /stop-all", operator, s.stopAll},
 	}
 }
 
@@ -138,33 +173,4 @@ func (s *Server) Handler(role tool.Role) http.Handler {
 	mux.Handle("GET /v1/metrics", metrics)
 	mux.HandleFunc("/", notFound(mux))
 	return http.NewCrossOriginProtection().Handler(mux)
-}
-
-// Serve answers on a listener until the context ends; running calls are cancelled
-// then and given five seconds to end their trees.
-func (s *Server) Serve(ctx context.Context, l net.Listener, role tool.Role) error {
-	srv := &http.Server{
-		Handler:           s.Handler(role),
-		ConnContext:       withPeer,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
-	}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if srv.Shutdown(grace) != nil {
-			srv.Close()
-		}
-	})
-	err := srv.Serve(l)
-	if stop() {
-		return err // it ended by itself
-	}
-	<-stopped // the last calls are still being recorded
-	return nil
 }

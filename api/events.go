@@ -24,14 +24,13 @@ const (
 	EventApprovalAsked   EventType = "approval_asked"
 	EventApprovalDecided EventType = "approval_decided"
 	EventGrantRevoked    EventType = "grant_revoked"
-	EventReload          EventType = "reload"
-	EventStop            EventType = "stop"
+	EventReload          EventType = "reload" // status is "ok" or "failed"
 )
 
 // EventTypes lists what there is.
 var EventTypes = []EventType{
 	EventCallBegin, EventCallEnd, EventSessionCreated, EventSessionChanged, EventSessionDeleted,
-	EventApprovalAsked, EventApprovalDecided, EventGrantRevoked, EventReload, EventStop,
+	EventApprovalAsked, EventApprovalDecided, EventGrantRevoked, EventReload,
 }
 
 // Event is one thing that happened. It names calls and says how they ended; it

@@ -16,7 +16,7 @@ import (
 // streamFor serves GET /events to one caller, without the sockets.
 func streamFor(t *testing.T, e *Events, me who, query string) *bufio.Reader {
 	t.Helper()
-	s := New(Options{Events: e})
+	s := &Server{Options: Options{Events: e}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithValue(r.Context(), whoKey{}, me))
 		out, err := s.events(r)

@@ -195,6 +195,10 @@ var statuses = map[string]int{
 func writeError(w http.ResponseWriter, err error) {
 	var he httpError
 	var te *tool.Error
+	var retry retryError
+	if errors.As(err, &retry) {
+		retry.header(w.Header())
+	}
 	switch {
 	case errors.As(err, &he):
 		write(w, he.status, map[string]any{"error": he.said})

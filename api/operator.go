@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -18,7 +19,8 @@ func (s *Server) status(*http.Request) (any, error) {
 	p := s.Policy.Status()
 	return map[string]any{
 		"version":           s.Version,
-		"uptime_seconds":    int(time.Since(s.started).Seconds()),
+		"uptime_seconds":    int(time.Since(s.Started).Seconds()),
+		"config":            s.Daemon.Config(),
 		"role_split":        s.RoleSplit,
 		"sandbox":           s.Backend.Probe(),
 		"policy":            map[string]any{"profile": p.Profile, "revision": p.Revision, "last_failure": p.Failure},
@@ -95,6 +97,23 @@ func (s *Server) reloadPolicies(r *http.Request) (any, error) {
 		return nil, &tool.Error{Code: "policy_load_failed", Msg: err.Error(), Hint: "the last good policies stay in force"}
 	}
 	return s.Policy.Status(), nil
+}
+
+// reload reads the configuration again; the answer is that of the one in force.
+func (s *Server) reload(r *http.Request) (any, error) {
+	if err := s.Daemon.Reload(r.Context(), operatorName(r)); err != nil {
+		var said *tool.Error
+		if !errors.As(err, &said) {
+			said = &tool.Error{Code: "config_invalid", Msg: err.Error(), Hint: "the configuration before stays in force"}
+		}
+		return nil, said
+	}
+	return s.Daemon.Config(), nil
+}
+
+func (s *Server) stopAll(r *http.Request) (any, error) {
+	n, err := s.Daemon.StopAll(r.Context(), operatorName(r))
+	return map[string]any{"stopping": err == nil, "cancelled": n}, err
 }
 
 func (s *Server) listHooks(*http.Request) (any, error) { return s.Hooks.List(), nil }

@@ -101,7 +101,7 @@ func (s *Server) identify(r *http.Request, role tool.Role) (who, error) {
 	if s.Hooks.Descends(p.pid) {
 		return who{}, forbidden("called_by_hook", "a hook must not call the daemon that waits for it", "")
 	}
-	me := who{account: or(s.Accounts[p.uid], defaultAccount), role: role, uid: p.uid, home: homeOf(p.uid)}
+	me := who{account: s.account(p.uid), role: role, uid: p.uid, home: homeOf(p.uid)}
 	if role != tool.RoleOperator {
 		return me, nil
 	}
@@ -113,6 +113,8 @@ func (s *Server) identify(r *http.Request, role tool.Role) (who, error) {
 	}
 	return me, nil
 }
+
+func (s *Server) account(uid int) string { return or(s.Accounts[uid], defaultAccount) }
 
 // homeOf is the home of the caller: of the daemon's own uid as its environment
 // says, of others as the account database does.

@@ -37,7 +37,12 @@ func serveStream(w http.ResponseWriter, r *http.Request, write stream) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	out := &sse{ctx: r.Context(), w: w, c: http.NewResponseController(w)}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if stopping, ok := ctx.Value(stopKey{}).(context.Context); ok {
+		defer context.AfterFunc(stopping, cancel)() // a stream has no grace
+	}
+	out := &sse{ctx: ctx, w: w, c: http.NewResponseController(w)}
 	_ = write(out) // the client is gone, or the daemon stops: nobody is left to tell
 }
 

@@ -71,6 +71,13 @@ func (c *Config) checkNumbers(d *document) error {
 			errs = append(errs, d.errorAt(strings.Split(n.key, "."), errors.New("want more than zero")))
 		}
 	}
+	for key, value := range map[string]int64{
+		"perSecond": int64(c.API.PerSecond), "concurrent": int64(c.API.Concurrent), "stopGrace": int64(c.API.StopGrace),
+	} {
+		if value < 0 {
+			errs = append(errs, d.errorAt([]string{"api", key}, errors.New("want zero or more")))
+		}
+	}
 	for uid, name := range c.Accounts {
 		if uid < 0 || name == "" || strings.ContainsFunc(name, notInAccount) {
 			errs = append(errs, d.errorAt([]string{"accounts"},

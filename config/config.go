@@ -47,6 +47,7 @@ type Config struct {
 	Audit     Audit                         `yaml:"audit"`
 	Log       Log                           `yaml:"log"`
 	Metrics   Metrics                       `yaml:"metrics"`
+	API       API                           `yaml:"api"`
 	Operators Operators                     `yaml:"operators"`
 	Accounts  map[int]string                `yaml:"accounts"` // by uid; others are DefaultAccount
 
@@ -144,6 +145,13 @@ type Metrics struct {
 	Listen string `yaml:"listen"` // host:port; "" is nowhere
 }
 
+// API bounds what an account may ask of the daemon.
+type API struct {
+	PerSecond  int           `yaml:"perSecond"`  // requests; 0 is no bound
+	Concurrent int           `yaml:"concurrent"` // requests under way; 0 is no bound
+	StopGrace  time.Duration `yaml:"stopGrace"`  // in which running calls may finish when the daemon stops
+}
+
 // Operators are admitted on the operator socket beside the daemon's own uid.
 type Operators struct {
 	UIDs []int `yaml:"uids"`
@@ -200,6 +208,7 @@ func defaults(dir string) *Config {
 		Store:     Store{Sync: "normal"},
 		Audit:     Audit{Sync: "interval"},
 		Log:       Log{Level: "info"},
+		API:       API{PerSecond: 10_000, Concurrent: 1000, StopGrace: 10 * time.Second},
 	}
 }
 

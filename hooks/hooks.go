@@ -53,7 +53,7 @@ type Options struct {
 type Registry struct {
 	opts    Options
 	running *runs
-	grants  permissions
+	grants  *permissions
 
 	mu     sync.RWMutex // guards events
 	events map[Event][]hook
@@ -68,7 +68,17 @@ type hook struct {
 
 // New checks every definition; one that is wrong is an error that names it.
 func New(o Options) (*Registry, error) {
-	r := &Registry{opts: o, running: newRuns()}
+	return build(o, newRuns(), new(permissions))
+}
+
+// Next is a registry of other hooks that takes the place of r. It knows which
+// commands of r still run, and what hooks said about the tools of a session.
+func (r *Registry) Next(o Options) (*Registry, error) {
+	return build(o, r.running, r.grants)
+}
+
+func build(o Options, running *runs, grants *permissions) (*Registry, error) {
+	r := &Registry{opts: o, running: running, grants: grants}
 	if err := r.Replace(o.Hooks); err != nil {
 		return nil, err
 	}

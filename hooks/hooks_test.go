@@ -441,3 +441,20 @@ func BenchmarkNoHooks(b *testing.B) {
 		_, _ = r.After(b.Context(), c)
 	}
 }
+
+// After a reload the hooks are others; a denial for the session holds.
+func TestNextKeepsWhatHooksSaid(t *testing.T) {
+	say := Output{PermissionUpdate: &PermissionUpdate{Tool: "Bash", Behavior: "deny"}}
+	r := newRegistry(t, PreToolUse, says(say))
+	before(t, r, bash("ls"))
+	next, err := r.Next(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := before(t, next, bash("ls")); !a.Block || next.Has(PreToolUse) {
+		t.Errorf("got %+v", a)
+	}
+	if next.running != r.running {
+		t.Error("a hook that still runs could call the daemon that waits for it")
+	}
+}

@@ -33,6 +33,8 @@ type Set struct {
 	decisions *prometheus.CounterVec
 	reload    prometheus.Gauge
 	reloads   *prometheus.CounterVec
+	configs   *prometheus.CounterVec
+	config    prometheus.Gauge
 	pending   prometheus.Gauge
 	waits     prometheus.Histogram
 	exits     *prometheus.CounterVec
@@ -54,6 +56,8 @@ func New(version string) *Set {
 		decisions: counters("policy_decisions_total", "Decisions by verdict and deciding rule.", "verdict", "rule"),
 		reload:    gauge("policy_last_reload_success_timestamp_seconds", "When the policies were last loaded."),
 		reloads:   counters("policy_reloads_total", "Attempts to load the policies.", "result"),
+		configs:   counters("config_reloads_total", "Attempts to load the configuration.", "result"),
+		config:    gauge("config_last_reload_success_timestamp_seconds", "When the configuration was last loaded."),
 		pending:   gauge("approvals_pending", "Questions that wait for a person."),
 		waits:     prometheus.NewHistogram(histogram("approval_wait_seconds", "Time until a person answered, or nobody did.", waitBuckets)),
 		exits:     counters("sandbox_exits_total", "Programs that ended in the sandbox.", "backend", "reason"),
@@ -66,7 +70,7 @@ func New(version string) *Set {
 	build := gauges("build_info", "The version that runs.", "version")
 	build.WithLabelValues(version).Set(1)
 	s.registry.MustRegister(
-		s.requests, s.durations, s.stages, s.decisions, s.reload, s.reloads, s.pending, s.waits, s.exits,
+		s.requests, s.durations, s.stages, s.decisions, s.reload, s.reloads, s.config, s.configs, s.pending, s.waits, s.exits,
 		s.features, s.caches, s.hooks, s.roleSplit, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -146,6 +150,16 @@ func (s *Set) Reloaded(err error) {
 	}
 	s.reloads.WithLabelValues("success").Inc()
 	s.reload.SetToCurrentTime()
+}
+
+// ConfigLoaded counts an attempt to load the configuration.
+func (s *Set) ConfigLoaded(err error) {
+	if err != nil {
+		s.configs.WithLabelValues("error").Inc()
+		return
+	}
+	s.configs.WithLabelValues("success").Inc()
+	s.config.SetToCurrentTime()
 }
 
 // Sandbox says which layers hold and which are missing.

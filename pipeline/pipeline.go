@@ -46,12 +46,20 @@ type Options struct {
 type Pipeline struct {
 	Options
 	confined bool // programs are isolated by namespaces, or by Landlock and seccomp
-	running  running
+	running  *running
 }
 
 // New returns the request path over these stages; all of them are required.
 func New(o Options) *Pipeline {
-	return &Pipeline{Options: o, confined: confines(o.Backend.Probe()), running: running{calls: map[string]*entry{}}}
+	return &Pipeline{Options: o, confined: confines(o.Backend.Probe()), running: &running{calls: map[string]*entry{}}}
+}
+
+// Next is a request path over other stages that takes the place of p, as after a
+// reload. Calls that run finish on p; both know all of them.
+func (p *Pipeline) Next(o Options) *Pipeline {
+	n := New(o)
+	n.running = p.running
+	return n
 }
 
 // Do runs one call to its end and answers it. It never panics on what a tool or

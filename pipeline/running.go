@@ -96,6 +96,20 @@ func (p *Pipeline) Cancel(account, id string) bool {
 	return true
 }
 
+// CancelAll ends every call of every account, and says how many.
+func (p *Pipeline) CancelAll(why error) int {
+	p.running.mu.Lock()
+	defer p.running.mu.Unlock()
+	n := 0
+	for _, e := range p.running.calls {
+		if e.result == nil {
+			e.cancel(why)
+			n++
+		}
+	}
+	return n
+}
+
 // DoAll runs a batch: read-only calls side by side, then the others in order.
 func (p *Pipeline) DoAll(ctx context.Context, session tool.Session, reqs []tool.Request) []tool.Result {
 	readOnly := func(r tool.Request) bool {

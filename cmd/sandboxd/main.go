@@ -35,6 +35,7 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process as if nobody listened
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -107,7 +108,7 @@ the rules say so, run inside a kernel sandbox, remembered, and recorded.
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	c.AddCommand(
 		serveCmd(), execCmd(), callCmd(), checkCmd(), policyCmd(), approvalsCmd(), varsCmd(), sessionsCmd(), toolsCmd(),
-		auditCmd(auditPlace), hookCmd(), configCmd(), statusCmd(), doctorCmd(), versionCmd(),
+		auditCmd(auditPlace), hookCmd(), configCmd(), statusCmd(), reloadCmd(), stopAllCmd(), doctorCmd(), versionCmd(),
 	)
 	wrapUsage(c)
 	return c

@@ -2,46 +2,52 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandboxd/sandboxd/api"
-	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/audit"
-	"github.com/sandboxd/sandboxd/metrics"
-	"github.com/sandboxd/sandboxd/store"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
 // serveCmd runs the daemon.
 func serveCmd() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
 		Long: `Serves the working directory, or what the configuration says, on two sockets:
-agents call tools on one, operators answer and configure on the other. It runs
-until it gets TERM or INT; running calls are ended then, with all they started.`,
+agents call tools on one, operators answer and configure on the other.
+
+It runs until it gets TERM or INT. Then it takes no more calls, refuses the
+questions that wait, gives running calls api.stopGrace to finish, and ends the
+rest with all they started; a second signal ends it at once. HUP reads the
+configuration again; a bad one leaves the old one in force.
+
+systemd: Type=notify-reload with a watchdog, and both sockets by activation, as
+in deploy/sandboxd.service and deploy/sandboxd.socket.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := loadHouse()
-			if err != nil {
-				return err
-			}
-			return serve(cmd.Context(), h, cmd.ErrOrStderr())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.ErrOrStderr()) },
 	}
+	return c
 }
 
-func serve(ctx context.Context, h *house, out io.Writer) error {
+func serve(ctx context.Context, out io.Writer) error {
+	h, err := loadHouse()
+	if err != nil {
+		return err
+	}
 	if err := h.makeState(); err != nil {
 		return err
 	}
@@ -50,86 +56,79 @@ func serve(ctx context.Context, h *house, out io.Writer) error {
 		return err
 	}
 	defer lock.Release()
-	db, err := store.Open(ctx, store.Options{Path: h.paths.Database, Sync: h.cfg.Store.Sync}, schemas()...)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	d, err := openDaemon(ctx, h, stop)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	p, err := h.build(ctx, db, filepath.Join(h.paths.StateDir, "cage"))
+	defer d.close()
+	agents, operators, err := listen(h)
 	if err != nil {
 		return err
 	}
-	defer p.backend.Close()
-	if err := p.vars.DropPending(ctx); err != nil {
-		return err
+	if err := d.record.Append(ctx, audit.Event{Name: "start", Message: "sandboxd " + version + ", role split " + h.roleSplit()}); err != nil {
+		return errors.Join(err, agents.Close(), operators.Close())
 	}
-	record, err := audit.Open(ctx, p.auditOptions(), audit.NewMirror(db))
-	if err != nil {
-		return err
-	}
-	defer record.Close()
-	queue, err := approvals.New(ctx, db, approvals.Options{
-		Approver: h.cfg.Approvals.Approver, Timeout: h.approvalTimeout(), MaxPerSession: h.cfg.Approvals.MaxPerSession,
-		Record: func(ctx context.Context, e approvals.Event) error { return record.Append(ctx, questionEvent(e)) },
-	})
-	if err != nil {
-		return err
-	}
-	p.tools.Register(tool.Group{Name: "people", Tools: approvals.Tools(queue)})
-	set := metrics.New(version)
-	p.meter = set
-	p.describe(set)
-	events := new(api.Events)
-	line := p.pipeline(queue, told{record, events})
-	split := h.roleSplit()
-	set.RoleSplit(split == "enforced")
-	server := api.New(api.Options{
-		Pipeline: line, Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Approvals: queue, Policy: p.policy,
-		Hooks: p.hooks, Record: record, Events: events, Backend: p.backend, Metrics: set.Handler(), Settings: h.settings,
-		Roots: h.roots, Mode: h.cfg.Sessions.Mode, MaxMode: h.cfg.Sessions.MaxMode, Profile: h.cfg.Profile,
-		Accounts: h.cfg.Accounts, Operators: h.cfg.Operators.UIDs, AuditPath: p.auditOptions().Path(),
-		Version: version, RoleSplit: split, Log: h.log,
-	})
-	agents, err := api.Listen(h.paths.AgentSocket)
-	if err != nil {
-		return err
-	}
-	operators, err := api.Listen(h.paths.OperatorSocket)
-	if err != nil {
-		agents.Close()
-		return err
-	}
-	if err := record.Append(ctx, audit.Event{Name: "start", Message: "sandboxd " + version + ", role split " + split}); err != nil {
-		return err
-	}
-	greet(out, h, p)
+	notify := newNotifier(os.Getenv)
+	greet(out, h, d.parts)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return server.Serve(ctx, agents, tool.RoleAgent) })
-	g.Go(func() error { return server.Serve(ctx, operators, tool.RoleOperator) })
-	g.Go(func() error { return watchQuestions(ctx, queue, set, events) })
-	g.Go(func() error {
-		p.policy.Watch(ctx, func(err error) { set.Reloaded(err) })
-		return nil
-	})
+	g.Go(func() error { return d.front.Serve(ctx, agents, tool.RoleAgent) })
+	g.Go(func() error { return d.front.Serve(ctx, operators, tool.RoleOperator) })
+	g.Go(func() error { return watchQuestions(ctx, d.queue, d.metrics, d.events) })
 	if h.cfg.Metrics.Listen != "" {
-		g.Go(func() error { return serveMetrics(ctx, h.cfg.Metrics.Listen, set.Handler()) })
+		g.Go(func() error { return serveMetrics(ctx, h.cfg.Metrics.Listen, d.metrics.Handler()) })
 	}
+	g.Go(func() error { return reloadOnHangup(ctx, d, notify) })
+	g.Go(func() error { return notify.watchdog(ctx, h.paths.OperatorSocket) })
 	g.Go(func() error {
 		<-ctx.Done()
-		return queue.Close("the daemon stops")
+		notify.send("STOPPING=1")
+		return d.queue.Close("the daemon stops")
 	})
+	notify.send("READY=1")
 	err = g.Wait()
-	h.log.Info("stopped")
+	d.parts.log.Info("stopped")
 	return err
 }
 
-// questionEvent is what the record says of a question or its answer.
-func questionEvent(e approvals.Event) audit.Event {
-	return audit.Event{
-		Name: string(e.Kind), Account: e.Item.Account, Session: e.Item.SessionID, Call: e.Item.CallID, Tool: e.Item.Tool,
-		Digest: e.Item.Digest, Message: e.Item.Reason,
-		Detail: map[string]string{"approval": e.Item.ID, "status": string(e.Item.Status), "by": e.By, "grant": e.Grant, "remember": e.Item.Remembered},
+// reloadOnHangup reads the configuration again on HUP. A failure is told by
+// Reload and is no reason to stop.
+func reloadOnHangup(ctx context.Context, d *daemon, notify *notifier) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangup:
+			notify.reloading()
+			_ = d.Reload(ctx, "SIGHUP")
+			notify.send("READY=1")
+		}
 	}
+}
+
+// listen takes the sockets that systemd opened, or opens its own.
+func listen(h *house) (agents, operators net.Listener, err error) {
+	given, err := api.Inherited(os.Getenv, os.Unsetenv)
+	if err != nil {
+		return nil, nil, err
+	}
+	open := func(name, path string) (net.Listener, error) {
+		if l := given[name]; l != nil {
+			return l, nil
+		}
+		return api.Listen(path)
+	}
+	if agents, err = open("agent", h.paths.AgentSocket); err != nil {
+		return nil, nil, err
+	}
+	if operators, err = open("operator", h.paths.OperatorSocket); err != nil {
+		return nil, nil, errors.Join(err, agents.Close())
+	}
+	return agents, operators, nil
 }
 
 // serveMetrics opens /metrics and /healthz, and nothing else, over TCP.

@@ -137,6 +137,7 @@ func (h *house) openMirror(ctx context.Context) (audit.Mirror, io.Closer, error)
 // parts are the stages, built over one database.
 type parts struct {
 	*house
+	extra    []tool.Group
 	backend  sandbox.Backend
 	sessions *sessions.Store
 	vars     *vars.System
@@ -150,33 +151,66 @@ type parts struct {
 // build makes the stages that the daemon and exec share. Extra groups come after
 // the built-in ones.
 func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra ...tool.Group) (*parts, error) {
-	p := &parts{house: h, redactor: audit.NewRedactor(audit.EnvSecrets(os.Environ())...), meter: unmetered{}}
-	groups := append(tools.Groups(), extra...)
-	for _, c := range h.cfg.Tools.Custom {
-		t, err := tools.NewCustom(c.Custom)
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, tool.Group{Name: "custom", Tools: []tool.Tool{t}})
+	p := &parts{house: h, extra: extra, redactor: audit.NewRedactor(audit.EnvSecrets(os.Environ())...), meter: unmetered{}}
+	groups, err := p.groups()
+	if err != nil {
+		return nil, err
 	}
 	p.vars = vars.New(db, vars.Options{
 		Capacity: h.cfg.Vars.Capacity, Nested: vars.Nested(h.cfg.Vars.Nested), MaxValue: h.cfg.Vars.MaxValue, Groups: groups, Log: h.log,
 	})
 	p.sessions = sessions.New(db, sessions.Options{Created: p.vars.SessionCreated, Deleted: p.vars.SessionDeleted})
-	p.tools = tool.NewRegistry(groups...)
-	p.tools.SetDefaults(tool.Defaults{AllGroups: h.cfg.Tools.AllGroups, Groups: h.cfg.Tools.Groups, Tools: h.cfg.Tools.Tools})
-	p.tools.Register(p.vars.Group())
-	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
-	p.tools.Inject(p.vars.Injected()...)
-	var err error
-	if p.policy, err = policy.New(ctx, h.cfg.Policy.Options()); err != nil {
+	if p.hooks, err = hooks.New(p.hookOptions()); err != nil {
 		return nil, err
 	}
-	if p.hooks, err = hooks.New(hooks.Options{Hooks: h.cfg.Hooks, Writable: h.roots, Observe: p.observe}); err != nil {
+	if err := p.configure(ctx); err != nil {
 		return nil, err
 	}
 	p.backend, err = h.backend(runtime)
 	return p, err
+}
+
+// renew is the same parts under another configuration. What knows sessions is
+// kept: the database, variables, the cage, what hooks said.
+func (p *parts) renew(ctx context.Context, h *house) (*parts, error) {
+	n := *p
+	n.house = h
+	var err error
+	if n.hooks, err = p.hooks.Next(n.hookOptions()); err != nil {
+		return nil, err
+	}
+	return &n, n.configure(ctx)
+}
+
+// configure makes what has no state of its own.
+func (p *parts) configure(ctx context.Context) error {
+	groups, err := p.groups()
+	if err != nil {
+		return err
+	}
+	p.tools = tool.NewRegistry(groups...)
+	p.tools.SetDefaults(tool.Defaults{AllGroups: p.cfg.Tools.AllGroups, Groups: p.cfg.Tools.Groups, Tools: p.cfg.Tools.Tools})
+	p.tools.Register(p.vars.Group())
+	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
+	p.tools.Inject(p.vars.Injected()...)
+	p.policy, err = policy.New(ctx, p.cfg.Policy.Options())
+	return err
+}
+
+func (p *parts) groups() ([]tool.Group, error) {
+	custom := tool.Group{Name: "custom"}
+	for _, c := range p.cfg.Tools.Custom {
+		t, err := tools.NewCustom(c.Custom)
+		if err != nil {
+			return nil, err
+		}
+		custom.Tools = append(custom.Tools, t)
+	}
+	return append(append(tools.Groups(), p.extra...), custom), nil
+}
+
+func (p *parts) hookOptions() hooks.Options {
+	return hooks.Options{Hooks: p.cfg.Hooks, Writable: p.roots, Observe: p.observe}
 }
 
 func (p *parts) observe(r hooks.Run) {
@@ -207,10 +241,14 @@ func (p *parts) describe(set *metrics.Set) {
 }
 
 func (p *parts) pipeline(people pipeline.Approvals, record pipeline.Record) *pipeline.Pipeline {
-	return pipeline.New(pipeline.Options{
+	return pipeline.New(p.stages(people, record))
+}
+
+func (p *parts) stages(people pipeline.Approvals, record pipeline.Record) pipeline.Options {
+	return pipeline.Options{
 		Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Hooks: hookStage{p.hooks}, Policy: p.policy,
 		Approvals: people, Record: record, Meter: p.meter, Backend: p.backend, Settings: p.settings, Roots: p.roots, Log: p.log,
-	})
+	}
 }
 
 func (p *parts) auditOptions() audit.Options {

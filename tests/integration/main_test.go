@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +52,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"daemon":   daemon,
 			"killd":    killDaemon,
+			"hupd":     signalDaemon(syscall.SIGHUP),
+			"termd":    signalDaemon(syscall.SIGTERM),
+			"waitd":    waitDaemon,
 			"eventual": eventual,
 		},
 		Condition: func(cond string) (bool, error) {
@@ -154,6 +158,23 @@ func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check((*slot).Process.Signal(sig))
 	(*slot).Wait()
 	*slot = nil
+}
+
+// signalDaemon sends a signal and does not wait.
+func signalDaemon(sig os.Signal) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, _ []string) {
+		ts.Check((*ts.Value(daemonKey{}).(**exec.Cmd)).Process.Signal(sig))
+	}
+}
+
+// waitDaemon waits until the daemon has ended, with success unless negated.
+func waitDaemon(ts *testscript.TestScript, neg bool, _ []string) {
+	slot := ts.Value(daemonKey{}).(**exec.Cmd)
+	err := (*slot).Wait()
+	*slot = nil
+	if (err != nil) != neg {
+		ts.Fatalf("the daemon ended with %v", err)
+	}
 }
 
 // eventual runs a command until its output holds the text: eventual TEXT CMD ARG…
