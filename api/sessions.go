@@ -236,6 +236,11 @@ func (s *Server) deleteSession(r *http.Request) (any, error) {
 		return nil, err
 	}
 	s.changed(EventSessionDeleted, caller(r).account, id)
+	// What runs in it ends, and its private files go before anybody can make
+	// another session of that name.
+	if err := s.Backend.Forget(id); err != nil {
+		return nil, err
+	}
 	if err := s.Approvals.CancelSession(r.Context(), id, "the session was deleted"); err != nil {
 		return nil, err
 	}

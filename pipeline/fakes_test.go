@@ -194,6 +194,7 @@ func (e *echo) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output,
 type boxes struct{ report sandbox.Report }
 
 func (b *boxes) Probe() sandbox.Report { return b.report }
+func (b *boxes) Forget(string) error   { return nil }
 func (b *boxes) Close() error          { return nil }
 
 func (b *boxes) Box(context.Context, string, string, sandbox.Settings) (sandbox.Box, error) {

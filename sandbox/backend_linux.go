@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,15 +33,16 @@ type cage struct {
 
 	freeSpace func(paths []string) map[uint64]uint64 // by device; a seam for tests
 
-	mu         sync.Mutex
-	writing    map[*proc]bool       // guarded by mu: calls that are measured
-	watching   bool                 // guarded by mu: measure runs
-	launchers  map[string]*launcher // guarded by mu; by session, profile and template
-	standby    *launcher            // guarded by mu; of no session yet
-	used       bool                 // guarded by mu: there was a session
-	background sync.WaitGroup
-	closed     bool                 // guarded by mu
-	prepared   map[string]*prepared // guarded by mu; by session, profile and settings
+	mu           sync.Mutex
+	writing      map[*proc]bool       // guarded by mu: calls that are measured
+	watching     bool                 // guarded by mu: measure runs
+	launchers    map[string]*launcher // guarded by mu; by session, profile and template
+	maxLaunchers int
+	standby      *launcher // guarded by mu; of no session yet
+	used         bool      // guarded by mu: there was a session
+	background   sync.WaitGroup
+	closed       bool                 // guarded by mu
+	prepared     map[string]*prepared // guarded by mu; by session, profile and settings
 }
 
 // prepared is what calls with the same settings share: resolving some hundred
@@ -73,7 +76,7 @@ const (
 // NewBackend prepares the cage of this host. Nothing is started before the first
 // call or Probe.
 func NewBackend(o Options) (Backend, error) {
-	c := &cage{opts: o, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
+	c := &cage{opts: o, maxLaunchers: maxLaunchers, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
 	if c.opts.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -196,17 +199,41 @@ func (c *cage) retireUnused(after time.Duration) {
 	}
 }
 
-// Forget ends what runs in a session and removes its private files.
+// Forget ends the launchers of a session, and what was prepared for it.
 func (c *cage) Forget(session string) error {
 	c.mu.Lock()
+	var mine []*launcher
 	for key, l := range c.launchers {
 		if l.session == session {
 			delete(c.launchers, key)
-			defer l.close()
+			mine = append(mine, l)
+		}
+	}
+	for key := range c.prepared {
+		if strings.HasPrefix(key, session+"\x00") {
+			delete(c.prepared, key)
 		}
 	}
 	c.mu.Unlock()
-	return os.RemoveAll(c.sessionDir(session))
+	for _, l := range mine {
+		l.close()
+	}
+	return removeTree(c.sessionDir(session))
+}
+
+// removeTree removes what programs have made, also directories that they closed to
+// everybody. Nothing runs there any more.
+func removeTree(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700) // this is called before the directory is read
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // Close ends every call.
@@ -233,12 +260,12 @@ func (c *cage) Close() error {
 	}
 	c.null.Close()
 	if c.own {
-		return os.RemoveAll(c.runtime)
+		return removeTree(c.runtime)
 	}
 	entries, err := os.ReadDir(c.runtime)
 	for _, e := range entries {
 		if len(e.Name()) > 2 && e.Name()[:2] == "s-" {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(c.runtime, e.Name())))
+			err = errors.Join(err, removeTree(filepath.Join(c.runtime, e.Name())))
 		}
 	}
 	return err
@@ -388,7 +415,7 @@ func (c *cage) standBy() {
 // makeRoom ends the launcher that has rested longest when there are too many.
 // c.mu is held.
 func (c *cage) makeRoom() {
-	for len(c.launchers) >= maxLaunchers {
+	for len(c.launchers) >= c.maxLaunchers {
 		oldest, since := "", time.Time{}
 		for key, l := range c.launchers {
 			if at, rests := l.resting(); rests && (oldest == "" || at.Before(since)) {

@@ -217,5 +217,8 @@ type Backend interface {
 	// Probe says what this host can enforce, by trying it.
 	Probe() Report
 	Box(ctx context.Context, session, profile string, s Settings) (Box, error)
+	// Forget ends what runs in a session and removes its private files. Call it
+	// when the session is deleted: its id may be given to somebody else.
+	Forget(session string) error
 	Close() error
 }

@@ -43,12 +43,16 @@ func execCmd() *cobra.Command {
 record as the daemon, with this directory as the workspace. Where a person is to
 be asked, the question comes on the terminal; without one the command is refused.
 
+Output that does not go to a terminal is cut at outputBytes, 16 MiB unless the
+settings say otherwise, and the command ended.
+
 The exit status is the command's own, or 125 when sandboxd failed, 126 when the
 command was refused, 127 when it was not found.`,
 		Example: "  sandboxd exec -- npm test",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			x := &execTool{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+			x := &execTool{stdin: os.Stdin}
+			x.stdout, x.stderr = execStreams(os.Stdout, os.Stderr)
 			r, err := execute(cmd.Context(), x, args, execOptions{settings: settings, profile: profile, mode: mode})
 			if err != nil {
 				complain(cmd.ErrOrStderr(), err)
@@ -75,6 +79,8 @@ func execStatus(errOut io.Writer, x *execTool, r tool.Result) error {
 	case x.ended != nil && r.Status == tool.StatusSuccess:
 		if x.ended.TimedOut {
 			fmt.Fprintln(errOut, "sandboxd: error: the time limit ended the command")
+		} else if x.ended.Limit != "" {
+			fmt.Fprintf(errOut, "sandboxd: error: the command reached a limit of the sandbox: %s\n", x.ended.Limit)
 		}
 		if x.ended.Code == 0 {
 			return nil
