@@ -166,6 +166,16 @@ func (s *System) store(h *head, r record, old *record) (record, error) {
 		r.created = now
 	}
 	r.updated, r.visited, r.length = now, now, utf8.RuneCountInString(r.value)
+	h.stored = true
+	if !r.keep {
+		h.loose = 1
+	}
+	if old == nil && !r.keep && h.total >= s.o.Capacity {
+		n, err := s.execCount(reuse, r.row(h.session)...)
+		if err != nil || n == 1 {
+			return r, err
+		}
+	}
 	if old == nil {
 		h.total++
 	} else if old.keep {
@@ -174,19 +184,38 @@ func (s *System) store(h *head, r record, old *record) (record, error) {
 	if r.keep {
 		h.kept++
 	}
-	err := s.exec(`INSERT INTO vars (session, name, type, keep, created, updated, visited, refs, length, authored, origins, tags, descr, folded, value)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-		ON CONFLICT (session, name) DO UPDATE SET type = $3, keep = $4, created = $5, updated = $6, visited = $7, refs = $8,
-			length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15`,
-		h.session, r.name, r.typ, r.keep, r.created, r.updated, r.visited, r.refs, r.length, r.authored, r.origins,
-		r.tags, r.desc, strings.ToLower(r.name+"\n"+r.desc), []byte(r.value))
-	return r, err
+	return r, s.exec(upsert, r.row(h.session)...)
+}
+
+const upsert = `INSERT INTO vars (session, name, type, keep, created, updated, visited, refs, length, authored, origins, tags, descr, folded, value)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+	ON CONFLICT (session, name) DO UPDATE SET type = $3, keep = $4, created = $5, updated = $6, visited = $7, refs = $8,
+		length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15`
+
+// reuse puts a new variable in the row of the one that would be evicted for it,
+// which touches half the pages. A variable of the same instant is left to evict:
+// the new one itself may have to go.
+const reuse = `UPDATE vars SET name = $2, type = $3, keep = $4, created = $5, updated = $6, visited = $7, refs = $8,
+	length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15
+	WHERE rowid = (SELECT rowid FROM vars WHERE session = $1 AND keep = 0 AND visited < $7
+		ORDER BY visited, updated, created, name DESC LIMIT 1)`
+
+// row is the record as both take it.
+func (r *record) row(session string) []any {
+	return []any{
+		session, r.name, r.typ, r.keep, r.created, r.updated, r.visited, r.refs, r.length, r.authored, r.origins,
+		r.tags, r.desc, strings.ToLower(r.name + "\n" + r.desc), []byte(r.value),
+	}
 }
 
 // evict makes room: the least recently visited go first (V-06). Kept ones never
-// go, nor does the last one that is not kept, which would be the new one (V-07).
+// go, nor does the new one when it is the last that could (V-07).
 func (s *System) evict(h *head) error {
-	n := min(h.total-s.o.Capacity, h.total-h.kept-1)
+	if !h.stored {
+		return nil
+	}
+	n := min(h.total-s.o.Capacity, h.total-h.kept-h.loose)
+	h.stored, h.loose = false, 0
 	if n > 0 {
 		gone, err := s.execCount(`DELETE FROM vars WHERE rowid IN (
 			SELECT rowid FROM vars WHERE session = $1 AND keep = 0

@@ -17,6 +17,9 @@ type head struct {
 	released    authors
 	rules       string
 	outside     int64 // last id of the texts from outside
+
+	stored bool // this write stored a variable; not in the row
+	loose  int  // 1 when one of them may be evicted; not in the row
 }
 
 var errNoSession = errors.New("the session has no variables yet")

@@ -4,58 +4,88 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"math/rand/v2"
+	"slices"
 )
 
 // shingles finds out whether a text shares a run of [runLength] bytes with one of
 // the texts that were added.
 //
-// Every run that long, wherever it begins, holds one whole block of 16 bytes at a
-// multiple of 16 in the added text. So only those blocks are indexed, and a text
-// is looked up at each of its positions: a hit is then compared byte by byte in
-// both directions.
+// Of the blocks of 16 bytes in each such run, wherever it begins, the one with
+// the least hash is its sample. Two texts that share a run share its sample, and
+// neighbouring runs mostly have the same one: so only every ninth position is
+// indexed and looked up. A hit is then compared byte by byte in both directions.
 type shingles struct {
-	text  []byte    // all texts, each beginning on a block
+	key   key
+	text  []byte    // all texts
 	ends  []int     // where each text ends
 	by    []authors // who wrote it
-	heads []uint32  // hash → the last block with it, plus two
-	next  []uint32  // block → the one before with the same hash, plus two
-	owner []uint32  // block → its text
-	flags []bool    // block → it stands in more than maxPlaces places
-	used  int       // blocks
+	sieve []uint64  // two bits for each sample: most texts share nothing, and this is small
+	heads []uint32  // hash → the last sample with it, plus one
+	at    []uint32  // sample → its place in text
+	next  []uint32  // sample → the one before with the same hash, plus one
+	often []bool    // sample → it stands in more than maxPlaces places
+	asked []asked   // of the text that is being matched; kept to be used again
 }
 
 const (
 	runLength = 32
 	block     = 16
-	maxPlaces = 64      // of one block that are remembered
-	maxSteps  = 4 << 20 // comparisons for one text, before it counts as copied
+	window    = runLength - block + 1 // blocks in a run
+	maxPlaces = 64                    // of one block that are remembered
+	maxSteps  = 4 << 20               // comparisons for one text, before it counts as copied
 )
 
-// The hash is a polynomial over the bytes of a window, so that it can move on by
-// one byte for one multiplication.
-const (
-	base  = 0x9E3779B97F4A7C15 // odd; any will do: collisions cost time, not answers
-	mixer = 0xD6E8FEB86659FD93
-)
+// key makes the hash of an index its own: whoever writes the texts must not be
+// able to make blocks that all collide.
+type key struct{ low, high uint64 }
 
-// basePower is base to the power of block-1, to take the first byte out again.
-const (
-	mask      = 1<<64 - 1
-	base2     = base * base & mask
-	base4     = base2 * base2 & mask
-	base8     = base4 * base4 & mask
-	basePower = base8 * base4 & mask * base2 & mask * base & mask
-)
+func newKey() key { return key{rand.Uint64() | 1, rand.Uint64() | 1} }
 
-func hashBlock(b []byte) (h uint64) {
-	for _, c := range b[:block] {
-		h = h*base + uint64(c) + 1
+// hash is that of the block at the start of b.
+func (k key) hash(b []byte) uint64 {
+	_ = b[block-1]
+	h := binary.LittleEndian.Uint64(b)*k.low ^ bits.RotateLeft64(binary.LittleEndian.Uint64(b[8:])*k.high, 32)
+	return (h ^ h>>29) * k.high
+}
+
+// samples visits the sample of every run of b, each place once. Of equal blocks
+// in a run the first is taken, so that equal runs have the same sample.
+func (k key) samples(b []byte, visit func(at int, h uint64)) {
+	if len(b) < runLength {
+		return
 	}
-	return h
+	const ring = 32 // at least window, a power of two
+	var hashes [ring]uint64
+	least, visited := 0, -1
+	for i := range len(b) - block + 1 {
+		h := k.hash(b[i : i+block])
+		hashes[i%ring] = h
+		if from := i - window + 1; least < from {
+			least = from
+			for j := from + 1; j <= i; j++ {
+				if hashes[j%ring] < hashes[least%ring] {
+					least = j
+				}
+			}
+		} else if h < hashes[least%ring] {
+			least = i
+		}
+		if i >= window-1 && least != visited {
+			visit(least, hashes[least%ring])
+			visited = least
+		}
+	}
 }
 
 func (x *shingles) slot(h uint64) int {
-	return int((h * mixer) >> (64 - bits.Len(uint(len(x.heads)-1))))
+	return int((h * x.key.low) >> (64 - bits.Len(uint(len(x.heads)-1))))
+}
+
+// bits are the word of the sieve and the two bits in it.
+func (x *shingles) bits(h uint64) (word int, want uint64) {
+	h = bits.RotateLeft64(h*x.key.low, 32)
+	return int(h >> (64 - bits.Len(uint(len(x.sieve)-1)))), 1<<(h&63) | 1<<(h>>6&63)
 }
 
 // add makes a text known.
@@ -63,124 +93,136 @@ func (x *shingles) add(text []byte, by authors) {
 	if len(text) < runLength {
 		return
 	}
+	if x.key == (key{}) {
+		x.key = newKey()
+	}
 	start := len(x.text)
 	x.text = append(x.text, text...)
-	x.text = append(x.text, make([]byte, -len(x.text)&(block-1))...)
-	x.ends = append(x.ends, start+len(text))
+	x.ends = append(x.ends, len(x.text))
 	x.by = append(x.by, by)
-	for len(x.next) < len(x.text)/block {
-		x.next = append(x.next, 0)
-		x.flags = append(x.flags, false)
-		x.owner = append(x.owner, uint32(len(x.by)-1))
-	}
-	if x.used+len(text)/block > len(x.heads) {
-		x.grow()
-	}
-	for at := start; at+block <= start+len(text); at += block {
-		x.insert(at / block)
-	}
-}
-
-// grow makes room for twice the blocks and files them anew.
-func (x *shingles) grow() {
-	size := 1024
-	for size < 2*len(x.next) {
-		size *= 2
-	}
-	x.heads = make([]uint32, size)
-	old := x.next
-	x.next = make([]uint32, len(old))
-	for b, known := range old {
-		if known != 0 || x.flags[b] {
-			x.link(b)
+	x.key.samples(x.text[start:], func(at int, h uint64) {
+		if len(x.at) >= len(x.heads) {
+			x.grow()
 		}
+		x.insert(start+at, h)
+	})
+}
+
+// grow makes room for twice the samples and files them anew.
+func (x *shingles) grow() {
+	size := max(1024, 2*len(x.heads))
+	x.heads, x.sieve = make([]uint32, size), make([]uint64, size/8)
+	for n := range x.at {
+		x.link(n, x.key.hash(x.text[x.at[n]:]))
 	}
 }
 
-// chainEnd is the successor of the last block of a chain; 0 is a block in no chain.
-const chainEnd = 1
-
-func (x *shingles) link(b int) {
-	at := x.slot(hashBlock(x.text[b*block:]))
-	x.next[b] = chainEnd
-	if head := x.heads[at]; head != 0 {
-		x.next[b] = head
-	}
-	x.heads[at] = uint32(b) + 2
+func (x *shingles) link(n int, h uint64) {
+	word, mark := x.bits(h)
+	x.sieve[word] |= mark
+	slot := x.slot(h)
+	x.next[n] = x.heads[slot]
+	x.heads[slot] = uint32(n) + 1
 }
 
-// insert files a block, unless it stands in the same surroundings already, where
+// insert files a sample, unless it stands in the same surroundings already, where
 // it would find nothing more, or in too many others.
-func (x *shingles) insert(b int) {
-	here := x.text[b*block : (b+1)*block]
+func (x *shingles) insert(at int, h uint64) {
 	places := 0
-	for n := x.heads[x.slot(hashBlock(here))]; n > chainEnd; n = x.next[n-2] {
-		other := int(n - 2)
-		if !bytes.Equal(here, x.text[other*block:(other+1)*block]) {
+	for n := x.heads[x.slot(h)]; n > 0; n = x.next[n-1] {
+		other := int(x.at[n-1])
+		if !equalBlock(x.text[at:], x.text[other:]) {
 			continue
 		}
-		if bytes.Equal(x.around(b), x.around(other)) && x.by[x.owner[b]] == x.by[x.owner[other]] {
+		if bytes.Equal(x.around(at), x.around(other)) && x.by[x.owner(at)] == x.by[x.owner(other)] {
 			return
 		}
 		if places++; places == maxPlaces {
-			x.flags[other] = true
+			x.often[n-1] = true
 			return
 		}
 	}
-	x.used++
-	x.link(b)
+	x.at, x.next, x.often = append(x.at, uint32(at)), append(x.next, 0), append(x.often, false)
+	x.link(len(x.at)-1, h)
+}
+
+// owner is the text that holds a place.
+func (x *shingles) owner(at int) int {
+	i, exact := slices.BinarySearch(x.ends, at)
+	if exact {
+		i++
+	}
+	return i
+}
+
+// limits are the ends of the text that holds a place.
+func (x *shingles) limits(at int) (begin, end int) {
+	o := x.owner(at)
+	if o > 0 {
+		begin = x.ends[o-1]
+	}
+	return begin, x.ends[o]
 }
 
 // around is what a run through a block can hold at most, within its text.
-func (x *shingles) around(b int) []byte {
-	from := max(b*block-(runLength-block), x.begin(b))
-	to := min(b*block+runLength, x.ends[x.owner[b]])
-	return x.text[from:to]
+func (x *shingles) around(at int) []byte {
+	begin, end := x.limits(at)
+	return x.text[max(at-(runLength-block), begin):min(at+runLength, end)]
 }
 
-func (x *shingles) begin(b int) int {
-	if o := x.owner[b]; o > 0 {
-		return (x.ends[o-1] + block - 1) / block * block
-	}
-	return 0
-}
-
-// match unites the authors of every added text that shares a run with s.
+// match unites the authors of every added text that shares a run with s. It asks
+// the sieve about all samples first, with nothing between that depends on the
+// answers: they are far away in memory, and the processor can wait for many at
+// once.
 func (x *shingles) match(s string) (by authors) {
-	if len(x.by) == 0 || len(s) < runLength {
+	if len(x.at) == 0 || len(s) < runLength {
 		return 0
 	}
 	in := []byte(s)
-	h := hashBlock(in)
+	x.asked = x.asked[:0]
+	x.key.samples(in, func(at int, h uint64) { x.asked = append(x.asked, asked{at: at, hash: h}) })
+	for i := range x.asked {
+		word, _ := x.bits(x.asked[i].hash)
+		x.asked[i].word = x.sieve[word]
+	}
+	if cap(x.asked) > 1<<16 {
+		defer func() { x.asked = nil }()
+	}
 	steps := 0
-	for i := 0; ; i++ {
-		for n := x.heads[x.slot(h)]; n > chainEnd; n = x.next[n-2] {
+	for _, a := range x.asked {
+		if _, want := x.bits(a.hash); a.word&want != want {
+			continue
+		}
+		for n := x.heads[x.slot(a.hash)]; n > 0; n = x.next[n-1] {
 			if steps++; steps > maxSteps {
 				return by | x.everybody()
 			}
-			if b := int(n - 2); x.shared(b, in, i) {
-				by |= x.by[x.owner[b]]
+			if x.shared(int(n-1), in, a.at) {
+				by |= x.by[x.owner(int(x.at[n-1]))]
 			}
 		}
-		if i+block == len(in) {
-			return by
-		}
-		h = (h-(uint64(in[i])+1)*basePower)*base + uint64(in[i+block]) + 1
 	}
+	return by
 }
 
-// shared reports whether block b is at in[i:] and part of a run. A block that
+// asked is a sample that is being looked up.
+type asked struct {
+	at         int
+	hash, word uint64
+}
+
+// shared reports whether sample n is at in[i:] and part of a run. A block that
 // stands in too many places to remember them all is enough by itself, unless it
 // is only filling, such as spaces.
-func (x *shingles) shared(b int, in []byte, i int) bool {
-	at := b * block
+func (x *shingles) shared(n int, in []byte, i int) bool {
+	at := int(x.at[n])
 	if !equalBlock(x.text[at:], in[i:]) {
 		return false
 	}
-	if x.flags[b] && !filling(in[i:i+block]) {
+	if x.often[n] && !filling(in[i:i+block]) {
 		return true
 	}
-	begin, end := x.begin(b), x.ends[x.owner[b]]
+	begin, end := x.limits(at)
 	left := 0
 	for left < runLength-block && at-left > begin && i-left > 0 && x.text[at-left-1] == in[i-left-1] {
 		left++

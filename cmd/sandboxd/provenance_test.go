@@ -49,7 +49,7 @@ const (
 
 // attack is one session of a daemon whose agent is being talked into something.
 type attack struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	line    *pipeline.Pipeline
 	parts   *parts
@@ -58,7 +58,7 @@ type attack struct {
 }
 
 // begin is a new session that has read the page.
-func (a *attack) begin(t *testing.T) *attack {
+func (a *attack) begin(t testing.TB) *attack {
 	t.Helper()
 	b := *a
 	b.t = t
@@ -105,7 +105,7 @@ func (a *attack) fail(name string, args any) {
 	}
 }
 
-func newAttack(t *testing.T, profile string) *attack {
+func newAttack(t testing.TB, profile string) *attack {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "sandboxd-test-")
 	if err != nil {
@@ -132,7 +132,7 @@ policy: {profile: `+profile+`, rules: {allow: [Bash, Write, Page, Mcp, Broken, F
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := store.Open(t.Context(), store.Options{Path: ":memory:"}, schemas()...)
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, "state.db")}, schemas()...)
 	if err != nil {
 		t.Fatal(err)
 	}
