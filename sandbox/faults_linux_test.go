@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFaults: whatever a program does, its call ends with a status that says what
+// happened, nothing of it is left, and the next call works. As root and as another
+// uid, with control groups and without.
+func TestFaults(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		for _, groups := range []bool{true, false} {
+			name := "control groups as the host gives them"
+			if !groups {
+				name = "no control groups"
+			}
+			t.Run(name, func(t *testing.T) { faults(t, newCage(t, Options{NoCgroups: !groups}).(*cage)) })
+		}
+	})
+}
+
+func faults(t *testing.T, c *cage) {
+	needCage(t, c)
+	memory := Exit{Code: -1, Limit: "memory"}
+	if c.groups == nil {
+		memory.Limit = "" // an allocation fails, and what then is the program's
+	}
+	ws := shortTemp(t)
+	box := newBox(t, c, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+	for _, tt := range []struct {
+		name, script string
+		limits       Limits
+		want         Exit // Code -1: any but 0
+	}{
+		{"fork bomb", "b() { b | b & b; }; b", Limits{Processes: 320, WallSeconds: 1}, Exit{Code: -1}},
+		{"memory bomb", "head -c 2000000000 /dev/zero | tail -c 2000000000 | wc -c | grep 2000000000", Limits{MemoryBytes: 48 << 20, WallSeconds: 60}, memory},
+		{"one file fills the disk", "exec head -c 1000000000 /dev/zero > big", Limits{FileSizeBytes: 1 << 20}, Exit{Code: 153, Signal: "SIGXFSZ", Limit: "file_size"}},
+		{"a gigabyte of output", "head -c 1000000000 /dev/zero; sleep 1000", Limits{OutputBytes: 1 << 20}, Exit{Code: 137, Signal: "SIGKILL", Limit: "output"}},
+		{"busy for ever", "while :; do :; done", Limits{CPUSeconds: 1}, Exit{Code: 152, Signal: "SIGXCPU", Limit: "cpu"}},
+		{"ignores TERM", "trap '' TERM INT HUP; while :; do sleep 1000; done", Limits{WallSeconds: 1}, Exit{Code: 137, Signal: "SIGKILL", TimedOut: true}},
+		{"stops itself", "kill -STOP $$", Limits{WallSeconds: 1}, Exit{Code: 137, Signal: "SIGKILL", TimedOut: true}},
+		{"stops what it started, and goes", "sleep 1000 & kill -STOP $!; exit 5", Limits{}, Exit{Code: 5}},
+		{"daemons", "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP; setsid sleep 1000 & sleep 1000' &); done; exit 6", Limits{}, Exit{Code: 6}},
+		{"a daemon with the output in its hands", "setsid sleep 1000 & echo started; exit 7", Limits{}, Exit{Code: 7}},
+		{"too many open files", "ulimit -n; i=3; while [ $i -lt 5000 ]; do eval \"exec $i</dev/null\" || exit 9; i=$((i+1)); done", Limits{OpenFiles: 64}, Exit{Code: -1}},
+		{"closes its streams", "exec <&- >&- 2>&-; exit 8", Limits{}, Exit{Code: 8}},
+		{"closes its streams and stays", "exec <&- >&- 2>&-; sleep 1000", Limits{WallSeconds: 1}, Exit{Code: 143, Signal: "SIGTERM", TimedOut: true}},
+		{"kills everything it can see", "sleep 1000 & kill -KILL -1; exit 3", Limits{}, Exit{Code: 3}},
+	} {
+		if c.groups == nil && tt.limits.WallSeconds == 1 && tt.limits.Processes == 0 {
+			continue // has nothing to do with them, and takes its second
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			mark := "FAULT_MARK=" + filepath.Base(ws) + strings.ReplaceAll(tt.name, " ", "-")
+			before := mountTable(t)
+			var out bytes.Buffer
+			start := time.Now()
+			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", tt.script}, Dir: ws, Env: []string{mark}, Stdout: &out, Stderr: &out, Limits: tt.limits})
+			if took := time.Since(start); took > time.Minute {
+				t.Errorf("it took %v to end", took)
+			}
+			if e.Usage.Wall <= 0 || e.Usage.MaxRSSBytes <= 0 {
+				t.Errorf("usage %+v", e.Usage)
+			}
+			if e.Limit != tt.want.Limit || e.TimedOut != tt.want.TimedOut && tt.want.Code >= 0 || tt.want.Code >= 0 && (e.Code != tt.want.Code || e.Signal != tt.want.Signal) || tt.want.Code < 0 && e.Code == 0 {
+				t.Errorf("exit %+v, want %+v; output %.200q", e, tt.want, out.String())
+			}
+			if left := processesOf(t, mark); left != nil {
+				t.Errorf("processes left: %v", left)
+			}
+			if after := mountTable(t); after != before {
+				t.Errorf("mounts before:\n%safter:\n%s", before, after)
+			}
+			nothingInGroups(t, c)
+			if files, _ := os.ReadDir(ws); len(files) > 0 {
+				if files[0].Name() != "big" || len(files) > 1 {
+					t.Errorf("files left in the workspace: %v", files)
+				}
+				os.Remove(filepath.Join(ws, "big"))
+			}
+			if e, out := runIn(t, box, ws, "echo", "still here"); e.Code != 0 || out != "still here\n" {
+				t.Errorf("the next call: %+v %q", e, out)
+			}
+		})
+	}
+}
+
+// TestFault_LauncherKilled: with SIGKILL, in the middle of several calls. Not even
+// its control groups are left.
+func TestFault_LauncherKilled(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		backend := newCage(t, Options{})
+		needCage(t, backend)
+		ws := shortTemp(t)
+		box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+		mark := "FAULT_MARK=" + filepath.Base(ws)
+		var procs []*proc
+		for range 3 {
+			p, err := box.Start(context.Background(), Spec{Argv: []string{"sh", "-c", "setsid sleep 1000 & sleep 1000"}, Dir: ws, Env: []string{mark}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			procs = append(procs, p.(*proc))
+		}
+		l := procs[0].launcher
+		if err := l.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range procs {
+			if e, err := p.Wait(); !errors.Is(err, errLauncherGone) || e.Code != 137 {
+				t.Errorf("exit %+v, %v", e, err)
+			}
+		}
+		if left := processesOf(t, mark); left != nil {
+			t.Errorf("processes left: %v", left)
+		}
+		<-l.ended
+		if l.groups != nil {
+			for _, parent := range l.groups.dirs {
+				if _, err := os.Stat(filepath.Join(parent, l.groupName)); err == nil {
+					t.Errorf("the control group %s is left", l.groupName)
+				}
+			}
+		}
+		if e, out := runIn(t, box, ws, "echo", "again"); e.Code != 0 || out != "again\n" {
+			t.Errorf("the next call: %+v %q", e, out)
+		}
+	})
+}
+
+// TestFault_NoRoomLeft: the file system of the private directories is full.
+func TestFault_NoRoomLeft(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make a small file system")
+	}
+	base := shortTemp(t)
+	if err := unix.Mount("small", base, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(base, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	backend := newCage(t, Options{Runtime: filepath.Join(base, "run")})
+	needCage(t, backend)
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+	if e, out := runIn(t, box, ws, "sh", "-c", "head -c 10000000 /dev/zero > /tmp/fill"); e.Code == 0 || !strings.Contains(out, "No space") {
+		t.Errorf("exit %+v: %s", e, out)
+	}
+	for range 2 {
+		if e, out := runIn(t, box, ws, "echo", "still here"); e.Code != 0 || out != "still here\n" {
+			t.Errorf("the next call: %+v %q", e, out)
+		}
+	}
+}
+
+func mountTable(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// processesOf are those that have this in their environment.
+func processesOf(t *testing.T, mark string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil && bytes.Contains(append(b, 0), []byte(mark+"\x00")) {
+			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
+			out = append(out, filepath.Dir(f)+" "+string(cmdline))
+		}
+	}
+	return out
+}
+
+// nothingInGroups: only what waits for the next call is in a control group, and
+// that is the launcher itself by another name.
+func nothingInGroups(t *testing.T, c *cage) {
+	t.Helper()
+	if c.groups == nil {
+		return
+	}
+	for _, dir := range c.groups.dirs {
+		lists, _ := filepath.Glob(filepath.Join(dir, "*", "*", "cgroup.procs"))
+		for _, list := range lists {
+			b, _ := os.ReadFile(list)
+			for _, pid := range strings.Fields(string(b)) {
+				if exe, err := os.Readlink("/proc/" + pid + "/exe"); err == nil && exe != c.opts.Child {
+					t.Errorf("%s is in %s", exe, list)
+				}
+			}
+		}
+	}
+}
