@@ -41,6 +41,7 @@ type Options struct {
 	Vars      *vars.System
 	Approvals *approvals.Queue
 	Policy    *policy.Engine
+	Decisions *policy.Decisions
 	Hooks     *hooks.Registry
 	Record    *audit.Log
 	Events    *Events
@@ -149,6 +150,8 @@ func (s *Server) routes() []route {
 		{"DELETE /grants/{id}", operator, s.revokeGrant},
 		{"GET /policies", operator, s.policies},
 		{"POST /policies/reload", operator, s.reloadPolicies},
+		{"POST /policies/explain", operator, s.explain},
+		{"GET /decisions/{id}", operator, s.decision},
 		{"GET /hooks", operator, s.listHooks},
 		{"GET /audit", operator, s.auditTail},
 		{"POST /reload", operator, s.reload},

@@ -21,6 +21,7 @@ func (c *Config) check(d *document) error {
 		c.checkChoices(d),
 		c.checkNumbers(d),
 		c.checkPolicy(d),
+		c.checkCanUseTool(d),
 		c.checkHooks(d),
 		c.checkTools(d),
 		c.checkFiles(d),
@@ -77,6 +78,9 @@ func (c *Config) checkNumbers(d *document) error {
 		if value < 0 {
 			errs = append(errs, d.errorAt([]string{"api", key}, errors.New("want zero or more")))
 		}
+	}
+	if c.Policy.KeepDecisions < 0 {
+		errs = append(errs, d.errorAt([]string{"policy", "keepDecisions"}, errors.New("want zero or more")))
 	}
 	for uid, name := range c.Accounts {
 		if uid < 0 || name == "" || strings.ContainsFunc(name, notInAccount) {

@@ -90,6 +90,10 @@ type Policy struct {
 	Policies    []policy.ListPolicy `yaml:"policies"`
 	Verdict     string              `yaml:"verdict"`
 	AskReadOnly bool                `yaml:"askReadOnly"`
+	CanUseTool  CanUseTool          `yaml:"canUseTool"`
+
+	Workspace     bool          `yaml:"workspace"`     // read the rules of workspaces, which may only tighten
+	KeepDecisions time.Duration `yaml:"keepDecisions"` // 0 keeps none
 }
 
 // Options is what [policy.New] takes.
@@ -201,7 +205,7 @@ func defaults(dir string) *Config {
 		Workspace: Workspace{Roots: []string{dir}},
 		Sessions:  Sessions{Mode: policy.ModeAuto, MaxMode: policy.ModeAuto},
 		Profile:   "strict",
-		Policy:    Policy{Profile: "developer", Verdict: policy.VerdictAdvisory, AskReadOnly: true},
+		Policy:    Policy{Profile: "developer", Verdict: policy.VerdictAdvisory, AskReadOnly: true, CanUseTool: CanUseTool{Timeout: 5 * time.Second}, KeepDecisions: 14 * 24 * time.Hour},
 		Approvals: Approvals{Approver: true, Timeout: 5 * time.Minute, MaxPerSession: 100},
 		Tools:     Tools{AllGroups: true},
 		Vars:      Vars{Capacity: 1000, MaxValue: 16 << 20, Nested: "purpose"},

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -66,6 +67,15 @@ func (p *Pipeline) decide(ctx context.Context, c *tool.Call) error {
 	}
 	c.Decision = d
 	return nil
+}
+
+// Rejudge is what the decision about a judged call would be with other arguments
+// in another mode. Hooks are not run again; what they advised stays.
+func (p *Pipeline) Rejudge(ctx context.Context, c *tool.Call, args json.RawMessage, mode string) (tool.Decision, error) {
+	v := *c
+	v.In.Args, v.Session.Mode = args, mode
+	err := p.contain(func() error { return p.decide(ctx, &v) })
+	return v.Decision, err
 }
 
 // underFloor adds what the settings refuse. Nothing lifts a refusal; what a person

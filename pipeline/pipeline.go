@@ -35,6 +35,7 @@ type Options struct {
 	Policy    Policy
 	Approvals Approvals
 	Record    Record
+	Decisions Decisions // nil keeps none
 	Meter     Meter
 	Backend   sandbox.Backend
 	Settings  sandbox.Settings // the floor of sessions that bring none
@@ -49,7 +50,8 @@ type Pipeline struct {
 	running  *running
 }
 
-// New returns the request path over these stages; all of them are required.
+// New returns the request path over these stages; all of them are required
+// but for Decisions.
 func New(o Options) *Pipeline {
 	return &Pipeline{Options: o, confined: confines(o.Backend.Probe()), running: &running{calls: map[string]*entry{}}}
 }
@@ -313,6 +315,9 @@ func (p *Pipeline) end(ctx context.Context, c *tool.Call) {
 		withheld := &tool.Error{Code: "record_failed", Msg: "the result is withheld, for it cannot be recorded: " + err.Error()}
 		fail(c, "end", p.withhold(ctx, c, withheld))
 		finish(c)
+	}
+	if p.Decisions != nil {
+		p.Decisions.Judged(c)
 	}
 	p.Meter.Done(c)
 }

@@ -55,6 +55,12 @@ type Record interface {
 	End(ctx context.Context, c *tool.Call) error
 }
 
+// Decisions keeps how calls were judged, apart from the record; it must not make
+// a call wait.
+type Decisions interface {
+	Judged(c *tool.Call)
+}
+
 // Meter counts.
 type Meter interface {
 	Stage(name string, d time.Duration)

@@ -127,7 +127,7 @@ func BenchmarkExplain(b *testing.B) {
 	bench.Compare(b, []bench.Case{
 		{Name: "decision", Run: deciding(b, opts, calls)},
 		{Name: "explanation", Run: each(calls, func(c *tool.Call) {
-			if _, err := e.Explain(context.Background(), c, false); err != nil {
+			if _, err := Explain(decide(b, e, c)); err != nil {
 				b.Fatal(err)
 			}
 		})},

@@ -68,7 +68,7 @@ func rulesTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("| rule | effect | what it is about |\n| --- | --- | --- |\n")
 	for _, profile := range Profiles {
-		r, err := load(context.Background(), Options{Profile: profile})
+		r, err := load(context.Background(), Options{Profile: profile}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

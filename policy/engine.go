@@ -43,9 +43,12 @@ type Options struct {
 	Policies []ListPolicy // list policies, all of which must agree
 	Verdict  string       // what an allow by a list policy means: "advisory" (default) leaves the mode in force, "final" does not
 
+	Workspaces []string // roots whose WorkspaceFile is read; it may only tighten
+
 	RelaxReads bool          // askReadOnly: false; read-only tools run unasked in default and acceptEdits
 	Deadline   time.Duration // of one evaluation; 0 is DefaultDeadline
 	CanUseTool CanUseTool    // asked after the rules; nil has no opinion
+	Reloaded   func(error)   // told of every reload, whoever asked for it; nil is nobody
 }
 
 // Engine judges. It is safe for concurrent use.
@@ -70,7 +73,7 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 		opts.Deadline = DefaultDeadline
 	}
 	e := &Engine{opts: opts, callbacks: map[string]CanUseTool{}}
-	r, err := load(ctx, opts)
+	r, err := load(ctx, opts, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -81,30 +84,45 @@ func New(ctx context.Context, opts Options) (*Engine, error) {
 // Decide judges c by rules, callback and mode. The error is only ever the
 // cancellation of ctx; every other failure is a deny by a core.* rule.
 func (e *Engine) Decide(ctx context.Context, c *tool.Call) (tool.Decision, error) {
-	d, _ := e.judge(ctx, c)
+	d := e.judge(ctx, c)
 	if err := ctx.Err(); err != nil {
 		return coreDeny(d.Revision, "core.cancelled", err.Error()), err
 	}
 	return d, nil
 }
 
-// judge is Decide with the input that was judged, for explaining.
-func (e *Engine) judge(ctx context.Context, c *tool.Call) (tool.Decision, *Input) {
+// evidence is what a decision was made of.
+type evidence struct {
+	revision *revision
+	input    *Input
+	findings []Finding // in the order of their packages, those of policies and callback last
+}
+
+func (e *Engine) judge(ctx context.Context, c *tool.Call) tool.Decision {
 	r := e.current.Load()
 	in, err := NewInput(c)
 	if err != nil {
-		return coreDeny(r.id, "core.input", err.Error()), nil
+		return coreDeny(r.id, "core.input", err.Error())
 	}
+	seen := &evidence{revision: r, input: in}
+	d := e.weigh(ctx, c, seen)
+	d.Judged = seen
+	return d
+}
+
+func (e *Engine) weigh(ctx context.Context, c *tool.Call, seen *evidence) tool.Decision {
+	r, in := seen.revision, seen.input
 	findings, err := r.evaluate(ctx, in, e.opts.Deadline)
 	if err != nil {
-		return coreDeny(r.id, coreRule(err), err.Error()), in
+		return coreDeny(r.id, coreRule(err), err.Error())
 	}
-	findings = r.withoutDisabled(findings)
+	seen.findings = r.withoutDisabled(findings)
 	own, err := e.opinions(ctx, c)
 	if err != nil {
-		return coreDeny(r.id, "core.callback", err.Error()), in
+		return coreDeny(r.id, "core.callback", err.Error())
 	}
-	return combine(r.id, append(findings, own...), modeEffect(in, e.opts.RelaxReads), in), in
+	seen.findings = append(seen.findings, own...)
+	return combine(r.id, seen.findings, modeEffect(in, e.opts.RelaxReads), in)
 }
 
 // coreRule names the reserved rule for an evaluation that failed.

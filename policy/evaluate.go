@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/cover"
 	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
@@ -21,28 +22,50 @@ func (e *shapeError) Error() string { return e.msg }
 
 func shapef(format string, args ...any) error { return &shapeError{fmt.Sprintf(format, args...)} }
 
+// evaluation is one pass over the rules within its time.
+type evaluation struct {
+	ctx      context.Context
+	deadline time.Duration
+	start    time.Time
+	cancel   topdown.Cancel
+	coverage *cover.Cover // nil but in Test
+}
+
+// begin starts the clock; end must be called. A timer is used instead of a context
+// with a deadline, for which the engine would start a goroutine per evaluation.
+func begin(ctx context.Context, deadline time.Duration) (e evaluation, end func()) {
+	e = evaluation{ctx: ctx, deadline: deadline, start: time.Now(), cancel: topdown.NewCancel()}
+	timer := time.AfterFunc(deadline, e.cancel.Cancel)
+	unhook := context.AfterFunc(ctx, e.cancel.Cancel)
+	return e, func() { timer.Stop(); unhook() }
+}
+
 // evaluate asks all rules of the revision about in.
 func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Duration) ([]Finding, error) {
 	in.RuleKinds = r.index.kinds(in)
-	return r.evaluateValue(ctx, in.value(), deadline)
+	e, end := begin(ctx, deadline)
+	defer end()
+	e.coverage = r.coverage
+	found, err := e.ask(r.query, r.packages, in.value())
+	if err != nil {
+		return nil, err
+	}
+	more, err := r.workspaceFindings(e, in)
+	return append(found, more...), err
 }
 
-func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline time.Duration) ([]Finding, error) {
-	// A timer instead of a context with a deadline, for which the engine would start
-	// a goroutine per evaluation.
-	start, cancel := time.Now(), topdown.NewCancel()
-	defer time.AfterFunc(deadline, cancel.Cancel).Stop()
-	defer context.AfterFunc(ctx, cancel.Cancel)()
+// ask runs a query, which gives one set of findings per package.
+func (e evaluation) ask(q rego.PreparedEvalQuery, packages []string, in ast.Value) ([]Finding, error) {
 	opts := []rego.EvalOption{
-		rego.EvalParsedInput(in), rego.EvalSortSets(false), rego.EvalExternalCancel(cancel), rego.EvalGenerateJSON(asTerm),
+		rego.EvalParsedInput(in), rego.EvalSortSets(false), rego.EvalExternalCancel(e.cancel), rego.EvalGenerateJSON(asTerm),
 		rego.EvalMetrics(metrics.NoOp()), rego.EvalVirtualCache(newCache()),
 	}
-	if r.coverage != nil {
-		opts = append(opts, rego.EvalQueryTracer(r.coverage), rego.EvalRuleIndexing(false))
+	if e.coverage != nil {
+		opts = append(opts, rego.EvalQueryTracer(e.coverage), rego.EvalRuleIndexing(false))
 	}
-	rs, err := r.query.Eval(ctx, opts...)
-	if time.Since(start) > deadline || topdown.IsCancel(err) {
-		return nil, fmt.Errorf("evaluation took longer than %s: %w", deadline, context.DeadlineExceeded)
+	rs, err := q.Eval(e.ctx, opts...)
+	if time.Since(e.start) > e.deadline || topdown.IsCancel(err) {
+		return nil, fmt.Errorf("evaluation took longer than %s: %w", e.deadline, context.DeadlineExceeded)
 	}
 	if err != nil {
 		return nil, err
@@ -50,25 +73,25 @@ func (r *revision) evaluateValue(ctx context.Context, in ast.Value, deadline tim
 	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
 		return nil, shapef("the rules are undefined for this call")
 	}
-	return r.findings(rs[0].Expressions[0].Value)
+	return readFindings(rs[0].Expressions[0].Value, packages)
 }
 
 // asTerm keeps results as the engine has them: nearly all are empty, and are not
 // worth a conversion.
 func asTerm(t *ast.Term, _ *rego.EvalContext) (any, error) { return t, nil }
 
-// findings reads the result of the query: one set per package.
-func (r *revision) findings(result any) ([]Finding, error) {
+// readFindings reads the result of a query.
+func readFindings(result any, packages []string) ([]Finding, error) {
 	term, _ := result.(*ast.Term)
 	if term == nil {
 		return nil, shapef("the rules gave %T, want a term", result)
 	}
 	sets, ok := term.Value.(*ast.Array)
-	if !ok || sets.Len() != len(r.packages) {
+	if !ok || sets.Len() != len(packages) {
 		return nil, shapef("the rules gave %v, want one set per package", term)
 	}
 	var out []Finding
-	for i, pkg := range r.packages {
+	for i, pkg := range packages {
 		set, ok := sets.Elem(i).Value.(ast.Set)
 		if !ok {
 			return nil, shapef("%s.findings is not a set", pkg)

@@ -2,47 +2,68 @@ package policy
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-func TestExplainSaysWhatWouldBeAllowed(t *testing.T) {
+func TestNearestIsTheFirstChangeThatIsAllowed(t *testing.T) {
 	for _, tt := range []struct{ name, mode, line, want string }{
 		{"an option", ModeAuto, "git push --force origin main", `without "--force" in "git push --force origin main"`},
+		{"a word", ModeAuto, "git push origin +main", `without "+main" in "git push origin +main"`},
 		{"a command", ModeAuto, "ls && bwrap", `without "bwrap"`},
-		{"a mode", ModeDefault, "git reset --hard", "in mode bypassPermissions"},
-		{"nothing, for what is allowed", ModeBypassPermissions, "ls", ""},
-		{"nothing, for what no change allows", ModeBypassPermissions, "bwrap", ""},
+		{"a command in front", ModeAuto, "bwrap; ls", `without "bwrap"`},
+		{"a mode", ModeDefault, "bfg", "in mode bypassPermissions"},
+		{"nothing, where no change is enough", ModeBypassPermissions, "bwrap", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := bash(t, tt.mode, tt.line)
-			c.Settings.AutoAllowBashIfSandboxed = tt.mode == ModeAuto
-			x, err := newEngine(t, Options{}).Explain(context.Background(), c, true)
-			if err != nil {
-				t.Fatal(err)
+			e := newEngine(t, Options{})
+			tries := 0
+			got := Nearest(bash(t, tt.mode, tt.line), func(x Change) bool {
+				tries++
+				var args struct {
+					Command string `json:"command"`
+				}
+				if err := json.Unmarshal(x.Args, &args); err != nil {
+					t.Fatal(err)
+				}
+				c, err := CommandCall(args.Command, "/src", "/home/u", x.Mode)
+				if err != nil {
+					return false
+				}
+				d := decide(t, e, c)
+				return d.Verdict == tool.Allow || d.Verdict == tool.Ask && d.By == tool.ByMode && x.Mode == ModeAuto
+			})
+			if got != tt.want {
+				t.Errorf("nearest %q, want %q", got, tt.want)
 			}
-			if x.Nearest != tt.want {
-				t.Errorf("nearest %q, want %q", x.Nearest, tt.want)
+			if tries > maxNearest {
+				t.Errorf("%d evaluations", tries)
 			}
 		})
+	}
+}
+
+func TestNearestGivesUpAfterFiftyEvaluations(t *testing.T) {
+	line := "git push -f " + strings.Repeat("x ", 5)
+	for i := range 100 {
+		line += "-" + strings.Repeat("y", i+1) + " "
+	}
+	tries := 0
+	got := Nearest(bash(t, ModePlan, line), func(Change) bool { tries++; return false })
+	if got != "" || tries != maxNearest {
+		t.Errorf("nearest %q after %d evaluations, want none after %d", got, tries, maxNearest)
 	}
 }
 
 func TestExplainIsTheDecision(t *testing.T) {
 	e := newEngine(t, Options{Rules: Rules{Allow: []string{"Bash"}}})
 	c := bash(t, ModeAuto, "git push -f")
-	x, err := e.Explain(context.Background(), c, false)
+	x, err := Explain(decide(t, e, c))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if diff := cmp.Diff(x.Decision, decide(t, e, c)); diff != "" {
-		t.Errorf("decision (-explained +decided):\n%s", diff)
 	}
 	var ids []string
 	for _, f := range x.Findings {

@@ -64,7 +64,7 @@ func drawRules(t *rapid.T) Rules {
 // compiling the library for each.
 func rulesOver(t *testing.T) func(*rapid.T, Rules) *revision {
 	ctx := context.Background()
-	base, modules, err := loadModules(ctx, Options{Profile: "developer"})
+	base, modules, err := loadModules(ctx, Options{Profile: "developer"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func rulesOver(t *testing.T) func(*rapid.T, Rules) *revision {
 		}
 		r := *base
 		r.index = newIndex(data)
-		if r.query, err = prepare(ctx, compiler, base.packages, data); err != nil {
+		if r.query, err = prepare(ctx, compiler, query(base.packages), data); err != nil {
 			rt.Fatal(err)
 		}
 		return &r
@@ -99,7 +99,9 @@ func TestTheIndexLosesNoRule(t *testing.T) {
 				rt.Fatal(err)
 			}
 			in.RuleKinds = everyKind
-			all, err := r.evaluateValue(context.Background(), in.value(), time.Minute)
+			ev, end := begin(context.Background(), time.Minute)
+			all, err := ev.ask(r.query, r.packages, in.value())
+			end()
 			if err != nil {
 				rt.Fatal(err)
 			}

@@ -22,11 +22,14 @@ type revision struct {
 	id       string
 	loaded   time.Time
 	query    rego.PreparedEvalQuery
-	packages []string // in the order of the query's sets
+	masks    rego.PreparedEvalQuery // what the record of decisions leaves out
+	packages []string               // in the order of the query's sets
 	rules    []RuleInfo
 	disabled map[string]bool
 	index    index
-	coverage *cover.Cover // nil but in Test
+
+	workspaces []workspace
+	coverage   *cover.Cover // nil but in Test
 }
 
 // RuleInfo describes one rule that can give findings.
@@ -43,8 +46,8 @@ type RuleInfo struct {
 // load reads, checks and compiles everything that opts name, and runs the
 // examples of the operator's rules. Those of the library run in its tests: it
 // cannot change without them.
-func load(ctx context.Context, opts Options) (*revision, error) {
-	r, modules, err := loadModules(ctx, opts)
+func load(ctx context.Context, opts Options, before *revision) (*revision, error) {
+	r, modules, err := loadModules(ctx, opts, before)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +57,7 @@ func load(ctx context.Context, opts Options) (*revision, error) {
 	return r, nil
 }
 
-func loadModules(ctx context.Context, opts Options) (*revision, map[string]*ast.Module, error) {
+func loadModules(ctx context.Context, opts Options, before *revision) (*revision, map[string]*ast.Module, error) {
 	if err := opts.check(); err != nil {
 		return nil, nil, err
 	}
@@ -66,11 +69,11 @@ func loadModules(ctx context.Context, opts Options) (*revision, map[string]*ast.
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := newRevision(ctx, opts, files, modules)
+	r, err := newRevision(ctx, opts, files, modules, before)
 	return r, modules, err
 }
 
-func newRevision(ctx context.Context, opts Options, files []source, modules map[string]*ast.Module) (*revision, error) {
+func newRevision(ctx context.Context, opts Options, files []source, modules map[string]*ast.Module, before *revision) (*revision, error) {
 	if err := checkPackages(modules); err != nil {
 		return nil, err
 	}
@@ -92,21 +95,28 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if r.packages, err = judged(modules, opts.Profile); err != nil {
 		return nil, err
 	}
-	if r.query, err = prepare(ctx, compiler, r.packages, data); err != nil {
+	if r.query, err = prepare(ctx, compiler, query(r.packages), data); err != nil {
 		return nil, err
 	}
-	r.id = revisionID(files, opts)
+	if r.masks, err = prepare(ctx, compiler, "data."+maskPackage+".mask", nil); err != nil {
+		return nil, err
+	}
+	var old []workspace
+	if before != nil {
+		old = before.workspaces
+	}
+	r.workspaces = loadWorkspaces(ctx, compiler, opts.Workspaces, old)
+	r.id = revisionID(files, opts, r.workspaces)
 	return r, nil
 }
 
-// prepare makes the one query that a decision runs, over a store that nobody
-// writes to again.
-func prepare(ctx context.Context, c *ast.Compiler, packages []string, data map[string]any) (rego.PreparedEvalQuery, error) {
+// prepare makes a query over a store that nobody writes to again.
+func prepare(ctx context.Context, c *ast.Compiler, query string, data map[string]any) (rego.PreparedEvalQuery, error) {
 	store := inmem.NewFromObjectWithOpts(
 		map[string]any{"sandboxd": map[string]any{"rules": data}},
 		inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
 	q, err := rego.New(
-		rego.Query(query(packages)), rego.Compiler(c), rego.Store(store), rego.StrictBuiltinErrors(true),
+		rego.Query(query), rego.Compiler(c), rego.Store(store), rego.StrictBuiltinErrors(true),
 	).PrepareForEval(ctx)
 	if err != nil {
 		return q, fmt.Errorf("prepare the rules: %w", err)
@@ -177,7 +187,7 @@ func ownPackage(pkg, owner string) bool {
 	return strings.HasPrefix(pkg, "sandboxd.policies."+owner+".")
 }
 
-// query asks for each package by name: one that is missing makes the whole
+// query, which a decision runs, asks for each package by name: one that is missing makes the whole
 // undefined, and that denies.
 func query(packages []string) string {
 	var b strings.Builder
@@ -215,7 +225,7 @@ func (r *revision) withoutDisabled(fs []Finding) []Finding {
 }
 
 // revisionID is a hash of everything that can change a decision.
-func revisionID(files []source, opts Options) string {
+func revisionID(files []source, opts Options, workspaces []workspace) string {
 	h := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(h, "%q %d\n", f.name, len(f.text))
@@ -224,5 +234,8 @@ func revisionID(files []source, opts Options) string {
 	enc := json.NewEncoder(h)
 	_ = enc.Encode(opts.Rules) // strings and lists only; a hash takes every write
 	_ = enc.Encode([]any{opts.Profile, opts.Disable, opts.Policies, opts.Verdict, opts.RelaxReads, InputVersion})
+	for _, w := range workspaces {
+		_ = enc.Encode([]any{w.Root, w.rules})
+	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }

@@ -18,7 +18,7 @@ func TestEveryRuleOfTheLibraryIsTested(t *testing.T) {
 	ctx := context.Background()
 	for _, profile := range Profiles {
 		opts := Options{Profile: profile}
-		_, modules, err := loadModules(ctx, opts)
+		_, modules, err := loadModules(ctx, opts, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func survives(ctx context.Context, opts Options, file string, i int) bool {
 	if m := modules[file]; m != nil {
 		m.Rules = slices.Delete(m.Rules, i, i+1)
 	}
-	r, err := newRevision(ctx, opts, files, modules)
+	r, err := newRevision(ctx, opts, files, modules, nil)
 	if err != nil {
 		return false
 	}

@@ -64,7 +64,7 @@ func readSources(opts Options) ([]source, error) {
 // libraryDirs are the directories of the library for a profile. The observe
 // profile reads the developer rules, and strict has them as well.
 func libraryDirs(profile string) []string {
-	dirs := []string{"lib", "core", "developer"}
+	dirs := []string{"lib", "audit", "core", "developer"}
 	if profile != "developer" {
 		dirs = append(dirs, profile)
 	}
@@ -127,6 +127,9 @@ func checkPackages(modules map[string]*ast.Module) error {
 			continue
 		}
 		name := strings.TrimPrefix(modules[file].Package.Path.String(), "data.")
+		if name == maskPackage {
+			continue
+		}
 		parts := strings.Split(name, ".")
 		if len(parts) != 4 || parts[0] != "sandboxd" || parts[1] != "policies" {
 			if parts[0] == "sandboxd" {

@@ -21,6 +21,8 @@ type Status struct {
 	Disabled []string   `json:"disabled,omitempty"`
 	Failure  *Failure   `json:"last_failure,omitempty"` // set while an older revision judges than the files say
 	Rules    []RuleInfo `json:"rules"`
+
+	Workspaces []WorkspaceStatus `json:"workspaces,omitempty"`
 }
 
 // Status says which revision judges, and whether a newer one failed to load.
@@ -31,6 +33,9 @@ func (e *Engine) Status() Status {
 	s := Status{
 		Revision: r.id, Loaded: r.loaded, Profile: e.opts.Profile,
 		Disabled: slices.Clone(e.opts.Disable), Rules: slices.Clone(r.rules),
+	}
+	for _, w := range r.workspaces {
+		s.Workspaces = append(s.Workspaces, w.WorkspaceStatus)
 	}
 	if e.failure != nil {
 		f := *e.failure
@@ -44,7 +49,15 @@ func (e *Engine) Status() Status {
 func (e *Engine) Reload(ctx context.Context) error {
 	e.reload.Lock()
 	defer e.reload.Unlock()
-	r, err := load(ctx, e.opts)
+	err := e.swap(ctx)
+	if e.opts.Reloaded != nil {
+		e.opts.Reloaded(err)
+	}
+	return err
+}
+
+func (e *Engine) swap(ctx context.Context) error {
+	r, err := load(ctx, e.opts, e.current.Load())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {

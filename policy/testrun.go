@@ -56,7 +56,7 @@ func (r TestReport) Failed() bool {
 // operator's, or the library's when opts name no directory.
 func Test(ctx context.Context, opts Options) (TestReport, error) {
 	opts.Profile = cmp.Or(opts.Profile, "developer")
-	r, modules, err := loadModules(ctx, opts)
+	r, modules, err := loadModules(ctx, opts, nil)
 	if err != nil {
 		return TestReport{}, err
 	}

@@ -17,19 +17,19 @@ const WatchInterval = 2 * time.Second
 // failed. Looking is used instead of notification, since it also works on network
 // and overlay file systems and for directories that are replaced as a whole.
 func (e *Engine) Watch(ctx context.Context, onReload func(error)) {
-	if len(e.opts.Dirs) == 0 {
+	if len(e.opts.Dirs) == 0 && len(e.opts.Workspaces) == 0 {
 		return
 	}
 	tick := time.NewTicker(WatchInterval)
 	defer tick.Stop()
-	seen := fingerprint(e.opts.Dirs)
+	seen := fingerprint(e.opts)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if now := fingerprint(e.opts.Dirs); now != seen {
+		if now := fingerprint(e.opts); now != seen {
 			seen = now
 			onReload(e.Reload(ctx))
 		}
@@ -38,9 +38,9 @@ func (e *Engine) Watch(ctx context.Context, onReload func(error)) {
 
 // fingerprint changes when a policy file is added, removed or written. What
 // cannot be read is part of it, so that its repair is a change as well.
-func fingerprint(dirs []string) [sha256.Size]byte {
+func fingerprint(opts Options) [sha256.Size]byte {
 	h := sha256.New()
-	for _, dir := range dirs {
+	for _, dir := range opts.Dirs {
 		err := fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !isPolicy(p) {
 				return err
@@ -53,6 +53,10 @@ func fingerprint(dirs []string) [sha256.Size]byte {
 			return err
 		})
 		fmt.Fprintf(h, "%q %v\n", dir, err)
+	}
+	for _, root := range opts.Workspaces {
+		b, err := readInside(root, WorkspaceFile)
+		fmt.Fprintf(h, "%q %q %v\n", root, b, err)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -7,6 +7,7 @@
 //	developer/  the default profile: asks about what destroys or publishes
 //	observe/    allows everything and says what developer would have done
 //	strict/     denies what no rule allows
+//	audit/      what the record of decisions does not hold
 //	schemas/    JSON Schema of input and finding
 //
 // A file x.rego in core or in a profile is loaded because it is there. It judges
@@ -17,5 +18,5 @@ import "embed"
 
 // Files is the library.
 //
-//go:embed capabilities.json lib core developer observe strict schemas
+//go:embed capabilities.json lib audit core developer observe strict schemas
 var Files embed.FS

@@ -173,6 +173,7 @@ type Decision struct {
 	By          By                  `json:"by,omitempty"`       // what kind of reason decided
 	Obligations sandbox.Obligations `json:"obligations,omitzero"`
 	Args        json.RawMessage     `json:"-"` // a policy's rewrite; judged again
+	Judged      any                 `json:"-"` // what the policies saw and said, for package policy
 }
 
 // By says which layer decided. Only an ask by the mode can be answered by an

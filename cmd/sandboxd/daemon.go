@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/audit"
 	"github.com/sandboxd/sandboxd/metrics"
 	"github.com/sandboxd/sandboxd/pipeline"
+	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/store"
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -68,6 +70,10 @@ func openDaemon(ctx context.Context, h *house, stop context.CancelCauseFunc) (d 
 		return nil, err
 	}
 	p.meter = d.metrics
+	p.decisions = policy.NewDecisions(d.db, policy.DecisionOptions{
+		Keep: h.cfg.Policy.KeepDecisions, Redact: p.redactor.String,
+		Failed: func(err error) { h.log.Error("decisions are not kept", "error", err) },
+	})
 	d.line = p.pipeline(d.queue, told{d.record, d.events})
 	d.front = api.NewFront(d.use(p))
 	return d, nil
@@ -84,6 +90,9 @@ func (d *daemon) close() {
 	}
 	if d.parts != nil {
 		d.parts.backend.Close()
+		if d.parts.decisions != nil {
+			d.parts.decisions.Close()
+		}
 	}
 	if d.db != nil {
 		d.db.Close()
@@ -103,16 +112,27 @@ func (d *daemon) use(p *parts) *api.Server {
 	d.parts = p
 	var ctx context.Context
 	ctx, d.unwatch = context.WithCancel(d.ctx)
-	d.watching.Go(func() { p.policy.Watch(ctx, func(err error) { d.metrics.Reloaded(err) }) })
+	d.watching.Go(func() { p.policy.Watch(ctx, func(err error) { d.policiesChanged(ctx, p.log, err) }) })
 	d.setStatus(api.ConfigStatus{File: h.cfg.File, Loaded: time.Now().UTC()})
 	return api.New(api.Options{
-		Pipeline: d.line, Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Approvals: d.queue, Policy: p.policy,
+		Pipeline: d.line, Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Approvals: d.queue, Policy: p.policy, Decisions: p.decisions,
 		Hooks: p.hooks, Record: d.record, Events: d.events, Backend: p.backend, Metrics: d.metrics.Handler(), Settings: h.settings,
 		Roots: h.roots, Mode: h.cfg.Sessions.Mode, MaxMode: h.cfg.Sessions.MaxMode, Profile: h.cfg.Profile,
 		Accounts: h.cfg.Accounts, Operators: h.cfg.Operators.UIDs, AuditPath: p.auditOptions().Path(),
 		Limits: api.Limits{PerSecond: h.cfg.API.PerSecond, Concurrent: h.cfg.API.Concurrent}, StopGrace: h.cfg.API.StopGrace,
 		Daemon: d, Version: version, Started: d.started, RoleSplit: split, Log: h.log,
 	})
+}
+
+// policiesChanged records that files of policies changed.
+func (d *daemon) policiesChanged(ctx context.Context, log *slog.Logger, err error) {
+	said := audit.Event{Name: "reload", Message: "policies loaded, for their files changed"}
+	if err != nil {
+		said.Message = "policies kept, for the changed ones failed: " + err.Error()
+	}
+	if err := d.record.Append(context.WithoutCancel(ctx), said); err != nil {
+		log.Error("a reload of policies is not recorded", "error", err)
+	}
 }
 
 // Reload reads the whole configuration again and builds the parts anew, which
@@ -140,6 +160,7 @@ func (d *daemon) Reload(ctx context.Context, by string) error {
 	}
 	d.line = d.line.Next(next.stages(d.queue, told{d.record, d.events}))
 	d.front.Swap(d.use(next))
+	next.decisions.Keep(next.cfg.Policy.KeepDecisions)
 	next.log.Info("configuration loaded", "by", by)
 	d.events.Publish(api.Event{Type: api.EventReload, Status: "ok"})
 	return nil

@@ -2,12 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,14 +157,26 @@ func policyExplainCmd() *cobra.Command {
 	var asJSON, nearest, live bool
 	var session string
 	c := &cobra.Command{
-		Use: "explain [DIR...]", Short: "say why a call is judged as it is",
-		Long: `Judges a call by the rules and the mode, and says which rule decided and where.
-Without --live no daemon is needed, and the sandbox settings and hooks are not
-asked. With --live the running daemon judges, with everything that it asks for a
-real call, but runs nothing.`,
+		Use: "explain [CALL-ID | JSON | DIR...]", Short: "say why a call is judged as it is",
+		Long: `Says what was found about a call, which rule decided and where, and the nearest
+change after which it would be allowed.
+
+CALL-ID is a call that the daemon judged, as its result and the audit name it;
+JSON is {"tool", "args"}. Both ask the running daemon, over the operator socket,
+by all that it asks for a real call, and run nothing but hooks before the call.
+--live does so with --command or JSON from stdin.
+
+Otherwise no daemon is needed: rules and mode judge, with policies in DIR added;
+the sandbox settings and hooks are not asked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if live {
-				return explainLive(cmd, session, p.command, asJSON)
+			l := liveExplain{session: session, nearest: nearest, asJSON: asJSON}
+			switch {
+			case len(args) == 1 && isCallID(args[0]):
+				return l.past(cmd, args[0])
+			case len(args) == 1 && strings.HasPrefix(args[0], "{"):
+				return l.described(cmd, "", args[0])
+			case live:
+				return l.described(cmd, p.command, "")
 			}
 			e, err := f.engine(cmd, args)
 			if err != nil {
@@ -172,9 +186,16 @@ real call, but runs nothing.`,
 			if err != nil {
 				return err
 			}
-			x, err := e.Explain(cmd.Context(), call, nearest)
+			d, err := e.Decide(cmd.Context(), call)
 			if err != nil {
 				return err
+			}
+			x, err := policy.Explain(d)
+			if err != nil {
+				return err
+			}
+			if nearest && !wouldRun(d, call) {
+				x.Nearest = p.nearest(cmd.Context(), e, call)
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), x)
@@ -192,6 +213,36 @@ real call, but runs nothing.`,
 	return c
 }
 
+// nearest judges each change as a call of its own.
+func (p *policyCall) nearest(ctx context.Context, e *policy.Engine, c *tool.Call) string {
+	return policy.Nearest(c, func(change policy.Change) bool {
+		v := *c
+		v.Session.Mode, v.Facts.Mode = change.Mode, change.Mode
+		if p.command != "" && string(change.Args) != string(c.In.Args) {
+			var args struct {
+				Command string `json:"command"`
+			}
+			if json.Unmarshal(change.Args, &args) != nil {
+				return false
+			}
+			shorter, err := policy.CommandCall(args.Command, c.Session.Dir, c.Session.Home, change.Mode)
+			if err != nil {
+				return false
+			}
+			v = *shorter
+		}
+		d, err := e.Decide(ctx, &v)
+		return err == nil && d.Args == nil && wouldRun(d, &v)
+	})
+}
+
+// wouldRun reports whether the settings answer what only the mode asks: commands
+// that run in the sandbox pass with autoAllowBashIfSandboxed (CX-38).
+func wouldRun(d tool.Decision, c *tool.Call) bool {
+	return d.Verdict == tool.Allow ||
+		d.Verdict == tool.Ask && d.By == tool.ByMode && c.Spec.Class == tool.ClassExec && c.Settings.AutoAllowBashIfSandboxed && c.Session.Mode != policy.ModePlan
+}
+
 func printExplanation(w io.Writer, x policy.Explanation, text string) {
 	policy.PrintDecision(w, x.Decision, text)
 	shown := map[string]bool{}
@@ -205,6 +256,9 @@ func printExplanation(w io.Writer, x policy.Explanation, text string) {
 	}
 	if x.Decision.By == tool.ByMode && x.Decision.Verdict == tool.Ask && text != "" {
 		fmt.Fprintln(w, "  autoAllowBashIfSandboxed, on by default, answers this question of the mode")
+	}
+	if x.Note != "" {
+		fmt.Fprintf(w, "note: %s\n", x.Note)
 	}
 	if x.Nearest != "" {
 		fmt.Fprintf(w, "it would be allowed %s\n", x.Nearest)

@@ -122,7 +122,7 @@ func childPath() string {
 }
 
 func schemas() []store.Schema {
-	return []store.Schema{sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema()}
+	return []store.Schema{sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema(), policy.Schema()}
 }
 
 // openMirror opens the database for one line of the record.
@@ -143,9 +143,11 @@ type parts struct {
 	vars     *vars.System
 	tools    *tool.Registry
 	policy   *policy.Engine
-	hooks    *hooks.Registry
-	redactor *audit.Redactor
-	meter    pipeline.Meter
+
+	decisions *policy.Decisions // nil but in the daemon
+	hooks     *hooks.Registry
+	redactor  *audit.Redactor
+	meter     pipeline.Meter
 }
 
 // build makes the stages that the daemon and exec share. Extra groups come after
@@ -193,8 +195,32 @@ func (p *parts) configure(ctx context.Context) error {
 	p.tools.Register(p.vars.Group())
 	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
 	p.tools.Inject(p.vars.Injected()...)
-	p.policy, err = policy.New(ctx, p.cfg.Policy.Options())
+	opts := p.cfg.Policy.Options()
+	opts.CanUseTool = p.canUseTool()
+	opts.Reloaded = func(err error) {
+		if m, ok := p.meter.(*metrics.Set); ok {
+			m.Reloaded(err)
+		}
+	}
+	if p.cfg.Policy.Workspace {
+		opts.Workspaces = p.roots
+	}
+	p.policy, err = policy.New(ctx, opts)
 	return err
+}
+
+// canUseTool is the callback of the configuration; nil has no opinion.
+func (p *parts) canUseTool() policy.CanUseTool {
+	u := p.cfg.Policy.CanUseTool
+	switch {
+	case len(u.Command) > 0:
+		return policy.Command(u.Timeout, func(ctx context.Context, stdin []byte) ([]byte, error) {
+			return p.hooks.Program(ctx, u.Command, stdin)
+		})
+	case u.Webhook != "":
+		return policy.Webhook(u.Webhook, u.Timeout)
+	}
+	return nil
 }
 
 func (p *parts) groups() ([]tool.Group, error) {
@@ -244,10 +270,18 @@ func (p *parts) pipeline(people pipeline.Approvals, record pipeline.Record) *pip
 	return pipeline.New(p.stages(people, record))
 }
 
+// kept is nil where no decision is kept: a nil pointer would be a stage.
+func (p *parts) kept() pipeline.Decisions {
+	if p.decisions == nil {
+		return nil
+	}
+	return p.decisions
+}
+
 func (p *parts) stages(people pipeline.Approvals, record pipeline.Record) pipeline.Options {
 	return pipeline.Options{
 		Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Hooks: hookStage{p.hooks}, Policy: p.policy,
-		Approvals: people, Record: record, Meter: p.meter, Backend: p.backend, Settings: p.settings, Roots: p.roots, Log: p.log,
+		Approvals: people, Record: record, Decisions: p.kept(), Meter: p.meter, Backend: p.backend, Settings: p.settings, Roots: p.roots, Log: p.log,
 	}
 }
 

@@ -26,7 +26,7 @@ var internal = map[string][]string{
 	"tool":           {"sandbox", "shellparse"},
 	"tools":          {"tool", "sandbox", "shellparse"},
 
-	"policy":    {"rego", "tool", "sandbox", "shellparse"},
+	"policy":    {"rego", "store", "tool", "sandbox", "shellparse"},
 	"hooks":     {"tool", "sandbox"},
 	"approvals": {"store", "tool", "sandbox", "shellparse"},
 	"vars":      {"store", "tool", "sandbox"},

@@ -1,0 +1,201 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+func newDecisions(t *testing.T, o DecisionOptions) *Decisions {
+	t.Helper()
+	db, err := store.Open(context.Background(), store.Options{Path: ":memory:"}, Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	d := NewDecisions(db, o)
+	t.Cleanup(d.Close)
+	return d
+}
+
+// judgedBy is a call after its decision.
+func judgedBy(t *testing.T, e *Engine, c *tool.Call, id string) *tool.Call {
+	c.ID = id
+	c.Decision = decide(t, e, c)
+	return c
+}
+
+func TestADecisionIsKeptWithWhatTheRulesSaw(t *testing.T) {
+	e := newEngine(t, Options{Rules: Rules{Allow: []string{"Bash"}}})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "git push -f"), "call_1"))
+	r, err := d.Find(context.Background(), "a1", "call_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Tool != "Bash" || r.Session != "s1" || r.Mode != ModeAuto || r.Decision.Verdict != tool.Ask || r.Decision.Revision != e.Status().Revision {
+		t.Errorf("record %+v", r)
+	}
+	if len(r.Findings) != 2 || r.Findings[0].ID != "allow Bash" || r.Findings[1].ID != "developer.git.force_push" {
+		t.Errorf("findings %+v, want both in the order of their packages", r.Findings)
+	}
+	if !strings.Contains(string(r.Input), `"git push -f"`) {
+		t.Errorf("input %s", r.Input)
+	}
+	if _, err := d.Find(context.Background(), "another", "call_1"); !errors.Is(err, ErrNoDecision) {
+		t.Errorf("another account: %v, want ErrNoDecision", err)
+	}
+}
+
+func TestAFailedEvaluationIsKeptToo(t *testing.T) {
+	e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(rule+` if to_number(input.tool.name) == 1`))}})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	d.Judged(judgedBy(t, e, newCall(t, ModeAuto, "Todo", map[string]any{}), "call_1"))
+	r, err := d.Find(context.Background(), "a1", "call_1")
+	if err != nil || r.Decision.Verdict != tool.Deny || r.Decision.Reasons[0].Rule != "core.evaluation" || r.Input == nil {
+		t.Errorf("record %+v, error %v; want the deny by core.evaluation with its input", r, err)
+	}
+}
+
+func TestOldDecisionsGo(t *testing.T) {
+	now := time.Now()
+	e := newEngine(t, Options{})
+	d := newDecisions(t, DecisionOptions{Keep: 14 * 24 * time.Hour, Now: func() time.Time { return now }})
+	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_old"))
+	d.Flush()
+	now = now.Add(14*24*time.Hour - time.Second)
+	d.prune()
+	if _, err := d.Find(context.Background(), "a1", "call_old"); err != nil {
+		t.Errorf("before its time: %v", err)
+	}
+	now = now.Add(2 * time.Second)
+	d.prune()
+	if _, err := d.Find(context.Background(), "a1", "call_old"); !errors.Is(err, ErrNoDecision) {
+		t.Errorf("after its time: %v, want ErrNoDecision", err)
+	}
+}
+
+func TestNothingIsKeptForZero(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := newDecisions(t, DecisionOptions{})
+	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_1"))
+	if _, err := d.Find(context.Background(), "a1", "call_1"); !errors.Is(err, ErrNoDecision) {
+		t.Errorf("%v, want ErrNoDecision", err)
+	}
+}
+
+func TestWhatIsKeptIsMasked(t *testing.T) {
+	const own = `package sandboxd.audit.mask
+
+mask contains "/session/home"
+
+mask contains sprintf("/commands/%d/argv/1", [i]) if some i, _ in input.commands
+
+mask contains "/not/there"
+`
+	dir := policyDir(t, own, acme(`findings contains {"id": "acme.say", "effect": "ask", "message": concat(" ", ["saw", input.params.api_key])} if input.params.api_key`))
+	e := newEngine(t, Options{Dirs: []string{dir}})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour, Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[REDACTED]") }})
+	keep := func(id string, c *tool.Call) Record {
+		t.Helper()
+		d.Judged(judgedBy(t, e, c, id))
+		r, err := d.Find(context.Background(), "a1", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	text := func(r Record) string {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+
+	got := text(keep("call_1", newCall(t, ModeAuto, "Todo", map[string]any{"api_key": "abcdef-secret", "note": "hunter2 stays out"})))
+	for _, secret := range []string{"abcdef-secret", "hunter2", "/home/u"} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%q is kept: %s", secret, got)
+		}
+	}
+	if !strings.Contains(got, `"api_key":"[masked]"`) || !strings.Contains(got, "saw [masked]") || !strings.Contains(got, "[REDACTED] stays out") {
+		t.Errorf("record %s", got)
+	}
+	if got := text(keep("call_2", bash(t, ModeAuto, "echo topsecretword"))); strings.Contains(got, "topsecretword") {
+		t.Errorf("a masked word is kept where another field repeats it: %s", got)
+	}
+}
+
+func TestMasksNeverChangeAVerdict(t *testing.T) {
+	plain := newEngine(t, Options{})
+	dir := policyDir(t, "package sandboxd.audit.mask\n\nmask contains \"/commands\"\n\nmask contains \"/params\"\n")
+	masking := newEngine(t, Options{Dirs: []string{dir}})
+	for _, line := range []string{"git push -f", "ls", "bwrap sh"} {
+		a, b := decide(t, plain, bash(t, ModeAuto, line)), decide(t, masking, bash(t, ModeAuto, line))
+		if a.Verdict != b.Verdict || len(a.Reasons) != len(b.Reasons) {
+			t.Errorf("%s: %v without masks, %v with", line, a, b)
+		}
+	}
+}
+
+// A mask that fails must not let through what it was written for.
+func TestAMaskThatFailsLeavesTheInputOut(t *testing.T) {
+	for name, body := range map[string]string{
+		"a number":            "mask contains 1",
+		"no pointer":          `mask contains "params"`,
+		"an error":            `mask contains "/x" if to_number(input.tool.name) == 1`,
+		"a conflict at a run": "mask contains \"/x\" if f(1) == 1\n\nf(_) := 1 if input.version > 0\n\nf(_) := 2 if input.version > 0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, Options{Dirs: []string{policyDir(t, "package sandboxd.audit.mask\n\n"+body+"\n")}})
+			d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+			d.Judged(judgedBy(t, e, bash(t, ModeAuto, "echo topsecretword"), "call_1"))
+			r, err := d.Find(context.Background(), "a1", "call_1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, _ := json.Marshal(r); r.Input != nil || strings.Contains(string(b), "topsecretword") || !strings.Contains(r.Note, "left out") {
+				t.Errorf("record %s, want no input and a note", b)
+			}
+			if r.Decision.Verdict != tool.Ask {
+				t.Errorf("verdict %s, want that of the mode", r.Decision.Verdict)
+			}
+		})
+	}
+}
+
+func TestDecisionsSurviveClosing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.db")
+	open := func() *store.DB {
+		db, err := store.Open(context.Background(), store.Options{Path: file}, Schema())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db := open()
+	d := NewDecisions(db, DecisionOptions{Keep: time.Hour})
+	e := newEngine(t, Options{})
+	for range 3 {
+		d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_"+t.Name()+time.Now().String()))
+	}
+	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_last"))
+	d.Close()
+	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_late")) // must not hang
+	db.Close()
+	db = open()
+	defer db.Close()
+	d = NewDecisions(db, DecisionOptions{Keep: time.Hour})
+	defer d.Close()
+	if _, err := d.Find(context.Background(), "a1", "call_last"); err != nil {
+		t.Error(err)
+	}
+}

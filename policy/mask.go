@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+)
+
+// maskPackage says what the record of decisions leaves out; no verdict asks it.
+const maskPackage = "sandboxd.audit.mask"
+
+// masked stands in the record for what is left out.
+const masked = "[masked]"
+
+// masksOf gives JSON pointers into the input.
+func (r *revision) masksOf(ctx context.Context, in *Input, deadline time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	rs, err := r.masks.Eval(ctx, rego.EvalParsedInput(in.value()))
+	if err != nil {
+		return nil, err
+	}
+	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
+		return nil, shapef("%s.mask is undefined", maskPackage)
+	}
+	list, ok := rs[0].Expressions[0].Value.([]any)
+	if !ok {
+		return nil, shapef("%s.mask is no set", maskPackage)
+	}
+	var out []string
+	for _, v := range list {
+		s, ok := v.(string)
+		if !ok || !strings.HasPrefix(s, "/") {
+			return nil, shapef("%s.mask has %v, want a JSON pointer such as /params/token", maskPackage, v)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// document is the input as it may be written: without what the masks name, also
+// where other fields or messages repeat it, and every text redacted; for those
+// messages it gives a function. An error means that nothing may be written.
+func (r *revision) document(ctx context.Context, in *Input, redact func(string) string) (json.RawMessage, func(string) string, error) {
+	masks, err := r.masksOf(ctx, in, exampleDeadline)
+	if err != nil {
+		return nil, nil, fmt.Errorf("mask the input: %w", err)
+	}
+	whole := ast.NewObject()
+	in.value().(ast.Object).Foreach(whole.Insert)
+	doc, err := ast.JSON(whole)
+	if err != nil {
+		return nil, nil, err
+	}
+	var gone []string // pairs for a replacer
+	for _, m := range masks {
+		for _, text := range blank(doc, strings.Split(m, "/")[1:]) {
+			if len(text) >= minMasked {
+				gone = append(gone, text, masked)
+			}
+		}
+	}
+	repeats := strings.NewReplacer(gone...)
+	all := func(s string) string { return redact(repeats.Replace(s)) }
+	b, err := json.Marshal(redacted(doc, all))
+	return b, all, err
+}
+
+// minMasked is the length below which a masked text is not looked for elsewhere:
+// it would blank out ordinary words.
+const minMasked = 4
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// blank replaces what a pointer names, and gives the texts that were there; one
+// that names nothing changes nothing.
+func blank(doc any, path []string) []string {
+	key := unescape.Replace(path[0])
+	switch v := doc.(type) {
+	case map[string]any:
+		old, ok := v[key]
+		if !ok {
+			return nil
+		}
+		if len(path) > 1 {
+			return blank(old, path[1:])
+		}
+		v[key] = masked
+		return stringsIn(old)
+	case []any:
+		i, err := strconv.Atoi(key)
+		if err != nil || i < 0 || i >= len(v) {
+			return nil
+		}
+		if len(path) > 1 {
+			return blank(v[i], path[1:])
+		}
+		old := v[i]
+		v[i] = masked
+		return stringsIn(old)
+	}
+	return nil
+}
+
+func stringsIn(v any) (out []string) {
+	redacted(v, func(s string) string {
+		out = append(out, s)
+		return s
+	})
+	return out
+}
+
+func redacted(v any, redact func(string) string) any {
+	switch v := v.(type) {
+	case string:
+		return redact(v)
+	case []any:
+		for i := range v {
+			v[i] = redacted(v[i], redact)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = redacted(v[k], redact)
+		}
+	}
+	return v
+}

@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+)
+
+// WorkspaceFile is where a workspace keeps rules of its own. Whoever wrote the
+// repository wrote it, so it is data, may only tighten, concerns sessions in that
+// workspace alone, and is read only where the operator switched it on.
+const WorkspaceFile = ".sandboxd/policy.json"
+
+// Caps on workspace rules.
+const (
+	maxWorkspaceBytes = 64 << 10
+	maxWorkspaceRules = 500
+)
+
+// WorkspaceStatus is what is known of the rules of one workspace.
+type WorkspaceStatus struct {
+	Root    string `json:"root"`
+	Rules   int    `json:"rules"`
+	Failure string `json:"failure,omitempty"` // of the file as it is now; the rules are those of the last good one
+}
+
+// workspace is the compiled rules of one workspace.
+type workspace struct {
+	WorkspaceStatus
+	rules Rules
+	index index
+	query rego.PreparedEvalQuery
+}
+
+// loadWorkspaces reads the file of each root. One that cannot be used stops
+// nothing, since a repository must not stop the daemon: the last good rules of the
+// root stay, and the status says so.
+func loadWorkspaces(ctx context.Context, c *ast.Compiler, roots []string, before []workspace) []workspace {
+	var out []workspace
+	for _, root := range roots {
+		w, err := newWorkspace(ctx, c, root)
+		if err != nil {
+			for _, old := range before {
+				if old.Root == root {
+					w = old
+				}
+			}
+			w.Root, w.Failure = root, err.Error()
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func newWorkspace(ctx context.Context, c *ast.Compiler, root string) (workspace, error) {
+	w := workspace{WorkspaceStatus: WorkspaceStatus{Root: root}}
+	b, err := readInside(root, WorkspaceFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w, nil
+	}
+	if err != nil {
+		return w, err
+	}
+	var file struct {
+		Ask  []string `json:"ask"`
+		Deny []string `json:"deny"`
+	}
+	if err := strictJSON(b, &file); err != nil {
+		return w, fmt.Errorf("%s: want {\"ask\": [rules], \"deny\": [rules]}: %w", WorkspaceFile, err)
+	}
+	if w.Rules = len(file.Ask) + len(file.Deny); w.Rules > maxWorkspaceRules {
+		return w, fmt.Errorf("%s: %d rules, at most %d are loaded", WorkspaceFile, w.Rules, maxWorkspaceRules)
+	}
+	w.rules = Rules{Ask: file.Ask, Deny: file.Deny}
+	tables, err := translate(w.rules)
+	if err != nil {
+		return w, fmt.Errorf("%s: %w", WorkspaceFile, err)
+	}
+	w.index = newIndex(tables)
+	w.query, err = prepare(ctx, c, "[data.sandboxd.policies.core.rules.findings]", tables)
+	return w, err
+}
+
+// readInside reads a file below root: no link leads out of it, and nothing but a
+// regular file is waited for.
+func readInside(root, name string) ([]byte, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := dir.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxWorkspaceBytes+1))
+	if err == nil && len(b) > maxWorkspaceBytes {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxWorkspaceBytes)
+	}
+	return b, err
+}
+
+// workspaceFindings are those of the workspace that the session is in. What a
+// rule says is the repository's text, so the model is told its number instead.
+func (r *revision) workspaceFindings(e evaluation, in *Input) ([]Finding, error) {
+	var out []Finding
+	for _, w := range r.workspaces {
+		if w.Rules == 0 || !inside(ancestors(in.Session.Dir), []string{w.Root}) {
+			continue
+		}
+		view := *in // with the kinds of these rules
+		if view.RuleKinds = w.index.kinds(in); len(view.RuleKinds) == 0 {
+			continue
+		}
+		found, err := e.ask(w.query, []string{"sandboxd.policies.core.rules"}, view.value())
+		if err != nil {
+			return nil, fmt.Errorf("rules of the workspace %s: %w", w.Root, err)
+		}
+		for _, f := range found {
+			f.ID = w.rules.number(f)
+			f.Message = fmt.Sprintf("%s is for a person to decide, by %s of the workspace", in.Tool.Name, WorkspaceFile)
+			if f.Effect == EffectDeny {
+				f.Message = fmt.Sprintf("%s is denied by %s of the workspace", in.Tool.Name, WorkspaceFile)
+			} else {
+				f.Effect = EffectAsk // it can only tighten
+			}
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// number names the rule behind a finding: workspace.deny.0.
+func (r Rules) number(f Finding) string {
+	for i, text := range r.Deny {
+		if f.Effect == EffectDeny && f.ID == "deny "+text {
+			return fmt.Sprintf("workspace.deny.%d", i)
+		}
+	}
+	for i, text := range r.Ask {
+		if f.ID == "ask "+text {
+			return fmt.Sprintf("workspace.ask.%d", i)
+		}
+	}
+	return "workspace.rule"
+}
