@@ -26,6 +26,8 @@ const (
 	sqliteFull     = 13
 	sqliteCantOpen = 14
 	sqliteNotADB   = 26
+
+	sqliteShmSize = 19<<8 | sqliteIOErr // no room for the index of the log
 )
 
 // clear names the cause of an error of the driver. Other errors stay as they are.
@@ -39,6 +41,9 @@ func clear(err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return err
+	}
+	if e.Code() == sqliteShmSize {
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	switch e.Code() & 0xff {
 	case sqliteReadOnly, sqliteCantOpen:

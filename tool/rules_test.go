@@ -61,3 +61,39 @@ func TestR08_R11_RuleIndex(t *testing.T) {
 		t.Errorf("R-11: got %q without rules", got)
 	}
 }
+
+func TestR13_R14_TheIndexOfEnabledGroupsIsInThePrompt(t *testing.T) {
+	rules := map[string]tool.Rule{"edit": {Desc: "how to edit", Prompt: "hidden"}}
+	plain, prompted, alone := group("plain", "A"), group("prompted", "B"), tool.Group{Name: "alone", Rules: rules}
+	plain.Rules, prompted.Rules = rules, rules
+	prompted.RulePrompt = func([]string) string { return "Mind the gap." }
+	r := tool.NewRegistry(plain, prompted, alone)
+	s := tool.Session{Groups: map[string]bool{"plain": true}}
+	got := r.Prompt(s)
+	if !strings.Contains(got, "| `Rule/plain/edit` | how to edit | As needed |") {
+		t.Errorf("R-13: got %q, want the index of a group without a prompt of its own", got)
+	}
+	if strings.Contains(got, "Rule/prompted") || strings.Contains(got, "Rule/alone") {
+		t.Errorf("R-14: got %q, want nothing of a group that is off", got)
+	}
+	s.Groups["prompted"], s.Groups["alone"] = true, true
+	got = r.Prompt(s)
+	if !strings.Contains(got, "Mind the gap.\n\n**On-Demand Documentation (Stored as Variables):**") {
+		t.Errorf("R-13: got %q, want the index after the prompt of the group", got)
+	}
+	if !strings.Contains(got, "Rule/alone/edit") {
+		t.Errorf("R-13: got %q, want the rules of a group without tools", got)
+	}
+	s.Tools = map[string]bool{"A": false}
+	if got := r.Prompt(s); strings.Contains(got, "Rule/plain") {
+		t.Errorf("R-13: got %q, want nothing of a group whose tools are off", got)
+	}
+}
+
+func TestR15_CellsCannotBreakTheTable(t *testing.T) {
+	got := tool.RuleIndex("g", map[string]tool.Rule{"x": {Desc: "a|b", When: "one\ntwo | `three`\r\n| four |", Prompt: "p"}})
+	want := "| `Rule/g/x` | a\\|b | one two \\| `three` \\| four \\| |\n"
+	if !strings.Contains(got, want) {
+		t.Errorf("got %q, want the row %q", got, want)
+	}
+}

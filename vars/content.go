@@ -15,6 +15,7 @@ const (
 // content keeps the index of outside texts of the sessions that are busy. It is a
 // cache: what it lacks is read from the database.
 type content struct {
+	limit    int                 // bytes that one session remembers
 	mu       sync.Mutex          // guards what follows
 	sessions map[string]*outside // by session
 	size     int                 // bytes of all
@@ -106,17 +107,23 @@ func (s *System) addUntrusted(h *head, by authors, text string) error {
 	digest := sha256.Sum256([]byte(text))
 	// Seen before and by others too: a new row, since an index only grows.
 	var known authors
-	err := s.row(`DELETE FROM var_untrusted WHERE session = $1 AND digest = $2 RETURNING authored`,
-		h.session, digest[:]).Scan(&known)
+	var size int
+	err := s.row(`DELETE FROM var_untrusted WHERE session = $1 AND digest = $2 RETURNING authored, length(text)`,
+		h.session, digest[:]).Scan(&known, &size)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
+	h.outsideSize += len(text) - size
 	err = s.row(`INSERT INTO var_untrusted (session, digest, authored, text) VALUES ($1, $2, $3, $4) RETURNING id`,
 		h.session, digest[:], by|known, []byte(text)).Scan(&h.outside)
-	if err != nil {
-		return err
+	for err == nil && h.outsideSize > s.content.limit {
+		size = 0
+		err = s.row(`DELETE FROM var_untrusted WHERE id = (SELECT min(id) FROM var_untrusted WHERE session = $1 AND id < $2)
+			RETURNING length(text)`, h.session, h.outside).Scan(&size)
+		h.outsideSize -= size
 	}
-	return s.exec(`DELETE FROM var_untrusted WHERE session = $1 AND id < (
-		SELECT min(id) FROM (SELECT id, sum(length(text)) OVER (ORDER BY id DESC) AS size FROM var_untrusted WHERE session = $1)
-		WHERE size <= $2 OR id = $3)`, h.session, maxOutside, h.outside)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // only the new one is left, however large
+	}
+	return err
 }

@@ -55,7 +55,10 @@ func writeForever(path, round string, out io.Writer) error {
 			session := "s" + strconv.Itoa(w)
 			for i := 0; ; i++ {
 				c := tool.NewCall(tool.Request{Session: session, Tool: "Bash", Args: json.RawMessage(`{}`)})
-				c.Spec.Origin, c.Result.FormattedText = tool.OriginWeb, crashValue(c.NodeID)
+				c.Result.FormattedText = crashValue(c.NodeID)
+				if i%16 == 0 { // each writer reads all of them again when it starts
+					c.Spec.Origin = tool.OriginWeb
+				}
 				if err := s.Remember(context.Background(), c, false); err != nil {
 					failed <- err
 				}

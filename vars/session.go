@@ -17,6 +17,7 @@ type head struct {
 	released    authors
 	rules       string
 	outside     int64 // last id of the texts from outside
+	outsideSize int   // bytes of them
 
 	stored bool // this write stored a variable; not in the row
 	loose  int  // 1 when one of them may be evicted; not in the row
@@ -24,14 +25,14 @@ type head struct {
 
 var errNoSession = errors.New("the session has no variables yet")
 
-const selectHead = `SELECT gone, total, kept, released, rules, outside FROM var_sessions WHERE session = $1`
+const selectHead = `SELECT gone, total, kept, released, rules, outside, outside_size FROM var_sessions WHERE session = $1`
 
 // load reads the head from its row. errNoSession says that begin must be called
 // first.
 func (s *System) load(row scanner, session string) (head, error) {
 	h := head{session: session}
 	var gone bool
-	err := row.Scan(&gone, &h.total, &h.kept, &h.released, &h.rules, &h.outside)
+	err := row.Scan(&gone, &h.total, &h.kept, &h.released, &h.rules, &h.outside, &h.outsideSize)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return head{}, errNoSession
@@ -63,8 +64,8 @@ func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, 
 		if err := s.evict(&h); err != nil || h == before {
 			return err
 		}
-		return s.exec(`UPDATE var_sessions SET total = $2, kept = $3, released = $4, outside = $5 WHERE session = $1`,
-			h.session, h.total, h.kept, h.released, h.outside)
+		return s.exec(`UPDATE var_sessions SET total = $2, kept = $3, released = $4, outside = $5, outside_size = $6 WHERE session = $1`,
+			h.session, h.total, h.kept, h.released, h.outside, h.outsideSize)
 	})
 }
 
@@ -156,7 +157,7 @@ func (s *System) SessionDeleted(tx *sql.Tx, session string) error {
 		`DELETE FROM var_pending WHERE session = $1`,
 		`DELETE FROM var_untrusted WHERE session = $1`,
 		`INSERT INTO var_sessions (session, gone) VALUES ($1, 1)
-			ON CONFLICT (session) DO UPDATE SET gone = 1, total = 0, kept = 0, released = 0, rules = '', outside = 0`,
+			ON CONFLICT (session) DO UPDATE SET gone = 1, total = 0, kept = 0, released = 0, rules = '', outside = 0, outside_size = 0`,
 	} {
 		if _, err := tx.Exec(query, session); err != nil {
 			return err

@@ -127,7 +127,7 @@ func New(db *store.DB, o Options) *System {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &System{db: db, o: o}
+	s := &System{db: db, o: o, content: content{limit: maxOutside}}
 	s.rules = append(rulesOf(AgentRules()), rulesOf(o.Groups...)...)
 	s.revision = revisionOf(s.rules)
 	return s

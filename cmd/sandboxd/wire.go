@@ -192,6 +192,7 @@ func (p *parts) configure(ctx context.Context) error {
 	}
 	p.tools = tool.NewRegistry(groups...)
 	p.tools.SetDefaults(tool.Defaults{AllGroups: p.cfg.Tools.AllGroups, Groups: p.cfg.Tools.Groups, Tools: p.cfg.Tools.Tools})
+	p.tools.Register(vars.AgentRules())
 	p.tools.Register(p.vars.Group())
 	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
 	p.tools.Inject(p.vars.Injected()...)

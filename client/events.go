@@ -1,0 +1,101 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Event is one thing that happened: a call began or ended, a session was created,
+// a person was asked. It never holds arguments or results. The type "dropped"
+// says that this reader was too slow for Dropped events.
+type Event struct {
+	Type     string    `json:"type"`
+	Time     time.Time `json:"time"`
+	Account  string    `json:"account,omitempty"`
+	Session  string    `json:"session_id,omitempty"`
+	Call     string    `json:"call_id,omitempty"`
+	Tool     string    `json:"tool,omitempty"`
+	Approval string    `json:"approval_id,omitempty"`
+	Status   string    `json:"status,omitempty"`
+	Code     string    `json:"code,omitempty"`
+	Dropped  int       `json:"dropped,omitempty"`
+}
+
+// EventFilter chooses events; empty lists choose all.
+type EventFilter struct{ Types, Sessions []string }
+
+// Events yields what happens until the context ends, the daemon stops or the
+// caller breaks off. Whatever happens after Events returned is in it; an error is
+// the last thing that it yields.
+//
+//	events, err := c.Events(ctx, client.EventFilter{Types: []string{"call_end"}})
+//	for e, err := range events { … }
+func (c *Client) Events(ctx context.Context, f EventFilter) (iter.Seq2[Event, error], error) {
+	q := url.Values{"type": f.Types, "session_id": f.Sessions}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sandboxd/v1/events?"+q.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		defer res.Body.Close()
+		return nil, decode(res, nil)
+	}
+	return func(yield func(Event, error) bool) {
+		defer res.Body.Close()
+		for e, err := range readEvents(res.Body) {
+			if ctx.Err() != nil {
+				yield(Event{}, context.Cause(ctx))
+				return
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+// readEvents reads server-sent events as the daemon writes them: one line of data
+// each.
+func readEvents(r io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, 1<<20)
+		kind := ""
+		for lines.Scan() {
+			field, value, _ := strings.Cut(lines.Text(), ": ")
+			switch field {
+			case "event":
+				kind = value
+			case "data":
+				var e Event
+				err := json.Unmarshal([]byte(value), &e)
+				if e.Type == "" {
+					e.Type = kind
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+		}
+		err := lines.Err()
+		if err == nil {
+			err = &tool.Error{Code: "stream_ended", Msg: "the daemon ended the stream of events", Hint: "it stopped, or restarts; connect again"}
+		}
+		yield(Event{}, fmt.Errorf("read events: %w", err))
+	}
+}

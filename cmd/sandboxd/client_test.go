@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// daemonInProcess serves a workspace of its own until the test ends, and returns
+// clients of its two sockets.
+func daemonInProcess(t *testing.T) (agent, operator *client.Client, dir string) {
+	t.Helper()
+	root, err := os.MkdirTemp("/var/tmp", "sandboxd-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	dir = filepath.Join(root, "work")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(root, "conf.yaml")
+	if err := os.WriteFile(conf, []byte("workspace: {roots: ["+dir+"]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SANDBOXD_CONFIG", conf)
+	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(root, "state"))
+	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(root, "run"))
+	t.Setenv("SANDBOXD_SOCKET", "")
+	t.Setenv("SANDBOXD_OPERATOR_SOCKET", "")
+	h, err := loadHouse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	greeted, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, out); out.Close() }()
+	if _, err := greeted.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the daemon did not start: %v", <-served)
+	}
+	go io.Copy(io.Discard, greeted)
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return client.New(h.paths.AgentSocket), client.New(h.paths.OperatorSocket), dir
+}
+
+func TestClient_CallsVariablesAndEvents(t *testing.T) {
+	ctx := t.Context()
+	c, operator, dir := daemonInProcess(t)
+	s, err := c.SessionFor(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := c.Events(ctx, client.EventFilter{Types: []string{"call_begin", "call_end"}, Sessions: []string{s.ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, done := iter.Pull2(events)
+	defer done()
+
+	r, err := c.Call(ctx, s.ID, "Bash", json.RawMessage(`{"command": "echo hello"}`))
+	if err != nil || r.Status != tool.StatusSuccess || r.VarResult == "" {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	for _, want := range []string{"call_begin", "call_end"} {
+		if e, err, ok := next(); !ok || err != nil || e.Type != want || e.Call != r.CallID || e.Tool != "Bash" {
+			t.Errorf("got %+v, %v, want %s of the call", e, err, want)
+		}
+	}
+
+	for i := range 120 { // more than a page
+		name := fmt.Sprintf("n/%03d ä", i)
+		if v, err := c.PutVar(ctx, s.ID, name, client.VarChange{Value: map[string]int{"i": i}}); err != nil || v.Name != name {
+			t.Fatalf("got %+v, %v", v, err)
+		}
+	}
+	all, err := c.Vars(ctx, s.ID, client.VarFilter{Search: "n/"})
+	if err != nil || len(all) != 120 || all[0].Name != "n/119 ä" || all[0].Value != nil {
+		t.Errorf("got %d variables, %v", len(all), err)
+	}
+	v, err := c.Var(ctx, s.ID, "n/007 ä")
+	if err != nil || *v.Value != `{"i":7}` || fmt.Sprint(v.Origins) != "[model tool]" {
+		t.Errorf("got %+v, %v", v, err)
+	}
+	if v, err = operator.PutVar(ctx, s.ID, "mine", client.VarChange{Value: "x"}); err != nil || fmt.Sprint(v.Origins) != "[person]" {
+		t.Errorf("got %+v, %v, want a person's", v, err)
+	}
+	removed, failed, err := c.RemoveVars(ctx, s.ID, "mine", "Rule/Agent/TODO", "none")
+	if err != nil || fmt.Sprint(removed, failed) != "[mine] [Rule/Agent/TODO none]" {
+		t.Errorf("got %v, %v, %v", removed, failed, err)
+	}
+	var e *tool.Error
+	if _, err = c.Var(ctx, s.ID, "mine"); !errors.As(err, &e) || e.Code != "variable_not_found" {
+		t.Errorf("got %v, want variable_not_found", err)
+	}
+
+	if got, err := c.Origins(ctx, s.ID); err != nil || fmt.Sprint(got) != "[tool]" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if err := c.ResetOrigins(ctx, s.ID); !errors.As(err, &e) || e.Code != "operator_only" {
+		t.Errorf("got %v, want an agent refused", err)
+	}
+	if err := operator.ResetOrigins(ctx, s.ID); err != nil {
+		t.Error(err)
+	}
+	if got, err := c.Origins(ctx, s.ID); err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v after the reset", got, err)
+	}
+	if _, err := c.Events(ctx, client.EventFilter{Types: []string{"nope"}}); !errors.As(err, &e) || !strings.Contains(e.Msg, "nope") {
+		t.Errorf("got %v, want the unknown type refused", err)
+	}
+}
+
+func TestClient_NobodyListens(t *testing.T) {
+	c := client.New(filepath.Join(t.TempDir(), "none.sock"))
+	_, err := c.Vars(t.Context(), "s", client.VarFilter{})
+	if !client.Unreachable(err) {
+		t.Errorf("got %v, want it told apart", err)
+	}
+	if _, err = c.Events(t.Context(), client.EventFilter{}); !client.Unreachable(err) {
+		t.Errorf("got %v, want it told apart", err)
+	}
+}
