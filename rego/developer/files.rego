@@ -109,7 +109,7 @@ findings contains {
 
 runs_later(path) if {
 	some segment in path.segments
-	segment in {".git", ".vscode", ".idea", ".husky", ".claude", ".cursor", ".devcontainer"}
+	segment in {".git", ".sandboxd", ".vscode", ".idea", ".husky", ".claude", ".cursor", ".devcontainer"}
 }
 
 runs_later(path) if path.base in {
