@@ -56,15 +56,16 @@ type Options struct {
 	Accounts map[int]string
 	// Operators are the uids admitted on the operator socket, beside root and the
 	// daemon's own.
-	Operators []int
-	AuditPath string
-	Limits    Limits        // of each account
-	StopGrace time.Duration // in which running calls may finish when the daemon stops
-	Daemon    Daemon
-	Version   string
-	Started   time.Time
-	RoleSplit string // "enforced" or "advisory"
-	Log       *slog.Logger
+	Operators      []int
+	OperatorGroups []int // whose members are admitted there too
+	AuditPath      string
+	Limits         Limits        // of each account
+	StopGrace      time.Duration // in which running calls may finish when the daemon stops
+	Daemon         Daemon
+	Version        string
+	Started        time.Time
+	RoleSplit      string // "enforced" or "advisory"
+	Log            *slog.Logger
 }
 
 // Daemon is what operators may do to the whole.

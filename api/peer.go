@@ -23,8 +23,8 @@ const defaultAccount = "default-admin"
 // peer is who is at the other end of a connection, as the kernel says; of the
 // time it connected.
 type peer struct {
-	uid, pid int
-	known    bool
+	uid, gid, pid int
+	known         bool
 }
 
 type peerKey struct{}
@@ -35,7 +35,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 		if raw, err := uc.SyscallConn(); err == nil {
 			raw.Control(func(fd uintptr) {
 				if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-					p = peer{int(cred.Uid), int(cred.Pid), true}
+					p = peer{int(cred.Uid), int(cred.Gid), int(cred.Pid), true}
 				}
 			})
 		}
@@ -105,13 +105,33 @@ func (s *Server) identify(r *http.Request, role tool.Role) (who, error) {
 	if role != tool.RoleOperator {
 		return me, nil
 	}
-	if p.uid != 0 && p.uid != os.Geteuid() && !slices.Contains(s.Operators, p.uid) {
-		return who{}, forbidden("not_an_operator", fmt.Sprintf("uid %d is not an operator", p.uid), "list it in operators.uids")
+	if p.uid != 0 && p.uid != os.Geteuid() && !slices.Contains(s.Operators, p.uid) && !s.operatorGroup(p) {
+		return who{}, forbidden("not_an_operator", fmt.Sprintf("uid %d is not an operator", p.uid), "list it in operators.uids, or a group of it in operators.gids")
 	}
 	if a := r.Header.Get("X-Account-Id"); a != "" {
 		me.account = a
 	}
 	return me, nil
+}
+
+// operatorGroup reports whether the caller is in a group of operators: the one it
+// runs with, or one that the group database gives its user.
+func (s *Server) operatorGroup(p peer) bool {
+	if len(s.OperatorGroups) == 0 {
+		return false
+	}
+	if slices.Contains(s.OperatorGroups, p.gid) {
+		return true
+	}
+	u, err := user.LookupId(strconv.Itoa(p.uid))
+	if err != nil {
+		return false
+	}
+	groups, err := u.GroupIds()
+	return err == nil && slices.ContainsFunc(groups, func(g string) bool {
+		gid, err := strconv.Atoi(g)
+		return err == nil && slices.Contains(s.OperatorGroups, gid)
+	})
 }
 
 func (s *Server) account(uid int) string { return or(s.Accounts[uid], defaultAccount) }

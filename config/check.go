@@ -25,6 +25,7 @@ func (c *Config) check(d *document) error {
 		c.checkHooks(d),
 		c.checkTools(d),
 		c.checkFiles(d),
+		d.errorAt([]string{"approvals", "webhook"}, c.readWebhook()),
 		d.errorAt([]string{"metrics", "listen"}, checkListen(c.Metrics.Listen)),
 	)
 }

@@ -109,6 +109,15 @@ type Approvals struct {
 	Approver      bool          `yaml:"approver"` // somebody is there to answer
 	Timeout       time.Duration `yaml:"timeout"`
 	MaxPerSession int           `yaml:"maxPerSession"`
+	Webhook       Webhook       `yaml:"webhook"` // told of every question
+}
+
+// Webhook is where questions are announced, for when nobody watches.
+type Webhook struct {
+	URL        string `yaml:"url"`        // "" announces nothing
+	SecretFile string `yaml:"secretFile"` // signs what is sent
+
+	Secret string `yaml:"-"` // what the file holds
 }
 
 // Tools is what new sessions have on, and tools of the operator's own.
@@ -159,6 +168,7 @@ type API struct {
 // Operators are admitted on the operator socket beside the daemon's own uid.
 type Operators struct {
 	UIDs []int `yaml:"uids"`
+	GIDs []int `yaml:"gids"` // whose members are operators too
 }
 
 // Source is where a configuration comes from.
@@ -228,7 +238,10 @@ func (c *Config) settle(doc *document) error {
 	if len(c.Workspace.Roots) == 0 {
 		return doc.errorAt([]string{"workspace", "roots"}, fmt.Errorf("no root is named, so no session could start"))
 	}
-	s := sandbox.DefaultSettings(c.Workspace.Roots[0], c.Home, Private(c.Paths, c.File))
+	if f := c.Approvals.Webhook.SecretFile; f != "" && !filepath.IsAbs(f) {
+		return doc.errorAt([]string{"approvals", "webhook", "secretFile"}, fmt.Errorf("%q is relative; write the absolute path", f))
+	}
+	s := sandbox.DefaultSettings(c.Workspace.Roots[0], c.Home, c.Private())
 	s.AllowedWritePaths = append(append([]string{}, c.Workspace.Roots[1:]...), s.AllowedWritePaths...)
 	s.Network.AllowLocalBinding = true // the loopback of a call is its own
 	s, err := doc.mergeSandbox(s)
@@ -236,12 +249,18 @@ func (c *Config) settle(doc *document) error {
 		return err
 	}
 	// "defaults: none" drops the secrets of the caller, never those of the daemon.
-	s.DeniedPaths = union(s.DeniedPaths, Private(c.Paths, c.File))
+	s.DeniedPaths = union(s.DeniedPaths, c.Private())
 	c.Sandbox, c.Warnings, err = s.Normalise()
 	if err != nil {
 		return doc.sandboxError(err)
 	}
 	return nil
+}
+
+// Private is what no call may see: the daemon's places, the configuration and the
+// secret that it names.
+func (c *Config) Private() []string {
+	return Private(c.Paths, c.File, c.Approvals.Webhook.SecretFile)
 }
 
 func workspaceRoot(dir string) (string, error) {

@@ -38,14 +38,14 @@ func daemonInProcess(t *testing.T) (agent, operator *client.Client, dir string) 
 	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(root, "run"))
 	t.Setenv("SANDBOXD_SOCKET", "")
 	t.Setenv("SANDBOXD_OPERATOR_SOCKET", "")
-	h, err := loadHouse()
+	h, err := loadHouse(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	greeted, out := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, out); out.Close() }()
+	go func() { served <- serve(ctx, nil, out); out.Close() }()
 	if _, err := greeted.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("the daemon did not start: %v", <-served)
 	}

@@ -22,6 +22,7 @@ func configCmd() *cobra.Command {
 one the working directory is served with the defaults. docs/configuration.md has
 every key.`,
 	}
+	overrideFlags(c)
 	c.AddCommand(configShowCmd(), configCheckCmd())
 	return c
 }
@@ -31,7 +32,7 @@ func configShowCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show", Short: "Print every effective value and where it came from", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig("")
+			c, err := loadConfig("", flagsOf(cmd))
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func configCheckCmd() *cobra.Command {
 would, and compiles the policies that it names. Exit 1 when it could not be served.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			answer := checked{Warnings: []string{}}
-			c, err := loadConfig(cmp.Or(append(args, "")[0], os.Getenv("SANDBOXD_CONFIG")))
+			c, err := loadConfig(cmp.Or(append(args, "")[0], os.Getenv("SANDBOXD_CONFIG")), flagsOf(cmd))
 			if err == nil {
 				answer.File, answer.Warnings = c.File, append(answer.Warnings, c.Warnings...)
 				_, err = policy.New(cmd.Context(), c.Policy.Options())
@@ -95,10 +96,10 @@ would, and compiles the policies that it names. Exit 1 when it could not be serv
 	return c
 }
 
-func loadConfig(file string) (*config.Config, error) {
+func loadConfig(file string, flags map[string]string) (*config.Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	return config.Load(config.Source{File: file, Env: os.Getenv, Dir: dir})
+	return config.Load(config.Source{File: file, Env: os.Getenv, Flags: flags, Dir: dir})
 }

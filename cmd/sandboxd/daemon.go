@@ -118,7 +118,7 @@ func (d *daemon) use(p *parts) *api.Server {
 		Pipeline: d.line, Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Approvals: d.queue, Policy: p.policy, Decisions: p.decisions,
 		Hooks: p.hooks, Record: d.record, Events: d.events, Backend: p.backend, Metrics: d.metrics.Handler(), Settings: h.settings,
 		Roots: h.roots, Mode: h.cfg.Sessions.Mode, MaxMode: h.cfg.Sessions.MaxMode, Profile: h.cfg.Profile,
-		Accounts: h.cfg.Accounts, Operators: h.cfg.Operators.UIDs, AuditPath: p.auditOptions().Path(),
+		Accounts: h.cfg.Accounts, Operators: h.cfg.Operators.UIDs, OperatorGroups: h.cfg.Operators.GIDs, AuditPath: p.auditOptions().Path(),
 		Limits: api.Limits{PerSecond: h.cfg.API.PerSecond, Concurrent: h.cfg.API.Concurrent}, StopGrace: h.cfg.API.StopGrace,
 		Daemon: d, Version: version, Started: d.started, RoleSplit: split, Log: h.log,
 	})
@@ -167,7 +167,7 @@ func (d *daemon) Reload(ctx context.Context, by string) error {
 }
 
 func (d *daemon) next(ctx context.Context) (*parts, error) {
-	h, err := loadHouse()
+	h, err := loadHouse(d.parts.flags)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +175,18 @@ func (d *daemon) next(ctx context.Context) (*parts, error) {
 		return nil, &tool.Error{Code: "restart_required", Msg: key + " cannot change while the daemon runs", Hint: "restart it, or put the value back"}
 	}
 	return d.parts.renew(ctx, h)
+}
+
+// announce tells the webhook of questions, if there is one.
+func (d *daemon) announce(ctx context.Context) error {
+	hook := d.parts.cfg.Approvals.Webhook
+	if hook.URL == "" {
+		return nil
+	}
+	log := d.parts.log
+	return d.queue.Notify(ctx, approvals.Webhook{URL: hook.URL, Secret: hook.Secret, Failed: func(id string, cause error) {
+		log.Warn("a question was not announced", "approval", id, "error", cause)
+	}})
 }
 
 // Config says which configuration is in force.

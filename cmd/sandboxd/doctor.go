@@ -74,7 +74,7 @@ type act struct {
 }
 
 func examine(ctx context.Context) ([]finding, error) {
-	h, err := loadHouse()
+	h, err := loadHouse(nil)
 	if err != nil {
 		return nil, err
 	}

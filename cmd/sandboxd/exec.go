@@ -108,7 +108,7 @@ func writeReport(path string, r tool.Result) error {
 type execOptions struct{ settings, profile, mode string }
 
 func execute(ctx context.Context, x *execTool, argv []string, o execOptions) (tool.Result, error) {
-	h, err := loadHouse()
+	h, err := loadHouse(nil)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -97,14 +97,7 @@ the rules say so, run inside a kernel sandbox, remembered, and recorded.
 		SilenceErrors: true,
 		Version:       version,
 	}
-	var file string
-	c.PersistentFlags().StringVar(&file, "config", "", "configuration file (default: $SANDBOXD_CONFIG, or none)")
-	c.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if file == "" {
-			return nil
-		}
-		return os.Setenv("SANDBOXD_CONFIG", file)
-	}
+	configFlags(c)
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	c.AddCommand(
 		serveCmd(), execCmd(), callCmd(), checkCmd(), policyCmd(), approvalsCmd(), varsCmd(), sessionsCmd(), toolsCmd(),

@@ -128,7 +128,7 @@ policy: {profile: `+profile+`, rules: {allow: [Bash, Write, Page, Mcp, Broken, F
 	t.Setenv("SANDBOXD_CONFIG", conf)
 	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(dir, "state"))
 	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(dir, "run"))
-	h, err := loadHouse()
+	h, err := loadHouse(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

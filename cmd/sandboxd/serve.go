@@ -38,13 +38,16 @@ configuration again; a bad one leaves the old one in force.
 systemd: Type=notify-reload with a watchdog, and both sockets by activation, as
 in deploy/sandboxd.service and deploy/sandboxd.socket.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), cmd.ErrOrStderr()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), flagsOf(cmd), cmd.ErrOrStderr())
+		},
 	}
+	overrideFlags(c)
 	return c
 }
 
-func serve(ctx context.Context, out io.Writer) error {
-	h, err := loadHouse()
+func serve(ctx context.Context, flags map[string]string, out io.Writer) error {
+	h, err := loadHouse(flags)
 	if err != nil {
 		return err
 	}
@@ -76,6 +79,7 @@ func serve(ctx context.Context, out io.Writer) error {
 	g.Go(func() error { return d.front.Serve(ctx, agents, tool.RoleAgent) })
 	g.Go(func() error { return d.front.Serve(ctx, operators, tool.RoleOperator) })
 	g.Go(func() error { return watchQuestions(ctx, d.queue, d.metrics, d.events) })
+	g.Go(func() error { return d.announce(ctx) })
 	if h.cfg.Metrics.Listen != "" {
 		g.Go(func() error { return serveMetrics(ctx, h.cfg.Metrics.Listen, d.metrics.Handler()) })
 	}

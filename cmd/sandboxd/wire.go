@@ -27,6 +27,7 @@ import (
 // places.
 type house struct {
 	cfg      *config.Config
+	flags    map[string]string // of the command line; a reload keeps them
 	paths    config.Paths
 	roots    []string // workspaces, physical
 	home     string
@@ -34,12 +35,9 @@ type house struct {
 	log      *slog.Logger
 }
 
-func loadHouse() (*house, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := config.Load(config.Source{File: os.Getenv("SANDBOXD_CONFIG"), Env: os.Getenv, Dir: dir})
+// loadHouse reads the configuration; flags, by key, are over everything else.
+func loadHouse(flags map[string]string) (*house, error) {
+	cfg, err := loadConfig("", flags)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +46,7 @@ func loadHouse() (*house, error) {
 		return nil, err
 	}
 	return &house{
-		cfg: cfg, paths: cfg.Paths, roots: cfg.Workspace.Roots, home: cfg.Home, settings: cfg.Sandbox, log: log,
+		cfg: cfg, flags: flags, paths: cfg.Paths, roots: cfg.Workspace.Roots, home: cfg.Home, settings: cfg.Sandbox, log: log,
 	}, nil
 }
 
@@ -96,7 +94,7 @@ func (h *house) roleSplit() string {
 func (h *house) approvalTimeout() time.Duration { return h.cfg.Approvals.Timeout }
 
 // private is what no tool may see: the daemon's own places.
-func (h *house) private() []string { return config.Private(h.paths, h.cfg.File) }
+func (h *house) private() []string { return h.cfg.Private() }
 
 // backend is the cage; runtime is where it keeps the private files of sessions, ""
 // a directory that goes with the process.
@@ -298,7 +296,7 @@ func (h *house) auditOptions() audit.Options {
 
 // auditPlace is where the record is, for commands that only read it.
 func auditPlace() (audit.Options, error) {
-	h, err := loadHouse()
+	h, err := loadHouse(nil)
 	if err != nil {
 		return audit.Options{}, err
 	}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// TestQuestionsAreAnnounced shows the way from the configuration to the webhook.
+func TestQuestionsAreAnnounced(t *testing.T) {
+	heard := make(chan string, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		heard <- r.Header.Get("X-Sandboxd-Signature")
+	}))
+	defer srv.Close()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	write("work/file", "")
+	secret := write("secret", "0123456789abcdef")
+	t.Setenv("SANDBOXD_CONFIG", write("conf.yaml", "workspace: {roots: ["+dir+"/work]}\napprovals: {webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}}\n"))
+	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(dir, "state"))
+	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(dir, "run"))
+	h, err := loadHouse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.makeState(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	d, err := openDaemon(ctx, h, cancel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	announced := make(chan error, 1)
+	go func() { announced <- d.announce(ctx) }()
+	asked := make(chan error, 1)
+	go func() {
+		c := tool.NewCall(tool.Request{Account: "a", Session: "s", Tool: "Bash"})
+		c.Digest = "d"
+		_, err := d.queue.Execution(ctx, c)
+		asked <- err
+	}()
+	select {
+	case got := <-heard:
+		if !strings.HasPrefix(got, "sha256=") {
+			t.Errorf("signed %q", got)
+		}
+	case err := <-asked:
+		t.Fatalf("the question was not filed: %v", err)
+	case err := <-announced:
+		t.Fatalf("nobody announces: %v", err)
+	}
+	cancel(nil)
+	<-asked
+	if err := <-announced; err != nil {
+		t.Error(err)
+	}
+}
