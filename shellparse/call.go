@@ -280,9 +280,17 @@ func (a *act) options(s *spec, args []field, first bool) int {
 	return len(args)
 }
 
-// unknownValue is --name="$x" for a name in the table: one word, of which only the
-// value is not known.
+// unknownValue is --name="$x" or -n"$x" for a name in the table: one word, of which
+// only the value is not known.
 func (a *act) unknownValue(s *spec, f field) bool {
+	if len(f.skeleton) > 2 && f.skeleton[0] == '-' && f.skeleton[1] != '-' && !f.many {
+		o := s.opts[f.skeleton[:2]]
+		if o.kind != flag {
+			a.effect(o.effect)
+			a.value(o, field{text: f.text, at: f.at})
+		}
+		return o.kind != flag
+	}
 	name, rest, ok := strings.Cut(f.skeleton, "=")
 	if !ok || f.many || !strings.HasPrefix(name, "--") || strings.Contains(name, "_") || rest == "" {
 		return false

@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -76,13 +77,20 @@ func doRead(a *act) {
 
 // readsLine follows "read -r x" of known text, of which it takes a line.
 func (a *act) readsLine(names []field) bool {
-	line, _, _ := strings.Cut(a.call.in.text, "\n")
-	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || len(a.values) > 0 || a.sc.ifs || strings.Contains(line, `\`) || len(a.call.env) > 0 {
+	text := a.call.in.text
+	if len(a.call.argv) == 2 { // without -r
+		text = readEscapes.ReplaceAllString(text, "$1")
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || len(a.values) > 0 || a.sc.ifs || len(a.call.env) > 0 {
 		return false
 	}
 	a.w.assign(a.sc, names[0].text, value{words: []field{literal(strings.Trim(line, " \t"), a.call.in.at)}}, names[0].at)
 	return true
 }
+
+// readEscapes are a continued line and a quoted character.
+var readEscapes = regexp.MustCompile(`\\(?:\n|(.))`)
 
 // doData is a command whose words are data; what is printed may become a value.
 func doData(a *act) {
@@ -93,6 +101,11 @@ func doData(a *act) {
 
 func doPrintf(a *act) {
 	doData(a)
+	for _, v := range a.values["-v"] {
+		if !v.known && len(a.operands) > 0 {
+			a.w.nameArgument("printf -v", a.operands[0])
+		}
+	}
 	for _, f := range a.values["-v"] {
 		a.w.nameArgument("printf -v", f)
 		if f.lit() == "" {
@@ -122,6 +135,9 @@ func doWait(a *act) {
 			continue
 		}
 		a.sc.forget(f.text)
+	}
+	for _, f := range a.operands {
+		a.w.nameArgument("wait", f) // behind -p"$x" with an empty x
 	}
 }
 

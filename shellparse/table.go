@@ -178,7 +178,7 @@ func (s *spec) long(name string) []opt {
 	}
 	var found []opt
 	for full, o := range s.opts {
-		if len(name) > 3 && strings.HasPrefix(full, "--") && strings.HasPrefix(full, name) {
+		if len(name) > 2 && strings.HasPrefix(full, "--") && strings.HasPrefix(full, name) {
 			found = append(found, o)
 		}
 	}
