@@ -125,6 +125,8 @@ type Tools struct {
 	AllGroups bool            `yaml:"allGroups"` // groups that Groups does not name are on
 	Groups    map[string]bool `yaml:"groups"`
 	Tools     map[string]bool `yaml:"tools"`
+	Allowed   []string        `yaml:"allowed"` // the only tools that there are; none is every tool
+	Denied    []string        `yaml:"denied"`  // tools that there are not
 	Custom    []Custom        `yaml:"custom"`
 }
 

@@ -26,7 +26,9 @@ type Registry struct {
 	tools    map[string]Tool
 	injected []Tool
 	defaults Defaults
-	warnings []string
+
+	allow, deny []string // of Restrict
+	warnings    []string
 }
 
 // Defaults is what a new session has on before its own overrides (T-34).
@@ -45,6 +47,15 @@ func NewRegistry(groups ...Group) *Registry {
 	return r
 }
 
+// Restrict keeps tools out that are not on the allow list, if there is one, or are
+// on the deny list: they are registered by no later call, so no session has them
+// (P-22).
+func (r *Registry) Restrict(allow, deny []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.allow, r.deny = allow, deny
+}
+
 // Register adds a group, or replaces the one of the same name. A tool whose name
 // is taken replaces the older one and leaves a warning (T-02); an empty group is
 // ignored.
@@ -52,6 +63,7 @@ func (r *Registry) Register(g Group) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(g.Name)
+	g.Tools = Filter(g.Tools, r.allow, r.deny)
 	if len(g.Tools) == 0 && len(g.Rules) == 0 {
 		return
 	}
@@ -94,7 +106,7 @@ func (r *Registry) SetDefaults(d Defaults) {
 func (r *Registry) Inject(tools ...Tool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.injected = append(r.injected, tools...)
+	r.injected = append(r.injected, Filter(tools, r.allow, r.deny)...)
 }
 
 // Warnings lists what registration found odd.

@@ -188,7 +188,11 @@ func (p *parts) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.tools = tool.NewRegistry(groups...)
+	p.tools = tool.NewRegistry()
+	p.tools.Restrict(p.cfg.Tools.Allowed, p.cfg.Tools.Denied)
+	for _, g := range groups {
+		p.tools.Register(g)
+	}
 	p.tools.SetDefaults(tool.Defaults{AllGroups: p.cfg.Tools.AllGroups, Groups: p.cfg.Tools.Groups, Tools: p.cfg.Tools.Tools})
 	p.tools.Register(vars.AgentRules())
 	p.tools.Register(p.vars.Group())
@@ -199,6 +203,7 @@ func (p *parts) configure(ctx context.Context) error {
 	opts.Reloaded = func(err error) {
 		if m, ok := p.meter.(*metrics.Set); ok {
 			m.Reloaded(err)
+			m.SetRules(p.ruleIDs())
 		}
 	}
 	if p.cfg.Policy.Workspace {
@@ -246,23 +251,28 @@ func (p *parts) observe(r hooks.Run) {
 
 // describe tells the metrics which labels there can be.
 func (p *parts) describe(set *metrics.Set) {
-	var names, rules, hookNames []string
+	var names, hookNames []string
 	for _, g := range p.tools.Groups() {
 		for _, t := range g.Tools {
 			names = append(names, t.Spec().Name)
 		}
 	}
-	for _, r := range p.policy.Status().Rules {
-		rules = append(rules, r.ID)
-	}
 	for _, h := range p.hooks.List() {
 		hookNames = append(hookNames, h.Name)
 	}
 	set.SetTools(names)
-	set.SetRules(rules)
+	set.SetRules(p.ruleIDs())
 	set.SetHooks(hookNames)
 	set.Sandbox(p.backend.Probe())
 	set.Reloaded(nil)
+}
+
+func (p *parts) ruleIDs() []string {
+	var ids []string
+	for _, r := range p.policy.Status().Rules {
+		ids = append(ids, r.ID)
+	}
+	return ids
 }
 
 func (p *parts) pipeline(people pipeline.Approvals, record pipeline.Record) *pipeline.Pipeline {
