@@ -3,6 +3,7 @@
 # make bench   measured ratios beside those of tests/bench/baseline.json
 # make lint    format, vet, staticcheck
 # make build   bin/sandboxd and bin/sandboxd-child
+# make docs    docs/openapi.json, and the man pages into bin/man
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
@@ -10,7 +11,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 60s
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
-.PHONY: run build test bench lint format fuzz-shell tools-run tools-test tools-bench clean
+.PHONY: run build test bench lint format docs fuzz-shell tools-run tools-test tools-bench clean
 
 run: tools-run build
 	./bin/sandboxd serve
@@ -44,6 +45,11 @@ fuzz-shell:
 	SANDBOXD_FUZZ_SHELL=$(SCRIPTS) go test -run TestGuardAgainstBash -v -timeout 20m ./sandbox
 	@for f in FuzzParse FuzzAwk FuzzSed; do \
 		go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) ./shellparse || exit 1; done
+
+docs:
+	mkdir -p bin
+	go run ./cmd/sandboxd docs openapi > bin/openapi.json && mv bin/openapi.json docs/openapi.json
+	go run ./cmd/sandboxd docs man bin/man
 
 # Packages of the system: what must be there, then what only some of it needs.
 tools-run:

@@ -23,15 +23,18 @@ type oneCall struct {
 	DryRun    bool            `json:"dry_run"`
 }
 
+// callRequest is one call, or several.
+type callRequest struct {
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"args"`
+	ToolUseID string          `json:"tool_use_id"`
+	Context   tool.Host       `json:"context"`
+	DryRun    bool            `json:"dry_run"`
+	Calls     []oneCall       `json:"calls"`
+}
+
 func (s *Server) call(r *http.Request) (any, error) {
-	var in struct {
-		Tool      string          `json:"tool"`
-		Args      json.RawMessage `json:"args"`
-		ToolUseID string          `json:"tool_use_id"`
-		Context   tool.Host       `json:"context"`
-		DryRun    bool            `json:"dry_run"`
-		Calls     []oneCall       `json:"calls"`
-	}
+	var in callRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -92,18 +95,21 @@ func (s *Server) cancelCall(r *http.Request) (any, error) {
 	if !s.Pipeline.Cancel(caller(r).account, id) {
 		return nil, missing("not_found", "no call "+id+" runs or ended lately")
 	}
-	return map[string]any{"call_id": id, "cancelled": true}, nil
+	return cancelled{id, true}, nil
+}
+
+// decideRequest is a call that somebody else runs.
+type decideRequest struct {
+	Session string          `json:"session_id"`
+	Tool    string          `json:"tool"`
+	Args    json.RawMessage `json:"args"`
+	Dir     string          `json:"cwd"`
+	Home    string          `json:"home"`
 }
 
 // decide judges a call that somebody else runs. It runs nothing.
 func (s *Server) decide(r *http.Request) (any, error) {
-	var in struct {
-		Session string          `json:"session_id"`
-		Tool    string          `json:"tool"`
-		Args    json.RawMessage `json:"args"`
-		Dir     string          `json:"cwd"`
-		Home    string          `json:"home"`
-	}
+	var in decideRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -127,12 +133,12 @@ func (s *Server) decide(r *http.Request) (any, error) {
 	}
 	req.Session, req.Dir = in.Session, dir
 	c := s.Pipeline.Decide(r.Context(), req)
-	out := map[string]any{"decision": decisionOf(c)}
+	out := decided{Decision: decisionOf(c)}
 	if facts, err := policy.NewInput(c); err == nil {
-		out["facts"] = facts
+		out.Facts = facts
 	}
 	if string(c.In.Args) != string(in.Args) {
-		out["updated_args"] = c.In.Args
+		out.Args = c.In.Args
 	}
 	return out, nil
 }
@@ -149,16 +155,19 @@ func decisionOf(c *tool.Call) tool.Decision {
 	return d
 }
 
+// checkRequest is what the guard is shown.
+type checkRequest struct {
+	Command  *string         `json:"command"`
+	Path     *string         `json:"path"`
+	Op       sandbox.Op      `json:"op"`
+	Dir      string          `json:"cwd"`
+	Home     string          `json:"home"`
+	Settings json.RawMessage `json:"settings"`
+}
+
 // check says what the guard alone sees under given settings; no policy is asked.
 func (s *Server) check(r *http.Request) (any, error) {
-	var in struct {
-		Command  *string         `json:"command"`
-		Path     *string         `json:"path"`
-		Op       sandbox.Op      `json:"op"`
-		Dir      string          `json:"cwd"`
-		Home     string          `json:"home"`
-		Settings json.RawMessage `json:"settings"`
-	}
+	var in checkRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func TestStopAllHasNoGrace(t *testing.T) {
 	running := w.call(w.session(tool.RoleAgent))
 	w.running(1)
 	a := w.do(tool.RoleOperator, "POST", "/stop-all", "")
-	if got := string(a.Data); got != `{"cancelled":1,"stopping":true}` {
+	if got := string(a.Data); got != `{"stopping":true,"cancelled":1}` {
 		t.Errorf("got %s", got)
 	}
 	if s, msg := ended(<-running); s != tool.StatusError || !strings.Contains(msg, ErrStopAll.Error()) {

@@ -10,22 +10,17 @@ import (
 
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/audit"
+	"github.com/sandboxd/sandboxd/hooks"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-func (s *Server) health(*http.Request) (any, error) { return map[string]string{"status": "ok"}, nil }
+func (s *Server) health(*http.Request) (any, error) { return health{"ok"}, nil }
 
 func (s *Server) status(*http.Request) (any, error) {
 	p := s.Policy.Status()
-	return map[string]any{
-		"version":           s.Version,
-		"uptime_seconds":    int(time.Since(s.Started).Seconds()),
-		"config":            s.Daemon.Config(),
-		"role_split":        s.RoleSplit,
-		"sandbox":           s.Backend.Probe(),
-		"policy":            map[string]any{"profile": p.Profile, "revision": p.Revision, "last_failure": p.Failure},
-		"approvals_pending": s.Approvals.Pending(),
-		"workspace_roots":   s.Roots,
+	return daemonStatus{
+		Version: s.Version, Uptime: int(time.Since(s.Started).Seconds()), Config: s.Daemon.Config(), RoleSplit: s.RoleSplit,
+		Sandbox: s.Backend.Probe(), Policy: policyStatus{p.Profile, p.Revision, p.Failure}, Pending: s.Approvals.Pending(), Roots: s.Roots,
 	}, nil
 }
 
@@ -49,13 +44,16 @@ func (s *Server) getApproval(r *http.Request) (any, error) {
 	return s.Approvals.Get(r.Context(), r.PathValue("id"))
 }
 
+// answerRequest is a person's answer.
+type answerRequest struct {
+	Approved *bool           `json:"approved"`
+	Reason   string          `json:"reason"`
+	Remember string          `json:"remember"`
+	Args     json.RawMessage `json:"args"`
+}
+
 func (s *Server) answerApproval(r *http.Request) (any, error) {
-	var in struct {
-		Approved *bool           `json:"approved"`
-		Reason   string          `json:"reason"`
-		Remember string          `json:"remember"`
-		Args     json.RawMessage `json:"args"`
-	}
+	var in answerRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -79,7 +77,7 @@ func (s *Server) listGrants(r *http.Request) (any, error) {
 
 func (s *Server) revokeGrant(r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	return map[string]any{"id": id, "deleted": true}, s.Approvals.Revoke(r.Context(), id, operatorName(r))
+	return deleted{id, true}, s.Approvals.Revoke(r.Context(), id, operatorName(r))
 }
 
 func (s *Server) policies(*http.Request) (any, error) { return s.Policy.Status(), nil }
@@ -113,10 +111,12 @@ func (s *Server) reload(r *http.Request) (any, error) {
 
 func (s *Server) stopAll(r *http.Request) (any, error) {
 	n, err := s.Daemon.StopAll(r.Context(), operatorName(r))
-	return map[string]any{"stopping": err == nil, "cancelled": n}, err
+	return stopping{err == nil, n}, err
 }
 
-func (s *Server) listHooks(*http.Request) (any, error) { return s.Hooks.List(), nil }
+func (s *Server) listHooks(*http.Request) (any, error) {
+	return append([]hooks.Info{}, s.Hooks.List()...), nil // none is a list too
+}
 
 // auditTail answers the newest lines of the record, oldest first.
 func (s *Server) auditTail(r *http.Request) (any, error) {
@@ -137,17 +137,20 @@ func (s *Server) auditTail(r *http.Request) (any, error) {
 	return lines, err
 }
 
+// recordRequest is the line of a command that ran without the daemon.
+type recordRequest struct {
+	Phase   string            `json:"phase"`
+	CallID  string            `json:"call_id"`
+	Tool    string            `json:"tool"`
+	Digest  string            `json:"digest"`
+	Message string            `json:"message"`
+	Detail  map[string]string `json:"detail"`
+}
+
 // record takes the line of a command that ran without the daemon. It is marked
 // with who reported it, for it is only as true as they are.
 func (s *Server) record(r *http.Request) (any, error) {
-	var in struct {
-		Phase   string            `json:"phase"`
-		CallID  string            `json:"call_id"`
-		Tool    string            `json:"tool"`
-		Digest  string            `json:"digest"`
-		Message string            `json:"message"`
-		Detail  map[string]string `json:"detail"`
-	}
+	var in recordRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -162,5 +165,5 @@ func (s *Server) record(r *http.Request) (any, error) {
 	err := s.Record.Append(r.Context(), audit.Event{
 		Name: "exec_" + in.Phase, Account: me.account, Call: in.CallID, Tool: in.Tool, Digest: in.Digest, Message: in.Message, Detail: detail,
 	})
-	return map[string]any{"recorded": err == nil}, err
+	return recorded{err == nil}, err
 }

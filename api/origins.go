@@ -40,5 +40,5 @@ func (s *Server) origins(r *http.Request, sess tool.Session) (any, error) {
 	if shown == nil {
 		shown = []tool.Origin{}
 	}
-	return map[string]any{"session": shown}, err
+	return shownOrigins{shown}, err
 }

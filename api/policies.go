@@ -19,16 +19,19 @@ func (s *Server) decision(r *http.Request) (any, error) {
 	return rec, err
 }
 
+// explainRequest is a call to explain.
+type explainRequest struct {
+	Session string          `json:"session_id"`
+	Tool    string          `json:"tool"`
+	Args    json.RawMessage `json:"args"`
+	Nearest bool            `json:"nearest"`
+}
+
 // explain judges a call again, as it would be judged now, and searches for the
 // nearest change after which it would be allowed. It runs nothing but hooks before
 // the call.
 func (s *Server) explain(r *http.Request) (any, error) {
-	var in struct {
-		Session string          `json:"session_id"`
-		Tool    string          `json:"tool"`
-		Args    json.RawMessage `json:"args"`
-		Nearest bool            `json:"nearest"`
-	}
+	var in explainRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}

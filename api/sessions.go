@@ -38,18 +38,21 @@ func wireSession(s tool.Session) session {
 	}
 }
 
+// newSession is what a session begins with.
+type newSession struct {
+	ID       string          `json:"id"`
+	Dir      string          `json:"cwd"`
+	Mode     string          `json:"mode"`
+	Tag      string          `json:"tag"`
+	Title    string          `json:"title"`
+	Metadata json.RawMessage `json:"metadata"`
+	// Reuse answers the latest session of this directory and tag, if there
+	// is one, instead of making another.
+	Reuse bool `json:"reuse"`
+}
+
 func (s *Server) createSession(r *http.Request) (any, error) {
-	var in struct {
-		ID       string          `json:"id"`
-		Dir      string          `json:"cwd"`
-		Mode     string          `json:"mode"`
-		Tag      string          `json:"tag"`
-		Title    string          `json:"title"`
-		Metadata json.RawMessage `json:"metadata"`
-		// Reuse answers the latest session of this directory and tag, if there
-		// is one, instead of making another.
-		Reuse bool `json:"reuse"`
-	}
+	var in newSession
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -154,15 +157,18 @@ func (s *Server) getSession(r *http.Request) (any, error) {
 	return wireSession(got), err
 }
 
+// sessionChange is what is changed of a session.
+type sessionChange struct {
+	Title    *string         `json:"title"`
+	Tag      *string         `json:"tag"`
+	Metadata json.RawMessage `json:"metadata"`
+	Mode     *string         `json:"mode"`
+	Profile  *string         `json:"profile"`
+	Sandbox  json.RawMessage `json:"sandbox"`
+}
+
 func (s *Server) patchSession(r *http.Request) (any, error) {
-	var in struct {
-		Title    *string         `json:"title"`
-		Tag      *string         `json:"tag"`
-		Metadata json.RawMessage `json:"metadata"`
-		Mode     *string         `json:"mode"`
-		Profile  *string         `json:"profile"`
-		Sandbox  json.RawMessage `json:"sandbox"`
-	}
+	var in sessionChange
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -244,7 +250,7 @@ func (s *Server) deleteSession(r *http.Request) (any, error) {
 	if err := s.Approvals.CancelSession(r.Context(), id, "the session was deleted"); err != nil {
 		return nil, err
 	}
-	return map[string]any{"id": id, "deleted": true}, nil
+	return deleted{id, true}, nil
 }
 
 func (s *Server) listTools(r *http.Request) (any, error) {
@@ -260,7 +266,7 @@ func (s *Server) prompt(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"prompt": s.Tools.Prompt(got)}, nil
+	return promptText{s.Tools.Prompt(got)}, nil
 }
 
 func (s *Server) enableGroup(r *http.Request) (any, error) {
@@ -277,10 +283,13 @@ func (s *Server) enableTool(r *http.Request) (any, error) {
 	})
 }
 
+// enableRequest is on or off.
+type enableRequest struct {
+	Enabled *bool `json:"enabled"`
+}
+
 func (s *Server) enable(r *http.Request, change func(*tool.Session, string, bool) error) (any, error) {
-	var in struct {
-		Enabled *bool `json:"enabled"`
-	}
+	var in enableRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}

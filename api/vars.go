@@ -130,13 +130,16 @@ func (s *Server) deleteVar(r *http.Request) (any, error) {
 	if err == nil {
 		_, _, err = s.Vars.Remove(r.Context(), sess.ID, []string{name})
 	}
-	return map[string]any{"id": name, "deleted": true}, err
+	return deleted{name, true}, err
+}
+
+// removeRequest is which variables go.
+type removeRequest struct {
+	Names []string `json:"names"`
 }
 
 func (s *Server) removeVars(r *http.Request) (any, error) {
-	var in struct {
-		Names []string `json:"names"`
-	}
+	var in removeRequest
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}
@@ -145,7 +148,7 @@ func (s *Server) removeVars(r *http.Request) (any, error) {
 		return nil, err
 	}
 	removed, failed, err := s.Vars.Remove(r.Context(), sess.ID, in.Names)
-	return map[string]any{"removed": orEmpty(removed), "failed": orEmpty(failed)}, err
+	return removedVars{orEmpty(removed), orEmpty(failed)}, err
 }
 
 func orEmpty(s []string) []string {
