@@ -59,8 +59,9 @@ func startLauncher(path string, noUserns bool, groups *groupTree) (*launcher, er
 		return nil, fmt.Errorf("use the socket of the launcher: %w", err)
 	}
 	l := &launcher{conn: generic.(*net.UnixConn), calls: map[uint64]chan child.Reply{}, ended: make(chan struct{})}
+	// One thread does the work; more processors would only wake more threads.
 	l.cmd = &exec.Cmd{
-		Path: path, Args: []string{child.Arg0}, Env: []string{}, Dir: "/",
+		Path: path, Args: []string{child.Arg0}, Env: []string{"GOMAXPROCS=1"}, Dir: "/",
 		ExtraFiles: []*os.File{theirs}, Stderr: &l.stderr,
 		SysProcAttr: sessionNamespaces(noUserns),
 	}
@@ -75,7 +76,7 @@ func startLauncher(path string, noUserns bool, groups *groupTree) (*launcher, er
 			defer f.Close()
 		}
 		l.cmd.ExtraFiles = append(l.cmd.ExtraFiles, files...)
-		l.cmd.Env = []string{child.GroupsEnv + "=" + groups.version}
+		l.cmd.Env = append(l.cmd.Env, child.GroupsEnv+"="+groups.version)
 	}
 	if err := l.cmd.Start(); err != nil {
 		l.conn.Close()

@@ -163,8 +163,8 @@ func filter(rules []sysRule) []child.Insn {
 
 // search finds the rule of a call by halving, and not only for the calls' sake:
 // when the filter is installed, which happens for each program, the kernel runs it
-// once for every number there is, to remember those that are always allowed. A
-// chain of comparisons took a quarter of a millisecond.
+// once for every number there is, to remember those that are always allowed. As a
+// chain of comparisons that was a tenth of what a call costs.
 func search(rules []sysRule) []child.Insn {
 	if len(rules) <= 2 {
 		var p []child.Insn

@@ -30,12 +30,12 @@ type groups struct {
 // kernel kills when memory runs out.
 type group struct {
 	limits  groupLimits
-	procs   []int // a process that writes "0" here joins
-	memory  int   // directory
-	pids    int   // directory
-	oom     *os.File
-	refused *os.File // counts processes refused
-	before  counters
+	procs   []int    // a process that writes "0" here joins
+	memory  int      // directory
+	pids    int      // directory
+	oom     int      // counts what the kernel killed for want of memory
+	refused int      // counts processes refused
+	last    counters // when they were last read
 }
 
 type groupLimits struct{ memory, processes uint64 }
@@ -77,7 +77,6 @@ func (g *groups) take(l groupLimits) (*group, error) {
 		}
 		s.limits = l
 	}
-	s.before = s.count()
 	return s, nil
 }
 
@@ -124,16 +123,17 @@ func (g *groups) make() (*group, error) {
 	if s.refused, err = openIn(s.pids, "pids.events"); err != nil {
 		return nil, err
 	}
+	s.news()
 	g.made++
 	return s, nil
 }
 
-func openIn(dir int, name string) (*os.File, error) {
+func openIn(dir int, name string) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
+		return -1, fmt.Errorf("open %s: %w", name, err)
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	return fd, nil
 }
 
 // limit sets what the group may have. Without swap limits memory would go there
@@ -179,16 +179,19 @@ func writeIn(dir int, name, text string) error {
 	return nil
 }
 
-// count reads what has happened in the group so far.
-func (s *group) count() counters {
-	return counters{oomKills: field(s.oom, "oom_kill "), refused: field(s.refused, "max ")}
+// news reports what has happened in the group since it was last asked.
+func (s *group) news() (outOfMemory, noProcess bool) {
+	now := counters{oomKills: field(s.oom, "oom_kill "), refused: field(s.refused, "max ")}
+	outOfMemory, noProcess = now.oomKills > s.last.oomKills, now.refused > s.last.refused
+	s.last = now
+	return outOfMemory, noProcess
 }
 
 // field is the number after a word at the start of a line.
-func field(f *os.File, word string) int64 {
+func field(fd int, word string) int64 {
 	var buf [512]byte
-	n, _ := f.ReadAt(buf[:], 0)
-	for line := range bytes.Lines(buf[:n]) {
+	n, _ := unix.Pread(fd, buf[:], 0)
+	for line := range bytes.Lines(buf[:max(n, 0)]) {
 		if rest, ok := strings.CutPrefix(string(line), word); ok {
 			v, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
 			return v

@@ -221,8 +221,7 @@ func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
 		r.MaxRSS = ru.Maxrss << 10
 	}
 	if c.group != nil {
-		now := c.group.count()
-		r.OutOfMemory, r.NoProcess = now.oomKills > c.group.before.oomKills, now.refused > c.group.before.refused
+		r.OutOfMemory, r.NoProcess = c.group.news()
 	}
 	return r
 }

@@ -24,7 +24,7 @@ type spares struct {
 const (
 	maxSpares = 4
 	spareSize = 256 << 10 // of the arena, for a call that is not known yet
-	maxGone   = 16
+	maxGone   = 64
 )
 
 // patience is how long the loop waits for something to do, in milliseconds. A
@@ -39,7 +39,7 @@ func (p *spares) patience() int {
 	case len(p.ready) < p.want || len(p.gone) >= maxGone:
 		return 0
 	}
-	return 20
+	return 200
 }
 
 // prepare uses a moment in which nobody waits.
