@@ -129,7 +129,7 @@ func (c *cage) Box(_ context.Context, session, profile string, s Settings) (Box,
 		return nil, fmt.Errorf("sandbox profile %q is not known", profile)
 	}
 	rep := c.Probe()
-	rep.Profile = profile
+	rep.Profile, rep.Limits = profile, c.limitsHeldBy(profile)
 	if err := rep.require(s); err != nil {
 		return nil, err
 	}

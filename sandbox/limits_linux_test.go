@@ -77,14 +77,14 @@ func TestLimit_GroupsLeaveNothing(t *testing.T) {
 	backend := newCage(t, Options{})
 	needGroups(t, backend)
 	dirs := backend.(*cage).groups.dirs
-	if got := backend.Probe().Limits["memoryBytes"]; !strings.HasPrefix(got, "cgroup") {
-		t.Errorf("memory is held by %q", got)
-	}
 	ws := shortTemp(t)
 	for _, session := range []string{"a", "b", "c"} {
 		box, err := backend.Box(t.Context(), session, "strict", Settings{AllowedWritePaths: []string{ws}})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if got := box.Report().Limits["memoryBytes"]; !strings.HasPrefix(got, "cgroup") {
+			t.Errorf("memory is held by %q", got)
 		}
 		runSpec(t, box, Spec{Argv: []string{"true"}, Dir: ws})
 		if err := backend.(*cage).Forget(session); err != nil {
@@ -117,11 +117,14 @@ func TestLimit_WithoutGroups(t *testing.T) {
 	if _, err := backend.Box(t.Context(), "s", "strict", Settings{Require: []string{"cgroup2"}}); err == nil {
 		t.Error("cgroup2 is required and not there, and a box was given")
 	}
-	if got, want := rep.Limits["memoryBytes"], "rlimit of each process"; got != want {
-		t.Errorf("memory is held by %q, want %q", got, want)
-	}
 	ws := shortTemp(t)
 	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	if got, want := box.Report().Limits["memoryBytes"], "rlimit of each process"; got != want {
+		t.Errorf("memory is held by %q, want %q", got, want)
+	}
+	if got := box.Report().Limits["processes"]; strings.HasPrefix(got, "cgroup") {
+		t.Errorf("processes are held by %q", got)
+	}
 	e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", "x=$(head -c 100000000 /dev/zero | tr '\\0' x); echo ${#x}"}, Dir: ws, Limits: Limits{MemoryBytes: 32 << 20}})
 	if e.Code == 0 {
 		t.Error("100 MB fit into 32 MiB")

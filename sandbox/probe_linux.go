@@ -76,23 +76,40 @@ func (c *cage) tryLayers() Report {
 	if c.groups == nil || c.groups.version != "v2" {
 		lack("cgroup2", c.noGroups)
 	}
-	r.Limits = c.limitsHeldBy()
 	return r
 }
 
-// limitsHeldBy says who counts.
-func (c *cage) limitsHeldBy() map[string]string {
+// limitsHeldBy says who counts for a call of a profile.
+func (c *cage) limitsHeldBy(profile string) map[string]string {
 	const each = "rlimit of each process"
 	held := map[string]string{
 		"wallSeconds": "clock", "outputBytes": "count", "diskBytes": "measured each second",
-		"cpuSeconds": each, "fileSizeBytes": each, "openFiles": each,
-		"memoryBytes": each, "processes": "pid namespace",
+		"cpuSeconds": each, "fileSizeBytes": each, "openFiles": each, "memoryBytes": each,
 	}
-	if c.groups != nil {
+	switch {
+	case c.groups != nil:
 		name, _, _ := strings.Cut(c.groups.layer(), ":")
 		held["memoryBytes"], held["processes"] = name, name
+	case profile == "strict" && kernelAtLeast(6, 14):
+		held["processes"] = "pid namespace"
+	case os.Geteuid() != 0:
+		held["processes"] = "rlimit of the user"
+	default:
+		held["processes"] = "nothing" // root has no such limit
 	}
 	return held
+}
+
+func kernelAtLeast(major, minor int) bool {
+	var u unix.Utsname
+	var a, b int
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
 }
 
 // tryGroups finds out who counts memory and processes of a call together.
