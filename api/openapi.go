@@ -144,8 +144,29 @@ func schemas() (map[string]*jsonschema.Schema, error) {
 			return nil, err
 		}
 		out[name] = s
+		nullable(s)
 	}
 	return out, nil
+}
+
+// nullable mends pointers to types that are referred to: inference says that they
+// are null and a reference, of which no value is both.
+func nullable(s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Ref != "" && len(s.Types) > 0 {
+		s.AnyOf = []*jsonschema.Schema{{Type: "null"}, {Ref: s.Ref}}
+		s.Ref, s.Types = "", nil
+	}
+	for _, p := range s.Properties {
+		nullable(p)
+	}
+	for _, p := range s.AnyOf {
+		nullable(p)
+	}
+	nullable(s.Items)
+	nullable(s.AdditionalProperties)
 }
 
 // references stand for the shared types, but for one.
@@ -179,5 +200,6 @@ func schemaOf(v any, types map[reflect.Type]*jsonschema.Schema) (*jsonschema.Sch
 	if err == nil && s.Type == "" && slices.Contains(s.Types, "null") {
 		s.Type, s.Types = "array", nil // no route answers null for a list
 	}
+	nullable(s)
 	return s, err
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,9 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "curl" {
+		os.Exit(validatingCurl(os.Args[1:]))
+	}
 	os.Exit(build(m))
 }
 
@@ -39,11 +43,28 @@ func build(m *testing.M) int {
 			return 1
 		}
 	}
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "scripts"), 0o755)
+	}
+	if err == nil {
+		err = os.Symlink(self, filepath.Join(dir, "scripts", "curl"))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 
-// TestScripts runs every script against a daemon of its own.
+// TestScripts runs every script against a daemon of its own. The curl of scripts
+// holds every answer against docs/openapi.json.
 func TestScripts(t *testing.T) {
+	t.Cleanup(func() {
+		if wrong, err := os.ReadFile(violations()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("answers that the OpenAPI document does not allow: %v\n%s", err, wrong)
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		Setup:               setup,
@@ -62,6 +83,8 @@ func TestScripts(t *testing.T) {
 		},
 	})
 }
+
+func violations() string { return filepath.Join(bin, "violations") }
 
 // daemonKey is where a script keeps its daemon.
 type daemonKey struct{}
@@ -90,7 +113,13 @@ func setup(env *testscript.Env) error {
 	}
 	env.Setenv("HOME", home)
 	env.Setenv("REPO", repo)
-	env.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	env.Setenv("PATH", filepath.Join(bin, "scripts")+":"+bin+":"+os.Getenv("PATH"))
+	env.Setenv("SANDBOXD_TEST_VIOLATIONS", violations())
+	doc, err := filepath.Abs("../../docs/openapi.json")
+	if err != nil {
+		return err
+	}
+	env.Setenv("SANDBOXD_TEST_OPENAPI", doc)
 	env.Setenv("GOTOOLCHAIN", "local")
 	env.Setenv("GOFLAGS", "-mod=mod")
 	for _, name := range []string{"SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET"} {
@@ -130,7 +159,7 @@ func daemon(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Stdout, cmd.Stderr = log, log
 	for _, name := range []string{"HOME", "PATH", "SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET", "SANDBOXD_STATE_DIR", "SANDBOXD_CONFIG", "XDG_CONFIG_HOME", "GOTOOLCHAIN", "GOFLAGS", "SECRET_TOKEN"} {
 		if v := ts.Getenv(name); v != "" {
-			cmd.Env = append(cmd.Env, name+"="+v)
+			cmd.Env = append(cmd.Env, name+"="+strings.TrimPrefix(v, filepath.Join(bin, "scripts")+":"))
 		}
 	}
 	ts.Check(cmd.Start())
