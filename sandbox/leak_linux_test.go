@@ -106,3 +106,38 @@ func state(t *testing.T, pid int) held {
 	}
 	return h
 }
+
+// TestWhatDoesNotFitIsThrownAway: a denied path that appears makes what was made
+// ahead useless, again and again. Nothing of it stays.
+func TestWhatDoesNotFitIsThrownAway(t *testing.T) {
+	backend := newCage(t, Options{})
+	needCage(t, backend)
+	ws := shortTemp(t)
+	var denied []string
+	for i := range 30 {
+		denied = append(denied, filepath.Join(ws, fmt.Sprint("secret", i)))
+	}
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}, DeniedPaths: denied})
+	runIn(t, box, ws, "true")
+	pid := 0
+	for _, l := range backend.(*cage).launchers {
+		pid = l.cmd.Process.Pid
+	}
+	before := state(t, pid)
+	for _, d := range denied {
+		if err := os.WriteFile(d, []byte("hunter2"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if e, out := runIn(t, box, ws, "cat", d); e.Code == 0 || strings.Contains(out, "hunter2") {
+			t.Fatalf("%s was read: %+v %q", d, e, out)
+		}
+	}
+	before.mounts += len(denied)
+	var after held
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if after = state(t, pid); after.within(before) {
+			return
+		}
+	}
+	t.Errorf("the launcher held %+v before and %+v after", before, after)
+}
