@@ -122,6 +122,7 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 		old, ok := sc.vars.get(out.name)
 		out.known = out.known && ok && len(old.words) == 1 && old.words[0].known && !old.words[0].glob && !f.glob
 		if out.known {
+			w.grow(len(old.words[0].text))
 			f.text = old.words[0].text + f.text
 		}
 	}

@@ -14,7 +14,10 @@ const (
 	maxDepth  = 48       // open brackets, quotes and keywords at one place
 	maxNested = 8        // shells within shells
 	maxWords  = 20_000   // words of all commands, after expansion
+	maxText   = 1 << 20  // bytes of all values that parameters put into words
 	maxSteps  = 25_000   // statements walked, loops and functions followed
+	maxVars   = 1_000    // variables that are tracked; more are unknown
+	maxNames  = 250      // functions, and exported names
 	maxBraces = 1_000    // words of one brace expansion
 	maxChain  = 2_000    // operators | and &, which nest to the left
 	maxUnroll = 16       // items of a loop that are followed one by one

@@ -183,6 +183,7 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 			e.flush()
 			e.b.some = true
 		}
+		e.w.grow(len(f.text))
 		if !f.known {
 			e.b.missing()
 			e.b.many = e.b.many || !quoted
@@ -208,6 +209,14 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 	if list && len(words) == 0 && quoted {
 		// "$@" of nothing is no word at all.
 		e.b.some = e.b.text.Len() > 0
+	}
+}
+
+// grow bounds what values add up to: x=$x$x doubles with every statement.
+func (w *walker) grow(n int) {
+	const perWord = 16 // a word costs more than its text
+	if w.text += n + perWord; w.text > maxText {
+		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("the values of this command grow over %d bytes", maxText), Hint: "put the script in a file of the workspace and run that"})
 	}
 }
 

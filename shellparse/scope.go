@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -63,11 +64,14 @@ func (s *scope) own() {
 
 // merge keeps what s and o agree on: either may be how the program got here.
 func (s *scope) merge(o *scope) {
-	s.own()
-	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool {
-		w, ok := o.vars.get(b.name)
-		return !ok || !b.value.equal(w)
-	})
+	if !sameList(s.vars, o.vars) {
+		s.own()
+		other := o.vars.index()
+		s.vars = slices.DeleteFunc(s.vars, func(b binding) bool {
+			i, ok := other[b.name]
+			return !ok || !b.value.equal(o.vars[i].value)
+		})
+	}
 	for name, f := range s.funcs {
 		if g, ok := o.funcs[name]; !ok || g.body != f.body {
 			f.maybe = true
@@ -82,8 +86,10 @@ func (s *scope) merge(o *scope) {
 			}
 		}
 	}
-	for _, name := range o.export {
-		s.exported(name)
+	if !sameList(s.export, o.export) {
+		for _, name := range o.export {
+			s.exported(name)
+		}
 	}
 	if !slices.EqualFunc(s.args, o.args, sameField) || (s.args == nil) != (o.args == nil) {
 		s.args = nil
@@ -92,6 +98,11 @@ func (s *scope) merge(o *scope) {
 	s.errexit = s.errexit && o.errexit
 	s.dirs = union(s.dirs, o.dirs)
 	s.failed = union(s.failed, o.failed)
+}
+
+// sameList reports whether neither branch has changed what they share.
+func sameList[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // settle ends a statement: what follows may run after a cd that failed.
@@ -109,7 +120,9 @@ func (s *scope) set(name string, v value) {
 			return
 		}
 	}
-	s.vars = append(s.vars, binding{name, v})
+	if len(s.vars) < maxVars {
+		s.vars = append(s.vars, binding{name, v})
+	}
 }
 
 func (s *scope) forget(name string) {
@@ -123,6 +136,14 @@ type bindings []binding
 type binding struct {
 	name  string
 	value value
+}
+
+func (b bindings) index() map[string]int {
+	at := make(map[string]int, len(b))
+	for i := range b {
+		at[b[i].name] = i
+	}
+	return at
 }
 
 func (b bindings) get(name string) (value, bool) {
@@ -139,11 +160,20 @@ func (s *scope) setFunc(name string, f function) {
 		s.funcs = map[string]function{}
 	}
 	s.funcs[name] = f
+	tooMany(len(s.funcs), "functions")
+}
+
+// tooMany gives up: every branch copies and compares these.
+func tooMany(n int, what string) {
+	if n > maxNames {
+		panic(stop{&Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d %s", maxNames, what), Hint: "put the script in a file of the workspace and run that"}})
+	}
 }
 
 func (s *scope) exported(name string) {
 	if !s.isExported(name) {
 		s.export = append(s.export, name)
+		tooMany(len(s.export), "exported names")
 	}
 }
 
