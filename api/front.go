@@ -22,6 +22,7 @@ import (
 type Front struct {
 	now   atomic.Pointer[Server]
 	loads load
+	body  time.Duration // in which the body of a request must arrive
 }
 
 // endTime is how long calls that were cancelled get to end their trees and to be
@@ -33,7 +34,7 @@ var ErrStopAll = errors.New("an operator stops everything")
 
 // NewFront returns a front before s.
 func NewFront(s *Server) *Front {
-	f := &Front{}
+	f := &Front{body: bodyTime}
 	f.Swap(s)
 	return f
 }
@@ -92,6 +93,7 @@ func (f *Front) handler(role tool.Role) http.Handler {
 		id := "req_" + rand.Text()
 		w.Header().Set("X-Request-Id", id)
 		said := &status{ResponseWriter: w}
+		r.Body = &timedBody{ReadCloser: r.Body, c: http.NewResponseController(w), limit: f.body}
 		leave, err := f.loads.enter(s, r, role)
 		if err != nil {
 			writeError(said, err)

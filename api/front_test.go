@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,6 +138,31 @@ func TestAnAccountHasLimits(t *testing.T) {
 			t.Error("nothing was refused")
 		}
 	})
+}
+
+// Half a request does not hold its place; a call that takes longer than a body
+// may is not disturbed.
+func TestABodyMustArriveInTime(t *testing.T) {
+	w := newWorld(t)
+	w.front.body = time.Second
+	id := w.session(tool.RoleAgent)
+	running := w.call(id)
+	w.running(1)
+	c, err := net.Dial("unix", w.paths[tool.RoleAgent])
+	must(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("POST /sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{\"mode"))
+	must(t, err)
+	must(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	text, err := io.ReadAll(c) // until the daemon hangs up
+	must(t, err)
+	if !strings.Contains(string(text), " 408 ") || !strings.Contains(string(text), "request_timeout") {
+		t.Errorf("got %s", text)
+	}
+	close(w.hold)
+	if s, msg := ended(<-running); s != tool.StatusSuccess {
+		t.Errorf("the long call: %s %s", s, msg)
+	}
 }
 
 func TestListenTakesOverNothingThatLives(t *testing.T) {

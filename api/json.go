@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ const (
 // is an empty object.
 func read(r *http.Request, v any) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return httpError{http.StatusRequestTimeout, &tool.Error{Code: "request_timeout", Msg: "the body did not arrive in time"}}
+	}
 	if err != nil {
 		return badRequest("read the body: " + err.Error())
 	}
