@@ -21,6 +21,7 @@ build:
 
 test: tools-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
+	go test -run TestEveryRuleOfTheLibraryIsTested ./policy
 
 # One package after the other; the limits are judged from all results at the end.
 BENCH ?= .

@@ -152,43 +152,56 @@ func (d *Decisions) Close() {
 	<-d.done
 }
 
+// gatherTime is how long decisions wait for others, to be written together.
+const gatherTime = 200 * time.Millisecond
+
 // write saves what has gathered in one transaction, then waits for more.
 func (d *Decisions) write(stop <-chan struct{}) {
 	defer close(d.done)
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	d.prune()
+	var batch []*judgedCall
+	var due <-chan time.Time // nil while nothing waits
 	for {
 		select {
 		case j := <-d.queue:
-			d.save(j)
+			if batch = append(batch, j); len(batch) < maxWaiting {
+				if due == nil {
+					due = time.After(gatherTime)
+				}
+				continue
+			}
+			d.save(batch)
+		case <-due:
+			d.save(batch)
 		case written := <-d.flush:
-			d.save(nil)
+			d.save(d.waiting(batch))
 			close(written)
 		case <-tick.C:
 			d.prune()
+			continue
 		case <-stop:
-			d.save(nil)
+			d.save(d.waiting(batch))
 			return
+		}
+		batch, due = nil, nil
+	}
+}
+
+// waiting is batch with all that is in the queue now.
+func (d *Decisions) waiting(batch []*judgedCall) []*judgedCall {
+	for {
+		select {
+		case j := <-d.queue:
+			batch = append(batch, j)
+		default:
+			return batch
 		}
 	}
 }
 
-// save writes first and all that waits.
-func (d *Decisions) save(first *judgedCall) {
-	var batch []*judgedCall
-	if first != nil {
-		batch = append(batch, first)
-	}
-	for len(batch) < maxWaiting {
-		select {
-		case j := <-d.queue:
-			batch = append(batch, j)
-			continue
-		default:
-		}
-		break
-	}
+func (d *Decisions) save(batch []*judgedCall) {
 	if len(batch) == 0 {
 		return
 	}

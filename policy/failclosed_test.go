@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +216,27 @@ func TestADisabledRuleIsSilent(t *testing.T) {
 	e := newEngine(t, Options{Disable: []string{"developer.git.force_push"}})
 	if d := decide(t, e, bash(t, ModeAuto, "git push --force")); d.By != tool.ByMode {
 		t.Errorf("%+v, want the mode to decide", d)
+	}
+}
+
+func TestAnUndefinedResultDenies(t *testing.T) {
+	e := newEngine(t, Options{})
+	r := *e.current.Load()
+	_, modules, err := loadModules(context.Background(), Options{Profile: "developer"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := compile(modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.packages = append(slices.Clone(r.packages), "sandboxd.policies.gone.x")
+	if r.query, err = prepare(context.Background(), compiler, query(r.packages), map[string]any{"allow": map[string]any{}, "tighten": map[string]any{}}); err != nil {
+		t.Fatal(err)
+	}
+	e.current.Store(&r)
+	d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
+	if d.Verdict != tool.Deny || d.Reasons[0].Rule != "core.shape" {
+		t.Errorf("%+v, want a deny by core.shape", d)
 	}
 }

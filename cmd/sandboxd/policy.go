@@ -23,7 +23,7 @@ func policyCmd() *cobra.Command {
 permission rules, such as Bash(git push *), or Rego. docs/policies.md has a
 tutorial that starts from a denied call.`,
 	}
-	c.AddCommand(policyInitCmd(), policyCheckCmd(), policyTestCmd(), policyEvalCmd(), policyExplainCmd(), policyBenchCmd(), policyFmtCmd(), policyRulesCmd())
+	c.AddCommand(policyInitCmd(), policyCheckCmd(), policyTestCmd(), policyEvalCmd(), policyExplainCmd(), policyBenchCmd(), policyFmtCmd(), policyRulesCmd(), policyExportCmd())
 	return c
 }
 
@@ -133,6 +133,22 @@ func policyRulesCmd() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func policyExportCmd() *cobra.Command {
+	var f policyFlags
+	c := &cobra.Command{
+		Use: "export DIR", Short: "write library, permission rules and schemas as files for opa", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			opts, err := f.options(nil)
+			if err != nil {
+				return err
+			}
+			return policy.Export(args[0], opts)
+		},
+	}
+	f.add(c)
 	return c
 }
 

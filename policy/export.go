@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	library "github.com/sandboxd/sandboxd/rego"
+)
+
+// Export writes what a decision is made of as plain files into dir, which must be
+// new or empty, for the tools of OPA: the library with its tests, the permission
+// rules as data.json, and judge.rego, which asks what the daemon asks.
+func Export(dir string, opts Options) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
+		return fmt.Errorf("export policies: %q is not an empty directory", dir)
+	}
+	files, err := readSources(opts)
+	if err != nil {
+		return err
+	}
+	tests, err := readTests(opts)
+	if err != nil {
+		return err
+	}
+	modules, err := parse(files)
+	if err != nil {
+		return err
+	}
+	packages, err := judged(modules, opts.Profile)
+	if err != nil {
+		return err
+	}
+	tables, err := translate(opts.Rules)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(map[string]any{"sandboxd": map[string]any{"rules": tables}}, "", "  ")
+	if err != nil {
+		return err
+	}
+	files = append(append(files, tests...),
+		source{"data.json", append(data, '\n')},
+		source{"judge.rego", []byte("package sandboxd.judge\n\nfindings := " + query(packages) + "\n")})
+	for _, name := range []string{"schemas/input.json", "schemas/finding.json", "capabilities.json"} {
+		text, err := library.Files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		files = append(files, source{name, text})
+	}
+	for _, f := range files {
+		if operatorFile(f.name) && filepath.IsAbs(f.name) {
+			continue // the operator has them
+		}
+		if err := writeNew(filepath.Join(dir, strings.Replace(f.name, libraryPrefix, "library/", 1)), f.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeNew(name string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(text); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,63 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/open-policy-agent/opa/v1/loader"
+	"github.com/open-policy-agent/opa/v1/rego"
+
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// TestWhatIsExportedDecidesAlike: OPA finds in the files what the engine finds.
+func TestWhatIsExportedDecidesAlike(t *testing.T) {
+	opts := Options{Profile: "developer", Rules: Rules{Deny: []string{"Bash(ls *)"}}}
+	dir := filepath.Join(t.TempDir(), "rego")
+	if err := Export(dir, opts); err != nil {
+		t.Fatal(err)
+	}
+	files, err := loader.NewFileLoader().Filtered([]string{dir + "/library", dir + "/data.json", dir + "/judge.rego"},
+		func(_ string, info os.FileInfo, _ int) bool { return strings.HasSuffix(info.Name(), "_test.rego") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := files.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(t, opts)
+	for _, line := range []string{"ls -a", "git push -f", "true"} {
+		d := decide(t, e, bash(t, ModeAuto, line))
+		x, err := Explain(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var input any
+		if err := json.Unmarshal(x.Input, &input); err != nil {
+			t.Fatal(err)
+		}
+		r := []func(*rego.Rego){rego.Query("data.sandboxd.judge.findings"), rego.Store(store), rego.Input(input)}
+		for _, m := range files.Modules {
+			r = append(r, rego.ParsedModule(m.Parsed))
+		}
+		rs, err := rego.New(r...).Eval(context.Background())
+		if err != nil || len(rs) != 1 {
+			t.Fatalf("%v, %v", rs, err)
+		}
+		found := 0
+		for _, set := range rs[0].Expressions[0].Value.([]any) {
+			found += len(set.([]any))
+		}
+		if found != len(x.Findings) || found == 0 && d.By != tool.ByMode {
+			t.Errorf("%s: OPA finds %d, the engine %d", line, found, len(x.Findings))
+		}
+	}
+	if err := Export(dir, opts); err == nil {
+		t.Error("files were written over")
+	}
+}
