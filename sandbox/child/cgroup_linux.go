@@ -97,7 +97,13 @@ func (g *groups) make() (*group, error) {
 		if err != nil {
 			return -1, err
 		}
-		procs, err := unix.Openat(dir, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		// In version 1 a single thread may join, which is what does; joining with
+		// all threads waits for every processor.
+		list := "tasks"
+		if g.v2 {
+			list = "cgroup.procs"
+		}
+		procs, err := unix.Openat(dir, list, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return -1, err
 		}
