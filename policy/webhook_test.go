@@ -89,3 +89,14 @@ func TestACommandAnswersOrTheCallIsDenied(t *testing.T) {
 		}
 	}
 }
+
+func TestACommandThatDoesNotEndDenies(t *testing.T) {
+	e := newEngine(t, Options{CanUseTool: Command(time.Millisecond, func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return []byte(`{"behavior": "allow"}`), nil
+	})})
+	d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
+	if d.Verdict != tool.Deny || d.Reasons[0].Rule != "core.callback" {
+		t.Errorf("%+v, want a deny by core.callback", d)
+	}
+}
