@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -24,13 +26,15 @@ const (
 	EventApprovalAsked   EventType = "approval_asked"
 	EventApprovalDecided EventType = "approval_decided"
 	EventGrantRevoked    EventType = "grant_revoked"
-	EventReload          EventType = "reload" // status is "ok" or "failed"
+	EventReload          EventType = "reload"       // status is "ok" or "failed"
+	EventNotification    EventType = "notification" // of a hook, for operators; status is its level
 )
 
 // EventTypes lists what there is.
 var EventTypes = []EventType{
 	EventCallBegin, EventCallEnd, EventSessionCreated, EventSessionChanged, EventSessionDeleted,
 	EventApprovalAsked, EventApprovalDecided, EventGrantRevoked, EventReload,
+	EventNotification,
 }
 
 // Event is one thing that happened. It names calls and says how they ended; it
@@ -45,6 +49,8 @@ type Event struct {
 	Approval string    `json:"approval_id,omitempty"`
 	Status   string    `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
+	Title    string    `json:"title,omitempty"`   // of a notification, in the words of the hook
+	Message  string    `json:"message,omitempty"` // likewise
 }
 
 // eventBuffer is how far a reader may fall behind before events are dropped.
@@ -115,18 +121,65 @@ func (s *Server) events(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(w *sse) error {
-		in := s.Events.subscribe(keep)
-		defer s.Events.leave(in)
+	return s.Events.stream(keep, func(context.Context) ([]Event, error) { return nil, nil }), nil
+}
+
+// stream sends what stands already, then what happens that keep wants.
+func (e *Events) stream(keep func(Event) bool, standing func(context.Context) ([]Event, error)) stream {
+	return func(w *sse) error {
+		in := e.subscribe(keep) // first, so that nothing falls between
+		defer e.leave(in)
+		before, err := standing(w.ctx)
+		if err != nil {
+			return err
+		}
+		for _, ev := range before {
+			if err := w.send(string(ev.Type), ev); err != nil {
+				return err
+			}
+		}
 		return copySSE(w, in.events, func(ev Event) error {
-			if n := s.Events.missed(in); n > 0 {
+			if n := e.missed(in); n > 0 {
 				if err := w.send("dropped", map[string]int{"dropped": n}); err != nil {
 					return err
 				}
 			}
 			return w.send(string(ev.Type), ev)
 		})
+	}
+}
+
+// approvalStream streams questions and answers to a person: those that wait, then
+// all that come.
+func (s *Server) approvalStream(r *http.Request) (any, error) {
+	all, err := eventFilter(r)
+	if err != nil {
+		return nil, err
+	}
+	keep := func(ev Event) bool {
+		return all(ev) && (ev.Type == EventApprovalAsked || ev.Type == EventApprovalDecided || ev.Type == EventGrantRevoked)
+	}
+	return s.Events.stream(keep, func(ctx context.Context) ([]Event, error) {
+		waiting, err := s.Approvals.List(ctx, approvals.Filter{Status: string(approvals.StatusPending)})
+		if err != nil {
+			return nil, err
+		}
+		var asked []Event
+		for _, q := range waiting.Items {
+			if ev := AskedEvent(EventApprovalAsked, q); keep(ev) {
+				asked = append(asked, ev)
+			}
+		}
+		return asked, nil
 	}), nil
+}
+
+// AskedEvent is what is told of a question.
+func AskedEvent(what EventType, q approvals.Item) Event {
+	return Event{
+		Type: what, Time: time.Now().UTC(), Account: q.Account, Session: q.SessionID, Call: q.CallID,
+		Tool: q.Tool, Approval: q.ID, Status: string(q.Status),
+	}
 }
 
 func eventFilter(r *http.Request) (func(Event) bool, error) {

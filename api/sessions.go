@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandboxd/sandboxd/hooks"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/sessions"
@@ -29,6 +30,8 @@ type session struct {
 	Sandbox   *sandbox.Settings `json:"sandbox,omitempty"`
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
+	// SystemMessages is what hooks say to the model as the session begins.
+	SystemMessages []string `json:"system_messages,omitempty"`
 }
 
 func wireSession(s tool.Session) session {
@@ -77,15 +80,13 @@ func (s *Server) createSession(r *http.Request) (any, error) {
 		if err != nil || !fresh {
 			return wireSession(got), err
 		}
-		s.changed(EventSessionCreated, got.Account, got.ID)
-		return created{wireSession(got)}, nil
+		return s.begun(r, got), nil
 	}
 	got, err := s.Sessions.Create(r.Context(), want)
 	if err != nil {
 		return nil, err
 	}
-	s.changed(EventSessionCreated, got.Account, got.ID)
-	return created{wireSession(got)}, nil
+	return s.begun(r, got), nil
 }
 
 // directory resolves a working directory and holds it against the roots: an agent
@@ -238,10 +239,15 @@ func set(to, from *string) {
 
 func (s *Server) deleteSession(r *http.Request) (any, error) {
 	id := r.PathValue("id")
+	gone, err := s.Sessions.Session(r.Context(), caller(r).account, id)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.Sessions.Delete(r.Context(), caller(r).account, id); err != nil {
 		return nil, err
 	}
 	s.changed(EventSessionDeleted, caller(r).account, id)
+	defer s.tellHooks(r, hooks.SessionEnd, gone) // when nothing of it is left
 	// What runs in it ends, and its private files go before anybody can make
 	// another session of that name.
 	if err := s.Backend.Forget(id); err != nil {

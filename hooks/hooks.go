@@ -165,17 +165,25 @@ func (r *Registry) List() []Info {
 	return all
 }
 
-// Before fires preToolUse. The arguments must be final: references are not
-// expanded again in what a hook puts there.
+// Before fires preToolUse, then permissionRequest: whatever these hooks put in
+// place of the arguments is what is judged next. The arguments must be final:
+// references are not expanded again in what a hook puts there.
 func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error) {
 	name := toolName(c)
 	advice := tool.Advice{}
-	if r.Has(PreToolUse) {
-		answer, err := r.Fire(ctx, PreToolUse, callInput(c))
+	for _, event := range []Event{PreToolUse, PermissionRequest} {
+		if !r.Has(event) || advice.Block {
+			continue
+		}
+		in := callInput(c)
+		if advice.Args != nil {
+			in.ToolInput = advice.Args
+		}
+		answer, err := r.Fire(ctx, event, in)
 		if err != nil {
 			return tool.Advice{Block: true, Reason: err.Error()}, err
 		}
-		advice = answer.Advice
+		advice = join(advice, answer.Advice)
 	}
 	return r.grants.apply(advice, c.Request.Session, name), nil
 }

@@ -35,6 +35,7 @@ type world struct {
 	settings sandbox.Settings
 	stored   map[string]string
 	pending  bool
+	refused  int // how often hooks heard of a refusal
 }
 
 func (w *world) say(what string) error {
@@ -122,6 +123,11 @@ func (w *world) After(context.Context, *tool.Call) (tool.Advice, error) {
 	return w.post, w.say("after")
 }
 
+func (w *world) Changed(context.Context, *tool.Call) []string { return nil }
+func (w *world) Refused(context.Context, *tool.Call) []string {
+	w.refused++
+	return []string{"somebody was told"}
+}
 func (w *world) Posts() bool { return w.posts }
 
 func (w *world) Decide(_ context.Context, c *tool.Call) (tool.Decision, error) {

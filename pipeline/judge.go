@@ -141,6 +141,9 @@ func tighten(d tool.Decision, by tool.By, reasons ...tool.Reason) tool.Decision 
 	if d.Verdict == tool.Allow || d.By == tool.ByMode {
 		d.By, d.Reasons = by, nil
 	}
+	if d.By == tool.ByTool { // a grant answers for the tool, and must not for who else asks
+		d.By = by
+	}
 	d.Verdict = tool.Ask
 	d.Reasons = append(slices.Clone(d.Reasons), reasons...)
 	return d

@@ -200,6 +200,9 @@ func (p *Pipeline) run(ctx context.Context, c *tool.Call) error {
 	if err == nil && out.Dir != "" && out.Dir != c.Session.Dir {
 		err = p.move(ctx, c, out.Dir)
 	}
+	if err == nil {
+		c.Result.SystemMessages = append(c.Result.SystemMessages, p.Hooks.Changed(ctx, c)...)
+	}
 	return err
 }
 
@@ -311,6 +314,12 @@ func (p *Pipeline) withhold(ctx context.Context, c *tool.Call, why error) error 
 func (p *Pipeline) end(ctx context.Context, c *tool.Call) {
 	ctx = context.WithoutCancel(ctx)
 	finish(c)
+	if refused(c) {
+		_ = p.contain(func() error {
+			c.Result.SystemMessages = append(c.Result.SystemMessages, p.Hooks.Refused(ctx, c)...)
+			return nil
+		})
+	}
 	if err := p.Record.End(ctx, c); err != nil {
 		withheld := &tool.Error{Code: "record_failed", Msg: "the result is withheld, for it cannot be recorded: " + err.Error()}
 		fail(c, "end", p.withhold(ctx, c, withheld))

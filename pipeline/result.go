@@ -54,6 +54,16 @@ func rejected(r *tool.Result, no rejection) {
 	r.FinalText = what + ": " + r.RejectReason
 }
 
+// refused is a call that somebody said no to: a person, a policy, the floor or a
+// hook. One that could not be tried is a failure instead.
+func refused(c *tool.Call) bool {
+	switch c.Result.Status {
+	case tool.StatusExecutionRejected, tool.StatusResultRejected:
+		return true
+	}
+	return c.Advice.Block || c.Decision.Verdict == tool.Deny && len(c.Decision.Reasons) > 0
+}
+
 // finish adds what is known on every path: the decision, the layers and the cost.
 func finish(c *tool.Call) {
 	r := &c.Result

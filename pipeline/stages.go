@@ -33,6 +33,11 @@ type Vars interface {
 type Hooks interface {
 	Before(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	After(ctx context.Context, c *tool.Call) (tool.Advice, error)
+	// Changed tells of what a call that ran left behind: files and the directory
+	// of its session. Refused tells of a call that was denied, or whose result was
+	// withheld. Neither can undo; both return text for the model.
+	Changed(ctx context.Context, c *tool.Call) []string
+	Refused(ctx context.Context, c *tool.Call) []string
 	// Posts reports whether a hook that looks at results is configured.
 	Posts() bool
 }

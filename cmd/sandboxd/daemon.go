@@ -11,6 +11,7 @@ import (
 	"github.com/sandboxd/sandboxd/api"
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/audit"
+	"github.com/sandboxd/sandboxd/hooks"
 	"github.com/sandboxd/sandboxd/metrics"
 	"github.com/sandboxd/sandboxd/pipeline"
 	"github.com/sandboxd/sandboxd/policy"
@@ -70,6 +71,9 @@ func openDaemon(ctx context.Context, h *house, stop context.CancelCauseFunc) (d 
 		return nil, err
 	}
 	p.meter = d.metrics
+	p.notify = func(session string, n hooks.Notification) {
+		d.events.Publish(api.Event{Type: api.EventNotification, Session: session, Status: n.Level, Title: n.Title, Message: n.Body})
+	}
 	p.decisions = policy.NewDecisions(d.db, policy.DecisionOptions{
 		Keep: h.cfg.Policy.KeepDecisions, Redact: p.redactor.String,
 		Failed: func(err error) { h.log.Error("decisions are not kept", "error", err) },
@@ -139,9 +143,13 @@ func (d *daemon) policiesChanged(ctx context.Context, log *slog.Logger, err erro
 // new requests get; calls that run finish on the old ones. A bad configuration
 // changes nothing.
 func (d *daemon) Reload(ctx context.Context, by string) error {
+	vetoed := d.configChange(ctx, by)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next, err := d.next(ctx)
+	if vetoed != nil {
+		err = vetoed
+	}
 	said := audit.Event{Name: "reload", Message: "configuration loaded by " + by}
 	if err != nil {
 		said.Message = "configuration kept, for the new one cannot be used: " + err.Error()
@@ -163,6 +171,22 @@ func (d *daemon) Reload(ctx context.Context, by string) error {
 	next.decisions.Keep(next.cfg.Policy.KeepDecisions)
 	next.log.Info("configuration loaded", "by", by)
 	d.events.Publish(api.Event{Type: api.EventReload, Status: "ok"})
+	return nil
+}
+
+// configChange asks the hooks in force, which may keep their configuration in
+// force. They run without the lock, for StopAll must not wait for them.
+func (d *daemon) configChange(ctx context.Context, by string) error {
+	d.mu.Lock()
+	p := d.parts
+	d.mu.Unlock()
+	answer, err := p.hooks.Fire(ctx, hooks.ConfigChange, hooks.Input{Trigger: by, FilePath: p.cfg.File})
+	if err != nil {
+		return err
+	}
+	if answer.Advice.Block {
+		return &tool.Error{Code: "hook_blocked", Msg: answer.Advice.Reason, Hint: "hooks.configChange of the configuration in force; a restart reads the new one"}
+	}
 	return nil
 }
 

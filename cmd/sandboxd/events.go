@@ -51,10 +51,7 @@ func watchQuestions(ctx context.Context, q *approvals.Queue, set *metrics.Set, e
 		for e := range q.Subscribe(ctx) { // ends early when this fell behind
 			open = true
 			set.ApprovalsPending(q.Pending())
-			events.Publish(api.Event{
-				Type: api.EventType(e.Kind), Account: e.Item.Account, Session: e.Item.SessionID, Call: e.Item.CallID,
-				Tool: e.Item.Tool, Approval: e.Item.ID, Status: string(e.Item.Status),
-			})
+			events.Publish(api.AskedEvent(api.EventType(e.Kind), e.Item))
 		}
 		if !open {
 			return nil // the queue is closed: the daemon stops

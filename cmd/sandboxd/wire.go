@@ -146,6 +146,7 @@ type parts struct {
 	hooks     *hooks.Registry
 	redactor  *audit.Redactor
 	meter     pipeline.Meter
+	notify    func(session string, n hooks.Notification) // nil but in the daemon
 }
 
 // build makes the stages that the daemon and exec share. Extra groups come after
@@ -240,7 +241,11 @@ func (p *parts) groups() ([]tool.Group, error) {
 }
 
 func (p *parts) hookOptions() hooks.Options {
-	return hooks.Options{Hooks: p.cfg.Hooks, Writable: p.roots, Observe: p.observe}
+	return hooks.Options{Hooks: p.cfg.Hooks, Writable: p.roots, Observe: p.observe, Notify: func(session string, n hooks.Notification) {
+		if p.notify != nil {
+			p.notify(session, n)
+		}
+	}}
 }
 
 func (p *parts) observe(r hooks.Run) {

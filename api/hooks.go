@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/sandboxd/sandboxd/hooks"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// hookEvent is something that happened where only a client sees it.
+type hookEvent struct {
+	Event string      `json:"event"` // "stop", or "Stop" as other agents say
+	Input hooks.Input `json:"input"`
+}
+
+// hookAnswer is what the hooks of an event came to, the strictest of them.
+type hookAnswer struct {
+	Block          bool            `json:"block"`
+	Ask            bool            `json:"ask"`
+	Reason         string          `json:"reason,omitempty"`
+	UpdatedInput   json.RawMessage `json:"updated_input,omitempty"`
+	SystemMessages []string        `json:"system_messages"`
+	Outputs        []hooks.Output  `json:"outputs"` // of each hook that said something, in order
+}
+
+// hookEvent runs the hooks of an event for a client. What the daemon sees itself
+// is refused: an agent could tell of calls that never were.
+func (s *Server) hookEvent(r *http.Request) (any, error) {
+	var in hookEvent
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	event, err := hooks.ParseEvent(in.Event)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
+	if event.Seen() {
+		return nil, badRequest(string(event) + " is fired by the daemon, where it happens")
+	}
+	x, err := s.session(r)
+	if err != nil {
+		return nil, err
+	}
+	in.Input.SessionID, in.Input.Cwd, in.Input.PermissionMode = x.ID, x.Dir, x.Mode
+	answer, err := s.Hooks.Fire(r.Context(), event, in.Input)
+	if err != nil {
+		return nil, err
+	}
+	a := answer.Advice
+	return hookAnswer{
+		Block: a.Block, Ask: a.Ask, Reason: a.Reason, UpdatedInput: a.Args,
+		SystemMessages: append([]string{}, a.Messages...), Outputs: append([]hooks.Output{}, answer.Outputs()...),
+	}, nil
+}
+
+// begun tells that a session is there, and answers it with what hooks say to it.
+func (s *Server) begun(r *http.Request, x tool.Session) created {
+	s.changed(EventSessionCreated, x.Account, x.ID)
+	out := wireSession(x)
+	out.SystemMessages = s.tellHooks(r, hooks.SessionStart, x)
+	return created{out}
+}
+
+// tellHooks fires an event that has happened, also when the client has left.
+func (s *Server) tellHooks(r *http.Request, event hooks.Event, x tool.Session) []string {
+	answer, err := s.Hooks.Fire(context.WithoutCancel(r.Context()), event, hooks.Input{SessionID: x.ID, Cwd: x.Dir, PermissionMode: x.Mode})
+	if err != nil {
+		s.Log.Warn("hooks were not told", "event", event, "session", x.ID, "error", err)
+	}
+	return answer.Advice.Messages
+}

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/hooks"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// hear registers a function for an event that writes down what it was told.
+func (w *world) hear(heard *[]string, event hooks.Event, out *hooks.Output) {
+	w.t.Helper()
+	must(w.t, w.opts.Hooks.Register(event, hooks.Definition{Handler: func(_ context.Context, in hooks.Input) (*hooks.Output, error) {
+		*heard = append(*heard, string(in.Event)+" "+in.SessionID)
+		return out, nil
+	}}))
+}
+
+// The order of a session's life: its start before the first call, the stop that
+// only the client sees, its end.
+func TestH03_LifeOfASession(t *testing.T) {
+	w := newWorld(t)
+	var heard []string
+	w.hear(&heard, hooks.SessionStart, &hooks.Output{AdditionalContext: "mind the gap"})
+	w.hear(&heard, hooks.Stop, nil)
+	w.hear(&heard, hooks.SessionEnd, nil)
+	var s session
+	must(t, json.Unmarshal(w.do(tool.RoleAgent, "POST", "/sessions", `{"reuse":true}`).Data, &s))
+	if !slices.Equal(s.SystemMessages, []string{"mind the gap"}) {
+		t.Errorf("messages %q", s.SystemMessages)
+	}
+	w.do(tool.RoleAgent, "POST", "/sessions", `{"reuse":true}`) // the same: nothing starts
+	if a := w.do(tool.RoleAgent, "POST", "/sessions/"+s.ID+"/hook-events", `{"event":"Stop","input":{}}`); a.status != http.StatusOK {
+		t.Fatalf("got %+v", a)
+	}
+	w.do(tool.RoleAgent, "DELETE", "/sessions/"+s.ID, "")
+	if want := []string{"sessionStart " + s.ID, "stop " + s.ID, "sessionEnd " + s.ID}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+}
+
+func TestH04_EventsOfClients(t *testing.T) {
+	w := newWorld(t)
+	id := w.session(tool.RoleAgent)
+	var heard []string
+	w.hear(&heard, hooks.UserPromptSubmit, &hooks.Output{Block: true, Reason: "not that", SystemMessage: "be kind"})
+	for _, tt := range []struct{ name, path, body, want string }{
+		{"the merged answer", id, `{"event":"UserPromptSubmit","input":{"prompt":"hi","sessionId":"another"}}`, `"block":true,"ask":false,"reason":"not that","system_messages":["be kind"]`},
+		{"no hooks", id, `{"event":"preCompact","input":{}}`, `"block":false,"ask":false,"system_messages":[],"outputs":[]`},
+		{"an unknown event", id, `{"event":"stopp","input":{}}`, "stopp"},
+		{"what the daemon sees", id, `{"event":"PermissionDenied","input":{}}`, "fired by the daemon"},
+		{"an unknown field", id, `{"event":"stop","input":{"promt":"x"}}`, "validation_error"},
+		{"an unknown session", "none", `{"event":"stop","input":{}}`, "session_not_found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := w.do(tool.RoleAgent, "POST", "/sessions/"+tt.path+"/hook-events", tt.body)
+			if got := string(a.body); !strings.Contains(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	if want := []string{"userPromptSubmit " + id}; !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want) // and not "another"
+	}
+}
+
+// Every event is either fired by the daemon or taken from clients.
+func TestH04_EveryEventHasASource(t *testing.T) {
+	w := newWorld(t)
+	id := w.session(tool.RoleAgent)
+	for _, e := range hooks.Events {
+		a := w.do(tool.RoleAgent, "POST", "/sessions/"+id+"/hook-events", `{"event":"`+string(e)+`","input":{}}`)
+		if taken := a.status == http.StatusOK; taken == e.Seen() {
+			t.Errorf("%s: taken from a client %v, seen by the daemon %v", e, taken, e.Seen())
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package hooks
+
+import (
+	"context"
+	"slices"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
+)
+
+// Changed fires fileChanged for each file that a call wrote, as its tool declared
+// it, and cwdChanged when it left its session in another directory. What a shell
+// command wrote is not known file by file, and is not told.
+func (r *Registry) Changed(ctx context.Context, c *tool.Call) []string {
+	var messages []string
+	if r.Has(FileChanged) && c.Facts.Uses.Script == nil {
+		for _, path := range written(c.Facts.Uses.Paths) {
+			in := callInput(c)
+			in.FilePath = path
+			messages = append(messages, r.tell(ctx, FileChanged, in)...)
+		}
+	}
+	if to := c.Output.Dir; to != "" && to != c.Session.Dir && r.Has(CwdChanged) {
+		in := callInput(c)
+		in.Cwd = to
+		messages = append(messages, r.tell(ctx, CwdChanged, in)...)
+	}
+	return messages
+}
+
+func written(uses []sandbox.PathUse) []string {
+	var paths []string
+	for _, u := range uses {
+		if u.Op == sandbox.Write && u.Path != "" && !u.Glob && !slices.Contains(paths, u.Path) {
+			paths = append(paths, u.Path)
+		}
+	}
+	return paths
+}
+
+// Refused fires permissionDenied; the reason is the error of its input.
+func (r *Registry) Refused(ctx context.Context, c *tool.Call) []string {
+	if !r.Has(PermissionDenied) {
+		return nil
+	}
+	in := callInput(c)
+	_, failure := resultOf(c)
+	in.Error = first(c.Result.RejectReason, failure)
+	return r.tell(ctx, PermissionDenied, in)
+}
+
+// tell fires an event that has happened: nothing can be blocked, and a caller who
+// left does not keep the others from hearing.
+func (r *Registry) tell(ctx context.Context, event Event, in Input) []string {
+	answer, err := r.Fire(context.WithoutCancel(ctx), event, in)
+	if err != nil {
+		return nil
+	}
+	return answer.Advice.Messages
+}
+
+// join is the strictest of what two events advise about one call.
+func join(a, b tool.Advice) tool.Advice {
+	a.Messages = append(a.Messages, b.Messages...)
+	switch {
+	case b.Block:
+		a.Block, a.Reason = true, b.Reason
+	case b.Ask:
+		a.Ask, a.Reason = true, first(a.Reason, b.Reason)
+	case b.Allow:
+		a.Allow = true
+	}
+	if b.Args != nil {
+		a.Args = b.Args
+	}
+	settle(&a)
+	return a
+}
+
+// Seen reports whether the daemon sees an event happen by itself. All others
+// arrive from the client that sees them.
+func (e Event) Seen() bool {
+	switch e {
+	case PreToolUse, PostToolUse, PostToolUseFailure, SessionStart, SessionEnd, PermissionRequest, PermissionDenied,
+		ConfigChange, CwdChanged, FileChanged, NotificationEvent:
+		return true
+	}
+	return false
+}
