@@ -42,8 +42,11 @@ func dirOf(in Input) string {
 
 func TestH04_ChangesAreTold(t *testing.T) {
 	write := sandbox.Uses{Paths: []sandbox.PathUse{
-		{Path: "/w/in", Op: sandbox.Read}, {Path: "/w/out", Op: sandbox.Write}, {Path: "/w/out", Op: sandbox.Write},
-		{Op: sandbox.Write, Problem: "unknown"}, {Path: "/w/*", Op: sandbox.Write, Glob: true},
+		{Path: "/w/in", Op: sandbox.Read},
+		{Path: "/w/out", Op: sandbox.Write},
+		{Path: "/w/out", Op: sandbox.Write},
+		{Op: sandbox.Write, Problem: "unknown"},
+		{Path: "/w/*", Op: sandbox.Write, Glob: true},
 	}}
 	shell := write
 	shell.Script = new(shellparse.Script)
