@@ -27,6 +27,7 @@ type cage struct {
 	null    *os.File
 	stop    chan struct{} // closed by Close
 	probe   func() Report
+	sockets *sockets
 
 	groups   *groupTree // set by probe; nil without control groups
 	noGroups string     // why not version 2
@@ -76,7 +77,7 @@ const (
 // NewBackend prepares the cage of this host. Nothing is started before the first
 // call or Probe.
 func NewBackend(o Options) (Backend, error) {
-	c := &cage{opts: o, maxLaunchers: maxLaunchers, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
+	c := &cage{opts: o, sockets: newSockets(), maxLaunchers: maxLaunchers, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
 	if c.opts.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -254,6 +255,7 @@ func (c *cage) Close() error {
 	for _, l := range all {
 		l.close()
 	}
+	c.sockets.close()
 	c.background.Wait()
 	if c.groups != nil {
 		c.groups.remove()

@@ -142,30 +142,11 @@ func (b *box) Close() error {
 	return nil
 }
 
-// hostSockets are the Unix sockets that have a name on this host. A read-only
-// mount does not keep anybody from connecting to them, and Landlock does not know
-// them before its ninth version, so each is masked.
+// hostSockets are the sockets of this host that a program in this box could see.
 func (b *box) hostSockets() []string {
-	table, err := readProc("/proc/net/unix")
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for line := range strings.Lines(string(table)) {
-		i := strings.IndexByte(line, '/')
-		if i < 0 {
-			continue
-		}
-		p := strings.TrimSuffix(line[i:], "\n")
-		if fields := strings.Fields(line[:i]); len(fields) != 7 {
-			continue // an abstract name with a slash in it
-		}
-		if p == filepath.Clean(p) && b.host(p) == p {
-			out = append(out, p)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	roots := slices.Concat(b.settings.AllowedWritePaths, b.cage.opts.Roots)
+	roots = slices.DeleteFunc(roots, func(p string) bool { return p == "/" || p == "/tmp" || p == nowhere || Within(p, "/dev") })
+	return slices.DeleteFunc(b.cage.sockets.paths(roots), func(p string) bool { return b.host(p) != p })
 }
 
 // readProc reads a file that never makes its reader wait, without the detour

@@ -100,6 +100,15 @@ func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 		}
 	}
 	std := make([]*os.File, 3)
+	for _, given := range []any{s.Stdin, s.Stdout, s.Stderr} {
+		// From a directory of the host openat would reach what lies under it,
+		// without the mounts that hide and protect.
+		if f, ok := given.(*os.File); ok && f != nil {
+			if info, err := f.Stat(); err == nil && info.IsDir() {
+				return nil, nil, fmt.Errorf("%s is a directory, and no program in the sandbox may hold one of the host", f.Name())
+			}
+		}
+	}
 	var err error
 	if std[0] = s.Stdin; s.Stdin == nil {
 		std[0] = p.box.cage.null

@@ -96,15 +96,17 @@ func sysRules(sockets bool) []sysRule {
 		unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETTIMEOFDAY,
 		unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_ACCT, unix.SYS_REBOOT,
 		unix.SYS_SYSLOG, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP,
-		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES)...)
+		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
+		unix.SYS_LSM_SET_SELF_ATTR)...) // a profile of another security module
 
 	// Personalities other than the usual one (and the one debuggers use) turn
 	// off protections such as address randomisation for every exec that follows.
 	add(sysRule{unix.SYS_PERSONALITY, unix.EPERM, []cond{{arg: 0, except: []uint32{0, 0x0040000, 0xffffffff}}}})
 
-	// Both put characters into the input of a terminal, where the caller's own
-	// shell reads them when the call is over.
-	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.TIOCSTI, unix.TIOCLINUX}}}})
+	// The first two put characters into the input of a terminal, where the caller's
+	// own shell reads them when the call is over; TIOCSETD loads line disciplines,
+	// old kernel modules that nobody looks after; TIOCCONS takes the console.
+	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS}}}})
 
 	if !sockets {
 		add(refuse(unix.EPERM, unix.SYS_SOCKET)...)

@@ -19,7 +19,11 @@ func (a *arena) initOps(s *server) []Op {
 	if s.t.Profile != "strict" {
 		return nil
 	}
-	ops := []Op{a.mountOp("mount /proc", "proc", "/proc", "proc", procFlags)}
+	// Shared memory of its own: what a call leaves there would go on holding
+	// memory, and the next call could read it.
+	shm := a.mountOp("mount /dev/shm", "shm", "/dev/shm", "tmpfs", procFlags)
+	shm.arg[4] = a.str(shmOptions)
+	ops := []Op{shm, a.mountOp("mount /proc", "proc", "/proc", "proc", procFlags)}
 	for _, p := range s.procMasks {
 		ops = append(ops, a.mountOp("mask "+p, maskDir+"/file", p, "", unix.MS_BIND))
 	}

@@ -90,8 +90,13 @@ func rules(t Template) []rule {
 		}
 		add(p, llWrite)
 	}
-	for _, p := range []string{"/tmp", "/var/tmp", CacheDir, "/dev/shm"} {
+	for _, p := range []string{"/tmp", "/var/tmp", CacheDir} {
 		add(p, all)
+	}
+	if t.Profile == "strict" {
+		out = append(out, rule{"/dev/shm", all, -1}) // mounted in the call
+	} else {
+		add("/dev/shm", all)
 	}
 	for _, p := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts"} {
 		add(p, unix.LANDLOCK_ACCESS_FS_READ_FILE|unix.LANDLOCK_ACCESS_FS_READ_DIR|unix.LANDLOCK_ACCESS_FS_WRITE_FILE|unix.LANDLOCK_ACCESS_FS_TRUNCATE|llIoctl)

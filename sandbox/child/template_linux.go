@@ -22,6 +22,8 @@ var systemPaths = []string{
 	"/etc/gitconfig", "/etc/inputrc", "/etc/terminfo", "/etc/mime.types", "/etc/protocols", "/etc/services",
 }
 
+const shmOptions = "mode=1777,size=512m"
+
 // ownPlaces are made by the template itself and never bound from the host whole.
 var ownPlaces = []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}
 
@@ -245,7 +247,7 @@ func (b builder) devices() error {
 	if err := mount("devpts", dev+"/pts", "devpts", flags, "newinstance,ptmxmode=0666,mode=600"); err != nil {
 		return err
 	}
-	return mount("shm", dev+"/shm", "tmpfs", flags|unix.MS_NODEV, "mode=1777,size=512m")
+	return mount("shm", dev+"/shm", "tmpfs", flags|unix.MS_NODEV, shmOptions)
 }
 
 // kernel gives /proc of the launcher's own pid namespace (each strict call covers

@@ -1,0 +1,280 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// sockets finds the Unix sockets of this host that lie in the file system. Neither
+// a read-only mount nor, before its ninth version, Landlock keeps anybody from
+// connecting to them, so each that is visible is masked.
+//
+// The kernel remembers the name that a socket was bound by. It may be relative,
+// lead through a link or be out of date, so the file is looked for by its inode.
+type sockets struct {
+	mu    sync.Mutex
+	diag  int               // guarded by mu; a netlink socket, -1 when there is none
+	found map[uint32]string // guarded by mu; by number of the socket; "": nowhere
+}
+
+type boundSocket struct {
+	number uint32 // as in "socket:[number]"
+	inode  uint32 // of its file, the low half; 0 when it is not known
+	name   string // as it was bound
+}
+
+func newSockets() *sockets { return &sockets{diag: -1, found: map[uint32]string{}} }
+
+// maxFound bounds the memory that short-lived sockets can take.
+const maxFound = 4096
+
+// paths are where those sockets are now. roots are searched when a name says
+// nothing.
+func (s *sockets) paths(roots []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bound, err := s.list()
+	if err != nil {
+		bound = boundByTable()
+	}
+	if len(s.found) > maxFound {
+		clear(s.found)
+	}
+	var out []string
+	for _, b := range bound {
+		p, seen := s.found[b.number]
+		if !seen || p != "" && !b.is(p) {
+			p = b.find(roots)
+			s.found[b.number] = p
+		}
+		if p != "" {
+			out = append(out, p)
+		}
+		// The name may be held by a newer socket, which has its own line, or by
+		// this one on a file system whose inodes the kernel numbers otherwise.
+		if q := physical(b.name); q != "" && q != p && isSocket(q) {
+			out = append(out, q)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (b boundSocket) is(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK && (b.inode == 0 || uint32(st.Ino) == b.inode)
+}
+
+func isSocket(path string) bool { return boundSocket{}.is(path) }
+
+func physical(name string) string {
+	if !filepath.IsAbs(name) {
+		return ""
+	}
+	p, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return ""
+	}
+	return p
+}
+
+// find looks where the name says, in the directories that it can have been
+// relative to, and in the workspaces.
+func (b boundSocket) find(roots []string) string {
+	dirs := []string{filepath.Dir(b.name)}
+	if p := physical(b.name); p != "" && b.is(p) {
+		return p
+	}
+	if !filepath.IsAbs(b.name) {
+		dirs = nil
+		for _, d := range directoriesOfOwners(b.number) {
+			p := physical(filepath.Join(d, b.name))
+			if p != "" && b.is(p) {
+				return p
+			}
+			dirs = append(dirs, filepath.Dir(filepath.Join(d, b.name)))
+		}
+	}
+	if b.inode == 0 {
+		return ""
+	}
+	for _, d := range dirs {
+		entries, _ := os.ReadDir(d)
+		for _, e := range entries {
+			if p := filepath.Join(d, e.Name()); e.Type() == fs.ModeSocket && b.is(p) {
+				return p
+			}
+		}
+	}
+	for _, root := range roots {
+		if p := b.below(root); p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// below walks a workspace, as far as that ends soon.
+func (b boundSocket) below(root string) (found string) {
+	room := 200_000
+	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if room--; room == 0 {
+			return fs.SkipAll
+		}
+		if err == nil && d.Type() == fs.ModeSocket && b.is(p) {
+			found = p
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
+}
+
+// directoriesOfOwners are the working directories of the processes that hold a
+// socket.
+func directoriesOfOwners(number uint32) []string {
+	want := fmt.Sprintf("socket:[%d]", number)
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	var out []string
+	for _, l := range links {
+		if to, err := os.Readlink(l); err != nil || to != want {
+			continue
+		}
+		if d, err := os.Readlink(filepath.Join(filepath.Dir(filepath.Dir(l)), "cwd")); err == nil && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// list asks the kernel for all sockets that have a file.
+func (s *sockets) list() ([]boundSocket, error) {
+	if s.diag < 0 {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+		if err != nil {
+			return nil, err
+		}
+		_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+		s.diag = fd
+	}
+	out, err := dumpSockets(s.diag)
+	if err != nil {
+		unix.Close(s.diag) // half an answer may still lie in it
+		s.diag = -1
+	}
+	return out, err
+}
+
+const (
+	sockDiagByFamily = 20
+	showName         = 1
+	showVFS          = 2
+	attrName         = 0
+	attrVFS          = 1
+	diagHeader       = 16 // struct unix_diag_msg
+)
+
+func dumpSockets(fd int) ([]boundSocket, error) {
+	e := binary.NativeEndian
+	req := make([]byte, unix.NLMSG_HDRLEN+24)
+	e.PutUint32(req[0:], uint32(len(req)))
+	e.PutUint16(req[4:], sockDiagByFamily)
+	e.PutUint16(req[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	req[16] = unix.AF_UNIX
+	e.PutUint32(req[20:], ^uint32(0)) // every state
+	e.PutUint32(req[28:], showName|showVFS)
+	if err := unix.Sendto(fd, req, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	var out []boundSocket
+	buf := make([]byte, 64<<10)
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for msg := buf[:n]; len(msg) >= unix.NLMSG_HDRLEN; {
+			size := int(e.Uint32(msg))
+			if size < unix.NLMSG_HDRLEN || size > len(msg) {
+				return nil, errors.New("a netlink message is cut off")
+			}
+			switch e.Uint16(msg[4:]) {
+			case unix.NLMSG_DONE:
+				return out, nil
+			case unix.NLMSG_ERROR:
+				return nil, errors.New("the kernel does not list Unix sockets")
+			}
+			if b, ok := parseSocket(msg[unix.NLMSG_HDRLEN:size]); ok {
+				out = append(out, b)
+			}
+			msg = msg[min((size+3)&^3, len(msg)):]
+		}
+	}
+}
+
+// parseSocket is false for a socket without a file.
+func parseSocket(b []byte) (s boundSocket, ok bool) {
+	e := binary.NativeEndian
+	if len(b) < diagHeader {
+		return s, false
+	}
+	s.number = e.Uint32(b[4:])
+	for b = b[diagHeader:]; len(b) >= 4; {
+		size := int(e.Uint16(b))
+		if size < 4 || size > len(b) {
+			return s, false
+		}
+		switch value := b[4:size]; e.Uint16(b[2:]) {
+		case attrName:
+			s.name = strings.TrimRight(string(value), "\x00")
+		case attrVFS:
+			if len(value) >= 4 {
+				s.inode, ok = e.Uint32(value), true
+			}
+		}
+		b = b[min((size+3)&^3, len(b)):]
+	}
+	return s, ok
+}
+
+// boundByTable is for kernels that answer no netlink: names without inodes.
+func boundByTable() []boundSocket {
+	table, err := readProc("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var out []boundSocket
+	for line := range strings.Lines(string(table)) {
+		fields := strings.SplitN(strings.Join(strings.Fields(line), " "), " ", 8)
+		var s boundSocket
+		if len(fields) != 8 || strings.HasPrefix(fields[7], "@") {
+			continue
+		}
+		if _, err := fmt.Sscan(fields[6], &s.number); err == nil {
+			s.name = fields[7]
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.diag >= 0 {
+		unix.Close(s.diag)
+		s.diag = -1
+	}
+}
