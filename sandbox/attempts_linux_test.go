@@ -128,7 +128,7 @@ func allAttempts() []attempt {
 	var all []attempt
 	for _, group := range [][]attempt{
 		descriptorAttempts, // before the others leave descriptors open
-		fileAttempts, modeAttempts, processAttempts, kernelAttempts, networkAttempts, ipcAttempts, resourceAttempts,
+		fileAttempts, modeAttempts, processAttempts, kernelAttempts, networkAttempts, ipcAttempts, moreAttempts, leakAttempts, resourceAttempts,
 	} {
 		all = append(all, group...)
 	}

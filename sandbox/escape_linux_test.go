@@ -80,6 +80,11 @@ func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
 	for _, profile := range []string{"strict", "light"} {
 		t.Run(profile, func(t *testing.T) {
 			box := newBox(t, cage, profile, settings)
+			if profile == "strict" {
+				if e, out := runIn(t, box, w.Workspace, "sh", "-c", "echo x > /dev/shm/of-the-call-before"); e.Code != 0 {
+					t.Fatalf("exit %d: %s", e.Code, out)
+				}
+			}
 			var out bytes.Buffer
 			e := runSpec(t, box, Spec{
 				Argv: []string{filepath.Join(w.Workspace, "attempt"), "-attempts"},
@@ -106,6 +111,9 @@ func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
 			t.Errorf("%s changed: %q, %v", f, b, err)
 		}
 	}
+	if nice, err := unix.Getpriority(unix.PRIO_PROCESS, w.Pid); err != nil || nice != 20 {
+		t.Errorf("a process of the host has another priority: %d, %v", nice, err)
+	}
 	if b, err := os.ReadFile(w.Secret); err != nil || string(b) != "secret" {
 		t.Errorf("the secret changed: %q, %v", b, err)
 	}
@@ -127,12 +135,19 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 		ShmKey: 0x5a17d + os.Getpid(),
 	}
 	w.Socket, w.Private = w.Workspace+"/host.sock", w.Daemon+"/agent.sock"
-	for _, d := range []string{filepath.Dir(w.Secret), w.Outside, w.SecretDir, w.Daemon, w.Workspace + "/.git/hooks"} {
+	for _, d := range []string{
+		filepath.Dir(w.Secret), w.Outside, w.SecretDir, w.Daemon, w.Workspace + "/.git/hooks", w.Workspace + "/socks",
+		w.Workspace + "/.git/modules/sub/hooks", w.Workspace + "/nested/.git", w.Workspace + "/tree",
+		w.Workspace + "/main.git/hooks", w.Workspace + "/main.git/worktrees/tree",
+	} {
 		must(os.MkdirAll(d, 0o755))
 	}
 	for f, text := range map[string]string{
 		w.Secret: "secret", w.SecretDir + "/key": "key", w.Outside + "/file": "outside", w.Daemon + "/state.db": "state",
-		w.Workspace + "/.git/config": "[core]\n",
+		w.Workspace + "/.git/config": "[core]\n", w.Workspace + "/.git/HEAD": "ref: refs/heads/main\n", w.Workspace + "/.git/hooks/sample": "#!/bin/sh\n",
+		w.Workspace + "/.git/modules/sub/config": "[core]\n", w.Workspace + "/nested/.git/config": "[core]\n", w.Workspace + "/nested/.git/HEAD": "ref: refs/heads/main\n",
+		w.Workspace + "/main.git/config": "[core]\n", w.Workspace + "/main.git/HEAD": "ref: refs/heads/main\n",
+		w.Workspace + "/tree/.git": "gitdir: " + w.Workspace + "/main.git/worktrees/tree\n", w.Workspace + "/main.git/worktrees/tree/commondir": "../..\n",
 	} {
 		must(os.WriteFile(f, []byte(text), 0o644))
 	}
@@ -150,6 +165,7 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 		must(err)
 		t.Cleanup(func() { l.Close() })
 	}
+	misnamedSockets(t, w)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
 	t.Cleanup(func() { l.Close() })
@@ -171,6 +187,30 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 		DeniedPaths:       []string{w.Secret, w.SecretDir, "/etc/shadow"},
 		Limits:            Limits{WallSeconds: 60, MemoryBytes: 512 << 20},
 	}
+}
+
+// misnamedSockets listen in the workspace, each under another name than the kernel
+// has of it.
+func misnamedSockets(t *testing.T, w world) {
+	t.Helper()
+	listen := func(name string) {
+		t.Helper()
+		l, err := net.Listen("unix", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		t.Cleanup(func() { l.Close() })
+	}
+	t.Chdir(w.Workspace)
+	listen("relative.sock")
+	listen(w.Workspace + "/before.sock")
+	listen(w.Workspace + "/socks/s")
+	link := filepath.Join(shortTemp(t), "l")
+	if err := errors.Join(os.Rename(w.Workspace+"/before.sock", w.Workspace+"/renamed.sock"), os.Symlink(w.Workspace, link)); err != nil {
+		t.Fatal(err)
+	}
+	listen(link + "/linked.sock")
 }
 
 // TestX39_LeftoverDaemonIsGone starts a process that leaves its session, group
