@@ -118,7 +118,7 @@ var moreAttempts = []attempt{
 	{"gid map written", readOnly, func(world) error { return open("/proc/self/gid_map", unix.O_WRONLY) }},
 	{"launcher's program read", notOurs, func(world) error { return open("/proc/1/exe", unix.O_RDONLY) }},
 	{"launcher's program written", notOurs, func(world) error { return open("/proc/1/exe", unix.O_WRONLY) }},
-	{"launcher's memory written", notOurs, func(world) error { return open("/proc/1/mem", unix.O_RDWR) }},
+	{"launcher's memory written", append(notOurs, unix.EROFS), func(world) error { return open("/proc/1/mem", unix.O_RDWR) }},
 	{"launcher's score changed", append(notOurs, unix.EROFS), func(world) error { return open("/proc/1/oom_score_adj", unix.O_WRONLY) }},
 	{"efi variables", hidden, func(world) error { return list("/sys/firmware") }},
 	{"kernel modules listed", hidden, func(world) error { return list("/sys/module") }},

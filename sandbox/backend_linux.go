@@ -307,7 +307,7 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 	t := child.Template{
 		Profile: profile, Scratch: dir, Home: c.opts.Home,
 		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0,
-		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: protectedPaths(s),
+		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(s), gitPaths(s)...),
 		Show: append(slices.Clone(c.opts.Roots), show...), AllowBind: s.Network.AllowLocalBinding,
 		Filter: filter(sysRules(true)),
 		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),

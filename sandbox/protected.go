@@ -1,6 +1,10 @@
 package sandbox
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
 
 // protectedNames lie in a workspace and decide what a person's own tools run
 // there later: writing them is a way out of the cage with a delay.
@@ -21,4 +25,90 @@ func protectedPaths(s Settings) []string {
 		}
 	}
 	return out
+}
+
+// gitPaths are what git executes from in the repositories that a writable tree
+// holds: its own and those one directory below, their submodules, and what a
+// worktree's .git file points at. It reads directories, so it is asked once for a
+// template, not for every call.
+func gitPaths(s Settings) []string {
+	var out []string
+	for _, w := range s.AllowedWritePaths {
+		if w == nowhere || w == "/" || w == "/tmp" || Within(w, "/dev") {
+			continue
+		}
+		trees := []string{w}
+		entries, _ := os.ReadDir(w)
+		for _, e := range entries {
+			if e.IsDir() && e.Name() != ".git" {
+				trees = append(trees, filepath.Join(w, e.Name()))
+			}
+		}
+		for _, tree := range trees {
+			out = append(out, gitTree(tree, w)...)
+		}
+	}
+	return out
+}
+
+// gitTree is empty for a directory without a repository.
+func gitTree(tree, within string) []string {
+	dot := filepath.Join(tree, ".git")
+	info, err := os.Lstat(dot)
+	switch {
+	case err != nil:
+		return nil
+	case info.IsDir():
+		return gitDir(dot)
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	out := []string{dot} // whoever writes it names another repository
+	dir, ok := strings.CutPrefix(firstLine(dot), "gitdir: ")
+	if !ok {
+		return out
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(tree, dir)
+	}
+	out = append(out, filepath.Join(dir, "commondir"), filepath.Join(dir, "config.worktree"))
+	common := firstLine(filepath.Join(dir, "commondir"))
+	if common == "" {
+		common = dir
+	} else if !filepath.IsAbs(common) {
+		common = filepath.Join(dir, common)
+	}
+	if Within(common, within) {
+		out = append(out, gitDir(common)...)
+	}
+	return out
+}
+
+func gitDir(dir string) []string {
+	out := []string{filepath.Join(dir, "hooks"), filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"), filepath.Join(dir, "commondir")}
+	modules, _ := filepath.Glob(filepath.Join(dir, "modules", "*"))
+	for _, m := range modules {
+		out = append(out, filepath.Join(m, "hooks"), filepath.Join(m, "config"))
+	}
+	trees, _ := filepath.Glob(filepath.Join(dir, "worktrees", "*"))
+	for _, t := range trees {
+		out = append(out, filepath.Join(t, "commondir"), filepath.Join(t, "config.worktree"))
+	}
+	return out
+}
+
+// maxPointer is far more than a .git file or a commondir needs.
+const maxPointer = 8 << 10
+
+func firstLine(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxPointer {
+		return ""
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line)
 }

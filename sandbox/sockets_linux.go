@@ -22,8 +22,15 @@ import (
 // lead through a link or be out of date, so the file is looked for by its inode.
 type sockets struct {
 	mu    sync.Mutex
-	diag  int               // guarded by mu; a netlink socket, -1 when there is none
-	found map[uint32]string // guarded by mu; by number of the socket; "": nowhere
+	diag  int              // guarded by mu; a netlink socket, -1 when there is none
+	found map[uint32]place // guarded by mu; by number of the socket
+}
+
+// place is where a socket was found, once: every call asks only whether it is
+// still there.
+type place struct {
+	file  string // "": nowhere
+	named string // what its name leads to, where that is another file
 }
 
 type boundSocket struct {
@@ -32,7 +39,7 @@ type boundSocket struct {
 	name   string // as it was bound
 }
 
-func newSockets() *sockets { return &sockets{diag: -1, found: map[uint32]string{}} }
+func newSockets() *sockets { return &sockets{diag: -1, found: map[uint32]place{}} }
 
 // maxFound bounds the memory that short-lived sockets can take.
 const maxFound = 4096
@@ -51,18 +58,21 @@ func (s *sockets) paths(roots []string) []string {
 	}
 	var out []string
 	for _, b := range bound {
-		p, seen := s.found[b.number]
-		if !seen || p != "" && !b.is(p) {
-			p = b.find(roots)
-			s.found[b.number] = p
+		at, seen := s.found[b.number]
+		if !seen || at.file != "" && !b.is(at.file) {
+			at = place{file: b.find(roots)}
+			// The name may be held by a newer socket, which has its own line, or
+			// by this one on a file system whose inodes the kernel numbers otherwise.
+			if q := physical(b.name); q != at.file && isSocket(q) {
+				at.named = q
+			}
+			s.found[b.number] = at
 		}
-		if p != "" {
-			out = append(out, p)
+		if at.file != "" {
+			out = append(out, at.file)
 		}
-		// The name may be held by a newer socket, which has its own line, or by
-		// this one on a file system whose inodes the kernel numbers otherwise.
-		if q := physical(b.name); q != "" && q != p && isSocket(q) {
-			out = append(out, q)
+		if at.named != "" && isSocket(at.named) {
+			out = append(out, at.named)
 		}
 	}
 	slices.Sort(out)
