@@ -46,6 +46,10 @@ func fileUse(f shellparse.File, dir string, tree names) PathUse {
 	path, pattern := f.Path, ""
 	if f.Glob {
 		path, pattern = splitGlob(f.Path)
+		if throughProc(path, pattern) {
+			use.Problem = "may go through /proc/PID, which means something else in every process"
+			return use
+		}
 	}
 	resolved, err := resolve(path, dir, tree)
 	if err != nil {
@@ -60,6 +64,29 @@ func fileUse(f shellparse.File, dir string, tree names) PathUse {
 		use.Path = filepath.Join(escapeGlob(resolved), pattern)
 	}
 	return use
+}
+
+// throughProc reports whether a pattern may lead through the links of a process,
+// such as /proc/*/root.
+func throughProc(dir, pattern string) bool {
+	segs := strings.Split(pattern, "/")
+	if dir == "/" {
+		if ok, err := filepath.Match(segs[0], "proc"); !ok && err == nil {
+			return false
+		}
+		segs = segs[1:]
+	} else if strings.TrimRight(dir, "/") != "/proc" {
+		return false
+	}
+	if len(segs) < 2 {
+		return false
+	}
+	for _, link := range []string{"cwd", "root", "fd", "exe", "task", "map_files", "ns"} {
+		if ok, err := filepath.Match(segs[1], link); ok || err != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // splitGlob parts a pattern at the last "/" in front of its first pattern

@@ -235,7 +235,7 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 	case text == "":
 		// It may name any variable, and give it any attribute.
 		w.references = true
-		sc.vars = nil
+		sc.forgetAll()
 	case text[0] == '-':
 		if strings.Contains(text, "x") {
 			*exports = true
@@ -250,14 +250,14 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 			// A name means another, or a value is changed when it is set: nothing
 			// can be tracked.
 			w.references = true
-			sc.vars = nil
+			sc.forgetAll()
 		}
 	default:
 		if n, v, ok := strings.Cut(text, "="); ok {
 			if *exports {
 				sc.exported(n)
 			}
-			w.assign(sc, n, value{words: []field{literal(v, f.at)}}, f.at)
+			w.assign(sc, before(n, "["), value{words: []field{literal(v, f.at)}}, f.at)
 		}
 	}
 }

@@ -25,6 +25,16 @@ func doers(name string) func(*act) {
 		return doRead
 	case "printf":
 		return doPrintf
+	case "strace":
+		return doStrace
+	case "env":
+		return doEnv
+	case "setarch":
+		return doSetarch
+	case "shellin":
+		return doShellIn
+	case "jobs":
+		return doJobs
 	case "npx":
 		return doNpx
 	case "fc":

@@ -115,6 +115,9 @@ func (a *act) checkpoint() {
 func doZip(a *act) {
 	// -TT is the command that tests the archive.
 	for i, f := range a.call.argv[1:] {
+		if cmd, ok := strings.CutPrefix(f.text, "-TT"); ok && cmd != "" {
+			a.shellText(f.sub(cmd), nil)
+		}
 		if (f.is("-TT") || f.is("--unzip-command")) && i+2 < len(a.call.argv) {
 			a.shellText(a.call.argv[i+2], nil)
 		}

@@ -16,7 +16,11 @@ func doMake(a *act) {
 		if !ok {
 			continue // a target
 		}
-		name = strings.TrimRight(name, ":?+! ")
+		if strings.HasSuffix(name, "!") {
+			a.shellText(f.sub(val), nil)
+			continue
+		}
+		name = strings.TrimRight(name, ":?+ ")
 		switch {
 		case name == "SHELL":
 			a.command([]field{f.sub(val)})
@@ -112,13 +116,18 @@ func doInterpreter(a *act) {
 			inline = true
 		}
 	}
+	for _, f := range a.operands {
+		if a.cmd.Name == "perl" && (strings.HasSuffix(f.text, "|") || strings.HasPrefix(f.text, "|")) {
+			a.opaque("inline_code", "perl opens "+f.text+" as a program", f.at)
+		}
+	}
 	if inline {
 		for _, f := range a.operands {
 			a.use(maybe, f)
 		}
 		return
 	}
-	if len(a.operands) == 0 || a.operands[0].is("-") || a.operands[0].is("/dev/stdin") || a.operands[0].fd {
+	if len(a.operands) == 0 || a.operands[0].is("-") || a.operands[0].is("/dev/stdin") || strings.HasPrefix(a.operands[0].text, "/dev/fd/") || strings.HasPrefix(a.operands[0].text, "/proc/self/fd/") || a.operands[0].fd {
 		if informs(a.call.argv[1:]) {
 			return
 		}
@@ -154,7 +163,7 @@ func (a *act) codeOnInput() {
 func (a *act) pythonModule() {
 	module := a.values["-m"][0]
 	switch module.text {
-	case "timeit", "code", "pdb", "doctest_", "trace", "asyncio", "idlelib":
+	case "timeit", "code", "pdb", "cProfile", "profile", "runpy", "doctest_", "trace", "asyncio", "idlelib":
 		a.opaque("inline_code", "python -m "+module.text+" executes its words", module.at)
 	case "pip", "pytest", "black", "ruff", "mypy", "flake8", "isort", "coverage":
 		a.command(append([]field{module}, a.operands...))
@@ -181,8 +190,16 @@ func doCompiler(a *act) {
 			}
 		}
 	}
+	for _, f := range a.operands {
+		if file, ok := strings.CutPrefix(f.text, "@"); ok {
+			a.use(reads, f.sub(file)) // more arguments
+		}
+	}
 	a.useOperands(a.operands)
 }
+
+// pipes reports whether a dot command of sqlite3 opens a program.
+func pipes(t string) bool { return strings.HasPrefix(t, ".") && strings.Contains(t, "|") }
 
 // doSQL: the shells of databases run programs by commands of their own.
 func doSQL(a *act) {
@@ -191,7 +208,7 @@ func doSQL(a *act) {
 		switch {
 		case !f.known && a.spec.do == "sqlite":
 			a.opaque("inline_code", a.cmd.Name+" runs text that is only known when it runs", f.at)
-		case strings.Contains(t, ".shell") || strings.Contains(t, ".system") || strings.Contains(t, `\!`) || strings.HasPrefix(t, "system ") || strings.HasPrefix(t, "source ") || strings.Contains(strings.ToLower(t), "program") || strings.Contains(t, "load_extension") || strings.Contains(t, ".load") || strings.Contains(t, `\copy`) || strings.Contains(t, `\o `) || strings.Contains(t, `\i `):
+		case pipes(t) || strings.Contains(strings.ToLower(t), "edit(") || strings.Contains(t, ".shell") || strings.Contains(t, ".system") || strings.Contains(t, `\!`) || strings.HasPrefix(t, "system ") || strings.HasPrefix(t, "source ") || strings.Contains(strings.ToLower(t), "program") || strings.Contains(t, "load_extension") || strings.Contains(t, ".load") || strings.Contains(t, `\copy`) || strings.Contains(t, `\o `) || strings.Contains(t, `\i `):
 			a.opaque("inline_code", a.cmd.Name+" is told to run a program or open a file", f.at)
 		case a.spec.do == "sqlite" && strings.HasPrefix(t, "."):
 			for _, word := range strings.Fields(t)[1:] {

@@ -59,7 +59,7 @@ func doRead(a *act) {
 	for _, f := range names {
 		a.w.nameArgument(a.cmd.Name, f)
 		if f.lit() == "" {
-			a.sc.vars = nil
+			a.sc.forgetAll()
 			continue
 		}
 		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
@@ -109,7 +109,7 @@ func doPrintf(a *act) {
 	for _, f := range a.values["-v"] {
 		a.w.nameArgument("printf -v", f)
 		if f.lit() == "" {
-			a.sc.vars = nil
+			a.sc.forgetAll()
 			continue
 		}
 		if len(a.operands) == 2 && a.operands[0].is("%s") && a.operands[1].known {
@@ -127,11 +127,21 @@ func doFc(a *act) {
 	}
 }
 
+// doJobs: jobs -x runs the words behind it.
+func doJobs(a *act) {
+	for i, f := range a.call.argv {
+		if i > 0 && strings.HasPrefix(f.text, "-") && strings.Contains(f.text, "x") {
+			a.command(a.call.argv[i+1:])
+			return
+		}
+	}
+}
+
 func doWait(a *act) {
 	for _, f := range a.values["-p"] {
 		a.w.nameArgument("wait -p", f)
 		if f.lit() == "" {
-			a.sc.vars = nil
+			a.sc.forgetAll()
 			continue
 		}
 		a.sc.forget(f.text)
@@ -162,14 +172,14 @@ func doLet(a *act) {
 		a.w.noteSuspect(f)
 		a.w.evaluates(f.at)
 	}
-	a.sc.vars = nil
+	a.sc.forgetAll()
 }
 
 func doUnset(a *act) {
 	for _, f := range a.operands {
 		a.w.nameArgument("unset", f)
 		if f.lit() == "" {
-			a.sc.vars = nil
+			a.sc.forgetAll()
 		}
 		a.sc.forget(before(f.text, "["))
 		maybeAll(a.sc.funcs)

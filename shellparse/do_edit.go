@@ -15,6 +15,9 @@ func doVim(a *act) {
 	if a.call.in.kind != inherited && len(ops) > 0 && ops[0].is("-") || a.call.in.kind == piped || a.call.in.kind == hereText {
 		a.opaque("inline_code", a.cmd.Name+" takes what it is told from its standard input", a.cmd.At)
 	}
+	for _, f := range a.values["-s"] {
+		a.opaque("inline_code", a.cmd.Name+" -s types what a file holds", f.at)
+	}
 	a.useOperands(ops)
 }
 

@@ -168,6 +168,12 @@ func doXargs(a *act) {
 			more = append(more, p)
 		}
 	}
+	if in := a.call.in; in.kind == hereText && len(a.values["-a"]) == 0 && !strings.ContainsAny(in.text, `'"\`) {
+		more = nil
+		for _, word := range strings.Fields(in.text) {
+			more = append(more, literal(word, in.at))
+		}
+	}
 	marker := ""
 	for _, name := range []string{"-I", "-i", "--replace", "-J"} {
 		if v, ok := a.values[name]; ok {

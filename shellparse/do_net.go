@@ -4,6 +4,18 @@ import "strings"
 
 func doCurl(a *act) {
 	a.useOperands(a.operands)
+	for _, f := range a.values["-K"] {
+		if f.fd || f.is("-") || strings.HasPrefix(f.text, "/dev/") {
+			a.opaque("inline_code", "curl is told what to do by what a command prints", f.at)
+		}
+	}
+	for i, f := range a.call.argv {
+		if f.is("--proto-default") && i+1 < len(a.call.argv) && !a.call.argv[i+1].is("https") && !a.call.argv[i+1].is("http") {
+			for _, o := range a.operands {
+				a.use(reads, o)
+			}
+		}
+	}
 	if a.effects["remotename"] && len(a.values["--output-dir"]) == 0 {
 		a.use(writes, literal("downloaded-file", a.cmd.At))
 	}
@@ -27,6 +39,20 @@ func doWget(a *act) {
 
 // doSSH looks at -o NAME=VALUE; the remote command runs elsewhere.
 func doSSH(a *act) {
+	if a.cmd.Name == "ssh" && len(a.operands) > 1 {
+		// Options may follow the host.
+		rest := a.operands[1:]
+		a.operands = a.operands[:1:1]
+		if i := a.options(a.spec, rest, true); i < len(rest) {
+			a.operands = append(a.operands, rest[i:]...)
+		}
+	}
+	for _, f := range a.values["-F"] {
+		if !f.is("/dev/null") && !f.is("none") {
+			a.use(reads, f)
+			a.opaque("inline_code", a.cmd.Name+" is given a configuration, which may run programs", f.at)
+		}
+	}
 	for _, f := range a.values["-o"] {
 		name, val, ok := strings.Cut(f.text, "=")
 		if !ok {

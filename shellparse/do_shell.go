@@ -203,7 +203,8 @@ func doSource(a *act) {
 		a.scriptInPath(a.operands)
 	}
 	// What it defines is not known here.
-	a.sc.vars, a.sc.args = nil, nil
+	a.sc.forgetAll()
+	a.sc.args = nil
 	a.sc.funcs = maybeAll(a.sc.funcs)
 }
 
@@ -250,14 +251,28 @@ func doTrap(a *act) {
 		return
 	}
 	w, sc := a.w, a.sc
+	atExit := true
+	for _, signal := range a.operands[1:] {
+		atExit = atExit && (signal.is("EXIT") || signal.is("0"))
+	}
 	a.inner = append(a.inner, func() {
 		at := f.at
 		w.nested++
 		inner := sc.clone()
 		inner.vars, inner.args = nil, nil // it runs later
+		inner.changed = false
 		if err := w.program(f.text, inner, &at); err != nil {
 			w.err = nil
 			panicErr(w, err, at)
+		}
+		switch {
+		case atExit:
+		case !slices.Equal(inner.dirs, sc.dirs) || len(inner.funcs) != len(sc.funcs):
+			a.opaque("dynamic_eval", "what this trap changes is only known when it runs", f.at)
+		case inner.changed:
+			// From here on it may run at any place.
+			w.references = true
+			sc.forgetAll()
 		}
 		w.nested--
 	})

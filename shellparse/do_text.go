@@ -237,6 +237,11 @@ func (p *sedParser) flags() bool {
 // doAwk reads the program of awk for what it executes, reads and writes.
 func doAwk(a *act) {
 	a.programFrom("-f", "-E", "-i")
+	for _, f := range a.values["-W"] {
+		if !f.is("version") && !f.is("posix") && !f.is("interactive") && !f.is("dump") {
+			a.opaque("inline_code", a.cmd.Name+" -W "+f.text+" is not read here", f.at)
+		}
+	}
 	programs := a.values["-e"]
 	ops := a.operands
 	if len(programs) == 0 && !a.effects["nodata"] && len(ops) > 0 {

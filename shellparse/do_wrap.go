@@ -38,6 +38,19 @@ func doSu(a *act) {
 }
 
 func doGdb(a *act) {
+	for _, f := range a.call.argv[1:] {
+		if f.is("--args") || f.is("-args") || f.is("--") {
+			break
+		}
+		for _, p := range []string{"ex", "iex", "eval-command", "init-eval-command", "x=", "command", "ix", "init-command"} {
+			if strings.HasPrefix(strings.TrimLeft(f.text, "-"), p) && strings.HasPrefix(f.text, "-") {
+				a.opaque("inline_code", "gdb executes "+f.text, f.at)
+			}
+		}
+	}
+	if a.call.in.kind != inherited {
+		a.opaque("inline_code", "gdb executes its standard input", a.cmd.At)
+	}
 	for i, f := range a.call.argv[1:] {
 		if f.is("--args") || f.is("-args") || f.is("--") {
 			a.command(a.call.argv[i+2:])
@@ -153,6 +166,73 @@ func doSocat(a *act) {
 	}
 }
 
+// doStrace: -o takes |program and !program too.
+func doStrace(a *act) {
+	for _, f := range a.values["-o"] {
+		if strings.HasPrefix(f.text, "|") || strings.HasPrefix(f.text, "!") {
+			a.shellText(f.sub(f.text[1:]), nil)
+			continue
+		}
+		a.use(writes, f)
+	}
+	a.useOperands(a.operands)
+}
+
+// doEnv: -S holds words of env itself.
+func doEnv(a *act) {
+	for _, f := range a.values["-S"] {
+		a.shellText(f.sub("env "+f.text), nil)
+	}
+	a.useOperands(a.operands)
+}
+
+// doSetarch: the name of the architecture may be missing.
+func doSetarch(a *act) {
+	ops := a.operands
+	if len(ops) > 0 && find(ops[0].text) == nil {
+		if architectures[ops[0].text] || strings.ContainsAny(ops[0].text, "0123456789") {
+			ops = ops[1:]
+		}
+	}
+	for len(ops) > 0 && strings.HasPrefix(ops[0].text, "-") {
+		ops = ops[1:]
+	}
+	if len(ops) > 0 {
+		a.command(ops)
+	} else {
+		a.stdinCode()
+	}
+}
+
+var architectures = set("alpha", "arm", "mips", "parisc", "ppc", "sparc")
+
+// doShellIn starts a shell, which executes its standard input, if it is given
+// nothing else to run.
+func doShellIn(a *act) {
+	a.useOperands(a.operands)
+	if len(a.inner) == 0 {
+		a.stdinCode()
+	}
+}
+
+// takesWord reports whether an option of tmux that opens a window takes the next
+// word.
+func takesWord(option string) bool {
+	return len(option) > 1 && option[0] == '-' && strings.ContainsRune("ceFfnstxylp", rune(option[len(option)-1]))
+}
+
+// opensWindow reports whether a subcommand of tmux runs the words behind it.
+func opensWindow(word string) bool {
+	for _, p := range []string{"new", "split", "respawn", "popup", "display-popup", "pipe"} {
+		if strings.HasPrefix(word, p) {
+			return true
+		}
+	}
+	return false
+}
+
+var multiplexers = set("tmux", "screen", "zellij", "byobu")
+
 // doTerminal: tmux and screen run words as shell text in several of their
 // subcommands; all words that could be one are read so.
 func doTerminal(a *act) {
@@ -164,6 +244,12 @@ func doTerminal(a *act) {
 			return
 		case strings.Contains(f.text, " ") || f.is("send-keys") || f.is("run-shell") || f.is("if-shell") || f.is("stuff") || f.is("-X"):
 			a.opaque("inline_code", a.cmd.Name+" runs text in another terminal: "+f.text, f.at)
+			return
+		case i+1 < len(args) && (f.is("-e") || f.is("-x") || f.is("--")) && !multiplexers[a.cmd.Name]:
+			a.command(args[i+1:])
+			return
+		case i > 0 && opensWindow(args[0].text) && !strings.HasPrefix(f.text, "-") && !takesWord(args[i-1].text):
+			a.command(args[i:])
 			return
 		case i > 0 && !strings.HasPrefix(f.text, "-") && find(f.text) != nil:
 			a.command(args[i:])

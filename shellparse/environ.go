@@ -8,7 +8,7 @@ import (
 // alwaysLive names variables that a shell reads itself, exported or not.
 func alwaysLive(name string) bool {
 	switch name {
-	case "PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "CDPATH", "EXECIGNORE", "BASH_LOADABLES_PATH":
+	case "PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "CDPATH", "EXECIGNORE", "BASH_LOADABLES_PATH", "BASH_CMDS", "BASH_ALIASES", "POSIXLY_CORRECT":
 		return true
 	}
 	return false
@@ -18,7 +18,7 @@ func alwaysLive(name string) bool {
 // hijackParts are the parts of names that say so.
 var hijackNames = set(
 	"PATH", "BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "CDPATH", "SHELL", "HOME",
-	"EXECIGNORE", "BASH_LOADABLES_PATH", "EDITOR", "VISUAL", "PAGER", "BROWSER", "LESS", "LESSOPEN", "LESSCLOSE",
+	"EXECIGNORE", "BASH_LOADABLES_PATH", "BASH_CMDS", "BASH_ALIASES", "POSIXLY_CORRECT", "EDITOR", "VISUAL", "PAGER", "BROWSER", "LESS", "LESSOPEN", "LESSCLOSE",
 	"MANPAGER", "MANOPT", "VIMINIT", "EXINIT", "GVIMINIT", "MYVIMRC", "VIM", "VIMRUNTIME", "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE",
 	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS",
 	"MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES", "MAKESHELL", "TAR_OPTIONS", "TAPE", "RSYNC_RSH", "RSYNC_CONNECT_PROG", "CVS_RSH", "ZIPOPT", "UNZIP", "XZ_OPT", "GZIP",
@@ -80,7 +80,7 @@ var printers = set("cat", "/bin/cat", "true", "/bin/true", ":", "")
 var compilers = set("gcc", "g++", "clang", "clang++", "cc", "c++")
 
 // harmlessValue are values with which a variable of hijackNames does nothing.
-func harmlessValue(a Assign) bool {
+func harmlessValue(a Assign, command string) bool {
 	if !a.Value.Known {
 		return false
 	}
@@ -88,6 +88,8 @@ func harmlessValue(a Assign) bool {
 	switch {
 	case strings.HasSuffix(a.Name, "PAGER") || strings.HasSuffix(a.Name, "EDITOR") || strings.HasSuffix(a.Name, "ASKPASS"):
 		return printers[v]
+	case a.Name == "POSIXLY_CORRECT":
+		return command != "" // of a program: it changes how that works, not bash
 	case a.Name == "GIT_CONFIG_GLOBAL" || a.Name == "GIT_CONFIG_SYSTEM" || a.Name == "BASH_ENV" || a.Name == "ENV" || a.Name == "HISTFILE":
 		return v == "/dev/null" || v == ""
 	case a.Name == "PATH":
@@ -131,7 +133,7 @@ func keepsPath(src string) bool {
 
 // environment reports a variable that makes programs run other code.
 func (w *walker) environment(a Assign, command string, at Pos) {
-	if !hijacks(a.Name) || harmlessValue(a) {
+	if !hijacks(a.Name) || harmlessValue(a, command) {
 		return
 	}
 	message := fmt.Sprintf("%s decides which code programs run", a.Name)
@@ -151,6 +153,11 @@ func (w *walker) environments(a *act) {
 			continue
 		}
 		w.environment(e, a.cmd.Name, e.Value.At)
+		if e.Name == "BASH_ENV" || e.Name == "ENV" {
+			// The shell reads the file, and names its words in what it prints.
+			a.cmd.Files = append(a.cmd.Files, a.w.file(field{text: e.Value.Text, known: e.Value.Known, at: e.Value.At}, Read, false, a.sc)...)
+			continue
+		}
 		if e.Value.Known && (strings.HasPrefix(e.Value.Text, "/") || strings.HasPrefix(e.Value.Text, "~/")) && !strings.ContainsAny(e.Value.Text, ": ") {
 			a.cmd.Files = append(a.cmd.Files, File{Path: e.Value.Text, Known: true, Access: Read, At: e.Value.At})
 		}

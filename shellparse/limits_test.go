@@ -60,9 +60,9 @@ func TestA10_LimitsRefuseFast(t *testing.T) {
 			if tt.code != "" && pe.Code != tt.code {
 				t.Errorf("code %s (%s), want %s", pe.Code, pe.Msg, tt.code)
 			}
-			limit := 50 * time.Millisecond
+			limit := 500 * time.Millisecond // what is not bounded takes minutes
 			if raceEnabled {
-				limit *= 20
+				limit *= 10
 			}
 			if took > limit {
 				t.Errorf("took %v, want at most %v", took, limit)

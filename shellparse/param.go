@@ -10,7 +10,7 @@ import (
 
 // numbers are parameters whose value is always digits: any name made with them
 // stays in its directory.
-const numbers = " ? # $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID EPOCHSECONDS BASH_SUBSHELL COLUMNS LINES OPTIND "
+const numbers = " ? # $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID EPOCHSECONDS HISTCMD BASH_SUBSHELL COLUMNS LINES OPTIND "
 
 // param expands ${…}. Whatever is not a plain value is unknown, but the words in
 // it are walked for what they run.
@@ -25,6 +25,9 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	}
 	if p.Excl && p.Names == 0 {
 		e.w.evaluates(e.w.pos(p)) // the value is a name, whose index is arithmetic
+		if p.Exp != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
+			e.sc.forgetAll()
+		}
 	}
 	if p.Slice != nil {
 		for _, x := range []syntax.ArithmExpr{p.Slice.Offset, p.Slice.Length} {

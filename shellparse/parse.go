@@ -58,7 +58,7 @@ type walker struct {
 	execStdin  bool // exec gave the shell another standard input
 	steps      int
 	words      int
-	text       int // bytes and words that values put into words
+	text       int  // bytes and words that values put into words
 	arith      *Pos // first arithmetic evaluation of a variable
 	suspect    *Pos // first value that arithmetic would execute
 	err        error

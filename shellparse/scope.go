@@ -22,7 +22,8 @@ type scope struct {
 	locals []string // names that belong to the function being followed
 	errexit,
 	ifs bool // IFS was changed: splitting cannot be foreseen
-	shared bool // vars is another scope's too: copy before a change
+	changed bool // a variable was set, or may have been
+	shared  bool // vars is another scope's too: copy before a change
 }
 
 // workdir is a directory the shell may be in.
@@ -95,6 +96,7 @@ func (s *scope) merge(o *scope) {
 		s.args = nil
 	}
 	s.ifs = s.ifs || o.ifs
+	s.changed = s.changed || o.changed
 	s.errexit = s.errexit && o.errexit
 	s.dirs = union(s.dirs, o.dirs)
 	s.failed = union(s.failed, o.failed)
@@ -112,7 +114,11 @@ func (s *scope) settle() {
 	}
 }
 
+// forgetAll is a change that may be to any variable.
+func (s *scope) forgetAll() { s.vars, s.shared, s.changed = nil, false, true }
+
 func (s *scope) set(name string, v value) {
+	s.changed = true
 	s.own()
 	for i := range s.vars {
 		if s.vars[i].name == name {
@@ -126,6 +132,7 @@ func (s *scope) set(name string, v value) {
 }
 
 func (s *scope) forget(name string) {
+	s.changed = true
 	s.own()
 	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool { return b.name == name })
 }

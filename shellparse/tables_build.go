@@ -17,7 +17,7 @@ var tableBuild = []string{
 	"gofmt,goimports,gofumpt,golines | -r:d -d -l -w!inplace -s -e -cpuprofile:w -local:d -m:d -srcdir:r | R* | single",
 	"golangci-lint,staticcheck,revive,govulncheck,gosec,errcheck,ineffassign,deadcode,gopls,dlv,gotestsum,ginkgo,goreleaser,mockgen,stringer,wire,buf,sqlc,templ,ko | -c,--config:r -o,--output:w --timeout:d -E:d -D:d -f:d -out:w -destination:w -fmt:d --jsonfile:w --junitfile:w --post-run-command:s --raw-command | d*",
 	"protoc | -I,--proto_path:r --descriptor_set_out:w -o:w --plugin:x | r*",
-	"npm,yarn,pnpm,bun,cnpm | --prefix,-C,--cwd,--dir:c --userconfig,--globalconfig:r --script-shell:p -w,--workspace:d --filter,-F:d --registry:d --cache:w --loglevel:d | n | do=npm",
+	"npm,yarn,pnpm,bun,cnpm | -c,--call:s --prefix,-C,--cwd,--dir:c --userconfig,--globalconfig:r --script-shell:p -w,--workspace:d --filter,-F:d --registry:d --cache:w --loglevel:d | n | do=npm",
 	"npm *,yarn *,pnpm *,bun * | --prefix,-C,--cwd,--dir:c --userconfig:r --script-shell:p --outfile,--outdir:w -e,--eval,-p,--print:o -c:d --pack-destination:w | d*",
 	"npm config,npm set,yarn config,pnpm config | -g,--global -L,--location:d | d* | do=npmconfig",
 	"deno | -c,--config:r | n",

@@ -2,7 +2,7 @@ package shellparse
 
 // tableEditors can run anything that is typed or given to them.
 var tableEditors = []string{
-	"vim,vi,nvim,gvim,view,vimdiff,rvim,ex,rview,nvi,elvis,vile | -c,--cmd:o -S:o -u,-U,-i,-r,-L,-W,-w:r -T:d -t:o -d,-e,-E,-n,-R,-M,-N,-X,-y,-Z,-b,-h,-o,-O,-p --startuptime:w --listen,--server,--remote:d -l:r -V:d? | b* | do=vim",
+	"vim.basic,vim.tiny,vim.nox,vim.gtk3,editor,sensible-editor,vim,vi,nvim,gvim,view,vimdiff,rvim,ex,rview,nvi,elvis,vile | -c,--cmd:o -S:o -u,-U,-i,-r,-L,-W,-w:r -T:d -t:o -s:r -d,-e,-E,-n,-R,-M,-N,-X,-y,-Z,-b,-h,-o,-O,-p --startuptime:w --listen,--server,--remote:d -l:r -V:d? | b* | do=vim",
 	"emacs,emacsclient,mg,xemacs,jed | --eval,-eval,-e,--execute,-execute:o -f,--funcall:o -l,--load:r --script,-script:r -batch,--batch -q -nw -Q --alternate-editor,-a:s | b* | single",
 	"nano,pico,micro,joe,kak,helix,hx,ee,ne,jmacs,rnano,gedit,kate,mcedit,mousepad | -s,--speller:p -C,--backupdir:w -f,--rcfile:r -e:o -ui:d | b*",
 	"ed,red | -p:d -s | b | do=ed",

@@ -25,6 +25,7 @@ var tableShell = []string{
 	"enable | -f:r -a -d -n -p -s | d* | do=enable",
 	"history | -c -d:d -a:d? -n:d? -r:d? -w:d? | b*",
 	"fc | -e:p -l!data -n -r -s | d* | do=fc",
+	"jobs | -l -n -p -r -s -x | d* | do=jobs",
 	"wait | -n -f -p:d | d* | do=wait",
 	"compgen,complete | -C:s -F:d -W:d -A:d -G:d -P:d -S:d -X:d -o:d -D -E -I -p -r | d* | do=compgen",
 	"bind | -f:r -x:o -m:d -q:d -u:d -r:d | d*",

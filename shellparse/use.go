@@ -122,6 +122,8 @@ func (a *act) url(f field) {
 	switch {
 	case err != nil:
 		a.opaque("unknown_option", "a URL that cannot be read: "+text, f.at)
+	case u.Scheme == "file" && strings.ContainsAny(text, "{}[]*?"):
+		a.cmd.Files = append(a.cmd.Files, File{Path: text, Access: Read, At: f.at}) // curl expands these
 	case u.Scheme == "file":
 		a.file(f.sub(u.Path), Read, false)
 	default:

@@ -69,9 +69,13 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, in stream) {
 	case *syntax.LetClause:
 		w.letClause(c, sc)
 	case *syntax.TimeClause:
-		if c.Stmt != nil {
-			w.stmt(c.Stmt, sc, in)
+		if c.Stmt == nil {
+			return
 		}
+		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == "--" {
+			w.fail(&Error{Code: "parser_difference", Msg: "time with --", Hint: "leave -- out", At: w.pos(c)})
+		}
+		w.stmt(c.Stmt, sc, in)
 	case *syntax.CoprocClause:
 		if _, simple := c.Stmt.Cmd.(*syntax.CallExpr); c.Name != nil && (simple || c.Stmt.Cmd == nil) {
 			// Bash takes a name only in front of a compound command.
@@ -320,10 +324,12 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 					sc.forget(a.Lit())
 				}
 			case "eval", "source", ".", "":
-				sc.vars, moved = nil, true
+				moved = true
+				sc.forgetAll()
 			default:
 				if _, ok := sc.funcs[name]; ok {
-					sc.vars, moved = nil, true
+					moved = true
+					sc.forgetAll()
 				}
 			}
 		}
@@ -358,7 +364,8 @@ func (w *walker) invoke(name string, body *syntax.Stmt, args []field, sc *scope,
 		if again > 1 || len(w.calls) >= 2*maxNested {
 			return // this body was followed with nothing known: it cannot do more
 		}
-		args, sc.vars = nil, nil
+		args = nil
+		sc.forgetAll()
 	}
 	if w.called == nil {
 		w.called = map[*syntax.Stmt]bool{}
