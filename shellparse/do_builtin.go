@@ -11,10 +11,14 @@ import (
 func doTest(a *act) {
 	all := a.call.argv[1:]
 	for i, f := range all {
-		if !f.known || i+1 >= len(all) {
+		if i+1 >= len(all) {
 			continue
 		}
 		next := all[i+1]
+		if !f.known {
+			a.w.nameArgument(a.cmd.Name, next) // f may be -v
+			continue
+		}
 		switch f.text {
 		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G", "-N":
 			if i+2 < len(all) && isOperator(all[i+1].text) && !isOperator(all[i].text) && i+2 < len(all) && len(all) > 3 {

@@ -42,6 +42,10 @@ func precheck(src string) error {
 			return &Error{Code: "control_character", Msg: fmt.Sprintf("command holds the control character %U", r), Hint: `leave it out, or write it as $'\x…' where it is data`, At: place(src, i, i+utf8.RuneLen(r))}
 		}
 	}
+	if i := strings.Index(src, "$\\\n"); i >= 0 {
+		// Bash joins the lines first: what follows belongs to the $.
+		return &Error{Code: "parser_difference", Msg: "a line that ends in $ and a backslash", Hint: "write the expansion on one line", At: place(src, i, i+3)}
+	}
 	return depth(src)
 }
 
