@@ -54,6 +54,9 @@ func (a *act) shellWords() (shellWords, bool) {
 		case !f.known || f.glob && strings.ContainsAny(text[:min(1, len(text))], "-+*?["):
 			a.opaque("inline_code", a.cmd.Name+" is given a word that is only known when it runs: "+text, f.at)
 			return sh, false
+		case text == "+":
+			a.opaque("inline_code", a.cmd.Name+" is given a lone +, which shells read differently", f.at)
+			return sh, false
 		case text == "--" || text == "-":
 			sh.words = args[i+1:]
 			return sh, true
