@@ -44,7 +44,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 	if err != nil {
 		return err
 	}
-	absent := p.box.absentDenied()
+	absent, guarded := p.box.absentDenied(), p.box.guardedNow()
 	p.started = time.Now()
 	answer, err := p.launcher.call(r, std)
 	closeStd()
@@ -73,6 +73,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		p.pumps.Wait()
 		p.finish(reply, ok)
 		p.exit.Denials = append(p.exit.Denials, p.box.quarantine(absent)...)
+		p.exit.Denials = append(p.exit.Denials, p.box.quarantineGit(guarded)...)
 		p.launcher.release()
 		p.forget()
 		close(p.done)

@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestX39_GitRunsNothingThatACallLeft makes repositories in which git would run a
+// program outside, and asks git on the host afterwards.
+func TestX39_GitRunsNothingThatACallLeft(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git on this host")
+	}
+	for _, tt := range []struct {
+		name, script string
+		repository   bool // there before the call
+		taken        string
+	}{
+		{"another common directory", `cp -r .git evil; printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch MARK;false\n' > evil/config; echo ../evil > .git/commondir`, true, ".git/commondir"},
+		{"a configuration of the worktree", `printf '[core]\n\tfsmonitor = touch MARK;false\n' > .git/config.worktree`, true, ".git/config.worktree"},
+		{"a new repository", `git init -q . && git config core.fsmonitor 'touch MARK;false'`, false, ".git/config"},
+		{"a new repository below", `git init -q sub && git -C sub config core.fsmonitor 'touch MARK;false'`, true, "sub/.git/config"},
+		{"a hook of a new repository", `git init -q . && printf '#!/bin/sh\ntouch MARK\n' > .git/hooks/post-index-change && chmod +x .git/hooks/post-index-change`, false, ".git/hooks"},
+		{"a pointer to a repository by its side", `git init -q --bare evil; git -C evil config core.bare false; git -C evil config core.fsmonitor 'touch MARK;false'; mkdir sub; echo 'gitdir: ../evil' > sub/.git`, false, "evil/config"},
+		{"a key on the line of its section", `git init -q . && echo '[core] fsmonitor = touch MARK;false' >> .git/config`, false, ".git/config"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cage := newCage(t, Options{})
+			needCage(t, cage)
+			ws := shortTemp(t)
+			mark := filepath.Join(shortTemp(t), "ran")
+			if tt.repository {
+				gitIn(t, ws, "init", "-q", ".")
+				gitIn(t, ws, "commit", "-q", "--allow-empty", "-m", "x")
+			}
+			box := newBox(t, cage, "strict", DefaultSettings(ws, "", nil))
+			e, out := runIn(t, box, ws, "sh", "-c", strings.ReplaceAll(tt.script, "MARK", mark))
+			taken := ""
+			for _, d := range e.Denials {
+				if d.Layer == "denied_path_created" {
+					taken += d.Act + "\n"
+				}
+			}
+			if !strings.Contains(taken, "create "+filepath.Join(ws, tt.taken)) {
+				t.Errorf("exit %d, %q; taken away: %q, want %s", e.Code, out, taken, tt.taken)
+			}
+			for _, dir := range []string{ws, filepath.Join(ws, "sub")} {
+				cmd := exec.Command("git", "-c", "safe.directory=*", "status")
+				cmd.Dir = dir
+				_ = cmd.Run() // what is left may be no repository
+			}
+			if _, err := os.Stat(mark); err == nil {
+				t.Error("git ran it on the host")
+			}
+		})
+	}
+}
+
+// TestX39_OrdinaryGitIsLeftAlone does what developers do; nothing is taken away,
+// and what is new is named.
+func TestX39_OrdinaryGitIsLeftAlone(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git on this host")
+	}
+	cage := newCage(t, Options{})
+	needCage(t, cage)
+	ws := shortTemp(t)
+	box := newBox(t, cage, "strict", DefaultSettings(ws, "", nil))
+	for _, script := range []string{
+		"git init -q . && git config user.name a && git config user.email a@b.c && git commit -q --allow-empty -m x",
+		"git clone -q . copy && git -C copy log --oneline",
+		"git worktree add -q tree && git -C tree status --short",
+		"git checkout -q -b topic && git commit -q --allow-empty -m y && git status --short",
+	} {
+		e, out := runIn(t, box, ws, "sh", "-c", script)
+		if e.Code != 0 {
+			t.Errorf("%s: exit %d, %s", script, e.Code, out)
+		}
+		for _, d := range e.Denials {
+			if d.Layer != "protected_path_created" {
+				t.Errorf("%s: %+v", script, d)
+			}
+		}
+		if strings.HasPrefix(script, "git init") && len(e.Denials) == 0 {
+			t.Error("a new repository is not named")
+		}
+	}
+}
+
+func gitIn(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main"}, args...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+}
+
+func TestGitTextRuns(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                                                  false,
+		"[core]\n\tbare = false\n":                          false,
+		"[core]\n\tfsmonitor = x\n":                         true,
+		"[CORE]\n\tFsMonitor = x\n":                         true,
+		"[core] hooksPath = x\n":                            true,
+		"[core]\n\tbare = \\\nfsmonitor = x\n":              true,
+		"[alias]\n\tst = !x\n":                              true,
+		"[filter \"x\"]\n\tclean = y\n":                     true,
+		"[include]\n\tpath = x\n":                           true,
+		"[remote \"origin\"]\n\turl = x\n\tfetch = +a:b\n":  false,
+		"[remote \"origin\"]\n\tuploadpack = x\n":           true,
+		"[core.fsmonitor]\n":                                true,
+		"[core\n":                                           true,
+		"# fsmonitor = x\n[branch \"a b\"]\n\tremote = o\n": false,
+		"[branch \"a]b\"]\n\tremote = o\n":                  true,
+	} {
+		if got := gitTextRuns(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
