@@ -274,6 +274,10 @@ func sandboxNotes(d bashData) []string {
 			notes = append(notes, fmt.Sprintf("[sandbox: %d more acts were stopped]", len(d.denials)-i))
 			break
 		}
+		if n.Layer == "protected_path_created" {
+			notes = append(notes, "[sandbox: noted "+n.Act+", which decides what runs outside the sandbox]")
+			continue
+		}
 		note := "[sandbox: stopped " + n.Act
 		if n.Setting != "" {
 			note += "; allowed by " + n.Setting
