@@ -28,6 +28,12 @@ func (r *runs) add(mark string) (done func()) {
 	}
 }
 
+func (r *runs) none() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.marks) == 0
+}
+
 func (r *runs) has(mark string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,6 +43,9 @@ func (r *runs) has(mark string) bool {
 // Descends reports whether a process was started by a hook that still runs. A
 // call from there would wait for the hook that waits for it, so it is refused.
 func (r *Registry) Descends(pid int) bool {
+	if r.running.none() { // /proc is slow to read, and this is asked of every request
+		return false
+	}
 	for range 64 { // a chain of parents is not longer, or it is not ours
 		if pid <= 1 {
 			return false

@@ -51,12 +51,16 @@ type Options struct {
 
 // Store is the sessions of all accounts. It is safe for concurrent use.
 type Store struct {
-	db *store.DB
-	o  Options
+	db    *store.DB
+	o     Options
+	known *store.Cache[tool.Session] // by id; of every account
 }
 
-// New returns the sessions in db, which was opened with [Schema].
-func New(db *store.DB, o Options) *Store { return &Store{db: db, o: o} }
+// New returns the sessions in db, which was opened with [Schema]; there is one
+// Store to a database.
+func New(db *store.DB, o Options) *Store {
+	return &Store{db: db, o: o, known: store.NewCache[tool.Session](db)}
+}
 
 // data is what is not searched for.
 type data struct {
@@ -112,6 +116,7 @@ func (s *Store) create(tx *sql.Tx, sess tool.Session) error {
 	if err := insert(tx, sess); err != nil {
 		return err
 	}
+	s.known.Drop(sess.ID)
 	if s.o.Created == nil {
 		return nil
 	}
@@ -128,14 +133,24 @@ func insert(tx *sql.Tx, sess tool.Session) error {
 	return err
 }
 
-// Session returns one session of an account.
+// Session returns one session of an account. What it points to is shared: whoever
+// changes a session does it by Patch.
 func (s *Store) Session(ctx context.Context, account, id string) (tool.Session, error) {
-	var sess tool.Session
-	err := s.db.Read(ctx, func(tx *sql.Tx) (err error) {
-		sess, err = get(tx, account, id)
-		return err
+	sess, err := s.known.Get(id, func() (sess tool.Session, err error) {
+		err = s.db.Read(ctx, func(tx *sql.Tx) error {
+			sess, err = get(tx, account, id)
+			return err
+		})
+		return sess, err
 	})
+	if err == nil && sess.Account != account {
+		return tool.Session{}, notFound(id)
+	}
 	return sess, err
+}
+
+func notFound(id string) error {
+	return &tool.Error{Code: "session_not_found", Msg: fmt.Sprintf("session %q not found", id), Hint: "create it first"}
 }
 
 func get(tx *sql.Tx, account, id string) (tool.Session, error) {
@@ -145,7 +160,7 @@ func get(tx *sql.Tx, account, id string) (tool.Session, error) {
 	row := tx.QueryRow(`SELECT `+columns+` FROM sessions WHERE id = $1 AND account = $2 AND deleted = 0`, id, account)
 	sess, err := scan(row)
 	if errors.Is(err, sql.ErrNoRows) {
-		return tool.Session{}, &tool.Error{Code: "session_not_found", Msg: fmt.Sprintf("session %q not found", id), Hint: "create it first"}
+		return tool.Session{}, notFound(id)
 	}
 	return sess, err
 }
@@ -170,6 +185,7 @@ func (s *Store) Patch(ctx context.Context, account, id string, change func(*tool
 		}
 		_, err = tx.Exec(`UPDATE sessions SET dir = $1, tag = $2, updated = $3, data = $4 WHERE id = $5`,
 			sess.Dir, sess.Tag, sess.Updated.UnixNano(), rest, sess.ID)
+		s.known.Drop(sess.ID)
 		return err
 	})
 	if err != nil {
@@ -186,6 +202,7 @@ func (s *Store) Delete(ctx context.Context, account, id string) error {
 		}
 		_, err := tx.Exec(`UPDATE sessions SET deleted = $1, dir = '', tag = '', data = '{}' WHERE id = $2`,
 			time.Now().UnixNano(), id)
+		s.known.Drop(id)
 		if err != nil || s.o.Deleted == nil {
 			return err
 		}

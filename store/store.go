@@ -53,6 +53,7 @@ type DB struct {
 	conn   *sql.Conn            // the writer's only connection, used by whoever holds turn
 	turn   chan struct{}        // holds one token while somebody writes
 	stmts  map[string]*sql.Stmt // prepared on conn, by their text; guarded by turn
+	after  []func(committed bool) // run when the write that is going on has ended; guarded by turn
 	reader *sql.DB              // nil for an in-memory database: it has one connection
 }
 

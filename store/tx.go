@@ -15,7 +15,12 @@ func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
 		return err
 	}
 	defer release()
-	return transact(context.WithoutCancel(ctx), db.conn, nil, fn)
+	defer func() { db.after = db.after[:0] }()
+	err = transact(context.WithoutCancel(ctx), db.conn, nil, fn)
+	for _, f := range db.after {
+		f(err == nil)
+	}
+	return err
 }
 
 // Read runs fn in a transaction that sees one moment of the database and cannot

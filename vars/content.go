@@ -61,7 +61,7 @@ func (c *content) grown(session string, bytes int) {
 }
 
 // copied says whose outside text of the session a text holds a run of (32 bytes,
-// as they are).
+// as they are). Without a transaction it is errNotAtHand when the index lags.
 func (s *System) copied(tx *sql.Tx, h head, text string) (authors, error) {
 	if h.outside == 0 || len(text) < runLength {
 		return 0, nil
@@ -70,6 +70,9 @@ func (s *System) copied(tx *sql.Tx, h head, text string) (authors, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.last < h.outside {
+		if tx == nil {
+			return 0, errNotAtHand
+		}
 		added, err := o.read(tx, h)
 		if err != nil {
 			return 0, err

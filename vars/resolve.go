@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,33 +16,51 @@ import (
 // the authors of what came in by reference, and those of outside text that the
 // argument copies. An error means that nothing was read.
 func (s *System) Resolve(ctx context.Context, session string, args json.RawMessage) (json.RawMessage, tool.Origins, error) {
-	var out json.RawMessage
-	var by map[string]authors
-	var used []string
-	var released authors
-	err := s.read(ctx, session, func(tx *sql.Tx, h head) (err error) {
-		e := s.expander(tx, session)
-		released = h.released
-		out, by, err = resolve(e, args, func(text string) (authors, error) { return s.copied(tx, h, text) })
-		used = e.names
-		return err
-	})
+	var r resolved
+	h, err := s.head(ctx, session)
+	if err == nil {
+		r, err = s.resolve(nil, h, args)
+	}
+	if errors.Is(err, errNotAtHand) || errors.Is(err, errNoSession) {
+		err = s.read(ctx, session, func(tx *sql.Tx, h head) (err error) {
+			r, err = s.resolve(tx, h, args)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, tool.Origins{}, err
 	}
-	if len(used) > 0 {
-		if err := s.visitAll(ctx, session, used); err != nil {
+	if len(r.used) > 0 {
+		if err := s.visitAll(ctx, session, r.used); err != nil {
 			return nil, tool.Origins{}, err
 		}
 	}
-	origins := tool.Origins{Session: released.list()}
-	if len(by) > 0 {
-		origins.Args = make(map[string][]tool.Origin, len(by))
+	origins := tool.Origins{Session: r.released.list()}
+	if len(r.by) > 0 {
+		origins.Args = make(map[string][]tool.Origin, len(r.by))
 	}
-	for field, a := range by {
+	for field, a := range r.by {
 		origins.Args[field] = a.list()
 	}
-	return out, origins, nil
+	return r.args, origins, nil
+}
+
+// resolved is arguments without references.
+type resolved struct {
+	args     json.RawMessage
+	by       map[string]authors // of each field
+	used     []string           // names of the variables that came in
+	released authors
+}
+
+// errNotAtHand is the lack of a transaction, which most arguments do not need.
+var errNotAtHand = errors.New("the database must be asked")
+
+// resolve does the work of Resolve; a nil tx is one that is begun only if needed.
+func (s *System) resolve(tx *sql.Tx, h head, args json.RawMessage) (resolved, error) {
+	e := s.expander(tx, h.session)
+	out, by, err := resolve(e, args, func(text string) (authors, error) { return s.copied(tx, h, text) })
+	return resolved{out, by, e.names, h.released}, err
 }
 
 func resolve(e *expander, args json.RawMessage, copied func(string) (authors, error)) (json.RawMessage, map[string]authors, error) {
@@ -92,6 +111,9 @@ func (s *System) expander(tx *sql.Tx, session string) *expander {
 		limit:  s.o.MaxExpanded,
 		values: map[string]*value{},
 		load: func(name string) (*value, error) {
+			if tx == nil {
+				return nil, errNotAtHand
+			}
 			r, err := found(tx.QueryRow(selectVar, session, name))
 			if err != nil || r == nil {
 				return nil, err

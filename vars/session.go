@@ -50,7 +50,7 @@ func (s *System) load(row scanner, session string) (head, error) {
 // session begins with its first write: then its rules are there.
 func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, h *head) error) error {
 	return s.db.Write(ctx, func(tx *sql.Tx) error {
-		h, err := s.load(s.row(selectHead, session), session)
+		h, err := s.heads.Get(session, func() (head, error) { return s.load(s.row(selectHead, session), session) })
 		if errors.Is(err, errNoSession) {
 			h, err = s.begin(tx, session)
 		}
@@ -64,6 +64,7 @@ func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, 
 		if err := s.evict(&h); err != nil || h == before {
 			return err
 		}
+		s.heads.Set(session, h)
 		return s.exec(`UPDATE var_sessions SET total = $2, kept = $3, released = $4, outside = $5, outside_size = $6 WHERE session = $1`,
 			h.session, h.total, h.kept, h.released, h.outside, h.outsideSize)
 	})
@@ -86,7 +87,19 @@ func (s *System) begin(tx *sql.Tx, session string) (head, error) {
 		}
 	}
 	h.rules = s.revision
+	s.heads.Set(session, h)
 	return h, s.exec(`UPDATE var_sessions SET total = $2, kept = $3, rules = $4 WHERE session = $1`, session, h.total, h.kept, h.rules)
+}
+
+// head is the head of a session that has begun, errNoSession of one that has not.
+func (s *System) head(ctx context.Context, session string) (head, error) {
+	return s.heads.Get(session, func() (h head, err error) {
+		err = s.db.Read(ctx, func(tx *sql.Tx) error {
+			h, err = s.load(tx.QueryRow(selectHead, session), session)
+			return err
+		})
+		return h, err
+	})
 }
 
 // read runs fn with the head of a session that has begun.
@@ -145,6 +158,7 @@ func (s *System) execCount(query string, args ...any) (int, error) {
 // SessionCreated lets a session that was deleted and is created anew begin, in
 // the transaction that creates it.
 func (s *System) SessionCreated(tx *sql.Tx, session string) error {
+	s.heads.Drop(session)
 	_, err := tx.Exec(`DELETE FROM var_sessions WHERE session = $1`, session)
 	return err
 }
@@ -152,6 +166,7 @@ func (s *System) SessionCreated(tx *sql.Tx, session string) error {
 // SessionDeleted removes everything of a session, in the transaction that deletes
 // it. A call that is still under way stores nothing any more.
 func (s *System) SessionDeleted(tx *sql.Tx, session string) error {
+	s.heads.Drop(session)
 	for _, query := range []string{
 		`DELETE FROM vars WHERE session = $1`,
 		`DELETE FROM var_pending WHERE session = $1`,

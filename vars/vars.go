@@ -107,10 +107,12 @@ type System struct {
 	o        Options
 	rules    []rule // of every session
 	revision string // of rules
+	heads    *store.Cache[head]
 	content  content
 }
 
-// New returns the variables in db, which was opened with [Schema].
+// New returns the variables in db, which was opened with [Schema]; there is one
+// System to a database.
 func New(db *store.DB, o Options) *System {
 	if o.Capacity <= 0 {
 		o.Capacity = 1000
@@ -127,7 +129,7 @@ func New(db *store.DB, o Options) *System {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &System{db: db, o: o, content: content{limit: maxOutside}}
+	s := &System{db: db, o: o, heads: store.NewCache[head](db), content: content{limit: maxOutside}}
 	s.rules = append(rulesOf(AgentRules()), rulesOf(o.Groups...)...)
 	s.revision = revisionOf(s.rules)
 	return s

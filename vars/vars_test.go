@@ -22,6 +22,7 @@ type fixture struct {
 	*vars.System
 	t       *testing.T
 	db      *store.DB
+	o       vars.Options
 	session string
 	now     time.Time
 }
@@ -42,6 +43,7 @@ func openFixture(t *testing.T, path string, o vars.Options) *fixture {
 	if o.Now == nil {
 		o.Now = func() time.Time { f.now = f.now.Add(time.Second); return f.now }
 	}
+	f.o = o
 	f.System = vars.New(db, o)
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -26,12 +27,12 @@ func BenchmarkGuardedCall(b *testing.B) {
 		d := newDaemon(b, "audit:\n  sync: "+sync+"\n")
 		session := d.session()
 		cases = append(cases, bench.Case{Name: "guarded, sync " + sync, N: 200, Run: func() {
-			d.call(session, "Config", `{"setting": "theme"}`)
+			d.call(session, "Config", `{"action": "get", "key": "mode"}`)
 		}})
 	}
 	echo := echoClient(b)
 	cases = append(cases, bench.Case{Name: "echo", N: 200, Run: func() {
-		if err := echo.Do(context.Background(), "POST", "/", map[string]any{"tool": "Config", "args": map[string]any{"setting": "theme"}}, nil); err != nil {
+		if err := echo.Do(context.Background(), "POST", "/", map[string]any{"tool": "Config", "args": map[string]any{"action": "get", "key": "mode"}}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}})
@@ -40,22 +41,34 @@ func BenchmarkGuardedCall(b *testing.B) {
 		bench.Limit{Case: "guarded, sync always", Over: "echo"})
 }
 
-// echoClient talks to a server that answers with what it was sent.
-func echoClient(b *testing.B) *client.Client {
-	path := filepath.Join(b.TempDir(), "s")
-	l, err := net.Listen("unix", path)
+// echoSocket, in the environment, makes this program serve an echo there.
+const echoSocket = "SANDBOXD_BENCH_ECHO"
+
+func serveEcho(socket string) {
+	l, err := net.Listen("unix", socket)
 	if err != nil {
-		b.Fatal(err)
+		log.Fatal(err)
 	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	log.Fatal(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
 		fmt.Fprintf(w, `{"data":%s}`, body)
-	})}
-	go srv.Serve(l)
-	b.Cleanup(func() { srv.Close() })
+	})))
+}
+
+// echoClient talks to a server that answers with what it was sent, in a process
+// of its own as the daemon is.
+func echoClient(b *testing.B) *client.Client {
+	path := filepath.Join(b.TempDir(), "s")
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	echo := exec.Command(exe)
+	echo.Env = append(os.Environ(), echoSocket+"="+path)
+	started(b, path, echo)
 	return client.New(path)
 }
 
@@ -125,7 +138,7 @@ func BenchmarkMemory(b *testing.B) {
 	session := d.session()
 	call := func(n int) {
 		for i := range n {
-			d.call(session, "Config", fmt.Sprintf(`{"setting": "theme", "value": "%d"}`, i))
+			d.call(session, "Config", fmt.Sprintf(`{"action": "set", "key": "title", "value": "%d"}`, i))
 		}
 	}
 	call(5000)

@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		serveJudge(socket)
 		return
 	}
+	if socket := os.Getenv(echoSocket); socket != "" {
+		serveEcho(socket)
+		return
+	}
 	os.Exit(build(m))
 }
 
