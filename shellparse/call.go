@@ -86,8 +86,21 @@ func (w *walker) start(c call, sc *scope) {
 			defer sc.merge(other)
 		}
 	}
-	a := act{w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && builtins[name.text]}
+	a := w.newAct()
+	*a = act{w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && builtins[name.text]}
 	a.run()
+	w.idle = append(w.idle, a)
+}
+
+// newAct is the place of an act that has ended, if there is one: they are large,
+// and a script has many.
+func (w *walker) newAct() *act {
+	if n := len(w.idle) - 1; n >= 0 {
+		a := w.idle[n]
+		w.idle = w.idle[:n]
+		return a
+	}
+	return new(act)
 }
 
 func (w *walker) functionNamed(sc *scope, name string) bool {

@@ -56,6 +56,7 @@ type walker struct {
 	declared   []*syntax.FuncDecl
 	references bool // a variable is another name for a variable
 	execStdin  bool // exec gave the shell another standard input
+	idle       []*act
 	steps      int
 	words      int
 	text       int  // bytes and words that values put into words
