@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/util"
 )
 
 // maskPackage says what the record of decisions leaves out; no verdict asks it.
@@ -19,10 +21,10 @@ const maskPackage = "sandboxd.audit.mask"
 const masked = "[masked]"
 
 // masksOf gives JSON pointers into the input.
-func (r *revision) masksOf(ctx context.Context, in *Input, deadline time.Duration) ([]string, error) {
+func (r *revision) masksOf(ctx context.Context, in ast.Value, deadline time.Duration) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	rs, err := r.masks.Eval(ctx, rego.EvalParsedInput(in.value()))
+	rs, err := r.masks.Eval(ctx, rego.EvalParsedInput(in), rego.EvalMetrics(metrics.NoOp()))
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +50,12 @@ func (r *revision) masksOf(ctx context.Context, in *Input, deadline time.Duratio
 // where other fields or messages repeat it, and every text redacted; for those
 // messages it gives a function. An error means that nothing may be written.
 func (r *revision) document(ctx context.Context, in *Input, redact func(string) string) (json.RawMessage, func(string) string, error) {
-	masks, err := r.masksOf(ctx, in, exampleDeadline)
+	fields := in.fields()
+	masks, err := r.masksOf(ctx, ast.LazyObject(fields), exampleDeadline)
 	if err != nil {
 		return nil, nil, fmt.Errorf("mask the input: %w", err)
 	}
-	whole := ast.NewObject()
-	in.value().(ast.Object).Foreach(whole.Insert)
-	doc, err := ast.JSON(whole)
+	doc, err := decoded(fields)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,6 +71,34 @@ func (r *revision) document(ctx context.Context, in *Input, redact func(string) 
 	all := func(s string) string { return redact(repeats.Replace(s)) }
 	b, err := json.Marshal(redacted(doc, all))
 	return b, all, err
+}
+
+// decoded is a copy of fields as decoded JSON.
+func decoded(fields any) (any, error) {
+	switch v := fields.(type) {
+	case ast.Value:
+		return ast.JSON(v)
+	case json.RawMessage:
+		var doc any
+		err := util.UnmarshalJSON(v, &doc)
+		return doc, err
+	case []string:
+		list := make([]any, len(v))
+		for i, s := range v {
+			list[i] = s
+		}
+		return list, nil
+	case map[string]any:
+		doc := make(map[string]any, len(v))
+		for k, field := range v {
+			var err error
+			if doc[k], err = decoded(field); err != nil {
+				return nil, err
+			}
+		}
+		return doc, nil
+	}
+	return fields, nil
 }
 
 // minMasked is the length below which a masked text is not looked for elsewhere:

@@ -14,8 +14,10 @@ import (
 // value is the input for the engine. It is built by hand since going through
 // JSON takes longer than the evaluation, and lazily where few rules look: what is
 // never read is never converted. Params are valid JSON by [NewInput].
-func (in *Input) value() ast.Value {
-	return ast.LazyObject(map[string]any{
+func (in *Input) value() ast.Value { return ast.LazyObject(in.fields()) }
+
+func (in *Input) fields() map[string]any {
+	return map[string]any{
 		"version": in.Version,
 		"tool": map[string]any{
 			"name": in.Tool.Name, "class": in.Tool.Class, "server": in.Tool.Server,
@@ -38,7 +40,7 @@ func (in *Input) value() ast.Value {
 			"allow_nested_sandbox": in.Settings.AllowNestedSandbox,
 			"workspace_roots":      words(in.Settings.WorkspaceRoots),
 		},
-	})
+	}
 }
 
 func originLists(args map[string][]tool.Origin) map[string]any {

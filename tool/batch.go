@@ -19,17 +19,26 @@ const maxParallel = 10
 func Batch[C, R any](ctx context.Context, calls []C, readOnly func(C) bool, run func(context.Context, C) R) []R {
 	results := make([]R, len(calls))
 	slots := make(chan struct{}, maxParallel)
+	inSlot := context.WithValue(ctx, slotKey{}, slots)
+	next := make(chan int)
 	var wg sync.WaitGroup
 	for i, c := range calls {
 		if !readOnly(c) {
 			continue
 		}
 		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			results[i] = run(context.WithValue(ctx, slotKey{}, slots), c)
-		})
+		select {
+		case next <- i: // to a goroutine whose call has ended: its stack has grown
+		default:
+			wg.Go(func() {
+				for i, more := i, true; more; i, more = <-next {
+					results[i] = run(inSlot, calls[i])
+					<-slots
+				}
+			})
+		}
 	}
+	close(next)
 	wg.Wait()
 	for i, c := range calls {
 		if !readOnly(c) {
