@@ -253,6 +253,9 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 			sc.forgetAll()
 		}
 	default:
+		if name != "export" && name != "readonly" {
+			sc.locals = append(sc.locals, before(before(text, "="), "["))
+		}
 		if n, v, ok := strings.Cut(text, "="); ok {
 			if *exports {
 				sc.exported(n)

@@ -1,9 +1,9 @@
 package shellparse
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The builtins that test, read, set and unset what the shell knows.
@@ -79,22 +79,64 @@ func doRead(a *act) {
 	}
 }
 
-// readsLine follows "read -r x" of known text, of which it takes a line.
+// readsLine follows "read -r x" of known text, of which it takes a line, or what
+// -d and -n say.
 func (a *act) readsLine(names []field) bool {
-	text := a.call.in.text
-	if len(a.call.argv) == 2 { // without -r
-		text = readEscapes.ReplaceAllString(text, "$1")
-	}
-	line, _, _ := strings.Cut(text, "\n")
-	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || len(a.values) > 0 || a.sc.ifs || len(a.call.env) > 0 {
+	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || a.sc.ifs || len(a.call.env) > 0 {
 		return false
 	}
-	a.w.assign(a.sc, names[0].text, value{words: []field{literal(strings.Trim(line, " \t"), a.call.in.at)}}, names[0].at)
+	text, end, most := a.call.in.text, "\n", -1
+	for name, list := range a.values {
+		f := list[len(list)-1]
+		if !f.known {
+			return false
+		}
+		switch name {
+		case "-d":
+			end = "\x00"
+			if f.text != "" {
+				end = f.text[:1]
+			}
+		case "-n":
+			n, err := strconv.Atoi(f.text)
+			if err != nil {
+				return false
+			}
+			most = n
+		case "-p", "-t":
+		default:
+			return false
+		}
+	}
+	text = readUntil(text, end[0], a.effects["raw"])
+	if most >= 0 && most < len(text) {
+		if len(text) != utf8.RuneCountInString(text) {
+			return false
+		}
+		text = text[:most]
+	}
+	a.w.assign(a.sc, names[0].text, value{words: []field{literal(strings.Trim(text, " \t\n"), a.call.in.at)}}, names[0].at)
 	return true
 }
 
-// readEscapes are a continued line and a quoted character.
-var readEscapes = regexp.MustCompile(`\\(?:\n|(.))`)
+// readUntil is text up to a delimiter; without -r a backslash quotes one character
+// and continues a line.
+func readUntil(text string, end byte, raw bool) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && !raw:
+			if i++; i < len(text) && text[i] != '\n' {
+				b.WriteByte(text[i])
+			}
+		case c == end:
+			return b.String()
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
 
 // doData is a command whose words are data; what is printed may become a value.
 func doData(a *act) {

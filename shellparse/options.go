@@ -1,6 +1,9 @@
 package shellparse
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // parse reads options and collects the operands.
 func (a *act) parse(args []field) {
@@ -61,6 +64,9 @@ func (a *act) unknownValue(s *spec, f field) bool {
 		if o.kind != flag {
 			a.effect(o.effect)
 			a.value(o, field{text: f.text, at: f.at})
+			if strings.Trim(f.skeleton[2:], "_") == "" && !o.optional && a.wraps() {
+				a.withoutValue(f)
+			}
 		}
 		return o.kind != flag
 	}
@@ -76,6 +82,19 @@ func (a *act) unknownValue(s *spec, f field) bool {
 		}
 	}
 	return len(found) > 0
+}
+
+// withoutValue reads a wrapper's words again with -n for -n"$x": if x is empty, the
+// next word is the value, and the command is another one.
+func (a *act) withoutValue(f field) {
+	again := a.call
+	again.argv = slices.Clone(again.argv)
+	for i := range again.argv {
+		if again.argv[i].at == f.at {
+			again.argv[i] = literal(f.skeleton[:2], f.at)
+		}
+	}
+	a.inner = append(a.inner, func() { a.w.start(again, a.sc) })
 }
 
 // hiddenOption reports whether f becomes an option that decides what runs, or what
