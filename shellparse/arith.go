@@ -74,7 +74,7 @@ func digits(s string) bool {
 // at | & ; < >, where the parser sees operators.
 func (w *walker) letClause(c *syntax.LetClause, sc *scope) {
 	from, to := int(c.Let.Offset()), int(c.End().Offset())
-	if from < to && to <= len(w.src) && strings.ContainsAny(unquoted(w.src[from:to]), "|&;<>()") {
+	if from < to && to <= len(w.src) && (strings.ContainsAny(unquoted(w.src[from:to]), "|&;<>()") || strings.HasPrefix(strings.TrimLeft(w.src[to:], " \t"), "&>")) {
 		w.fail(&Error{Code: "parser_difference", Msg: "an operator in the words of let", Hint: "quote the expression, or use (( … ))", At: w.pos(c)})
 	}
 	cmd := Command{Name: "let", Path: "let", Via: w.via, At: w.pos(c), Dir: sc.dir()}

@@ -181,6 +181,7 @@ func doStrace(a *act) {
 // doEnv: -S holds words of env itself.
 func doEnv(a *act) {
 	for _, f := range a.values["-S"] {
+		f = f.numbers()
 		a.shellText(f.sub("env "+f.text), nil)
 	}
 	a.useOperands(a.operands)

@@ -27,7 +27,7 @@ var tableShell = []string{
 	"fc | -e:p -l!data -n -r -s | d* | do=fc",
 	"jobs | -l -n -p -r -s -x | d* | do=jobs",
 	"wait | -n -f -p:d | d* | do=wait",
-	"compgen,complete | -C:s -F:d -W:d -A:d -G:d -P:d -S:d -X:d -o:d -D -E -I -p -r | d* | do=compgen",
+	"compgen,complete | -C:s -F:d!nodata -W:d!nodata -A:d -G:d -P:d -S:d -X:d -o:d -D -E -I -p -r | d* | do=compgen",
 	"bind | -f:r -x:o -m:d -q:d -u:d -r:d | d*",
 	"kill,pkill,pgrep,killall,skill,snice,xkill | -s:d -n:d -u:d -g:d -t:d | d*",
 	"let | -- | d* | do=let",

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -47,6 +48,7 @@ in deploy/sandboxd.service and deploy/sandboxd.socket.`,
 }
 
 func serve(ctx context.Context, flags map[string]string, out io.Writer) error {
+	percent := debug.SetGCPercent(-1) // until it is ready: nearly all that is made stays, or goes at once
 	h, err := loadHouse(flags)
 	if err != nil {
 		return err
@@ -91,6 +93,8 @@ func serve(ctx context.Context, flags map[string]string, out io.Writer) error {
 		return d.queue.Close("the daemon stops")
 	})
 	notify.send("READY=1")
+	debug.SetGCPercent(percent)
+	go debug.FreeOSMemory()
 	err = g.Wait()
 	d.parts.log.Info("stopped")
 	return err

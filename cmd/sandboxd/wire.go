@@ -151,8 +151,18 @@ type parts struct {
 
 // build makes the stages that the daemon and exec share. Extra groups come after
 // the built-in ones.
-func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra ...tool.Group) (*parts, error) {
+func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra ...tool.Group) (_ *parts, err error) {
 	p := &parts{house: h, extra: extra, redactor: audit.NewRedactor(audit.EnvSecrets(os.Environ())...), meter: unmetered{}}
+	if p.backend, err = h.backend(runtime); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.backend.Probe() // it has ended
+			p.backend.Close()
+		}
+	}()
+	go p.backend.Probe() // beside the compiler of the policies: both take a while
 	groups, err := p.groups()
 	if err != nil {
 		return nil, err
@@ -164,11 +174,7 @@ func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra .
 	if p.hooks, err = hooks.New(p.hookOptions()); err != nil {
 		return nil, err
 	}
-	if err := p.configure(ctx); err != nil {
-		return nil, err
-	}
-	p.backend, err = h.backend(runtime)
-	return p, err
+	return p, p.configure(ctx)
 }
 
 // renew is the same parts under another configuration. What knows sessions is

@@ -230,7 +230,7 @@ func eventual(ts *testscript.TestScript, neg bool, args []string) {
 // waitFor polls: the other side is another process, so there is nothing to wait
 // on but its answer.
 func waitFor(limit time.Duration, ok func() bool) bool {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if ok() {
 			return true
 		}
