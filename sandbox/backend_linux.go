@@ -52,6 +52,7 @@ type prepared struct {
 	settings Settings
 	rules    *Rules
 	env      []string
+	shown    []string
 
 	mu        sync.Mutex
 	templates map[string]template // guarded by mu; by what is shown besides
@@ -160,7 +161,7 @@ func (c *cage) prepare(session, profile string, s Settings) (*prepared, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox settings: %w", err)
 	}
-	p = &prepared{settings: n, rules: NewRules(n), env: environment(os.Environ(), c.opts.Home, n), templates: map[string]template{}}
+	p = &prepared{settings: n, rules: NewRules(n), env: environment(os.Environ(), c.opts.Home, n), shown: c.shown(n), templates: map[string]template{}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.prepared) >= maxPrepared {
@@ -305,15 +306,22 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 		return child.Template{}, err
 	}
 	t := child.Template{
-		Profile: profile, Scratch: dir, Home: c.opts.Home,
-		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0,
+		Profile: profile, Scratch: dir,
+		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/"),
 		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(s), gitPaths(s)...),
-		Show: append(slices.Clone(c.opts.Roots), show...), AllowBind: s.Network.AllowLocalBinding,
+		Show: append(c.shown(s), show...), AllowBind: s.Network.AllowLocalBinding,
 		Filter: filter(sysRules(true)),
 		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}
 	slices.Sort(t.Show)
-	t.Show = slices.Compact(t.Show)
+	t.Show = slices.DeleteFunc(slices.Compact(t.Show), func(p string) bool { return slices.Contains(t.Write, p) }) // those are bound by themselves
+	if !t.WriteAll {
+		pipes, err := fifos(t.Show, t.Write, t.Denied, maxShownEntries)
+		if err != nil {
+			return child.Template{}, err
+		}
+		t.Denied = append(t.Denied, pipes...)
+	}
 	return t, nil
 }
 

@@ -60,7 +60,8 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 			return nil, fmt.Errorf("start %q: a word holds a NUL byte", s.Argv[0])
 		}
 	}
-	t, err := b.template(b.toShow(s.Dir))
+	show := b.toShow(s.Dir)
+	t, err := b.template(show)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 	limits := b.settings.Limits.WithDefaults().tighten(s.Limits)
 	p := &proc{box: b, launcher: l, limits: limits, done: make(chan struct{})}
 	if err := p.start(ctx, s, child.Request{
-		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(),
+		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(show),
 		Env:    withEnv(b.prepared.env, s.Env),
 		Limits: limits.kernel(),
 	}); err != nil {
@@ -89,11 +90,9 @@ func (b *box) toShow(dir string) string {
 	if !slices.ContainsFunc([]string{"/tmp", "/var/tmp", "/run", "/home", "/root"}, hides) {
 		return ""
 	}
-	for _, list := range [][]string{b.settings.AllowedWritePaths, b.settings.AllowedReadPaths, b.cage.opts.Roots, {b.cage.opts.Home, "/tmp", "/var/tmp"}} {
-		for _, p := range list {
-			if dir == p || p != "/tmp" && p != "/var/tmp" && p != "" && Within(dir, p) {
-				return ""
-			}
+	for _, p := range append([]string{"/tmp", "/var/tmp"}, b.prepared.shown...) {
+		if dir == p || p != "/tmp" && p != "/var/tmp" && Within(dir, p) {
+			return ""
 		}
 	}
 	if b.rules.Check(Uses{Paths: []PathUse{{Path: dir, Op: Read}}}) != nil {
@@ -142,11 +141,14 @@ func (b *box) Close() error {
 	return nil
 }
 
-// hostSockets are the sockets of this host that a program in this box could see.
-func (b *box) hostSockets() []string {
+// hostSockets are the sockets of this host that a program in this box could see,
+// when show is shown besides.
+func (b *box) hostSockets(show string) []string {
 	roots := slices.Concat(b.settings.AllowedWritePaths, b.cage.opts.Roots)
 	roots = slices.DeleteFunc(roots, func(p string) bool { return p == "/" || p == "/tmp" || p == nowhere || Within(p, "/dev") })
-	return slices.DeleteFunc(b.cage.sockets.paths(roots), func(p string) bool { return b.host(p) != p })
+	return slices.DeleteFunc(b.cage.sockets.paths(roots), func(p string) bool {
+		return b.host(p) != p && (show == "" || !Within(p, show))
+	})
 }
 
 // readProc reads a file that never makes its reader wait, without the detour
@@ -186,6 +188,12 @@ func (b *box) Open(ctx context.Context, use PathUse, flag int) (*os.File, error)
 			Hint: "read it with a command, which runs inside", Rule: "sandbox",
 		}}}
 	}
+	if empty := b.hidden(use.Path); empty != "" {
+		return nil, &Denied{Type: "path", Value: use.Path, Refusals: []Refusal{{
+			Code: "path_denied", Message: fmt.Sprintf("path '%s' is denied by sandbox policy", use.Path),
+			Hint: "the sandbox shows nothing of " + empty + " but the caller's home and what allowedReadPaths and the roots of the workspace name", Rule: "not shown: " + empty,
+		}}}
+	}
 	for _, p := range b.cage.opts.Private {
 		if Within(use.Path, p) {
 			return nil, &Denied{Type: "path", Value: use.Path, Refusals: []Refusal{{
@@ -196,6 +204,12 @@ func (b *box) Open(ctx context.Context, use PathUse, flag int) (*os.File, error)
 	}
 	if use.Op == Read {
 		return openFile(b.host(use.Path), flag)
+	}
+	if b.readOnly(use.Path) {
+		return nil, &Denied{Type: "path", Value: use.Path, Refusals: []Refusal{{
+			Code: "path_outside_write_scope", Message: fmt.Sprintf("path '%s' is outside allowed write scope", use.Path),
+			Hint: "it is a file of the host below the private " + private[0] + "; name it in allowedWritePaths", Rule: "allowedWritePaths",
+		}}}
 	}
 	for _, p := range protectedPaths(b.settings) {
 		if Within(use.Path, p) {
@@ -228,7 +242,7 @@ func (b *box) host(path string) string {
 		if !Within(path, p.at) {
 			continue
 		}
-		for _, shown := range slices.Concat(b.settings.AllowedWritePaths, b.settings.AllowedReadPaths, b.cage.opts.Roots) {
+		for _, shown := range b.prepared.shown {
 			if shown != p.at && Within(shown, p.at) && Within(path, shown) {
 				return path
 			}

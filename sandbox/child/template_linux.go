@@ -76,9 +76,6 @@ func (b builder) system() error {
 				paths = append(paths, p)
 			}
 		}
-		if b.t.Home != "" && b.t.Home != "/" {
-			paths = append(paths, b.t.Home)
-		}
 		// The system's own profile on hosts that keep it below /run.
 		paths = append(paths, "/run/current-system")
 	}
@@ -131,7 +128,7 @@ func (b builder) private() error {
 
 // shown binds what is readable below a private directory: a workspace in /tmp.
 func (b builder) shown() error {
-	paths := slices.Concat(b.t.Read, b.t.Show, []string{b.t.Home})
+	paths := slices.Concat(b.t.Read, b.t.Show)
 	paths = slices.DeleteFunc(paths, func(p string) bool { return !belowPrivate(p) })
 	slices.Sort(paths)
 	for _, p := range slices.Compact(paths) {

@@ -17,7 +17,6 @@ type Template struct {
 	Denied    []string // masked wherever they exist
 	Protected []string // read-only inside a writable tree
 	Show      []string // readable like the system, even below a private directory
-	Home      string   // the caller's home, kept visible
 	Scratch   string   // host directory that holds root/, tmp/, vartmp/ and cache/
 
 	AllowBind bool   // TCP servers on the private loopback

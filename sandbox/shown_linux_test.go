@@ -1,0 +1,186 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestX36_HomeBelowAPrivateDirectory has the caller's home below the /tmp that the
+// cage has of its own: it is shown for reading, and no byte leaves through it.
+func TestX36_HomeBelowAPrivateDirectory(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3 on this host")
+	}
+	bothUsers(t, func(t *testing.T) {
+		for _, below := range []string{"/tmp", "/var/tmp"} {
+			t.Run(below, func(t *testing.T) {
+				base, err := os.MkdirTemp(below, "cage-")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { os.RemoveAll(base) })
+				home, ws := base+"/home", base+"/home/ws"
+				if err := os.MkdirAll(ws, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(home+"/file", []byte("of the host"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if err := unix.Mkfifo(home+"/fifo", 0o666); err != nil {
+					t.Fatal(err)
+				}
+				// A reader, so that a writer need not wait for one.
+				pipe, err := unix.Open(home+"/fifo", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { unix.Close(pipe) })
+				l, err := net.Listen("unix", home+"/h.sock")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				for _, p := range []string{home + "/h.sock", home + "/fifo"} { // whatever the umask is
+					if err := os.Chmod(p, 0o777); err != nil {
+						t.Fatal(err)
+					}
+				}
+
+				cage := newCage(t, Options{Home: home})
+				needCage(t, cage)
+				box := newBox(t, cage, "strict", DefaultSettings(ws, home, nil))
+				script := `
+import socket, os, errno, sys
+def tell(what, f):
+    try: f(); print(what, "done")
+    except OSError as e: print(what, errno.errorcode[e.errno])
+h = sys.argv[1]
+tell("connect", lambda: socket.socket(socket.AF_UNIX).connect(h + "/h.sock"))
+tell("fifo", lambda: os.write(os.open(h + "/fifo", os.O_WRONLY | os.O_NONBLOCK), b"x"))
+tell("write", lambda: open(h + "/new", "w"))
+print(open(h + "/file").read())
+`
+				_, out := runIn(t, box, ws, "python3", "-c", script, home)
+				if want := "connect EACCES\nfifo EACCES\nwrite EROFS\nof the host\n"; out != want {
+					t.Errorf("a program has\n%swant\n%s", out, want)
+				}
+				if n, err := unix.Read(pipe, make([]byte, 8)); n > 0 {
+					t.Errorf("%d bytes came through the FIFO (%v)", n, err)
+				}
+				f, err := box.Open(context.Background(), PathUse{Path: home + "/file", Op: Read}, os.O_RDONLY)
+				if err != nil {
+					t.Fatalf("a file tool does not see what a program sees: %v", err)
+				}
+				defer f.Close()
+				text := make([]byte, 32)
+				if n, _ := f.Read(text); string(text[:n]) != "of the host" {
+					t.Errorf("a file tool reads %q", text[:n])
+				}
+				// The list names /tmp, which is the cage's own and not this one.
+				var denied *Denied
+				if _, err := box.Open(context.Background(), PathUse{Path: home + "/new", Op: Write}, os.O_WRONLY); !errors.As(err, &denied) {
+					t.Errorf("a file tool writes what a program may only read: %v", err)
+				}
+				if _, err := box.Open(context.Background(), PathUse{Path: ws + "/new", Op: Write}, os.O_WRONLY); err != nil {
+					t.Errorf("a file tool in the workspace: %v", err)
+				}
+			})
+		}
+	})
+}
+
+// TestX36_DirectoryOfACallBelowTmp: where a call starts is shown, its sockets are not.
+func TestX36_DirectoryOfACallBelowTmp(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3 on this host")
+	}
+	dir, ws := shortTemp(t), shortTemp(t)
+	l, err := net.Listen("unix", dir+"/h.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cage := newCage(t, Options{Home: ws})
+	needCage(t, cage)
+	box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+	_, out := runIn(t, box, dir, "python3", "-c", `
+import socket, os
+print(os.listdir("."))
+try: socket.socket(socket.AF_UNIX).connect("h.sock")
+except OSError as e: print(type(e).__name__)
+`)
+	if want := "['h.sock']\nPermissionError\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+func TestFIFOsOfWhatIsShown(t *testing.T) {
+	dir := shortTemp(t)
+	for _, d := range []string{"a/b", "denied", "ws"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mkfifo(filepath.Join(dir, d, "fifo"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !belowPrivate(dir) {
+		t.Skipf("temporary files of this host are not below %v", private)
+	}
+	got, err := fifos([]string{"/usr", dir, dir + "/a"}, []string{"/tmp", dir + "/ws"}, []string{dir + "/denied"}, 100)
+	if want := []string{dir + "/a/b/fifo"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("found %v, %v, want %v", got, err, want)
+	}
+	_, err = fifos([]string{dir}, nil, nil, 3)
+	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "allowedReadPaths") {
+		t.Errorf("too many files: %v", err)
+	}
+}
+
+// TestX36_HomesThatAreNotShown: file tools refuse what the cage leaves empty.
+func TestX36_HomesThatAreNotShown(t *testing.T) {
+	other := ""
+	for _, h := range []string{"/root", "/home"} {
+		found, _ := filepath.Glob(h + "/.[a-z]*")
+		more, _ := filepath.Glob(h + "/*")
+		for _, p := range append(found, more...) {
+			if info, err := os.Stat(p); err == nil && (info.Mode().IsRegular() || info.IsDir()) && unix.Access(p, unix.R_OK) == nil {
+				other = p
+			}
+		}
+	}
+	if other == "" {
+		t.Skip("this host has nothing readable in /root or /home")
+	}
+	ws := shortTemp(t)
+	cage := newCage(t, Options{Home: ws, Roots: []string{ws}})
+	needCage(t, cage)
+	box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+	var denied *Denied
+	if _, err := box.Open(context.Background(), PathUse{Path: other, Op: Read}, os.O_RDONLY); !errors.As(err, &denied) || denied.Refusals[0].Code != "path_denied" {
+		t.Errorf("a file tool opens %s: %v", other, err)
+	}
+	if e, out := runIn(t, box, ws, "ls", "-d", other); e.Code == 0 || !strings.Contains(out, "No such file") {
+		t.Errorf("a program sees %s: %q", other, out)
+	}
+	// Where it is a root of the workspace, both see it.
+	cage = newCage(t, Options{Home: ws, Roots: []string{ws, other}})
+	box = newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+	f, err := box.Open(context.Background(), PathUse{Path: other, Op: Read}, os.O_RDONLY)
+	if err != nil {
+		t.Fatalf("a root of the workspace: %v", err)
+	}
+	f.Close()
+	if e, out := runIn(t, box, ws, "ls", "-d", other); e.Code != 0 {
+		t.Errorf("a program does not see the root %s: %q", other, out)
+	}
+}
