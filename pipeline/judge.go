@@ -164,10 +164,7 @@ func denial(d tool.Decision) error {
 
 // confines reports whether a program that runs is isolated at all: by namespaces,
 // or by Landlock and seccomp together.
-func confines(r sandbox.Report) bool {
-	has := func(layer string) bool { return slices.Contains(r.Layers, layer) }
-	return has("userns") || (r.Landlock > 0 && has("seccomp"))
-}
+func confines(r sandbox.Report) bool { return r.Rung != "" }
 
 // rejection is the answer of a person, or of nobody, that ends a call.
 type rejection struct {

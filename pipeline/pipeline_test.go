@@ -143,7 +143,7 @@ func TestP27_A01_LayersCombine(t *testing.T) {
 }
 
 func TestX07_CX38_ConfinedCommandsAnswerOnlyTheMode(t *testing.T) {
-	full := sandbox.Report{Layers: []string{"userns", "seccomp"}}
+	full := sandbox.Report{Rung: "namespaces", Layers: []string{"userns", "seccomp"}}
 	for _, tt := range []struct {
 		name   string
 		auto   bool

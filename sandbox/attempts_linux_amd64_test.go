@@ -18,11 +18,13 @@ var archAttempts = append(refused(eperm, map[string]uintptr{
 	{"old chmod set-user-id", eperm, func(w world) error {
 		return own(w, func(f string) error { return sys(unix.SYS_CHMOD, cstr(f), 0o4755) })
 	}},
-	{"creat with set-user-id", eperm, func(w world) error { return sys(unix.SYS_CREAT, cstr(w.Workspace+"/suid4"), 0o4755) }},
+	{"creat with set-user-id", eperm, func(w world) error { return sys(unix.SYS_CREAT, cstr(w.Workspace+"/free/suid4"), 0o4755) }},
 	{"open with set-user-id", eperm, func(w world) error {
-		return sys(unix.SYS_OPEN, cstr(w.Workspace+"/suid5"), unix.O_CREAT|unix.O_WRONLY, 0o4755)
+		return sys(unix.SYS_OPEN, cstr(w.Workspace+"/free/suid5"), unix.O_CREAT|unix.O_WRONLY, 0o4755)
 	}},
-	{"mknod with set-user-id", eperm, func(w world) error { return sys(unix.SYS_MKNOD, cstr(w.Workspace+"/suid6"), unix.S_IFREG|0o4755, 0) }},
+	{"mknod with set-user-id", eperm, func(w world) error {
+		return sys(unix.SYS_MKNOD, cstr(w.Workspace+"/free/suid6"), unix.S_IFREG|0o4755, 0)
+	}},
 }...)
 
 // int80 makes a system call as a 32-bit program does, which any 64-bit one can.

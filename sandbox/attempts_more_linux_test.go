@@ -61,25 +61,25 @@ var moreAttempts = []attempt{
 		return unix.Chmod(fmt.Sprint("/proc/self/fd/", fd), 0o644)
 	}},
 	{"standard input's file linked into the workspace", []error{unix.EXDEV, unix.EACCES, unix.EPERM}, func(w world) error {
-		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/0", unix.AT_FDCWD, w.Workspace+"/stdin", unix.AT_SYMLINK_FOLLOW)
+		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/0", unix.AT_FDCWD, w.Workspace+"/free/stdin", unix.AT_SYMLINK_FOLLOW)
 	}},
 	{"secret's directory entered", hidden, func(w world) error { return unix.Chdir(w.SecretDir) }},
 	{"secret executed", hidden, func(w world) error { return unix.Exec(w.SecretDir+"/key", []string{"key"}, nil) }},
 	{"secret's mask removed with its directory", []error{unix.EBUSY, unix.ENOTEMPTY}, func(w world) error { return unix.Rmdir(w.Workspace + "/deep/er") }},
 	{"parent of a secret replaced by a link", []error{unix.EBUSY, unix.EXDEV}, func(w world) error {
-		if err := os.MkdirAll(w.Workspace+"/fake", 0o755); err != nil {
+		if err := os.MkdirAll(w.Workspace+"/free/fake", 0o755); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
-		return unix.Rename(w.Workspace+"/fake", w.Workspace+"/deep")
+		return unix.Rename(w.Workspace+"/free/fake", w.Workspace+"/deep")
 	}},
 	{"whiteout made over a secret", []error{unix.EBUSY, unix.EXDEV, unix.EINVAL, unix.EPERM}, func(w world) error {
-		return unix.Renameat2(unix.AT_FDCWD, w.Secret, unix.AT_FDCWD, w.Workspace+"/white", unix.RENAME_WHITEOUT)
+		return unix.Renameat2(unix.AT_FDCWD, w.Secret, unix.AT_FDCWD, w.Workspace+"/free/white", unix.RENAME_WHITEOUT)
 	}},
 	{"git hook by another name", readOnly, func(w world) error { return write(w.Workspace + "/.git/./hooks/../hooks/post-checkout") }},
-	{"git hook directory replaced", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(w.Workspace+"/.git/hooks", w.Workspace+"/hooks") }},
+	{"git hook directory replaced", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(w.Workspace+"/.git/hooks", w.Workspace+"/free/hooks") }},
 	{"git hook made executable", append(readOnly, unix.EPERM, unix.ENOENT), func(w world) error { return unix.Chmod(w.Workspace+"/.git/hooks/sample", 0o755) }},
 	{"git config linked elsewhere", []error{unix.EXDEV, unix.EPERM, unix.EACCES}, func(w world) error {
-		return unix.Link(w.Workspace+"/.git/config", w.Workspace+"/config")
+		return unix.Link(w.Workspace+"/.git/config", w.Workspace+"/free/config")
 	}},
 	{"git config of a submodule written", readOnly, func(w world) error { return open(w.Workspace+"/.git/modules/sub/config", unix.O_WRONLY) }},
 	{"git hook of a submodule written", readOnly, func(w world) error { return write(w.Workspace + "/.git/modules/sub/hooks/update") }},

@@ -9,14 +9,15 @@ import (
 
 // Options say where a backend finds and puts things. All fields may be empty.
 type Options struct {
-	Child     string             // path of sandboxd-child; "": the running binary, which must call child.Main
-	Runtime   string             // directory for the sessions' private files; "": a temporary one
-	Private   []string           // the daemon's own directories and sockets: invisible in the cage
-	Roots     []string           // workspaces: shown at their own paths even below a private directory
-	Home      string             // the caller's home; "": of this process
-	NoUserns  bool               // behave as on a host without user namespaces
-	NoCgroups bool               // behave as on a host that gives no control groups
-	OnMissing func(layer string) // told once of every layer that this host does not give, and why
+	Child        string             // path of sandboxd-child; "": the running binary, which must call child.Main
+	Runtime      string             // directory for the sessions' private files; "": a temporary one
+	Private      []string           // the daemon's own directories and sockets: invisible in the cage
+	Roots        []string           // workspaces: shown at their own paths even below a private directory
+	Home         string             // the caller's home; "": of this process
+	NoUserns     bool               // behave as on a host without user namespaces
+	NoNamespaces bool               // behave as on a host without any namespaces
+	NoCgroups    bool               // behave as on a host that gives no control groups
+	OnMissing    func(layer string) // told once of every layer that this host does not give, and why
 }
 
 // StartError says that a program did not start for a reason of its own: there is

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sandboxd/sandboxd/sandbox/child"
@@ -27,6 +28,7 @@ type cage struct {
 	null    *os.File
 	stop    chan struct{} // closed by Close
 	probe   func() Report
+	bare    bool // set by probe: there are no namespaces, and Landlock holds alone
 	sockets *sockets
 
 	groups   *groupTree // set by probe; nil without control groups
@@ -139,6 +141,9 @@ func (c *cage) Box(_ context.Context, session, profile string, s Settings) (Box,
 	if err != nil {
 		return nil, err
 	}
+	if c.bare {
+		rep.Missing = append(rep.Missing, c.narrowed(p.settings)...)
+	}
 	return &box{
 		cage: c, session: session, profile: profile, prepared: p, settings: p.settings, rules: p.rules, report: rep,
 		private: sync.OnceValues(func() (string, error) { return c.makeSessionDir(session) }), running: map[*proc]bool{},
@@ -162,6 +167,9 @@ func (c *cage) prepare(session, profile string, s Settings) (*prepared, error) {
 		return nil, fmt.Errorf("sandbox settings: %w", err)
 	}
 	p = &prepared{settings: n, rules: NewRules(n), env: environment(os.Environ(), c.opts.Home, n), shown: c.shown(n), templates: map[string]template{}}
+	if c.bare {
+		p.env = bareEnvironment(p.env, c.sessionDir(session))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.prepared) >= maxPrepared {
@@ -305,16 +313,13 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 	if err != nil {
 		return child.Template{}, err
 	}
-	t := child.Template{
-		Profile: profile, Scratch: dir,
-		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/"),
-		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(s), gitPaths(s)...),
-		Show: append(c.shown(s), show...), AllowBind: s.Network.AllowLocalBinding,
-		Filter: filter(sysRules(true)),
-		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
+	t := c.describe(s, show)
+	t.Profile, t.Scratch, t.Filter = profile, dir, filter(sysRules(!c.bare))
+	if c.bare {
+		bare := child.Template{Profile: profile, Scratch: dir, Filter: t.Filter, Bare: true, Memory: t.Memory, Processes: t.Processes}
+		bare.Grants, _ = grants(t)
+		return bare, nil
 	}
-	slices.Sort(t.Show)
-	t.Show = slices.DeleteFunc(slices.Compact(t.Show), func(p string) bool { return slices.Contains(t.Write, p) }) // those are bound by themselves
 	if !t.WriteAll {
 		pipes, err := fifos(t.Show, t.Write, t.Denied, maxShownEntries)
 		if err != nil {
@@ -325,12 +330,26 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 	return t, nil
 }
 
+// describe says what there is for these settings, without making anything.
+func (c *cage) describe(s Settings, show []string) child.Template {
+	t := child.Template{
+		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/"),
+		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(s), gitPaths(s)...),
+		Show: append(c.shown(s), show...), AllowBind: s.Network.AllowLocalBinding,
+		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
+	}
+	slices.Sort(t.Show)
+	t.Show = slices.DeleteFunc(slices.Compact(t.Show), func(p string) bool { return slices.Contains(t.Write, p) }) // those are bound by themselves
+	return t
+}
+
 // template is that of a box whose calls start in a directory that is to be shown.
 func (b *box) template(show string) (template, error) {
 	p := b.prepared
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t, ok := p.templates[show]; ok {
+	// Without mounts what is denied depends on what is there now.
+	if t, ok := p.templates[show]; ok && !b.cage.bare {
 		return t, nil
 	}
 	var more []string
@@ -369,6 +388,9 @@ func (c *cage) launcher(ctx context.Context, session string, t template) (*launc
 	if _, err := c.makeSessionDir(session); err != nil {
 		return nil, err
 	}
+	if c.bare {
+		c.replace(session)
+	}
 	c.makeRoom()
 	l, err := c.newLauncher()
 	if err != nil {
@@ -403,11 +425,20 @@ func (c *cage) newLauncher() (*launcher, error) {
 	if l != nil && !l.gone() {
 		return l, nil
 	}
-	return startLauncher(c.opts.Child, c.opts.NoUserns, c.groups)
+	return c.start()
+}
+
+// start gives a launcher in the namespaces that this host has.
+func (c *cage) start() (*launcher, error) {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if !c.bare {
+		attr = sessionNamespaces(c.opts.NoUserns)
+	}
+	return startLauncher(c.opts.Child, attr, c.groups)
 }
 
 func (c *cage) standBy() {
-	l, err := startLauncher(c.opts.Child, c.opts.NoUserns, c.groups)
+	l, err := c.start()
 	if err != nil {
 		return // the next session tries for itself, and tells
 	}
@@ -419,6 +450,17 @@ func (c *cage) standBy() {
 	c.mu.Unlock()
 	if !wanted {
 		l.close()
+	}
+}
+
+// replace ends the launchers of a session whose grants were those of an earlier
+// moment. c.mu is held.
+func (c *cage) replace(session string) {
+	for key, l := range c.launchers {
+		if l.session == session && l.retire(0) {
+			delete(c.launchers, key)
+			go l.close()
+		}
 	}
 }
 

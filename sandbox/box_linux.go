@@ -142,8 +142,12 @@ func (b *box) Close() error {
 }
 
 // hostSockets are the sockets of this host that a program in this box could see,
-// when show is shown besides.
+// when show is shown besides. Where it can have no socket itself, none of them
+// matters.
 func (b *box) hostSockets(show string) []string {
+	if b.cage.bare {
+		return nil
+	}
 	roots := slices.Concat(b.settings.AllowedWritePaths, b.cage.opts.Roots)
 	roots = slices.DeleteFunc(roots, func(p string) bool { return p == "/" || p == "/tmp" || p == nowhere || Within(p, "/dev") })
 	return slices.DeleteFunc(b.cage.sockets.paths(roots), func(p string) bool {

@@ -25,6 +25,11 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) { faults(t, newCage(t, Options{NoCgroups: !groups}).(*cage)) })
 		}
+		t.Run("no namespaces", func(t *testing.T) {
+			c := newCage(t, Options{NoNamespaces: true, NoCgroups: true})
+			needBare(t, c)
+			faults(t, c.(*cage))
+		})
 	})
 }
 
@@ -97,44 +102,44 @@ func faults(t *testing.T, c *cage) {
 // TestFault_LauncherKilled: with SIGKILL, in the middle of several calls. Not even
 // its control groups are left.
 func TestFault_LauncherKilled(t *testing.T) {
-	bothUsers(t, func(t *testing.T) {
-		backend := newCage(t, Options{})
-		needCage(t, backend)
-		ws := shortTemp(t)
-		box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
-		mark := "FAULT_MARK=" + filepath.Base(ws)
-		var procs []*proc
-		for range 3 {
-			p, err := box.Start(context.Background(), Spec{Argv: []string{"sh", "-c", "setsid sleep 1000 & sleep 1000"}, Dir: ws, Env: []string{mark}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			procs = append(procs, p.(*proc))
-		}
-		l := procs[0].launcher
-		if err := l.cmd.Process.Kill(); err != nil {
+	bothUsers(t, func(t *testing.T) { bothRungs(t, launcherKilled) })
+}
+
+func launcherKilled(t *testing.T, backend Backend) {
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	mark := "FAULT_MARK=" + filepath.Base(ws)
+	var procs []*proc
+	for range 3 {
+		p, err := box.Start(context.Background(), Spec{Argv: []string{"sh", "-c", "setsid sleep 1000 & sleep 1000"}, Dir: ws, Env: []string{mark}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range procs {
-			if e, err := p.Wait(); !errors.Is(err, errLauncherGone) || e.Code != 137 {
-				t.Errorf("exit %+v, %v", e, err)
+		procs = append(procs, p.(*proc))
+	}
+	l := procs[0].launcher
+	if err := l.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		if e, err := p.Wait(); !errors.Is(err, errLauncherGone) || e.Code != 137 {
+			t.Errorf("exit %+v, %v", e, err)
+		}
+	}
+	if left := processesOf(t, mark); left != nil {
+		t.Errorf("processes left: %v", left)
+	}
+	<-l.ended
+	if l.groups != nil {
+		for _, parent := range l.groups.dirs {
+			if _, err := os.Stat(filepath.Join(parent, l.groupName)); err == nil {
+				t.Errorf("the control group %s is left", l.groupName)
 			}
 		}
-		if left := processesOf(t, mark); left != nil {
-			t.Errorf("processes left: %v", left)
-		}
-		<-l.ended
-		if l.groups != nil {
-			for _, parent := range l.groups.dirs {
-				if _, err := os.Stat(filepath.Join(parent, l.groupName)); err == nil {
-					t.Errorf("the control group %s is left", l.groupName)
-				}
-			}
-		}
-		if e, out := runIn(t, box, ws, "echo", "again"); e.Code != 0 || out != "again\n" {
-			t.Errorf("the next call: %+v %q", e, out)
-		}
-	})
+	}
+	if e, out := runIn(t, box, ws, "echo", "again"); e.Code != 0 || out != "again\n" {
+		t.Errorf("the next call: %+v %q", e, out)
+	}
 }
 
 // TestFault_NoRoomLeft: the file system of the private directories is full.

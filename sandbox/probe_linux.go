@@ -23,37 +23,33 @@ func (c *cage) tryLayers() Report {
 		}
 	}
 	c.tryGroups()
-	err := c.tryNamespaces()
-	if err != nil && c.groups != nil {
-		// Perhaps it is they.
-		groups := c.groups
-		c.groups = nil
-		if again := c.tryNamespaces(); again == nil {
-			groups.remove()
-			c.noGroups = err.Error()
-			err = nil
-		} else {
-			c.groups = groups
-		}
-	}
-	if err != nil && os.Geteuid() == 0 && !c.opts.NoUserns {
+	err := c.tryRung()
+	if err != nil && os.Geteuid() == 0 && !c.opts.NoUserns && !c.opts.NoNamespaces {
 		// Root can have the other namespaces without one for users; the
 		// capabilities are dropped in the call either way.
 		c.opts.NoUserns = true
-		lack("userns", err.Error())
-		err = c.tryNamespaces()
+		if again := c.tryRung(); again == nil {
+			lack("userns", err.Error())
+			err = nil
+		}
 	}
-	switch {
-	case err != nil && c.opts.NoUserns:
-		lack("netns", err.Error())
-	case err != nil:
-		lack("userns", err.Error())
-		lack("netns", "needs a user namespace")
-	default:
+	if err == nil {
+		r.Rung = "namespaces"
 		if !c.opts.NoUserns {
 			r.Layers = append(r.Layers, "userns")
 		}
 		r.Layers = append(r.Layers, "mountns", "pidns", "ipcns", "netns", "utsns")
+	} else {
+		lack("userns", err.Error())
+		c.bare = true
+		if bare := c.tryRung(); bare != nil {
+			lack("netns", "needs namespaces, and the rung without them does not hold: "+bare.Error())
+		} else {
+			r.Rung = "landlock"
+			for _, l := range bareLacks {
+				lack(l.layer, l.why)
+			}
+		}
 	}
 	abi, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -129,7 +125,28 @@ func (c *cage) tryGroups() {
 	}
 }
 
-func (c *cage) tryNamespaces() error {
+// tryRung builds a root on the rung that c is set to. If that works without
+// control groups only, it goes on without.
+func (c *cage) tryRung() error {
+	err := c.trySession()
+	if err == nil || c.groups == nil {
+		return err
+	}
+	groups := c.groups
+	c.groups = nil
+	if c.trySession() != nil {
+		c.groups = groups
+		return err
+	}
+	groups.remove()
+	c.noGroups = err.Error()
+	return nil
+}
+
+func (c *cage) trySession() error {
+	if c.opts.NoNamespaces && !c.bare {
+		return errors.New("switched off")
+	}
 	const session = "probe"
 	t, err := c.template(session, "strict", Settings{AllowedWritePaths: []string{nowhere}}, nil)
 	if err != nil {
@@ -140,7 +157,7 @@ func (c *cage) tryNamespaces() error {
 	if err != nil {
 		return err
 	}
-	l, err := startLauncher(c.opts.Child, c.opts.NoUserns, c.groups)
+	l, err := c.start()
 	if err != nil {
 		return err
 	}
@@ -154,14 +171,18 @@ func (c *cage) tryNamespaces() error {
 
 // cageable reports whether programs can be confined at all.
 func (r Report) cageable() error {
+	must := []string{"seccomp: "}
+	if r.Rung != "landlock" {
+		must = append(must, "netns: ")
+	}
 	for _, m := range r.Missing {
-		for _, must := range []string{"netns: ", "seccomp: "} {
-			if why, ok := strings.CutPrefix(m, must); ok {
-				return &MissingError{Layer: strings.TrimSuffix(must, ": "), Why: why}
+		for _, layer := range must {
+			if why, ok := strings.CutPrefix(m, layer); ok {
+				return &MissingError{Layer: strings.TrimSuffix(layer, ": "), Why: why}
 			}
 		}
 	}
-	if len(r.Layers) == 0 {
+	if r.Rung == "" {
 		return errors.New("no sandbox layer holds on this host")
 	}
 	return nil

@@ -122,7 +122,10 @@ type Refusal struct {
 
 // Report says which layers hold.
 type Report struct {
-	Profile  string   `json:"profile"`
+	Profile string `json:"profile"`
+	// Rung is what holds a program: "namespaces", or "landlock" on a host that
+	// gives none; "" when nothing does, and nothing runs.
+	Rung     string   `json:"rung,omitempty"`
 	Layers   []string `json:"layers"`  // "userns", "netns", "landlock:7", "seccomp", …
 	Missing  []string `json:"missing"` // what this kernel or host could not give
 	Denials  []Denial `json:"denials"` // what the cage stopped during the call

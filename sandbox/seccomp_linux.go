@@ -109,8 +109,7 @@ func sysRules(sockets bool) []sysRule {
 	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS}}}})
 
 	if !sockets {
-		add(refuse(unix.EPERM, unix.SYS_SOCKET)...)
-		return append(t, archRules()...)
+		return bareRules(append(t, archRules()...))
 	}
 	// Unix sockets, IP, and the routing family that lists interfaces; not
 	// packets, not the hypervisor (AF_VSOCK has no namespace), not the rest.

@@ -19,3 +19,8 @@ func archRules() []sysRule {
 	}
 	return append(t, sysRule{unix.SYS_OPEN, unix.EPERM, []cond{{arg: 2, anyBit: setID, bitArg: 1, ifBits: mayCreate}}})
 }
+
+// archBareCalls are the older forms of what the rung without namespaces refuses.
+var archBareCalls = []uint32{
+	unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT,
+}

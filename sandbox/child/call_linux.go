@@ -16,6 +16,9 @@ func (a *arena) mountOp(what, from, at, kind string, flags uintptr) Op {
 // initOps run as the init process of a call, still with capabilities over the
 // session's own namespaces.
 func (a *arena) initOps(s *server) []Op {
+	if s.t.Bare {
+		return a.bareInitOps()
+	}
 	if s.t.Profile != "strict" {
 		return nil
 	}
@@ -32,7 +35,7 @@ func (a *arena) initOps(s *server) []Op {
 
 // procOps finish the /proc of a call.
 func (a *arena) procOps(s *server, processes uint64) []Op {
-	if s.t.Profile != "strict" {
+	if s.t.Profile != "strict" || s.t.Bare {
 		return nil
 	}
 	var ops []Op

@@ -68,7 +68,7 @@ func rules(t Template) []rule {
 	if len(t.Read) == 0 {
 		add("/", llRead)
 	} else {
-		for _, p := range systemPaths {
+		for _, p := range SystemPaths {
 			add(p, llRead)
 		}
 		for _, p := range t.Read {

@@ -73,19 +73,22 @@ func start(given groups) (*server, error) {
 	if err := json.Unmarshal(body, &s.t); err != nil {
 		return s, fmt.Errorf("read the template: %w", err)
 	}
+	s.abi = landlockABI()
+	s.spares = spares{want: 1, limits: groupLimits{s.t.Memory, s.t.Processes}}
+	s.lastCap = lastCap()
+	if s.t.Bare {
+		return s, s.startBare()
+	}
 	if err := build(s.t); err != nil {
 		return s, err
 	}
-	s.abi = landlockABI()
 	s.rules = rules(s.t)
 	s.watched = watchList(s.t)
-	s.lastCap = lastCap()
 	s.privileged = true
 	// So that what is made for the first call has them.
 	if err := s.hide(nil); err != nil {
 		return s, err
 	}
-	s.spares = spares{want: 1, limits: groupLimits{s.t.Memory, s.t.Processes}}
 	s.procMasks = secretsOfProc()
 	if s.t.Profile != "strict" { // which has a /proc of its own in every call
 		for _, p := range s.procMasks {

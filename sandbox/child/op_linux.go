@@ -51,6 +51,7 @@ type arena struct {
 	doorCtl [32]byte
 	knock   byte
 
+	keep    uintptr // descriptors that the init process keeps; not 0: there is no pid namespace
 	pidfd   int32
 	ready   int32 // not 0: cmd is complete
 	status  int32

@@ -21,6 +21,7 @@ type server struct {
 	lastCap    int
 	privileged bool // has capabilities over its namespaces
 	procMasks  []string
+	others     uint64 // threads that the user had when this began, where it counts
 
 	covered map[string]bool
 	pinned  map[string]bool
@@ -155,6 +156,9 @@ func (s *server) start(r *Request, fds []int) *Reply {
 		// ends with a reason that can be told.
 		r.Limits.Memory = 0
 	}
+	if s.t.Bare && r.Limits.Processes > 0 {
+		r.Limits.Processes += s.others // it is counted for the user, not for the call
+	}
 	c.cmds = c.a.cmdOps(r, path)
 	if r.Print {
 		s.discard(c)
@@ -228,7 +232,7 @@ func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
 
 func (s *server) signal(id uint64, sig int) {
 	if c := s.calls[id]; c != nil {
-		_ = unix.Kill(c.pid, unix.Signal(sig))
+		_ = unix.Kill(c.pid, s.lastSignal(unix.Signal(sig)))
 	}
 }
 

@@ -97,12 +97,15 @@ func (s *server) newInit(size int, limits groupLimits) (*running, error) {
 	}
 	c.aheads = append(a.joinOps(c.group), a.aheadOps(s, limits.processes, door[1])...)
 	a.init, a.ahead = a.ops(c.inits), a.ops(c.aheads)
+	if s.t.Bare {
+		a.keep = 3 // see bareInitOps
+	}
 	if c.pid, c.pidfd, err = a.spawn(s.cloneFlags()); err != nil {
 		c.pidfd = -1
 		s.release(c)
 		return nil, err
 	}
-	if s.t.Profile == "strict" {
+	if s.t.Profile == "strict" && !s.t.Bare {
 		if fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 			c.mounts = fd
 		}
@@ -111,6 +114,9 @@ func (s *server) newInit(size int, limits groupLimits) (*running, error) {
 }
 
 func (s *server) cloneFlags() uint64 {
+	if s.t.Bare {
+		return 0
+	}
 	if s.t.Profile == "strict" {
 		return unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
 	}
@@ -152,6 +158,6 @@ func (s *server) release(c *running) {
 
 // discard ends an init process that runs no program. The loop reaps it.
 func (s *server) discard(c *running) {
-	_ = unix.Kill(c.pid, unix.SIGKILL)
+	_ = unix.Kill(c.pid, s.lastSignal(unix.SIGKILL))
 	s.spares.ending = append(s.spares.ending, c)
 }

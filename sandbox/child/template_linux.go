@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemPaths are what programs need to start at all. They are readable whatever
+// SystemPaths are what programs need to start at all. They are readable whatever
 // the read list says: none of them holds secrets.
-var systemPaths = []string{
+var SystemPaths = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
 	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf",
@@ -24,8 +24,8 @@ var systemPaths = []string{
 
 const shmOptions = "mode=1777,size=512m"
 
-// ownPlaces are made by the template itself and never bound from the host whole.
-var ownPlaces = []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}
+// OwnPlaces are made by the template itself and never bound from the host whole.
+var OwnPlaces = []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}
 
 // builder puts a root directory together below dir.
 type builder struct {
@@ -64,7 +64,7 @@ func build(t Template) error {
 
 // system binds what is readable.
 func (b builder) system() error {
-	paths := append(slices.Clone(systemPaths), b.t.Read...)
+	paths := append(slices.Clone(SystemPaths), b.t.Read...)
 	if len(b.t.Read) == 0 {
 		entries, err := os.ReadDir("/")
 		if err != nil {
@@ -72,7 +72,7 @@ func (b builder) system() error {
 		}
 		paths = nil
 		for _, e := range entries {
-			if p := "/" + e.Name(); !slices.Contains(ownPlaces, p) {
+			if p := "/" + e.Name(); !slices.Contains(OwnPlaces, p) {
 				paths = append(paths, p)
 			}
 		}

@@ -23,6 +23,18 @@ type Template struct {
 	Filter    []Insn // the seccomp filter
 
 	Memory, Processes uint64 // the usual limits of a call, for what is made ahead
+
+	// Bare is the rung without namespaces: no root is built, nothing is masked,
+	// and Grants say which files there are. Only the profile, the scratch
+	// directory, the filter and the limits count besides.
+	Bare   bool    `json:",omitempty"`
+	Grants []Grant `json:",omitempty"`
+}
+
+// Grant lets everything below a path be read and executed, and written if Write.
+type Grant struct {
+	Path  string
+	Write bool `json:",omitempty"`
 }
 
 // Insn is one classic BPF instruction.

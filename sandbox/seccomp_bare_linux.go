@@ -1,0 +1,49 @@
+package sandbox
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// bareRules are rules, and what no namespace holds on the rung without them.
+func bareRules(rules []sysRule) []sysRule {
+	var t []sysRule
+	add := func(r ...sysRule) { t = append(t, r...) }
+	const self = 0 // as the number of a process: this one
+
+	// No socket of any family: Landlock lets Unix and UDP sockets through. What is
+	// passed in stays what it is: connect would point a datagram socket elsewhere.
+	add(refuse(unix.EPERM, unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND)...)
+	// A pair of datagram sockets can send to any name; SOCK_RAW becomes one.
+	var kinds []uint32
+	for _, kind := range []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {
+		kinds = append(kinds, kind, kind|unix.SOCK_CLOEXEC, kind|unix.SOCK_NONBLOCK, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	}
+	add(sysRule{unix.SYS_SOCKETPAIR, unix.EPERM, []cond{{arg: 0, except: []uint32{unix.AF_UNIX}}, {arg: 1, except: kinds}}})
+
+	// The queues and segments of the host are there, by number and by name.
+	add(refuse(unix.EPERM, unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP,
+		unix.SYS_SEMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK)...)
+
+	// Landlock does not know these, so they would change any file of the user.
+	add(refuse(unix.EPERM, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR)...)
+	add(refuse(unix.EPERM, archBareCalls...)...)
+
+	// Nor these, which would slow or bind processes of the user.
+	for _, nr := range []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
+		add(sysRule{nr, unix.EPERM, []cond{{arg: 0, except: []uint32{self}}}})
+	}
+	add(sysRule{unix.SYS_SETPRIORITY, unix.EPERM, []cond{{arg: 0, except: []uint32{unix.PRIO_PROCESS, unix.PRIO_PGRP}}, {arg: 1, except: []uint32{self}}}})
+	const ioprioUser = 3
+	add(sysRule{unix.SYS_IOPRIO_SET, unix.EPERM, []cond{{arg: 0, equal: []uint32{ioprioUser}}, {arg: 1, except: []uint32{self}}}})
+	add(sysRule{unix.SYS_FCNTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.F_SETOWN, unix.F_SETOWN_EX}}}})
+
+	// They take the place of what the other rung says of the same calls.
+	stays := slices.DeleteFunc(slices.Clone(rules), func(r sysRule) bool {
+		return slices.ContainsFunc(t, func(own sysRule) bool { return own.nr == r.nr })
+	})
+	return append(stays, t...)
+}
