@@ -190,6 +190,7 @@ var statuses = map[string]int{
 	"tool_not_found":     http.StatusNotFound,
 	"group_not_found":    http.StatusNotFound,
 	"session_exists":     http.StatusConflict,
+	"too_many_sessions":  http.StatusTooManyRequests,
 	"already_decided":    http.StatusConflict,
 	"expired":            http.StatusConflict,
 	"variable_protected": http.StatusConflict,

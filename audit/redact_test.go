@@ -23,6 +23,7 @@ var planted = []struct{ name, before, secret, after string }{
 	{"stripe-key", "", "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc", ""},
 	{"google-key", "", "AIza" + strings.Repeat("Sy0", 12), ""},
 	{"slack-token", "", "xoxb-" + "1234567890-abcdefghij", ""},
+	{"slack-token", "Tool_", "xoxb-" + "1234567890-abcdefghij", ""},
 	{"npm-token", "//r/:_authToken=", "npm_" + strings.Repeat("x", 36), "\n"},
 	{"jwt", "t ", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P", " end"},
 	{"private-key", "a\n", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----", "\nb"},

@@ -80,6 +80,9 @@ func (c *Config) checkNumbers(d *document) error {
 			errs = append(errs, d.errorAt([]string{"api", key}, errors.New("want zero or more")))
 		}
 	}
+	if c.Sessions.PerAccount < 0 {
+		errs = append(errs, d.errorAt([]string{"sessions", "perAccount"}, errors.New("want zero or more")))
+	}
 	if c.Policy.KeepDecisions < 0 {
 		errs = append(errs, d.errorAt([]string{"policy", "keepDecisions"}, errors.New("want zero or more")))
 	}

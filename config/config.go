@@ -79,6 +79,8 @@ type Workspace struct {
 type Sessions struct {
 	Mode    string `yaml:"mode"`
 	MaxMode string `yaml:"maxMode"`
+
+	PerAccount int `yaml:"perAccount"` // how many an account may have; 0 is no bound
 }
 
 // Policy says which rules judge.
@@ -215,7 +217,7 @@ func Load(src Source) (*Config, error) {
 func defaults(dir string) *Config {
 	return &Config{
 		Workspace: Workspace{Roots: []string{dir}},
-		Sessions:  Sessions{Mode: policy.ModeAuto, MaxMode: policy.ModeAuto},
+		Sessions:  Sessions{Mode: policy.ModeAuto, MaxMode: policy.ModeAuto, PerAccount: 10_000},
 		Profile:   "strict",
 		Policy:    Policy{Profile: "developer", Verdict: policy.VerdictAdvisory, AskReadOnly: true, CanUseTool: CanUseTool{Timeout: 5 * time.Second}, KeepDecisions: 14 * 24 * time.Hour},
 		Approvals: Approvals{Approver: true, Timeout: 5 * time.Minute, MaxPerSession: 100},

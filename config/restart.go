@@ -7,7 +7,7 @@ import (
 
 // atStart are the keys that a running daemon cannot change: its places, what its
 // cage and its database were opened with, and what sessions already hold.
-var atStart = []string{"paths.", "workspace.", "approvals.", "vars.", "store.", "audit.", "metrics."}
+var atStart = []string{"paths.", "workspace.", "sessions.perAccount", "approvals.", "vars.", "store.", "audit.", "metrics."}
 
 // NeedsRestart is the first key in which next differs from c and that cannot
 // change while a daemon runs; "" when there is none.

@@ -42,11 +42,13 @@ func Schema() store.Schema {
 	return store.Schema{Name: "sessions", Files: files}
 }
 
-// Options ties other state of a session to its life. Both run in the transaction
-// that creates or deletes the session; an error undoes it.
+// Options ties other state of a session to its life: Created and Deleted run in
+// the transaction that creates or deletes it; an error undoes it.
 type Options struct {
 	Created func(tx *sql.Tx, id string) error
 	Deleted func(tx *sql.Tx, id string) error
+	// PerAccount is how many sessions an account may have; 0 is no bound.
+	PerAccount int
 }
 
 // Store is the sessions of all accounts. It is safe for concurrent use.
@@ -77,7 +79,8 @@ type data struct {
 const columns = `id, account, dir, tag, created, updated, data`
 
 // Create stores a session. Without an id it gets one that nobody can guess; a
-// given id that is taken is the error "session_exists".
+// given id that is taken is the error "session_exists", one session too many for
+// the account "too_many_sessions".
 func (s *Store) Create(ctx context.Context, sess tool.Session) (tool.Session, error) {
 	sess, err := prepare(sess)
 	if err != nil {
@@ -110,6 +113,9 @@ func (s *Store) create(tx *sql.Tx, sess tool.Session) error {
 	case deleted == 0 || account != sess.Account:
 		return &tool.Error{Code: "session_exists", Msg: fmt.Sprintf("session %q exists already", sess.ID), Hint: "leave the id out to get a new one"}
 	}
+	if err := s.room(tx, sess.Account); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(`DELETE FROM sessions WHERE id = $1`, sess.ID); err != nil {
 		return err
 	}
@@ -121,6 +127,20 @@ func (s *Store) create(tx *sql.Tx, sess tool.Session) error {
 		return nil
 	}
 	return s.o.Created(tx, sess.ID)
+}
+
+func (s *Store) room(tx *sql.Tx, account string) error {
+	if s.o.PerAccount <= 0 {
+		return nil
+	}
+	var n int
+	if err := tx.QueryRow(`SELECT count(*) FROM sessions WHERE account = $1 AND deleted = 0`, account).Scan(&n); err != nil {
+		return err
+	}
+	if n >= s.o.PerAccount {
+		return &tool.Error{Code: "too_many_sessions", Msg: fmt.Sprintf("account %s has %d sessions, %d at most", account, n, s.o.PerAccount), Hint: "delete some, or reuse one; the limit is sessions.perAccount"}
+	}
+	return nil
 }
 
 func insert(tx *sql.Tx, sess tool.Session) error {

@@ -80,6 +80,7 @@ type assignment struct {
 	name  string
 	value value
 	known bool
+	parts bool // not known, but the words in value say what of it is
 	at    Pos
 	src   string
 }
@@ -126,6 +127,7 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 			f.text = old.words[0].text + f.text
 		}
 	}
+	out.parts = !f.known && !a.Append && a.Index == nil && strings.Trim(f.skeleton, "_") != ""
 	out.value.words = []field{f}
 	return out
 }
@@ -187,6 +189,9 @@ func (w *walker) apply(a assignment, sc *scope) {
 		return
 	}
 	w.unknownValue(sc, a.name, a.at)
+	if a.parts && !w.references {
+		sc.set(a.name, a.value)
+	}
 }
 
 // declClause is export, declare, local, readonly and typeset.

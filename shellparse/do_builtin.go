@@ -73,6 +73,10 @@ func doRead(a *act) {
 		root.tree = true
 		a.w.assign(a.sc, names[0].text, value{words: []field{root}}, names[0].at)
 	}
+	if in := a.call.in; in.kind == piped && in.text != "" && len(names) == 1 && names[0].lit() != "" {
+		line, _, _ := strings.Cut(in.text, "\n")
+		a.w.assign(a.sc, names[0].text, value{words: []field{{text: names[0].text, skeleton: line, at: in.at}}}, names[0].at)
+	}
 	if len(names) == 0 {
 		a.sc.forget("REPLY")
 		a.sc.forget("MAPFILE")

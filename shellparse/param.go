@@ -188,6 +188,10 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 		}
 		e.w.grow(len(f.text))
 		if !f.known {
+			if !quoted && e.split && !e.sc.ifs {
+				e.splitSkeleton(f.skeleton)
+				continue
+			}
 			e.b.missing()
 			e.b.many = e.b.many || !quoted
 			continue
@@ -212,6 +216,31 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 	if list && len(words) == 0 && quoted {
 		// "$@" of nothing is no word at all.
 		e.b.some = e.b.text.Len() > 0
+	}
+}
+
+// splitSkeleton adds an unquoted value of which only parts are known: the words
+// among them count.
+func (e *expansion) splitSkeleton(s string) {
+	e.b.many = true
+	for {
+		i := strings.IndexAny(s, "_ \t\n")
+		if i < 0 {
+			break
+		}
+		e.b.bare(s[:i])
+		if s[i] == '_' {
+			e.b.missing()
+			e.b.many = true
+		} else {
+			e.flush()
+		}
+		s = s[i+1:]
+	}
+	e.b.bare(s)
+	if !e.b.some {
+		e.b.missing() // nothing of it is known
+		e.b.many = true
 	}
 }
 

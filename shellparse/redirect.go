@@ -10,7 +10,7 @@ import (
 // stream is what a command reads as its standard input.
 type stream struct {
 	kind streamKind
-	text string // of a here-document that is known
+	text string // of a here-document; of what is piped what is known of it, _ for the rest
 	at   Pos
 	own  bool // of this command alone, which sees it from its beginning
 	// paths are the roots below which every line of the input names a file.
@@ -39,7 +39,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, stream) 
 		case syntax.WordHdoc:
 			f := w.single(r.Word, sc)
 			if stdin {
-				in = stream{kind: piped, at: f.at}
+				in = stream{kind: piped, text: f.skeleton, at: f.at}
 				if f.known && !f.glob {
 					in = stream{kind: hereText, text: f.text + "\n", at: f.at}
 				}

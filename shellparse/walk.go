@@ -3,6 +3,7 @@ package shellparse
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -80,6 +81,9 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, in stream) {
 		if _, simple := c.Stmt.Cmd.(*syntax.CallExpr); c.Name != nil && (simple || c.Stmt.Cmd == nil) {
 			// Bash takes a name only in front of a compound command.
 			w.fail(&Error{Code: "parser_difference", Msg: "coproc with a name in front of a simple command", Hint: "leave coproc out", At: w.pos(c)})
+		}
+		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && strings.Contains(w.source(call.Args[0]), "=") {
+			w.fail(&Error{Code: "parser_difference", Msg: "coproc with an assignment in front of the command", Hint: "leave coproc out", At: w.pos(c)})
 		}
 		if in.kind == inherited {
 			in.kind = piped // the shell's end of the pipe

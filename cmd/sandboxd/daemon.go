@@ -42,8 +42,8 @@ type daemon struct {
 }
 
 // openDaemon opens the state and builds everything over it.
-func openDaemon(ctx context.Context, h *house, stop context.CancelCauseFunc) (d *daemon, err error) {
-	d = &daemon{metrics: metrics.New(version), events: new(api.Events), started: time.Now(), stop: stop, ctx: ctx}
+func openDaemon(ctx context.Context, h *house, stop context.CancelCauseFunc) (_ *daemon, err error) {
+	d := &daemon{metrics: metrics.New(version), events: new(api.Events), started: time.Now(), stop: stop, ctx: ctx}
 	defer func() {
 		if err != nil {
 			d.close()

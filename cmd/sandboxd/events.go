@@ -40,7 +40,7 @@ func (t told) End(ctx context.Context, c *tool.Call) error {
 }
 
 func callEvent(what api.EventType, c *tool.Call) api.Event {
-	return api.Event{Type: what, Account: c.Request.Account, Session: c.Request.Session, Call: c.ID, Tool: c.Result.Tool}
+	return api.Event{Type: what, Account: c.Request.Account, Session: c.Request.Session, Call: c.ID, Tool: c.Spec.Name} // of a tool that there is; other names are the model's
 }
 
 // watchQuestions makes events of questions and answers, and counts who waits.

@@ -20,6 +20,7 @@ type running struct {
 	t               testing.TB
 	work, ws, home  string
 	env             []string
+	command         []string // nil is "sandboxd serve"
 	cmd             *exec.Cmd
 	log             *lockedBuffer
 	agent, operator *client.Client
@@ -63,7 +64,11 @@ func newDaemon(t testing.TB, config string) *running {
 
 func (d *running) start() {
 	d.t.Helper()
-	d.cmd = exec.Command(filepath.Join(bin, "sandboxd"), "serve")
+	command := d.command
+	if command == nil {
+		command = []string{filepath.Join(bin, "sandboxd"), "serve"}
+	}
+	d.cmd = exec.Command(command[0], command[1:]...)
 	d.cmd.Dir, d.cmd.Env = d.ws, d.env
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	if err := d.cmd.Start(); err != nil {
