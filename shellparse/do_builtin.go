@@ -48,7 +48,7 @@ func isOperator(s string) bool {
 
 func doRead(a *act) {
 	names := a.operands
-	if in := a.call.in; in.kind == hereText {
+	if in := a.call.in; in.text != "" {
 		a.w.noteSuspect(literal(in.text, in.at))
 		if a.readsLine(names) {
 			return
@@ -73,18 +73,14 @@ func doRead(a *act) {
 		root.tree = true
 		a.w.assign(a.sc, names[0].text, value{words: []field{root}}, names[0].at)
 	}
-	if in := a.call.in; in.kind == piped && in.text != "" && len(names) == 1 && names[0].lit() != "" {
-		line, _, _ := strings.Cut(in.text, "\n")
-		a.w.assign(a.sc, names[0].text, value{words: []field{{text: names[0].text, skeleton: line, at: in.at}}}, names[0].at)
-	}
 	if len(names) == 0 {
 		a.sc.forget("REPLY")
 		a.sc.forget("MAPFILE")
 	}
 }
 
-// readsLine follows "read -r x" of known text, of which it takes a line, or what
-// -d and -n say.
+// readsLine follows "read -r x" of text that is known, or in parts, of which it
+// takes a line, or what -d and -n say.
 func (a *act) readsLine(names []field) bool {
 	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || a.sc.ifs || len(a.call.env) > 0 {
 		return false
@@ -119,7 +115,11 @@ func (a *act) readsLine(names []field) bool {
 		}
 		text = text[:most]
 	}
-	a.w.assign(a.sc, names[0].text, value{words: []field{literal(strings.Trim(text, " \t\n"), a.call.in.at)}}, names[0].at)
+	f := literal(strings.Trim(text, " \t\n"), a.call.in.at)
+	if a.call.in.kind == piped && strings.Contains(text, "_") {
+		f = field{text: names[0].text, skeleton: f.text, at: f.at}
+	}
+	a.w.assign(a.sc, names[0].text, value{words: []field{f}}, names[0].at)
 	return true
 }
 

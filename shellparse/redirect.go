@@ -74,7 +74,7 @@ func (w *walker) redirectFiles(r *syntax.Redirect, t field, sc *scope) []File {
 	case syntax.DplOut, syntax.DplIn:
 		w.nameArgument(r.Op.String(), t)
 		digits := strings.TrimSuffix(t.text, "-")
-		if _, err := strconv.Atoi(digits); t.known && (err == nil || digits == "") || t.glob {
+		if _, err := strconv.Atoi(digits); t.known && (err == nil || digits == "") || t.number && strings.Trim(t.pat, "*") == "" {
 			return nil
 		}
 		if r.Op == syntax.DplIn {
