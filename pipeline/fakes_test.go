@@ -197,13 +197,17 @@ func (e *echo) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output,
 }
 
 // boxes is a backend whose boxes hold files in memory directories of the test.
-type boxes struct{ report sandbox.Report }
+type boxes struct {
+	report   sandbox.Report
+	settings sandbox.Settings // of the last box
+}
 
 func (b *boxes) Probe() sandbox.Report { return b.report }
 func (b *boxes) Forget(string) error   { return nil }
 func (b *boxes) Close() error          { return nil }
 
-func (b *boxes) Box(context.Context, string, string, sandbox.Settings) (sandbox.Box, error) {
+func (b *boxes) Box(_ context.Context, _, _ string, s sandbox.Settings) (sandbox.Box, error) {
+	b.settings = s
 	return box{b.report}, nil
 }
 

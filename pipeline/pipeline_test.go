@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -164,6 +165,61 @@ func TestX07_CX38_ConfinedCommandsAnswerOnlyTheMode(t *testing.T) {
 			w.decide = func(*tool.Call) tool.Decision { return tool.Decision{Verdict: tool.Ask, By: tt.by} }
 			if got := w.pipeline().Decide(t.Context(), w.request(hello)).Decision.Verdict; got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestX08_CX62_LeavingTheSandbox is refused, or asked whatever else would allow it;
+// what then runs has wider settings that still deny what is denied.
+func TestX08_CX62_LeavingTheSandbox(t *testing.T) {
+	full := sandbox.Report{Rung: "namespaces"}
+	settings := sandbox.Settings{AllowedWritePaths: []string{"/w"}, DeniedPaths: []string{"/secret"}, DeniedCommands: []string{"x"}, AutoAllowBashIfSandboxed: true}
+	yes := []tool.Approval{{Approved: true}}
+	for _, tt := range []struct {
+		name    string
+		allowed bool
+		mode    string
+		advice  tool.Advice
+		uses    sandbox.Uses
+		answers []tool.Approval
+		status  tool.Status
+		code    string
+		wide    bool
+	}{
+		{name: "refused by default", uses: sandbox.Uses{Unconfined: true}, answers: yes, status: tool.StatusError, code: "unsandboxed_refused"},
+		{name: "asked, and a person agrees", allowed: true, uses: sandbox.Uses{Unconfined: true}, answers: yes, status: tool.StatusSuccess, wide: true},
+		{name: "asked, and a person does not", allowed: true, uses: sandbox.Uses{Unconfined: true}, answers: []tool.Approval{{Reason: "no"}}, status: tool.StatusExecutionRejected},
+		{name: "asked, and nobody is there", allowed: true, uses: sandbox.Uses{Unconfined: true}, status: tool.StatusExecutionRejected, code: "no_approver"},
+		{name: "no hook answers it", allowed: true, advice: tool.Advice{Allow: true}, uses: sandbox.Uses{Unconfined: true}, status: tool.StatusExecutionRejected, code: "no_approver"},
+		{name: "no mode answers it", allowed: true, mode: "bypassPermissions", uses: sandbox.Uses{Unconfined: true}, status: tool.StatusExecutionRejected, code: "no_approver"},
+		{name: "where nothing may be asked it is denied", allowed: true, mode: "dontAsk", uses: sandbox.Uses{Unconfined: true}, answers: yes, status: tool.StatusError, code: "unsandboxed_asked"},
+		{name: "a secret stays denied", allowed: true, uses: sandbox.Uses{Unconfined: true, Paths: []sandbox.PathUse{{Path: "/secret/key"}}}, answers: yes, status: tool.StatusError, code: "path_denied"},
+		{name: "not asked for, nothing is wider", allowed: true, uses: sandbox.Uses{}, status: tool.StatusSuccess},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(tool.Spec{Class: tool.ClassExec})
+			w.backend.report, w.settings, w.advice, w.echo.uses, w.answers = full, settings, tt.advice, tt.uses, tt.answers
+			w.settings.AllowUnsandboxedCommands = tt.allowed
+			if tt.mode != "" {
+				w.session.Mode = tt.mode
+			}
+			r := w.do(t, hello)
+			if r.Status != tt.status || tt.code != "" && r.Error.Code != tt.code {
+				t.Errorf("got %s %+v, want %s %s", r.Status, r.Error, tt.status, tt.code)
+			}
+			if w.ran() != (tt.status == tool.StatusSuccess) {
+				t.Errorf("it ran: %v", w.ran())
+			}
+			if !w.ran() {
+				return
+			}
+			want := w.settings
+			if tt.wide {
+				want.AllowedReadPaths, want.AllowedWritePaths = nil, nil
+			}
+			if got := w.backend.settings; !reflect.DeepEqual(got, want) {
+				t.Errorf("it ran under %+v, want %+v", got, want)
 			}
 		})
 	}

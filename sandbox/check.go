@@ -49,8 +49,26 @@ func (r *Rules) Check(u Uses) []Refusal {
 			out = append(out, *ref)
 		}
 	}
+	if u.Unconfined {
+		out = append(out, unconfined(r.s))
+	}
 	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.At.Offset, b.At.Offset) })
 	return slices.CompactFunc(out, func(a, b Refusal) bool { return a == b })
+}
+
+// unconfined is the answer to a call that asks to leave the sandbox (CX-62): no, or
+// a question to a person.
+func unconfined(s Settings) Refusal {
+	if !s.AllowUnsandboxedCommands {
+		return Refusal{
+			Code: "unsandboxed_refused", Message: "commands do not run outside the sandbox", Rule: "allowUnsandboxedCommands: false",
+			Hint: "leave the argument out; when the sandbox stops something, the answer says which setting allows it",
+		}
+	}
+	return Refusal{
+		Code: "unsandboxed_asked", Message: "it asks to read and write every file but the denied ones", Rule: "allowUnsandboxedCommands", Ask: true,
+		Hint: "leave the argument out to run it in the sandbox as it is",
+	}
 }
 
 func set(names []string) map[string]bool {

@@ -414,7 +414,17 @@ func TestMerge(t *testing.T) {
 		{"a JSON document with tabs", "{\n\t\"allowNestedSandbox\": true\n}", func(s *Settings) { s.AllowNestedSandbox = true }, ""},
 		{"unknown key", `{"allowedPaths":[]}`, nil, "unknown key"},
 		{"wrong case", `{"AllowedCommands":[]}`, nil, `write "allowedCommands"`},
-		{"unknown inner key", `{"network":{"allowUnixSockets":[]}}`, nil, "not supported"}, // X-11
+		{"X-11: managed domains", `{"network":{"allowManagedDomainsOnly":true}}`, nil, "not supported"},
+		{"X-11: sockets", `{"network":{"allowUnixSockets":[]}}`, nil, "not supported"},
+		{"X-11: all sockets", `{"network":{"allowAllUnixSockets":true}}`, nil, "not supported"},
+		{"X-11: proxy", `{"network":{"httpProxyPort":1}}`, nil, "not supported"},
+		{"X-11: SOCKS proxy", `{"network":{"socksProxyPort":1}}`, nil, "not supported"},
+		{"X-11: violations", `{"ignoreViolations":{}}`, nil, "not supported"},
+		{"X-11: ripgrep", `{"ripgrep":{"command":"rg"}}`, nil, "not supported"},
+		{"X-06 and X-08: taken as written", `{"allowNestedSandbox":true,"enableWeakerNestedSandbox":true,"allowUnsandboxedCommands":true}`, func(s *Settings) {
+			s.AllowNestedSandbox, s.EnableWeakerNestedSandbox, s.AllowUnsandboxedCommands = true, true, true
+		}, ""},
+		{"X-10: taken as written", `{"network":{"allowLocalBinding":true}}`, func(s *Settings) { s.Network.AllowLocalBinding = true }, ""},
 		{"twice in JSON", `{"deniedPaths":[],"deniedPaths":["/x"]}`, nil, "twice"},
 		{"twice in YAML", "deniedPaths: []\ndeniedPaths: []", nil, "already defined"},
 		{"wrong type", `{"limits":{"wallSeconds":"x"}}`, nil, "wallSeconds"},

@@ -53,6 +53,8 @@ type Uses struct {
 	Script *shellparse.Script // nil when the call runs no shell text
 	Paths  []PathUse
 	Hosts  []string
+	// Unconfined: the call asks for more than the lists of paths allow (X-08).
+	Unconfined bool `json:",omitempty"`
 }
 
 // Settings are the floor under one call: plain data, comparable, and the same on

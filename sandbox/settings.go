@@ -59,6 +59,14 @@ func (s Settings) Tighten(o Obligations) Settings {
 	return s
 }
 
+// Unconfine is what a person may allow a call that asks to leave the sandbox: every
+// file but the denied ones. The secrets, the network, the commands and the limits
+// stay as they are, and so does the kernel's cage around all of it.
+func (s Settings) Unconfine() Settings {
+	s.AllowedReadPaths, s.AllowedWritePaths = nil, nil
+	return s
+}
+
 // HasCommandRules reports whether any list of commands is at stake.
 func (s Settings) HasCommandRules() bool {
 	return s.AllowedCommands != nil || len(s.DeniedCommands) > 0
@@ -157,6 +165,9 @@ func (s Settings) warnings() []string {
 	var out []string
 	if s.AllowedCommands != nil && len(s.DeniedCommands) > 0 {
 		out = append(out, "allowedCommands is set, so deniedCommands is ignored") // CX-34
+	}
+	if s.EnableWeakerNestedSandbox {
+		out = append(out, "enableWeakerNestedSandbox changes nothing: a host that cannot hold the sandbox runs no programs, and a weaker rung is chosen and named by itself")
 	}
 	for name, list := range map[string][]string{"allowedReadPaths": s.AllowedReadPaths, "allowedWritePaths": s.AllowedWritePaths} {
 		for _, p := range list {

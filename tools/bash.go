@@ -44,8 +44,8 @@ func (Bash) Spec() tool.Spec {
 "timeout":{"type":"integer","minimum":1,"description":"milliseconds until it is ended (default 120000, at most 600000)"},
 "description":{"type":"string","description":"what the command does, in a few words, for a person"},
 "run_in_background":{"type":"boolean","description":"not available yet"},
-"dangerously_disable_sandbox":{"type":"boolean","description":"refused"},
-"dangerouslyDisableSandbox":{"type":"boolean","description":"refused"}},
+"dangerously_disable_sandbox":{"type":"boolean","description":"asks a person for every file but the secrets; refused unless the operator allows to ask"},
+"dangerouslyDisableSandbox":{"type":"boolean","description":"the same"}},
 "required":["command"],"additionalProperties":false}`),
 		Class:       tool.ClassExec,
 		Annotations: &tool.Annotations{Destructive: true, OpenWorld: true},
@@ -60,17 +60,13 @@ func (Bash) Uses(_ context.Context, in tool.In) (sandbox.Uses, error) {
 	if err != nil {
 		return sandbox.Uses{}, err
 	}
-	if args.Unconfined || args.Unboxed {
-		return sandbox.Uses{}, &tool.Error{
-			Code: "unsandboxed_refused", Stage: "judge", Msg: "commands do not run outside the sandbox",
-			Hint: "leave the argument out; when the sandbox stops something, the answer says which setting allows it",
-		}
-	}
 	script, err := shellparse.Parse(args.Command, shellparse.Options{Dir: in.Dir, Home: in.Home})
 	if err != nil {
 		return sandbox.Uses{}, shellError(err)
 	}
-	return sandbox.ScriptUses(script, in.Dir, in.Home), nil
+	uses := sandbox.ScriptUses(script, in.Dir, in.Home)
+	uses.Unconfined = args.Unconfined || args.Unboxed
+	return uses, nil
 }
 
 func shellError(err error) error {

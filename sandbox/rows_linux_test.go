@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tryNetwork is the inside of the cage of the tests below: exit 0 when it works.
+func tryNetwork(what string, addrs []string) {
+	for _, a := range addrs {
+		network, addr, _ := strings.Cut(a, "=")
+		var err error
+		if what == "listen" {
+			_, err = net.Listen(network, addr)
+		} else {
+			_, err = net.Dial(network, addr)
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(0)
+}
+
+// TestX06_CX63_NestedSandboxes: no by default, and what the settings say is kept.
+// The kernel refuses namespaces in any case; who may start such a program is a rule
+// of the policies. A weaker cage is never made on request, and a warning says so.
+func TestX06_CX63_NestedSandboxes(t *testing.T) {
+	if s := DefaultSettings("/w", "", nil); s.AllowNestedSandbox || s.EnableWeakerNestedSandbox {
+		t.Errorf("on by default: %+v", s)
+	}
+	_, warnings, err := Settings{EnableWeakerNestedSandbox: true}.Normalise()
+	if err != nil || !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "enableWeakerNestedSandbox changes nothing") }) {
+		t.Errorf("warnings %q, %v", warnings, err)
+	}
+	cage := newCage(t, Options{})
+	needCage(t, cage)
+	ws := shortTemp(t)
+	for _, nested := range []bool{false, true} {
+		s := DefaultSettings(ws, "", nil)
+		s.AllowNestedSandbox, s.EnableWeakerNestedSandbox = nested, nested
+		box := newBox(t, cage, "strict", s)
+		if e, out := runIn(t, box, ws, "unshare", "-U", "true"); e.Code == 0 || !strings.Contains(out, "not permitted") {
+			t.Errorf("nested %v: exit %d, %s", nested, e.Code, out)
+		}
+	}
+}
+
+// TestX08_CX62_UnconfinedReachesAllButSecrets: what a person may allow to a call is
+// every file but the denied ones, in the cage as for the file tools.
+func TestX08_CX62_UnconfinedReachesAllButSecrets(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		bothRungs(t, func(t *testing.T, cage Backend) {
+			base, err := os.MkdirTemp(os.Getenv("HOME"), "cage-unconfined-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(base)
+			ws, secret := filepath.Join(base, "ws"), filepath.Join(base, ".ssh")
+			if err := errors.Join(os.Mkdir(ws, 0o755), os.Mkdir(secret, 0o755), os.Mkdir(filepath.Join(base, "out"), 0o755),
+				os.WriteFile(filepath.Join(secret, "key"), []byte("secret"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			s := DefaultSettings(ws, base, nil)
+			script := "echo x > ../out/f; cat ../out/f; cat ../.ssh/key"
+			if e, out := runIn(t, newBox(t, cage, "strict", s), ws, "sh", "-c", script); e.Code == 0 || strings.Contains(out, "x\n") || strings.Contains(out, "secret\n") {
+				t.Errorf("confined: exit %d, %s", e.Code, out)
+			}
+			if e, out := runIn(t, newBox(t, cage, "strict", s.Unconfine()), ws, "sh", "-c", script); e.Code == 0 || !strings.HasPrefix(out, "x\n") || strings.HasSuffix(out, "secret") {
+				t.Errorf("unconfined: exit %d, %s", e.Code, out)
+			}
+		})
+	})
+}
+
+// TestX10_ServersBindOnlyWhereAllowed: on the call's own loopback, by TCP; without
+// namespaces there is none.
+func TestX10_ServersBindOnlyWhereAllowed(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		if (Settings{}).Network.AllowLocalBinding || DefaultSettings("/w", "", nil).Network.AllowLocalBinding {
+			t.Error("allowed by default")
+		}
+		bothRungs(t, func(t *testing.T, cage Backend) {
+			if cage.Probe().Landlock < 4 {
+				t.Skip("this kernel's Landlock does not know of ports, which the report says")
+			}
+			ws := shortTemp(t)
+			copyFile(t, "/proc/self/exe", ws+"/try", 0o755)
+			for _, allowed := range []bool{false, true} {
+				s := DefaultSettings(ws, "", nil)
+				s.Network.AllowLocalBinding = allowed
+				box := newBox(t, cage, "strict", s)
+				for _, addr := range []string{"tcp4=127.0.0.1:0", "tcp4=127.0.0.1:8123", "tcp4=:0", "tcp6=[::1]:0"} {
+					want := allowed && cage.Probe().Rung == "namespaces"
+					if e, out := runIn(t, box, ws, "./try", "-network", "listen", addr); (e.Code == 0) != want && !strings.Contains(out, "cannot assign") {
+						t.Errorf("allowed %v, %s: exit %d, %s", allowed, addr, e.Code, out)
+					}
+				}
+			}
+		})
+	})
+}
+
+// TestX12_CX64_TheNetworkBlockIsEnforced: a listed domain opens no way out of the
+// cage, there is no other host in it, and tools get none from their box either. What
+// a command line names is held against the list before it runs.
+func TestX12_CX64_TheNetworkBlockIsEnforced(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		bothRungs(t, func(t *testing.T, cage Backend) {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			ws := shortTemp(t)
+			copyFile(t, "/proc/self/exe", ws+"/try", 0o755)
+			for _, domains := range [][]string{{}, {"127.0.0.1", "192.0.2.1", "api.example.com"}} {
+				s := DefaultSettings(ws, "", nil)
+				s.Network = Network{AllowedDomains: domains, AllowLocalBinding: true}
+				box := newBox(t, cage, "strict", s)
+				for _, addr := range []string{"tcp4=" + l.Addr().String(), "tcp4=192.0.2.1:443", "udp4=192.0.2.1:53", "tcp=api.example.com:443"} {
+					if e, out := runIn(t, box, ws, "./try", "-network", "dial", addr); e.Code == 0 || out == "" {
+						t.Errorf("domains %q, %s: exit %d, %s", domains, addr, e.Code, out)
+					}
+				}
+				if c, err := box.Dial(t.Context(), "api.example.com"); err == nil {
+					c.Close()
+					t.Errorf("domains %q: the box connected", domains)
+				}
+			}
+		})
+	})
+	s := Settings{Network: Network{AllowedDomains: []string{"api.example.com"}}}
+	for host, want := range map[string]bool{"api.example.com": true, "evil.test": false, "api.example.com.evil.test": false} {
+		if got := Check(Uses{Hosts: []string{host}}, s) == nil; got != want {
+			t.Errorf("%s: allowed %v, want %v", host, got, want)
+		}
+	}
+}
