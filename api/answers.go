@@ -65,7 +65,9 @@ type removedVars struct {
 }
 
 type decided struct {
+	CallID   string          `json:"call_id"`
 	Decision tool.Decision   `json:"decision"`
+	Approval *tool.Approval  `json:"approval,omitempty"` // of the person who was asked
 	Facts    *policy.Input   `json:"facts,omitempty"`
 	Args     json.RawMessage `json:"updated_args,omitempty"`
 }

@@ -50,6 +50,7 @@ type Options struct {
 	Settings  sandbox.Settings
 
 	Roots    []string // workspaces; the first is the default directory
+	Private  []string // what no cage shows; who runs a held call is told
 	Mode     string   // of new sessions
 	MaxMode  string   // the loosest an agent may ask for
 	Profile  string   // sandbox profile of new sessions
@@ -133,6 +134,8 @@ func (s *Server) routes() []route {
 		{"GET /calls", agent, s.listCalls},
 		{"GET /calls/{id}", agent, s.getCall},
 		{"POST /calls/{id}/cancel", agent, s.cancelCall},
+		{"POST /calls/{id}/run", agent, s.runHeld},
+		{"POST /calls/{id}/ended", agent, s.heldEnded},
 		{"POST /decide", agent, s.decide},
 		{"POST /check", agent, s.check},
 		{"GET /sessions/{id}/vars", agent, s.listVars},

@@ -105,6 +105,8 @@ type decideRequest struct {
 	Args    json.RawMessage `json:"args"`
 	Dir     string          `json:"cwd"`
 	Home    string          `json:"home"`
+	Wait    bool            `json:"wait"` // where the verdict is ask, for a person
+	Hold    bool            `json:"hold"` // keep what may run for POST /calls/{id}/run
 }
 
 // decide judges a call that somebody else runs. It runs nothing.
@@ -131,9 +133,9 @@ func (s *Server) decide(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Session, req.Dir = in.Session, dir
+	req.Session, req.Dir, req.Ask, req.Hold = in.Session, dir, in.Wait, in.Hold
 	c := s.Pipeline.Decide(r.Context(), req)
-	out := decided{Decision: decisionOf(c)}
+	out := decided{CallID: c.ID, Decision: decisionOf(c), Approval: c.Approval}
 	if facts, err := policy.NewInput(c); err == nil {
 		out.Facts = facts
 	}
@@ -143,14 +145,20 @@ func (s *Server) decide(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// decisionOf is the decision of a judged call; what failed before it is a denial.
+// decisionOf is the decision of a judged call with a person's answer in it; what
+// failed before it is a denial.
 func decisionOf(c *tool.Call) tool.Decision {
 	d := c.Decision
 	if e := c.Result.Error; e != nil && (d.Verdict != tool.Deny || len(d.Reasons) == 0) {
-		d = tool.Decision{
+		why := or(c.Result.RejectReason, e.Msg) // of a person, for the model
+		return tool.Decision{
 			Verdict: tool.Deny, Revision: d.Revision, By: tool.ByCore,
-			Reasons: []tool.Reason{{Rule: "core." + e.Code, Code: e.Code, Message: e.Msg, Hint: e.Hint}},
+			Reasons: []tool.Reason{{Rule: "core." + e.Code, Code: e.Code, Message: why, Hint: e.Hint}},
 		}
+	}
+	if a := c.Approval; a != nil && a.Approved && d.Verdict == tool.Ask {
+		d.Verdict = tool.Allow
+		d.Reasons = append([]tool.Reason{{Rule: "person", Message: "allowed by " + a.By}}, d.Reasons...)
 	}
 	return d
 }

@@ -185,6 +185,7 @@ func missing(code, msg string) httpError {
 // statuses says which HTTP status a stable code has, where it is not 400.
 var statuses = map[string]int{
 	"session_not_found":  http.StatusNotFound,
+	"call_not_held":      http.StatusNotFound,
 	"not_found":          http.StatusNotFound,
 	"variable_not_found": http.StatusNotFound,
 	"tool_not_found":     http.StatusNotFound,

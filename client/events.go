@@ -69,12 +69,39 @@ func (c *Client) Events(ctx context.Context, f EventFilter) (iter.Seq2[Event, er
 	}, nil
 }
 
-// readEvents reads server-sent events as the daemon writes them: one line of data
-// each.
+// maxEvent bounds one event: a call to start holds its command.
+const maxEvent = 64 << 20
+
+// readEvents reads the events of GET /events.
 func readEvents(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		for s, err := range readStream(r) {
+			var e Event
+			if err == nil {
+				err = json.Unmarshal(s.data, &e)
+			}
+			if e.Type == "" {
+				e.Type = s.event
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// sent is one server-sent event.
+type sent struct {
+	event string
+	data  []byte
+}
+
+// readStream reads server-sent events as the daemon writes them: one line of data
+// each. An error is the last thing that it yields.
+func readStream(r io.Reader) iter.Seq2[sent, error] {
+	return func(yield func(sent, error) bool) {
 		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, 1<<20)
+		lines.Buffer(nil, maxEvent)
 		kind := ""
 		for lines.Scan() {
 			field, value, _ := strings.Cut(lines.Text(), ": ")
@@ -82,12 +109,7 @@ func readEvents(r io.Reader) iter.Seq2[Event, error] {
 			case "event":
 				kind = value
 			case "data":
-				var e Event
-				err := json.Unmarshal([]byte(value), &e)
-				if e.Type == "" {
-					e.Type = kind
-				}
-				if !yield(e, err) || err != nil {
+				if !yield(sent{kind, []byte(value)}, nil) {
 					return
 				}
 			}
@@ -96,6 +118,6 @@ func readEvents(r io.Reader) iter.Seq2[Event, error] {
 		if err == nil {
 			err = &tool.Error{Code: "stream_ended", Msg: "the daemon ended the stream of events", Hint: "it stopped, or restarts; connect again"}
 		}
-		yield(Event{}, fmt.Errorf("read events: %w", err))
+		yield(sent{}, fmt.Errorf("read events: %w", err))
 	}
 }

@@ -48,19 +48,20 @@ type Pipeline struct {
 	Options
 	confined bool // programs are isolated by namespaces, or by Landlock and seccomp
 	running  *running
+	held     *held
 }
 
 // New returns the request path over these stages; all of them are required
 // but for Decisions.
 func New(o Options) *Pipeline {
-	return &Pipeline{Options: o, confined: confines(o.Backend.Probe()), running: &running{calls: map[string]*entry{}}}
+	return &Pipeline{Options: o, confined: confines(o.Backend.Probe()), running: &running{calls: map[string]*entry{}}, held: newHeld()}
 }
 
 // Next is a request path over other stages that takes the place of p, as after a
 // reload. Calls that run finish on p; both know all of them.
 func (p *Pipeline) Next(o Options) *Pipeline {
 	n := New(o)
-	n.running = p.running
+	n.running, n.held = p.running, p.held
 	return n
 }
 
@@ -72,7 +73,9 @@ func (p *Pipeline) Do(ctx context.Context, req tool.Request) tool.Result {
 
 // Decide judges a call that somebody else will run; it runs nothing. The
 // decision, the facts and the arguments as hooks and policies left them are in
-// the returned call.
+// the returned call. With req.Ask it waits for a person where the verdict is ask,
+// and the answer is in the call; with req.Hold a call that may run is kept for
+// [Pipeline.Lend].
 func (p *Pipeline) Decide(ctx context.Context, req tool.Request) *tool.Call {
 	req.DryRun = true
 	return p.do(ctx, req)
@@ -89,9 +92,17 @@ func (p *Pipeline) do(ctx context.Context, req tool.Request) *tool.Call {
 		!p.step(ctx, c, "resolve", p.resolve) || // $VAR_REF in the arguments, once
 		!p.step(ctx, c, "before", p.before) || // pre hooks: block, rewrite, tighten
 		!p.step(ctx, c, "judge", p.judge) || // schema, uses, policies, floor
-		req.DryRun ||
-		!p.step(ctx, c, "approve", p.approve) || // a person, where the verdict is ask; then judged again
-		!p.step(ctx, c, "begin", p.begin) { // no record, no run
+		req.DryRun && !req.Ask && c.Decision.Verdict == tool.Ask ||
+		!p.step(ctx, c, "approve", p.approve) { // a person, where the verdict is ask; then judged again
+		return c
+	}
+	if req.DryRun {
+		if req.Hold {
+			p.step(ctx, c, "hold", p.hold) // for Lend
+		}
+		return c
+	}
+	if !p.step(ctx, c, "begin", p.begin) { // no record, no run
 		return c
 	}
 	ran := p.step(ctx, c, "run", p.run) && // the tool, in its Box
@@ -144,7 +155,7 @@ func (p *Pipeline) lookup(ctx context.Context, c *tool.Call) error {
 	}
 	c.Session, c.Tool, c.Spec = s, t, t.Spec()
 	c.In.Dir, c.In.Home = s.Dir, s.Home
-	if c.Request.DryRun && c.Request.Dir != "" {
+	if c.Request.Dir != "" {
 		c.In.Dir, c.Session.Dir = c.Request.Dir, c.Request.Dir
 	}
 	c.Result.Tool = c.Spec.Name
@@ -328,7 +339,9 @@ func (p *Pipeline) end(ctx context.Context, c *tool.Call) {
 	if p.Decisions != nil {
 		p.Decisions.Judged(c)
 	}
-	p.Meter.Done(c)
+	if !c.Request.Hold || c.Result.Status != tool.StatusSuccess { // what is held is counted when it ends
+		p.Meter.Done(c)
+	}
 }
 
 func or(s, otherwise string) string {

@@ -33,6 +33,7 @@ type State struct {
 	CallID    string       `json:"call_id"`
 	SessionID string       `json:"session_id"`
 	Running   bool         `json:"running"`
+	Held      bool         `json:"held,omitempty"` // judged for another program, which has not run it yet
 	Result    *tool.Result `json:"result,omitempty"`
 }
 
@@ -40,6 +41,9 @@ func (r *running) enter(ctx context.Context, c *tool.Call) (context.Context, fun
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.calls[c.ID] != nil { // it was held; as a call that runs it must not be dropped with the old ones
+		r.ended = slices.DeleteFunc(r.ended, func(id string) bool { return id == c.ID })
+	}
 	r.calls[c.ID] = &entry{account: c.Request.Account, session: c.Request.Session, cancel: cancel}
 	return ctx, r.leave
 }
@@ -67,7 +71,7 @@ func (p *Pipeline) Call(account, id string) (State, bool) {
 	if !ok || e.account != account {
 		return State{}, false
 	}
-	return State{CallID: id, SessionID: e.session, Running: e.result == nil, Result: e.result}, true
+	return State{CallID: id, SessionID: e.session, Running: e.result == nil, Held: p.held.has(account, id), Result: e.result}, true
 }
 
 // Calls lists the calls of this account that run now.

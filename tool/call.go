@@ -21,7 +21,9 @@ type Request struct {
 	ToolUseID string
 	Host      Host
 	DryRun    bool                          // judge only
-	Dir       string                        // with DryRun: judged in this directory instead of the session's
+	Ask       bool                          // with DryRun: where the verdict is ask, a person is asked
+	Hold      bool                          // with DryRun and Ask: what may run is kept for another program to run it once
+	Dir       string                        // of a call that somebody else runs; "" is the session's
 	Emit      func(stream string, b []byte) // nil: output is not streamed
 }
 

@@ -35,6 +35,12 @@ type Tool interface {
 	Run(context.Context, In, sandbox.Box) (Output, error)
 }
 
+// Program is a Tool whose call is one program, which another process can start in
+// a cage of its own.
+type Program interface {
+	Argv(In) ([]string, error)
+}
+
 // Formatter is a Tool that turns its data into text itself (T-17). Without it
 // strings stay as they are and everything else is JSON with two-space indent.
 type Formatter interface {

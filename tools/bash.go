@@ -113,7 +113,7 @@ func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 		timeout = min(time.Duration(*args.Timeout)*time.Millisecond, maxTimeout)
 	}
 	out, err := runProgram(ctx, in, box, sandbox.Spec{
-		Argv: []string{"bash", "--norc", "--noprofile", "-c", args.Command},
+		Argv: args.argv(),
 		Dir:  in.Dir,
 	}, timeout)
 	if data, ok := out.Data.(bashData); ok && err == nil && data.ExitCode == 0 {
@@ -125,6 +125,14 @@ func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	}
 	return out, err
 }
+
+// Argv implements [tool.Program].
+func (Bash) Argv(in tool.In) ([]string, error) {
+	args, err := decode[bashArgs](in)
+	return args.argv(), err
+}
+
+func (a bashArgs) argv() []string { return []string{"bash", "--norc", "--noprofile", "-c", a.Command} }
 
 // lastDir is where a command line that succeeded has left the shell, as a
 // directory that the box lets be entered; "" if it is where it began or cannot be

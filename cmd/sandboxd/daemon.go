@@ -121,7 +121,7 @@ func (d *daemon) use(p *parts) *api.Server {
 	return api.New(api.Options{
 		Pipeline: d.line, Sessions: p.sessions, Tools: p.tools, Vars: p.vars, Approvals: d.queue, Policy: p.policy, Decisions: p.decisions,
 		Hooks: p.hooks, Record: d.record, Events: d.events, Backend: p.backend, Metrics: d.metrics.Handler(), Settings: h.settings,
-		Roots: h.roots, Mode: h.cfg.Sessions.Mode, MaxMode: h.cfg.Sessions.MaxMode, Profile: h.cfg.Profile,
+		Roots: h.roots, Private: h.private(), Mode: h.cfg.Sessions.Mode, MaxMode: h.cfg.Sessions.MaxMode, Profile: h.cfg.Profile,
 		Accounts: h.cfg.Accounts, Operators: h.cfg.Operators.UIDs, OperatorGroups: h.cfg.Operators.GIDs, AuditPath: p.auditOptions().Path(),
 		Limits: api.Limits{PerSecond: h.cfg.API.PerSecond, Concurrent: h.cfg.API.Concurrent}, StopGrace: h.cfg.API.StopGrace,
 		Daemon: d, Version: version, Started: d.started, RoleSplit: split, Log: h.log,

@@ -35,7 +35,7 @@ const execOutputBytes = 16 << 20
 
 // execCmd runs one command through the same path as the daemon, in this process.
 func execCmd() *cobra.Command {
-	var settings, profile, mode, report string
+	var settings, profile, mode, report, call string
 	c := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARG...]",
 		Short: "Judge, confine and run one command; no daemon is needed",
@@ -46,14 +46,32 @@ be asked, the question comes on the terminal; without one the command is refused
 Output that does not go to a terminal is cut at outputBytes, 16 MiB unless the
 settings say otherwise, and the command ended.
 
+With --call it runs a command that the daemon judged before for another agent's
+hook: in the same directory, in a cage with the settings it was judged by, once,
+within 10 minutes. The daemon judges it again first.
+
 The exit status is the command's own, or 125 when sandboxd failed, 126 when the
 command was refused, 127 when it was not found.`,
 		Example: "  sandboxd exec -- npm test",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if call == "" {
+				return cobra.MinimumNArgs(1)(cmd, args)
+			}
+			if len(args) > 0 || settings+profile+mode != "" {
+				return errors.New("--call says what runs, and how: give no command and no other flag but --report")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			x := &execTool{stdin: os.Stdin}
 			x.stdout, x.stderr = execStreams(os.Stdout, os.Stderr)
-			r, err := execute(cmd.Context(), x, args, execOptions{settings: settings, profile: profile, mode: mode})
+			var r tool.Result
+			var err error
+			if call != "" {
+				r, err = client.New(agentSocketPath()).RunHeld(cmd.Context(), call, x.lent)
+			} else {
+				r, err = execute(cmd.Context(), x, args, execOptions{settings: settings, profile: profile, mode: mode})
+			}
 			if err != nil {
 				complain(cmd.ErrOrStderr(), err)
 				return exitStatus(execFailed)
@@ -70,6 +88,7 @@ command was refused, 127 when it was not found.`,
 	c.Flags().StringVar(&settings, "settings", "", "file with sandbox settings, JSON or YAML, merged over the defaults")
 	c.Flags().StringVar(&profile, "profile", "", "sandbox profile: strict or light")
 	c.Flags().StringVar(&mode, "mode", "", "permission mode (default: as configured)")
+	c.Flags().StringVar(&call, "call", "", "run the call with this id, which the daemon judged")
 	c.Flags().StringVar(&report, "report", "", "write the whole answer as JSON to this file")
 	return c
 }

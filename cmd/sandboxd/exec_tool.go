@@ -63,20 +63,26 @@ func (t *execTool) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.O
 	if err != nil {
 		return tool.Output{}, err
 	}
-	proc, err := box.Start(ctx, sandbox.Spec{Argv: argv, Dir: in.Dir, Stdin: t.stdin, Stdout: t.stdout, Stderr: t.stderr})
+	exit, err := t.start(ctx, argv, in.Dir, box)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	text := fmt.Sprintf("exit status %d", exit.Code)
+	return tool.Output{Text: text, Data: execData{exit.Code, exit.Why()}, Usage: &exit.Usage, Denials: exit.Denials}, nil
+}
+
+// start runs the program to its end.
+func (t *execTool) start(ctx context.Context, argv []string, dir string, box sandbox.Box) (sandbox.Exit, error) {
+	proc, err := box.Start(ctx, sandbox.Spec{Argv: argv, Dir: dir, Stdin: t.stdin, Stdout: t.stdout, Stderr: t.stderr})
 	var exit sandbox.Exit
 	if err == nil {
 		exit, err = proc.Wait()
 	}
-	if errors.As(err, &t.notStarted) {
-		return tool.Output{}, err
+	errors.As(err, &t.notStarted)
+	if err == nil {
+		t.ended = &exit
 	}
-	if err != nil {
-		return tool.Output{}, err
-	}
-	t.ended = &exit
-	text := fmt.Sprintf("exit status %d", exit.Code)
-	return tool.Output{Text: text, Data: execData{exit.Code, exit.Why()}, Usage: &exit.Usage, Denials: exit.Denials}, nil
+	return exit, err
 }
 
 // execData is what the report and the record hold of the program.

@@ -26,8 +26,8 @@ const (
 	agentGemini = "gemini"
 )
 
-// hookTimeout ends before the agents give up on their hook, because most of them
-// run the call then.
+// hookTimeout ends before the agents give up on a hook that was configured by
+// hand, because most of them run the call then.
 const hookTimeout = 50 * time.Second
 
 // blocks is the exit status that every agent takes for a denial, with stderr as
@@ -39,23 +39,29 @@ const maxHookInput = 32 << 20
 
 // hookCmd answers the hooks of other agents.
 func hookCmd() *cobra.Command {
-	var agent, onError string
+	var agent, onError, ask string
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "hook",
 		Short: "Answer another agent's hook: judge its call by the rules of this daemon",
 		Long: `Reads one hook call as JSON from stdin and answers in the contract of the agent.
-It never allows because of a failure: if the daemon is away or the input cannot
-be read, it denies, or asks with --on-error ask.`,
+Where the rules ask, it waits until a person has answered the daemon, or leaves
+the question to the agent's own person with --ask agent. It never allows because
+of a failure: if the daemon is away, the time is up or the input cannot be read,
+it denies, or asks the agent's person with --on-error ask.
+
+A command that is allowed is rewritten to "sandboxd exec --call ID", which runs
+it once, in the cage.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			h := hook{api: client.New(agentSocketPath()), agent: agent, exe: exe, askOnError: onError == "ask"}
-			ctx, cancel := context.WithTimeout(cmd.Context(), hookTimeout)
+			h := hook{api: client.New(agentSocketPath()), agent: agent, exe: exe, askOnError: onError == "ask", wait: ask == "daemon"}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("nobody answered within %v; an answer given until ten minutes from now serves the same call when it is sent again", timeout))
 			defer cancel()
-			err = h.check(onError)
+			err = h.check(onError, ask)
 			if err == nil {
 				err = h.run(ctx, cmd.InOrStdin(), cmd.OutOrStdout())
 			}
@@ -68,6 +74,8 @@ be read, it denies, or asks with --on-error ask.`,
 	}
 	c.Flags().StringVar(&agent, "agent", agentClaude, "whose hook this is: claude-code, codex or gemini")
 	c.Flags().StringVar(&onError, "on-error", "deny", "what to answer when the daemon cannot: deny or ask")
+	c.Flags().StringVar(&ask, "ask", "daemon", "who answers where the rules ask: whoever watches the daemon, or the agent's own person")
+	c.Flags().DurationVar(&timeout, "timeout", hookTimeout, "when to give up; the agent must wait longer for its hook")
 	c.AddCommand(hookInstallCmd())
 	return c
 }
@@ -83,14 +91,18 @@ type hook struct {
 	agent      string
 	exe        string // of this program, to run judged commands in the cage
 	askOnError bool
+	wait       bool // for whoever watches the daemon, where the rules ask
 }
 
-func (h hook) check(onError string) error {
+func (h hook) check(onError, ask string) error {
 	if _, ok := agentTools[h.agent]; !ok {
 		return fmt.Errorf("unknown agent %q, want claude-code, codex or gemini", h.agent)
 	}
 	if onError != "deny" && onError != "ask" {
 		return fmt.Errorf("unknown --on-error %q, want deny or ask", onError)
+	}
+	if ask != "daemon" && ask != "agent" {
+		return fmt.Errorf("unknown --ask %q, want daemon or agent", ask)
 	}
 	return nil
 }
@@ -149,13 +161,15 @@ func (h hook) answer(ctx context.Context, i hookInput) hookAnswer {
 	if err != nil {
 		return hookAnswer{verdict: tool.Ask, reason: err.Error(), unknown: true}
 	}
-	inside, wrapped := uncage(h.exe, textOf(call.args["command"]))
-	if wrapped {
-		call.args["command"] = jsonText(inside)
+	if id, ok := uncage(h.exe, textOf(call.args["command"])); ok && call.tool == "Bash" {
+		return h.judged(ctx, i, id)
 	}
 	d, err := h.decide(ctx, i, call)
 	if err != nil {
 		a := hookAnswer{verdict: tool.Deny, reason: "this call cannot be judged: " + err.Error()}
+		if cause := context.Cause(ctx); cause != nil {
+			a.reason = cause.Error()
+		}
 		if h.askOnError {
 			a.verdict = tool.Ask
 		}
@@ -165,24 +179,40 @@ func (h hook) answer(ctx context.Context, i hookInput) hookAnswer {
 	if call.noCage && a.verdict == tool.Allow {
 		a.verdict, a.reason = tool.Ask, "the command wants to run outside of the sandbox"
 	}
-	args := call.args
-	rewritten := d.Args != nil && !sameJSON(d.Args, call.args)
-	if rewritten {
-		args = d.Args
-		a.input = call.back(h.agent, i.Tool, i.Input, args)
+	if d.Args != nil && !sameJSON(d.Args, call.args) {
+		a.input = call.back(h.agent, i.Tool, i.Input, d.Args)
 	}
-	if call.tool == "Bash" && a.verdict == tool.Allow {
+	if h.holds(call) && a.verdict == tool.Allow {
 		a.caged = true
-		if !wrapped || rewritten {
-			line := cage(h.exe, textOf(args["command"]))
-			a.input = call.back(h.agent, i.Tool, i.Input, map[string]json.RawMessage{"command": jsonText(line)})
-		}
+		a.input = call.back(h.agent, i.Tool, i.Input, map[string]json.RawMessage{"command": jsonText(cage(h.exe, d.CallID))})
 	}
 	return a
 }
 
+// holds tells that a call is run by sandboxd exec if it may run: Codex takes no
+// rewrite, and has a sandbox of its own.
+func (h hook) holds(c hookCall) bool { return c.tool == "Bash" && !c.noCage && h.agent != agentCodex }
+
+// judged answers about a command that an answer of this hook made: it was judged,
+// and is judged again when it runs.
+func (h hook) judged(ctx context.Context, i hookInput, id string) hookAnswer {
+	var state struct {
+		Session string `json:"session_id"`
+		Held    bool   `json:"held"`
+	}
+	err := h.api.Do(ctx, http.MethodGet, "/calls/"+id, nil, &state)
+	if err == nil && (!state.Held || state.Session != hookSession(h.agent, i.Session)) {
+		err = errors.New("it was run already, is older than ten minutes, or was judged for another session; send the command itself")
+	}
+	if err != nil {
+		return hookAnswer{verdict: tool.Deny, reason: "call " + id + " cannot be run: " + err.Error()}
+	}
+	return hookAnswer{verdict: tool.Allow, reason: "judged as " + id, caged: true}
+}
+
 // decideAnswer is what POST /decide answers.
 type decideAnswer struct {
+	CallID   string                     `json:"call_id"`
 	Decision tool.Decision              `json:"decision"`
 	Args     map[string]json.RawMessage `json:"updated_args"`
 }
@@ -195,7 +225,10 @@ func (h hook) decide(ctx context.Context, i hookInput, c hookCall) (decideAnswer
 	if err != nil {
 		return decideAnswer{}, err
 	}
-	body := map[string]any{"session_id": session, "tool": c.tool, "args": json.RawMessage(args), "cwd": c.dir, "home": home}
+	body := map[string]any{
+		"session_id": session, "tool": c.tool, "args": json.RawMessage(args), "cwd": c.dir, "home": home,
+		"wait": h.wait, "hold": h.holds(c),
+	}
 	var d decideAnswer
 	err = h.api.Do(ctx, http.MethodPost, "/decide", body, &d)
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == "session_not_found" {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,17 +35,22 @@ var hookTargets = map[string]hookTarget{
 	agentGemini: {file: ".gemini/settings.json", events: []string{"BeforeTool"}, matcher: ".*", unit: 1000},
 }
 
-// installTimeout is what the agent waits for the hook: more than the hook waits
-// for the daemon, because most agents run the call when the hook is too late.
-const installTimeout = hookTimeout + 10*time.Second
+// A question ends before the hook gives up, and the hook before the agent does,
+// because most agents run the call when the hook is too late.
+const (
+	hookMargin  = 15 * time.Second
+	agentMargin = 15 * time.Second
+)
 
 func hookInstallCmd() *cobra.Command {
 	var file string
 	var write bool
 	c := &cobra.Command{
-		Use:       "install claude-code|codex|gemini",
-		Short:     "Put this hook into the configuration of an agent",
-		Long:      "Shows the change. With --write it makes it, after saving the old file beside it.",
+		Use:   "install claude-code|codex|gemini",
+		Short: "Put this hook into the configuration of an agent",
+		Long: `Shows the change. With --write it makes it, after saving the old file beside it.
+The agent is told to wait for the hook longer than a question to a person lasts
+(approvals.timeout).`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: []string{agentClaude, agentCodex, agentGemini},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +58,11 @@ func hookInstallCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return installHook(cmd.OutOrStdout(), args[0], exe, file, write)
+			h, err := loadHouse(nil)
+			if err != nil {
+				return err
+			}
+			return installHook(cmd.OutOrStdout(), args[0], exe, file, h.approvalTimeout(), write)
 		},
 	}
 	c.Flags().StringVar(&file, "file", "", "the agent's settings (default: those of the user)")
@@ -59,7 +70,7 @@ func hookInstallCmd() *cobra.Command {
 	return c
 }
 
-func installHook(out io.Writer, agent, exe, file string, write bool) error {
+func installHook(out io.Writer, agent, exe, file string, question time.Duration, write bool) error {
 	target, ok := hookTargets[agent]
 	if !ok {
 		return &tool.Error{Code: "unknown_agent", Msg: fmt.Sprintf("unknown agent %q", agent), Hint: "use claude-code, codex or gemini"}
@@ -78,7 +89,7 @@ func installHook(out io.Writer, agent, exe, file string, write bool) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	changed, err := withHook(old, target, shellQuote(exe)+" hook --agent "+agent)
+	changed, err := withHook(old, target, shellQuote(exe)+" hook --agent "+agent, question)
 	if err != nil {
 		return &tool.Error{Code: "settings_invalid", Msg: fmt.Sprintf("%s: %v", file, err), Hint: "repair the file first; nothing was changed"}
 	}
@@ -101,8 +112,11 @@ func installHook(out io.Writer, agent, exe, file string, write bool) error {
 	return err
 }
 
-// withHook adds the command to settings in which it may be already.
-func withHook(old []byte, target hookTarget, command string) ([]byte, error) {
+var timeoutFlag = regexp.MustCompile(` --timeout[ =]\S+`)
+
+// withHook adds the command to settings in which it may be already, perhaps with
+// another timeout.
+func withHook(old []byte, target hookTarget, command string, question time.Duration) ([]byte, error) {
 	settings := map[string]any{}
 	if len(strings.TrimSpace(string(old))) > 0 {
 		if err := json.Unmarshal(old, &settings); err != nil {
@@ -113,7 +127,11 @@ func withHook(old []byte, target hookTarget, command string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := map[string]any{"type": "command", "command": command, "timeout": int(installTimeout/time.Second) * target.unit}
+	giveUp := question + hookMargin
+	entry := map[string]any{
+		"type": "command", "command": command + " --timeout " + giveUp.String(),
+		"timeout": float64(int((giveUp+agentMargin)/time.Second) * target.unit),
+	}
 	if target.block {
 		entry["onFailure"] = "block"
 	}
@@ -123,11 +141,19 @@ func withHook(old []byte, target hookTarget, command string) ([]byte, error) {
 		if !ok && hooks[event] != nil {
 			return nil, fmt.Errorf("hooks.%s is not a list", event)
 		}
-		if hasHook(list, command) {
+		have := findHook(list, command)
+		if have == nil {
+			same = false
+			hooks[event] = append(list, map[string]any{"matcher": target.matcher, "hooks": []any{entry}})
 			continue
 		}
-		same = false
-		hooks[event] = append(list, map[string]any{"matcher": target.matcher, "hooks": []any{entry}})
+		now := maps.Clone(have)
+		maps.Copy(now, entry)
+		now["command"] = timeoutFlag.ReplaceAllString(have["command"].(string), "") + " --timeout " + giveUp.String()
+		if !maps.Equal(have, now) {
+			same = false
+			maps.Copy(have, now)
+		}
 	}
 	if same {
 		return old, nil
@@ -150,17 +176,19 @@ func objectIn(m map[string]any, name string) (map[string]any, error) {
 	return c, nil
 }
 
-func hasHook(list []any, command string) bool {
+// findHook is the entry of a command, with whatever flags; nil if there is none.
+func findHook(list []any, command string) map[string]any {
 	for _, group := range list {
 		g, _ := group.(map[string]any)
 		hooks, _ := g["hooks"].([]any)
 		for _, hook := range hooks {
-			if h, _ := hook.(map[string]any); h["command"] == command {
-				return true
+			h, _ := hook.(map[string]any)
+			if c, _ := h["command"].(string); c == command || strings.HasPrefix(c, command+" ") {
+				return h
 			}
 		}
 	}
-	return false
+	return nil
 }
 
 // replaceFile saves the old text beside the file, under a name that is free, and

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -20,9 +21,17 @@ type decider struct {
 	err      error
 	sessions map[string]bool
 	asked    []map[string]any
+	held     string // the session for which testCall is held
 }
 
 func (d *decider) Do(_ context.Context, method, path string, in, out any) error {
+	if path == "/calls/"+testCall {
+		b, err := json.Marshal(map[string]any{"session_id": d.held, "held": d.held != ""})
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(b, out)
+	}
 	b, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -43,7 +52,7 @@ func (d *decider) Do(_ context.Context, method, path string, in, out any) error 
 			return &tool.Error{Code: "session_not_found", Msg: "no session"}
 		}
 		d.asked = append(d.asked, body)
-		answer := map[string]any{"decision": tool.Decision{Verdict: d.verdict, Reasons: []tool.Reason{{Rule: "r", Message: "because"}}}}
+		answer := map[string]any{"call_id": testCall, "decision": tool.Decision{Verdict: d.verdict, Reasons: []tool.Reason{{Rule: "r", Message: "because"}}}}
 		if d.args != "" {
 			answer["updated_args"] = json.RawMessage(d.args)
 		}
@@ -56,7 +65,10 @@ func (d *decider) Do(_ context.Context, method, path string, in, out any) error 
 	return errors.New("unexpected " + method + " " + path)
 }
 
-const testExe = "/opt/sand box/sandboxd"
+const (
+	testExe  = "/opt/sand box/sandboxd"
+	testCall = "call_ABCDEF234567"
+)
 
 func runHook(t *testing.T, d *decider, agent, in string) (string, error) {
 	t.Helper()
@@ -72,7 +84,7 @@ const (
 	claudeBash = `{"session_id":"abc","transcript_path":"/t","cwd":"/src","permission_mode":"default","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"echo 'hi'","description":"say hi"},"tool_use_id":"u1"}`
 	claudeEdit = `{"session_id":"abc","transcript_path":"/t","cwd":"/src","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/src/a","old_string":"x","new_string":"y"},"tool_use_id":"u1"}`
 	claudeMCP  = `{"session_id":"abc","cwd":"/src","hook_event_name":"PreToolUse","tool_name":"mcp__db__query","tool_input":{"q":"x"}}`
-	claudePerm = `{"session_id":"abc","cwd":"/src","hook_event_name":"PermissionRequest","tool_name":"Bash","tool_input":{"command":"'/opt/sand box/sandboxd' exec -- bash -c 'ls'"}}`
+	claudePerm = `{"session_id":"abc","cwd":"/src","hook_event_name":"PermissionRequest","tool_name":"Bash","tool_input":{"command":"'/opt/sand box/sandboxd' exec --call call_ABCDEF234567"}}`
 	codexBash  = `{"session_id":"abc","turn_id":"t","transcript_path":null,"cwd":"/src","hook_event_name":"PreToolUse","model":"m","permission_mode":"default","tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"u"}`
 	codexWords = `{"session_id":"abc","cwd":"/src","hook_event_name":"PreToolUse","tool_name":"shell","tool_input":{"command":["bash","-lc","echo 'x'"],"workdir":"sub"}}`
 	geminiBash = `{"session_id":"abc","transcript_path":"/t","cwd":"/src","hook_event_name":"BeforeTool","timestamp":"2026-01-01T00:00:00Z","tool_name":"run_shell_command","tool_input":{"command":"ls","dir_path":"/src/sub"}}`
@@ -80,7 +92,7 @@ const (
 )
 
 func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
-	caged := `'/opt/sand box/sandboxd' exec -- bash -c `
+	caged := `'/opt/sand box/sandboxd' exec --call call_ABCDEF234567`
 	for _, tt := range []struct {
 		name, agent, in string
 		d               decider
@@ -89,7 +101,7 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 		{
 			"claude allows in the cage", agentClaude, claudeBash,
 			decider{verdict: tool.Allow},
-			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)","updatedInput":{"command":"` + caged + `'echo '\\''hi'\\'''","description":"say hi"}}}`,
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: because (r)","updatedInput":{"command":"` + caged + `","description":"say hi"}}}`,
 		},
 		{
 			"claude denies", agentClaude, claudeBash,
@@ -117,16 +129,35 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sandboxd: the tool mcp__db__query of claude-code is unknown here"}}`,
 		},
 		{
-			"a command in the cage is permitted", agentClaude, claudePerm,
-			decider{verdict: tool.Allow},
+			"a judged command is permitted", agentClaude, claudePerm,
+			decider{held: hookSession(agentClaude, "abc")},
 			`{"hookSpecificOutput":{"decision":{"behavior":"allow"},"hookEventName":"PermissionRequest"}}`,
 		},
 		{
-			"a command in the cage can be denied", agentClaude, claudePerm,
-			decider{verdict: tool.Deny},
-			`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"sandboxd: because (r)"},"hookEventName":"PermissionRequest"}}`,
+			"a judged command stays as it is", agentClaude, strings.Replace(claudePerm, "PermissionRequest", "PreToolUse", 1),
+			decider{held: hookSession(agentClaude, "abc")},
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"sandboxd: judged as call_ABCDEF234567"}}`,
 		},
-		{"a permission that needs a person is left to the agent", agentClaude, claudePerm, decider{verdict: tool.Ask}, ``},
+		{
+			"one that was run already is denied", agentClaude, claudePerm,
+			decider{},
+			`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"sandboxd: call call_ABCDEF234567 cannot be run: it was run already, is older than ten minutes, or was judged for another session; send the command itself"},"hookEventName":"PermissionRequest"}}`,
+		},
+		{
+			"one of another session is denied", agentClaude, claudePerm,
+			decider{held: hookSession(agentClaude, "abd")},
+			`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"sandboxd: call call_ABCDEF234567 cannot be run: it was run already, is older than ten minutes, or was judged for another session; send the command itself"},"hookEventName":"PermissionRequest"}}`,
+		},
+		{
+			"a permission that needs a person is left to the agent", agentClaude, strings.Replace(claudeBash, "PreToolUse", "PermissionRequest", 1),
+			decider{verdict: tool.Ask},
+			``,
+		},
+		{
+			"codex cannot be given other arguments", agentCodex, codexBash,
+			decider{verdict: tool.Allow, args: `{"command":"ls -l"}`},
+			`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"sandboxd: a policy allows this only with other arguments: {\"command\":\"ls -l\"}"}}`,
+		},
 		{
 			"codex denies", agentCodex, codexBash,
 			decider{verdict: tool.Deny},
@@ -142,7 +173,7 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 		{
 			"gemini allows in the cage", agentGemini, geminiBash,
 			decider{verdict: tool.Allow},
-			`{"decision":"allow","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"` + caged + `'ls'","dir_path":"/src/sub"}},"reason":"sandboxd: because (r)"}`,
+			`{"decision":"allow","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":{"command":"` + caged + `","dir_path":"/src/sub"}},"reason":"sandboxd: because (r)"}`,
 		},
 		{"gemini denies", agentGemini, geminiEdit, decider{verdict: tool.Deny}, `{"decision":"deny","reason":"sandboxd: because (r)"}`},
 		{"gemini asks", agentGemini, geminiEdit, decider{verdict: tool.Ask}, `{"decision":"ask","reason":"sandboxd: because (r)"}`},
@@ -160,7 +191,6 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 func TestHookTranslatesCalls(t *testing.T) {
 	for _, tt := range []struct{ agent, in, tool, dir, args string }{
 		{agentClaude, claudeBash, "Bash", "/src", `{"command":"echo 'hi'"}`},
-		{agentClaude, claudePerm, "Bash", "/src", `{"command":"ls"}`},
 		{agentCodex, codexWords, "Bash", "/src/sub", `{"command":"'bash' '-lc' 'echo '\\''x'\\'''"}`},
 		{agentGemini, geminiBash, "Bash", "/src/sub", `{"command":"ls"}`},
 		{agentGemini, geminiEdit, "Edit", "/src", `{"file_path":"/src/a","new_string":"y","old_string":"x","replace_all":true}`},
@@ -217,16 +247,13 @@ func TestHookAsksAboutWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-func TestCageHoldsOneCommandExactly(t *testing.T) {
-	for _, command := range []string{"ls", "", "a'b", "'", "''", `\'`, "a\nb", "$(x) `y` \"z\" !"} {
-		got, ok := uncage(testExe, cage(testExe, command))
-		if !ok || got != command {
-			t.Errorf("%q: got %q, %v", command, got, ok)
-		}
+func TestCageNamesOneCallAndNothingElse(t *testing.T) {
+	if id, ok := uncage(testExe, cage(testExe, testCall)); !ok || id != testCall {
+		t.Errorf("got %q, %v", id, ok)
 	}
 	for _, line := range []string{
-		cage(testExe, "ls") + "; rm -rf /", cage("/tmp/sandboxd", "ls"), "x=1 " + cage(testExe, "ls"),
-		`'/opt/sand box/sandboxd' exec -- bash -c 'ls' && rm 'x'`, `'/opt/sand box/sandboxd' exec -- bash -c `, "ls", "",
+		cage(testExe, testCall) + "; rm -rf /", cage(testExe, testCall) + "\n", cage("/tmp/sandboxd", testCall), "x=1 " + cage(testExe, testCall),
+		cage(testExe, "call_$(id)"), cage(testExe, ""), cage(testExe, "call_"), cage(testExe, "../sessions"), "ls", "",
 	} {
 		if got, ok := uncage(testExe, line); ok {
 			t.Errorf("%q counts as caged: %q", line, got)
@@ -235,8 +262,8 @@ func TestCageHoldsOneCommandExactly(t *testing.T) {
 }
 
 func FuzzUncage(f *testing.F) {
-	f.Add(cage(testExe, "ls"))
-	f.Add(cage(testExe, "a'b") + "; x")
+	f.Add(cage(testExe, testCall))
+	f.Add(cage(testExe, testCall) + "; x")
 	f.Fuzz(func(t *testing.T, line string) {
 		if command, ok := uncage(testExe, line); ok && cage(testExe, command) != line {
 			t.Errorf("%q is not the cage of %q", line, command)
@@ -255,9 +282,10 @@ func TestHookInstall(t *testing.T) {
 			if err := os.WriteFile(file, []byte(old), 0o640); err != nil {
 				t.Fatal(err)
 			}
+			question := time.Minute
 			install := func(write bool) string {
 				var out bytes.Buffer
-				if err := installHook(&out, agent, testExe, file, write); err != nil {
+				if err := installHook(&out, agent, testExe, file, question, write); err != nil {
 					t.Fatal(err)
 				}
 				return out.String()
@@ -300,7 +328,7 @@ func TestHookInstallRefusesWhatItCannotRead(t *testing.T) {
 		if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := installHook(&bytes.Buffer{}, agentClaude, testExe, file, true)
+		err := installHook(&bytes.Buffer{}, agentClaude, testExe, file, time.Minute, true)
 		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "settings_invalid" {
 			t.Errorf("%s: got %v, want settings_invalid", old, err)
 		}
@@ -308,7 +336,7 @@ func TestHookInstallRefusesWhatItCannotRead(t *testing.T) {
 			t.Errorf("%s: the file was changed to %q, %v", old, b, err)
 		}
 	}
-	if err := installHook(&bytes.Buffer{}, "vim", testExe, "", true); err == nil {
+	if err := installHook(&bytes.Buffer{}, "vim", testExe, "", time.Minute, true); err == nil {
 		t.Error("an unknown agent was installed")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -123,20 +124,16 @@ func (c hookCall) back(agent, name string, input, ours map[string]json.RawMessag
 	return out
 }
 
-// cage is a command line that runs another one through sandboxd exec: it is
-// judged again there, and confined.
-func cage(exe, command string) string {
-	return shellQuote(exe) + " exec -- bash -c " + shellQuote(command)
-}
+// cage is a command line that runs a judged call, once, in the cage.
+func cage(exe, id string) string { return shellQuote(exe) + " exec --call " + id }
 
-// uncage is the command inside of what cage made, and nothing else.
-func uncage(exe, line string) (command string, ok bool) {
-	quoted, ok := strings.CutPrefix(line, shellQuote(exe)+" exec -- bash -c ")
-	if !ok || len(quoted) < 2 {
-		return "", false
-	}
-	command = strings.ReplaceAll(quoted[1:len(quoted)-1], `'\''`, `'`)
-	return command, cage(exe, command) == line
+// callID is what the daemon calls a call; nothing in it means something to a shell.
+var callID = regexp.MustCompile(`^call_[A-Z2-7]+$`)
+
+// uncage is the call of a line that cage made, and of nothing else.
+func uncage(exe, line string) (id string, ok bool) {
+	id, ok = strings.CutPrefix(line, cage(exe, ""))
+	return id, ok && callID.MatchString(id)
 }
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

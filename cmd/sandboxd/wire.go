@@ -61,9 +61,7 @@ func (h *house) applyExec(o execOptions) error {
 		}
 		h.cfg.Sessions.Mode = o.mode
 	}
-	if h.settings.Limits.OutputBytes == sandbox.DefaultLimits.OutputBytes || h.settings.Limits.OutputBytes == 0 {
-		h.settings.Limits.OutputBytes = execOutputBytes
-	}
+	execOutput(&h.settings)
 	if o.settings == "" {
 		return nil
 	}
