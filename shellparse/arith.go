@@ -49,7 +49,12 @@ func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
 	if !ok {
 		return
 	}
-	if f := w.single(word, sc); f.known && (strings.Contains(f.text, "$(") || strings.Contains(f.text, "${") || strings.Contains(f.text, "`")) {
+	f := w.single(word, sc)
+	text := f.text
+	if !f.known {
+		text = f.skeleton
+	}
+	if strings.Contains(text, "$(") || strings.Contains(text, "${") || strings.Contains(text, "`") {
 		w.opaque(Opaque{Code: "dynamic_eval", Message: "an index that holds a substitution is expanded twice: " + f.text, At: f.at})
 	}
 }
@@ -91,6 +96,9 @@ func unquoted(s string) string {
 	var open byte
 	for i := 0; i < len(b); i++ {
 		switch {
+		case open != '\'' && b[i] == '\\' && i+1 < len(b):
+			b[i], b[i+1] = ' ', ' '
+			i++
 		case open == 0 && (b[i] == '\'' || b[i] == '"'):
 			open = b[i]
 		case open != 0 && b[i] == open:

@@ -42,6 +42,9 @@ func (a *act) options(s *spec, args []field, first bool) int {
 			}
 			if first && lead < s.leading() {
 				lead++
+				if f.many {
+					a.again(f)
+				}
 			}
 			a.operands = append(a.operands, f)
 		case text == "--":
@@ -63,9 +66,9 @@ func (a *act) unknownValue(s *spec, f field) bool {
 		o := s.opts[f.skeleton[:2]]
 		if o.kind != flag {
 			a.effect(o.effect)
-			a.value(o, field{text: f.text, at: f.at})
-			if strings.Trim(f.skeleton[2:], "_") == "" && !o.optional && a.wraps() {
-				a.withoutValue(f)
+			a.value(o, field{text: f.text, skeleton: f.skeleton[2:], code: f.code, at: f.at})
+			if strings.Trim(f.skeleton[2:], "_") == "" && !o.optional {
+				a.again(f, literal(f.skeleton[:2], f.at)) // if it is empty, the next word is the value
 			}
 		}
 		return o.kind != flag
@@ -84,23 +87,32 @@ func (a *act) unknownValue(s *spec, f field) bool {
 	return len(found) > 0
 }
 
-// withoutValue reads a wrapper's words again with -n for -n"$x": if x is empty, the
-// next word is the value, and the command is another one.
-func (a *act) withoutValue(f field) {
-	again := a.call
-	again.argv = slices.Clone(again.argv)
-	for i := range again.argv {
-		if again.argv[i].at == f.at {
-			again.argv[i] = literal(f.skeleton[:2], f.at)
+// again reads a wrapper's words a second time with other words for f, which may
+// be those: then the command is another one.
+func (a *act) again(f field, words ...field) {
+	if !a.wraps() {
+		return
+	}
+	for i, word := range a.call.argv {
+		if i > 0 && word.at == f.at {
+			second := a.call
+			second.argv = slices.Concat(second.argv[:i], words, second.argv[i+1:])
+			a.inner = append(a.inner, func() {
+				// An option that is none makes the program end: that is no reading.
+				was := a.w.again
+				a.w.again = true
+				a.w.start(second, a.sc)
+				a.w.again = was
+			})
+			return
 		}
 	}
-	a.inner = append(a.inner, func() { a.w.start(again, a.sc) })
 }
 
 // hiddenOption reports whether f becomes an option that decides what runs, or what
 // the words after it mean, when what is not known of it is empty: ${x}-exec.
 func (a *act) hiddenOption(s *spec, f field) bool {
-	rest := strings.TrimLeft(f.skeleton, "_")
+	rest := strings.ReplaceAll(f.skeleton, "_", "")
 	if rest == f.skeleton || len(rest) < 2 {
 		return false
 	}
@@ -135,7 +147,7 @@ func (a *act) longOption(s *spec, f field, rest []field) (used int) {
 	name, val, attached := strings.Cut(f.text, "=")
 	found := s.long(name)
 	if len(found) == 0 {
-		if s.strict {
+		if s.strict && !a.w.again {
 			a.opaque("unknown_option", a.cmd.Name+" has an option that is not known here: "+name, f.at)
 		}
 		if attached && strings.ContainsAny(val, "/.~") {
@@ -151,7 +163,9 @@ func (a *act) longOption(s *spec, f field, rest []field) (used int) {
 			a.value(o, f.sub(val))
 		case !o.optional && len(rest) > 0:
 			a.value(o, rest[0])
-			used = 1
+			if used = 1; rest[0].many {
+				a.again(rest[0])
+			}
 		}
 	}
 	return used
@@ -162,8 +176,10 @@ func (a *act) shortOptions(s *spec, f field, rest []field) (used int) {
 	for j := 1; j < len(f.text); j++ {
 		o, ok := s.opts[sign+f.text[j:j+1]]
 		if !ok {
-			if s.strict {
+			if s.strict && !a.w.again {
 				a.opaque("unknown_option", a.cmd.Name+" has an option that is not known here: -"+f.text[j:], f.at)
+			}
+			if s.strict {
 				return 0
 			}
 			if k := strings.IndexByte(f.text[j:], '/'); k >= 0 {
@@ -181,6 +197,9 @@ func (a *act) shortOptions(s *spec, f field, rest []field) (used int) {
 			a.value(o, f.sub(f.text[j+1:]))
 		case !o.optional && len(rest) > 0:
 			a.value(o, rest[0])
+			if rest[0].many {
+				a.again(rest[0])
+			}
 			return 1
 		}
 		return 0

@@ -57,6 +57,7 @@ type walker struct {
 	references bool // a variable is another name for a variable
 	execStdin  bool // exec gave the shell another standard input
 	idle       []*act
+	again      bool // the words are read a second time, as they may be
 	steps      int
 	words      int
 	text       int  // bytes and words that values put into words
