@@ -235,7 +235,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 func (w *walker) declOption(name string, f field, exports, functions *bool, sc *scope) {
 	text := f.lit()
 	switch {
-	case f.code || f.known && (codeInIndex(f.text) || compound(f.text)):
+	case f.code || f.known && (codeInIndex(f.text) || compound(f.text)) || compound(f.skeleton):
 		w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.text), At: f.at})
 	case text == "":
 		// It may name any variable, and give it any attribute.

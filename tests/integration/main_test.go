@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		serveEcho(socket)
 		return
 	}
+	if layer := os.Getenv(lackEnv); layer != "" {
+		without(layer, os.Args[1:])
+	}
 	os.Exit(build(m))
 }
 
