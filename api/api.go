@@ -159,6 +159,7 @@ func (s *Server) routes() []route {
 		{"POST /policies/explain", operator, s.explain},
 		{"GET /decisions/{id}", operator, s.decision},
 		{"GET /hooks", operator, s.listHooks},
+		{"POST /hooks/test", operator, s.testHooks},
 		{"GET /audit", operator, s.auditTail},
 		{"POST /reload", operator, s.reload},
 		{"POST /stop-all", operator, s.stopAll},

@@ -19,6 +19,7 @@ type hookEvent struct {
 type hookAnswer struct {
 	Block          bool            `json:"block"`
 	Ask            bool            `json:"ask"`
+	Allow          bool            `json:"allow,omitempty"` // answers the question of a permission mode
 	Reason         string          `json:"reason,omitempty"`
 	UpdatedInput   json.RawMessage `json:"updated_input,omitempty"`
 	SystemMessages []string        `json:"system_messages"`
@@ -48,11 +49,15 @@ func (s *Server) hookEvent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return outcomeOf(answer), nil
+}
+
+func outcomeOf(answer hooks.Answer) hookAnswer {
 	a := answer.Advice
 	return hookAnswer{
-		Block: a.Block, Ask: a.Ask, Reason: a.Reason, UpdatedInput: a.Args,
+		Block: a.Block, Ask: a.Ask, Allow: a.Allow, Reason: a.Reason, UpdatedInput: a.Args,
 		SystemMessages: append([]string{}, a.Messages...), Outputs: append([]hooks.Output{}, answer.Outputs()...),
-	}, nil
+	}
 }
 
 // begun tells that a session is there, and answers it with what hooks say to it.
@@ -70,4 +75,34 @@ func (s *Server) tellHooks(r *http.Request, event hooks.Event, x tool.Session) [
 		s.Log.Warn("hooks were not told", "event", event, "session", x.ID, "error", err)
 	}
 	return answer.Advice.Messages
+}
+
+// hookTrial is an event that did not happen.
+type hookTrial struct {
+	Event string      `json:"event"`
+	Input hooks.Input `json:"input"`
+}
+
+// trialAnswer is what every hook of the event said, and what it comes to.
+type trialAnswer struct {
+	Runs    []hooks.Run `json:"runs"`
+	Outcome hookAnswer  `json:"outcome"`
+}
+
+// testHooks runs the hooks of an event for an operator who tries them; nothing
+// comes of it.
+func (s *Server) testHooks(r *http.Request) (any, error) {
+	var in hookTrial
+	if err := read(r, &in); err != nil {
+		return nil, err
+	}
+	event, err := hooks.ParseEvent(in.Event)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
+	answer, err := s.Hooks.Try(r.Context(), event, in.Input)
+	if err != nil {
+		return nil, err
+	}
+	return trialAnswer{append([]hooks.Run{}, answer.Runs...), outcomeOf(answer)}, nil
 }

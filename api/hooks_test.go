@@ -80,3 +80,41 @@ func TestH04_EveryEventHasASource(t *testing.T) {
 		}
 	}
 }
+
+// TestH31_HooksAreTheOperators: agents neither list, try nor register hooks. No
+// route registers any; what reads like one is refused.
+func TestH31_HooksAreTheOperators(t *testing.T) {
+	w := newWorld(t)
+	w.session(tool.RoleAgent)
+	ran := 0
+	must(t, w.opts.Hooks.Register(hooks.Stop, hooks.Definition{Handler: func(context.Context, hooks.Input) (*hooks.Output, error) {
+		ran++
+		return &hooks.Output{Block: true, Reason: "so"}, nil
+	}}))
+	for _, tt := range []struct {
+		name         string
+		role         tool.Role
+		method, path string
+		body         string
+		status       int
+		want         string
+	}{
+		{"an agent lists", tool.RoleAgent, "GET", "/hooks", "", http.StatusForbidden, "operator_only"},
+		{"an agent tries", tool.RoleAgent, "POST", "/hooks/test", `{"event":"stop"}`, http.StatusForbidden, "operator_only"},
+		{"an agent registers", tool.RoleAgent, "POST", "/hooks", `{"stop":[{"command":"true"}]}`, http.StatusMethodNotAllowed, "method_not_allowed"},
+		{"an operator lists", tool.RoleOperator, "GET", "/hooks", "", http.StatusOK, `"event":"stop"`},
+		{"an operator tries", tool.RoleOperator, "POST", "/hooks/test", `{"event":"Stop"}`, http.StatusOK, `"block":true,"ask":false,"reason":"so"`},
+		{"an operator errs", tool.RoleOperator, "POST", "/hooks/test", `{"event":"stopp"}`, http.StatusBadRequest, "stopp"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := w.do(tt.role, tt.method, tt.path, tt.body)
+			text := string(a.Data) + a.Error.Code + " " + a.Error.Msg
+			if a.status != tt.status || !strings.Contains(text, tt.want) {
+				t.Errorf("got %d %s, want %d %s", a.status, text, tt.status, tt.want)
+			}
+		})
+	}
+	if ran != 1 {
+		t.Errorf("the hook ran %d times", ran)
+	}
+}

@@ -17,6 +17,7 @@ const defaultTimeout = 30 * time.Second
 type Definition struct {
 	Name      string        `json:"name,omitempty" yaml:"name"`       // "" is made from the event and the place
 	Command   string        `json:"command,omitempty" yaml:"command"` // run as /bin/bash -c Command
+	Sandbox   bool          `json:"sandbox,omitempty" yaml:"sandbox"` // the command runs in the sandbox, as tools do
 	URL       string        `json:"url,omitempty" yaml:"url"`         // gets the input by POST
 	Handler   Handler       `json:"-" yaml:"-"`
 	Matcher   string        `json:"matcher,omitempty" yaml:"matcher"` // regular expression on the tool name, not anchored; "" or "*" is all
@@ -98,6 +99,9 @@ func (d Definition) oneKind() error {
 	}
 	if n != 1 {
 		return errors.New("want exactly one of command, url and handler")
+	}
+	if d.Sandbox && d.kind() != "command" {
+		return errors.New("sandbox is for commands")
 	}
 	return nil
 }

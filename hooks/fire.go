@@ -95,6 +95,9 @@ func (r *Registry) run(ctx context.Context, h hook, in Input) (*Output, error) {
 	case "http":
 		return post(ctx, h.URL, in)
 	}
+	if h.Sandbox {
+		return r.caged(ctx, h, in)
+	}
 	return r.command(ctx, h, in)
 }
 

@@ -20,7 +20,8 @@
 // A command gets the input as JSON on stdin and never in its text, a clean
 // environment, and / as its directory: the directory of a session holds files
 // that others wrote, and many programs run what they find there. At its time-out
-// it dies with everything it started.
+// it dies with everything it started. Where its definition says so, it runs in
+// the sandbox instead, as tools do.
 //
 // This package knows nothing of approvals, policies or the record: a hook that
 // blocks leaves nothing behind.
@@ -33,6 +34,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -42,6 +44,9 @@ type Options struct {
 
 	Env      map[string]string // added to the environment of commands, literally
 	Writable []string          // directories of the workspace: no configured program may lie there
+
+	// Box is a sandbox for the commands that are to run in one; nil fails them.
+	Box func(context.Context) (sandbox.Box, error)
 
 	// Notify receives what hooks want people to see (H-25). It must not block.
 	Notify func(session string, n Notification)
@@ -147,6 +152,7 @@ type Info struct {
 	Matcher   string        `json:"matcher,omitempty"`
 	Command   string        `json:"command,omitempty"`
 	URL       string        `json:"url,omitempty"`
+	Sandbox   bool          `json:"sandbox,omitempty"`
 	TimeoutMS int64         `json:"timeout_ms"`
 	OnError   FailureAction `json:"on_error"`
 }
@@ -157,7 +163,7 @@ func (r *Registry) List() []Info {
 	for _, event := range Events {
 		for _, h := range r.of(event) {
 			all = append(all, Info{
-				Event: event, Name: h.Name, Kind: h.kind(), Matcher: h.Matcher, Command: h.Command, URL: h.URL,
+				Event: event, Name: h.Name, Kind: h.kind(), Matcher: h.Matcher, Command: h.Command, URL: h.URL, Sandbox: h.Sandbox,
 				TimeoutMS: h.timeout().Milliseconds(), OnError: h.OnError,
 			})
 		}

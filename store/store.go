@@ -50,11 +50,11 @@ type Schema struct {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	writer *sql.DB
-	conn   *sql.Conn            // the writer's only connection, used by whoever holds turn
-	turn   chan struct{}        // holds one token while somebody writes
-	stmts  map[string]*sql.Stmt // prepared on conn, by their text; guarded by turn
+	conn   *sql.Conn              // the writer's only connection, used by whoever holds turn
+	turn   chan struct{}          // holds one token while somebody writes
+	stmts  map[string]*sql.Stmt   // prepared on conn, by their text; guarded by turn
 	after  []func(committed bool) // run when the write that is going on has ended; guarded by turn
-	reader *sql.DB              // nil for an in-memory database: it has one connection
+	reader *sql.DB                // nil for an in-memory database: it has one connection
 }
 
 // Open opens or creates the database and brings every schema up to date. The

@@ -101,7 +101,7 @@ the rules say so, run inside a kernel sandbox, remembered, and recorded.
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	c.AddCommand(
 		serveCmd(), execCmd(), callCmd(), checkCmd(), policyCmd(), approvalsCmd(), varsCmd(), sessionsCmd(), toolsCmd(),
-		auditCmd(auditPlace), hookCmd(), configCmd(), statusCmd(), reloadCmd(), stopAllCmd(), docsCmd(), doctorCmd(), versionCmd(),
+		auditCmd(auditPlace), hookCmd(), hooksCmd(), configCmd(), statusCmd(), reloadCmd(), stopAllCmd(), docsCmd(), doctorCmd(), versionCmd(),
 	)
 	wrapUsage(c)
 	return c

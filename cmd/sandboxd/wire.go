@@ -245,7 +245,10 @@ func (p *parts) groups() ([]tool.Group, error) {
 }
 
 func (p *parts) hookOptions() hooks.Options {
-	return hooks.Options{Hooks: p.cfg.Hooks, Writable: p.roots, Observe: p.observe, Notify: func(session string, n hooks.Notification) {
+	box := func(ctx context.Context) (sandbox.Box, error) {
+		return p.backend.Box(ctx, "/hooks", p.cfg.Profile, p.settings) // no session has a slash in its id
+	}
+	return hooks.Options{Hooks: p.cfg.Hooks, Writable: p.roots, Box: box, Observe: p.observe, Notify: func(session string, n hooks.Notification) {
 		if p.notify != nil {
 			p.notify(session, n)
 		}

@@ -1,0 +1,80 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// caged runs a command hook as a tool would run it: in the sandbox, with the
+// settings of the daemon (H-31). It gets what other commands get, but for the
+// environment, which is that of the sandbox.
+func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error) {
+	if r.opts.Box == nil {
+		return nil, errors.New("there is no sandbox to run it in")
+	}
+	text, err := in.encode()
+	if err != nil {
+		return nil, fmt.Errorf("encode the input: %w", err)
+	}
+	box, err := r.opts.Box(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("make its sandbox: %w", err)
+	}
+	defer box.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stdin, err := feed(text)
+	if err != nil {
+		return nil, err
+	}
+	defer stdin.close()
+	stdout := &capped{max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) }}
+	stderr := &capped{max: maxStderr}
+	proc, err := box.Start(ctx, sandbox.Spec{
+		Argv: []string{"/bin/bash", "-c", h.Command}, Dir: "/", Stdin: stdin.r, Stdout: stdout, Stderr: stderr,
+		Env: []string{"HOOK_EVENT=" + string(h.event), "HOOK_TOOL_NAME=" + in.ToolName, "HOOK_SESSION_ID=" + in.SessionID, "HOOK_CWD=" + in.Cwd},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	exit, err := proc.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	case exit.Limit != "" || exit.TimedOut:
+		return nil, fmt.Errorf("the sandbox ended it: %s", exit.Why())
+	}
+	var failed error
+	if exit.Code != 0 {
+		failed = fmt.Errorf("exit status %d", exit.Code)
+	}
+	return read(exit.Code, failed, stdout.buf.Bytes(), stderr.buf.Bytes())
+}
+
+// fed is a pipe that somebody writes a text into, whether it is read or not.
+type fed struct{ r, w *os.File }
+
+func feed(text []byte) (fed, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fed{}, err
+	}
+	go func() {
+		// A program may end without reading; closing ends the write then.
+		_, _ = bytes.NewReader(text).WriteTo(w)
+		w.Close()
+	}()
+	return fed{r, w}, nil
+}
+
+func (f fed) close() {
+	f.r.Close()
+	f.w.Close()
+}
