@@ -161,7 +161,7 @@ func (s *System) authorsOf(tx *sql.Tx, h head, value string, by tool.Origin, ref
 // store writes a row in place of old, which is nil for a new one. It
 // returns the row with the times it got.
 func (s *System) store(h *head, r record, old *record) (record, error) {
-	now := s.o.Now().UnixNano()
+	now := s.now()
 	if r.created == 0 {
 		r.created = now
 	}

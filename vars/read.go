@@ -24,7 +24,7 @@ func (s *System) Get(ctx context.Context, session, name string) (Var, bool, erro
 // visit reads a variable and counts it (V-08).
 func (s *System) visit(session, name string) (record, error) {
 	row := s.row(`UPDATE vars SET visited = $3, refs = refs + 1 WHERE session = $1 AND name = $2
-		RETURNING `+fields+`, value`, session, name, s.o.Now().UnixNano())
+		RETURNING `+fields+`, value`, session, name, s.now())
 	var r record
 	err := row.Scan(append(r.targets(), &r.value)...)
 	return r, err

@@ -161,7 +161,7 @@ func names(tx *sql.Tx, session string) ([]string, error) {
 // missed.
 func (s *System) visitAll(ctx context.Context, session string, names []string) error {
 	return s.write(ctx, session, func(*sql.Tx, *head) error {
-		now := s.o.Now().UnixNano()
+		now := s.now()
 		for _, name := range names {
 			err := s.exec(`UPDATE vars SET visited = $3, refs = refs + 1 WHERE session = $1 AND name = $2`, session, name, now)
 			if err != nil {

@@ -121,6 +121,18 @@ func (s *System) read(ctx context.Context, session string, fn func(tx *sql.Tx, h
 	return s.db.Read(ctx, once)
 }
 
+// now is the time of the write that is going on, in nanoseconds. It does not go
+// back when the clock is set back: what is stored then is not the oldest.
+func (s *System) now() int64 {
+	switch clock := s.o.Now().UnixNano(); {
+	case clock > s.latest:
+		s.latest = clock
+	case clock < s.latest:
+		s.latest++
+	}
+	return s.latest
+}
+
 type scanner interface{ Scan(...any) error }
 
 type failed struct{ err error }

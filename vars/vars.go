@@ -108,6 +108,7 @@ type System struct {
 	rules    []rule // of every session
 	revision string // of rules
 	heads    *store.Cache[head]
+	latest   int64 // of now; used inside writes only
 	content  content
 }
 

@@ -249,6 +249,20 @@ func TestV06_EvictionOrder(t *testing.T) {
 			t.Errorf("got %q, want c b", got)
 		}
 	})
+	t.Run("a clock that is set back makes nothing old", func(t *testing.T) {
+		at := time.Unix(1_800_000_000, 0)
+		f := newFixture(t, vars.Options{Capacity: 3 + 2, Now: func() time.Time { return at }})
+		f.put("a", "")
+		at = at.Add(time.Second)
+		f.put("b", "")
+		at = at.Add(-time.Hour)
+		f.put("c", "")
+		f.put("d", "")
+		f.put("e", "")
+		if got := strings.Join(f.list(vars.Filter{}), " "); got != "e d c" {
+			t.Errorf("got %q, want e d c", got)
+		}
+	})
 	t.Run("on a full tie the greatest name goes, the new one too", func(t *testing.T) {
 		instant := time.Unix(1_800_000_000, 0)
 		f := newFixture(t, vars.Options{Capacity: 2 + 2, Now: func() time.Time { return instant }})
