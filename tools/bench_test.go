@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tests/bench"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -28,14 +30,35 @@ func benchFile(b *testing.B, dir, name string, size int) string {
 	return path
 }
 
-func benchCalls(t tool.Tool, box sandbox.Box, s sandbox.Settings, dir string, args ...string) func(*testing.B) {
-	return func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			in := tool.In{Dir: dir, Args: []byte(args[i%len(args)]), Emit: func(string, []byte) {}}
-			if _, err := judgedCall(b, t, in, box, s); err != nil {
-				b.Fatal(err)
-			}
+// calls makes one call after the other, judged and confined, with these arguments in
+// turn.
+func calls(t testing.TB, tl tool.Tool, box sandbox.Box, s sandbox.Settings, dir string, args ...string) func() {
+	i := 0
+	return func() {
+		in := tool.In{Dir: dir, Args: []byte(args[i%len(args)]), Emit: func(string, []byte) {}}
+		i++
+		if _, err := judgedCall(t, tl, in, box, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// allocated is how many bytes f takes from the heap.
+func allocated(f func()) float64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// bare runs a program.
+func bare(t testing.TB, dir, name string, args ...string) func() {
+	return func() {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		if out, err := cmd.Output(); err != nil {
+			t.Fatalf("%s: %v: %.100s", name, err, out)
 		}
 	}
 }
@@ -50,17 +73,18 @@ func BenchmarkRead(b *testing.B) {
 	large := benchFile(b, dir, "large", 1<<30)
 	s := sandbox.Settings{AllowedReadPaths: []string{dir}, AllowedWritePaths: []string{dir}}
 	box := cageBox(b, s)
-	b.Run("start of 1 MB", benchCalls(Read{}, box, s, dir, `{"file_path":"small"}`))
-	b.Run("start of 1 GB", benchCalls(Read{}, box, s, dir, `{"file_path":"large"}`))
-	b.Run("end of 1 GB", benchCalls(Read{}, box, s, dir, `{"file_path":"large","offset":-2000}`))
-	b.Run("end of 1 GB by tail", func(b *testing.B) {
-		for b.Loop() {
-			if err := exec.Command("tail", "-n", "2000", large).Run(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("last lines of 1 GB by number", benchCalls(Read{}, box, s, dir, `{"file_path":"large","offset":26000000,"limit":10}`))
+	end := calls(b, Read{}, box, s, dir, `{"file_path":"large","offset":-2000}`)
+	bench.Compare(b, []bench.Case{
+		{Name: "start of 1 MB", Run: calls(b, Read{}, box, s, dir, `{"file_path":"small"}`)},
+		{Name: "start of 1 GB", Run: calls(b, Read{}, box, s, dir, `{"file_path":"large"}`)},
+		{Name: "end of 1 GB", Run: end},
+		{Name: "tail", Run: bare(b, dir, "tail", "-n", "2000", large)},
+	},
+		bench.Limit{Case: "start of 1 GB", Over: "start of 1 MB", AtMost: 2},
+		bench.Limit{Case: "end of 1 GB", Over: "tail", AtMost: 1.5})
+	bench.Value(b, "allocated for the end of 1 GB", allocated(end)/(1<<20), "MiB", 16)
+	bench.Value(b, "allocated for lines in the middle of 1 GB by number",
+		allocated(calls(b, Read{}, box, s, dir, `{"file_path":"large","offset":13000000,"limit":10}`))/(1<<20), "MiB", 16)
 }
 
 // BenchmarkEdit holds an edit of 50 MB against reading and writing the file.
@@ -80,21 +104,21 @@ func BenchmarkEdit(b *testing.B) {
 	f.Close()
 	s := sandbox.Settings{AllowedReadPaths: []string{dir}, AllowedWritePaths: []string{dir}}
 	box := cageBox(b, s)
-	b.Run("ours", benchCalls(Edit{}, box, s, dir,
-		`{"file_path":"f","old_string":"the one place","new_string":"the only place"}`,
-		`{"file_path":"f","old_string":"the only place","new_string":"the one place"}`))
-	b.Run("read and write", func(b *testing.B) {
-		for b.Loop() {
+	bench.Compare(b, []bench.Case{
+		{Name: "edit", Run: calls(b, Edit{}, box, s, dir,
+			`{"file_path":"f","old_string":"the one place","new_string":"the only place"}`,
+			`{"file_path":"f","old_string":"the only place","new_string":"the one place"}`)},
+		{Name: "read and write", Run: func() {
 			content, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path+".new", content, 0o644)
+			}
+			if err == nil {
+				err = os.Rename(path+".new", path)
+			}
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := os.WriteFile(path+".new", content, 0o644); err != nil {
-				b.Fatal(err)
-			}
-			if err := os.Rename(path+".new", path); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+		}},
+	}, bench.Limit{Case: "edit", Over: "read and write", AtMost: 1.5})
 }

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tests/bench"
 	"github.com/sandboxd/sandboxd/sandbox/child"
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -131,34 +131,24 @@ func BenchmarkTree(b *testing.B) {
 	}
 	s := sandbox.Settings{AllowedReadPaths: []string{root}, AllowedWritePaths: []string{b.TempDir()}}
 	box := cageBox(b, s)
-	run := func(tl tool.Tool, args string) func(*testing.B) {
-		return func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				in := tool.In{Dir: root, Args: []byte(args), Emit: func(string, []byte) {}}
-				if _, err := judgedCall(b, tl, in, box, s); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
+	for _, tt := range []struct {
+		name string
+		tool tool.Tool
+		args string
+		rg   []string
+	}{
+		{"grep literal", Grep{}, `{"pattern":"ErrUnexpectedEOF","head_limit":0}`, []string{"-l", "ErrUnexpectedEOF"}},
+		{"grep regexp", Grep{}, `{"pattern":"func \\w+\\(ctx context","output_mode":"content","head_limit":0}`, []string{"-n", `func \w+\(ctx context`}},
+		{"grep no literal", Grep{}, `{"pattern":"[A-Z]{12}[0-9]","output_mode":"content","head_limit":0}`, []string{"-n", `[A-Z]{12}[0-9]`}},
+		{"glob", Glob{}, `{"pattern":"**/*.go"}`, []string{"--files", "-g", "*.go"}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			ours := calls(b, tt.tool, box, s, root, tt.args)
+			bench.Compare(b, []bench.Case{
+				{Name: "ours", Run: ours},
+				{Name: "rg", Run: bare(b, root, "rg", append([]string{"--no-config"}, tt.rg...)...)},
+			}, bench.Limit{Case: "ours", Over: "rg", AtMost: 6})
+			bench.Value(b, "allocated", allocated(ours)/(1<<20), "MiB", 64)
+		})
 	}
-	bare := func(args ...string) func(*testing.B) {
-		return func(b *testing.B) {
-			for b.Loop() {
-				cmd := exec.Command("rg", append([]string{"--no-config"}, args...)...)
-				cmd.Dir = root
-				if out, err := cmd.Output(); err != nil {
-					b.Fatal(fmt.Errorf("%w: %.100s", err, out))
-				}
-			}
-		}
-	}
-	b.Run("grep literal/ours", run(Grep{}, `{"pattern":"ErrUnexpectedEOF","head_limit":0}`))
-	b.Run("grep literal/rg", bare("-l", "ErrUnexpectedEOF"))
-	b.Run("grep regexp/ours", run(Grep{}, `{"pattern":"func \\w+\\(ctx context","output_mode":"content","head_limit":0}`))
-	b.Run("grep regexp/rg", bare("-n", `func \w+\(ctx context`))
-	b.Run("grep no literal/ours", run(Grep{}, `{"pattern":"[A-Z]{12}[0-9]","output_mode":"content","head_limit":0}`))
-	b.Run("grep no literal/rg", bare("-n", `[A-Z]{12}[0-9]`))
-	b.Run("glob/ours", run(Glob{}, `{"pattern":"**/*.go"}`))
-	b.Run("glob/rg", bare("--files", "-g", "*.go"))
 }
