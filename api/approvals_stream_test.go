@@ -48,3 +48,41 @@ func TestApprovalStreamIsForOperators(t *testing.T) {
 		t.Errorf("got %d", a.status)
 	}
 }
+
+// TestA03_AnswerIsYesOrNoWithAReason is the answer on the wire.
+func TestA03_AnswerIsYesOrNoWithAReason(t *testing.T) {
+	ask := func(o *Options) { o.Tools.SetAsks(map[string]tool.Asks{"Echo": {Execution: tool.ExecAskAlways}}) }
+	for _, tt := range []struct {
+		name, answer string
+		code         string // of the answer that is refused
+		status, want string // of the call
+	}{
+		{"yes", `{"approved":true}`, "", "SUCCESS", ""},
+		{"no", `{"approved":false}`, "", "EXECUTION_REJECTED", "Execution rejected by user"},
+		{"no, with a reason", `{"approved":false,"reason":"use a branch"}`, "", "EXECUTION_REJECTED", "use a branch"},
+		{"neither", `{"reason":"use a branch"}`, "validation_error", "EXECUTION_REJECTED", "Execution rejected by user"},
+		{"a word", `{"approved":"yes"}`, "validation_error", "EXECUTION_REJECTED", "Execution rejected by user"},
+		{"a field that there is not", `{"approved":true,"skipExecutionApproval":true}`, "validation_error", "EXECUTION_REJECTED", "Execution rejected by user"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, ask)
+			id := w.session(tool.RoleAgent)
+			asked := w.opts.Approvals.Subscribe(t.Context())
+			done := make(chan answer, 1)
+			go func() { done <- w.do(tool.RoleAgent, "POST", "/sessions/"+id+"/calls", `{"tool":"Echo"}`) }()
+			path := "/approvals/" + (<-asked).Item.ID
+			a := w.do(tool.RoleOperator, "POST", path, tt.answer)
+			if a.Error.Code != tt.code {
+				t.Errorf("got %+v, want %q", a, tt.code)
+			}
+			if tt.code != "" { // it waits on
+				w.do(tool.RoleOperator, "POST", path, `{"approved":false}`)
+			}
+			var r tool.Result
+			must(t, json.Unmarshal((<-done).Data, &r))
+			if string(r.Status) != tt.status || r.RejectReason != tt.want || !strings.Contains(r.FinalText, tt.want) {
+				t.Errorf("got %s %q %q", r.Status, r.RejectReason, r.FinalText)
+			}
+		})
+	}
+}

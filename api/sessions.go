@@ -253,6 +253,9 @@ func (s *Server) deleteSession(r *http.Request) (any, error) {
 	if err := s.Backend.Forget(id); err != nil {
 		return nil, err
 	}
+	if err := s.Hooks.Forget(r.Context(), id); err != nil {
+		return nil, err
+	}
 	if err := s.Approvals.CancelSession(r.Context(), id, "the session was deleted"); err != nil {
 		return nil, err
 	}

@@ -185,10 +185,35 @@ func TestA02_A05_ResultIsShownAndCanBeRefused(t *testing.T) {
 	})
 }
 
-func TestCX23_FailedResultIsShownWithItsStatus(t *testing.T) {
+// TestA09_OneQueueHearsBothKinds: the question before the run has the name, the
+// description and the arguments, the one after it the result as well.
+func TestA09_OneQueueHearsBothKinds(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		c := bashCall("cat notes")
+		c.Result.FormattedText = "the secret plan"
+		for _, tt := range []struct {
+			kind   Type
+			ask    func(context.Context, *tool.Call) (tool.Approval, error)
+			result string
+		}{{TypeExecution, q.Execution, ""}, {TypeResult, q.Result, "the secret plan"}} {
+			done := start(t.Context(), tt.ask, c)
+			item := onlyPending(t, q)
+			if item.Type != tt.kind || item.SessionID != "s1" || item.Tool != "Bash" || item.Description != "run a command" ||
+				string(item.Args) != `{"command":"cat notes"}` || item.Result != tt.result {
+				t.Errorf("got %+v", item)
+			}
+			decide(t, q, item.ID, Decision{Approved: true})
+			if a := <-done; !a.Approved {
+				t.Errorf("%s: got %+v", tt.kind, a)
+			}
+		}
+	})
+}
+
+func TestA16_CX23_FailedResultIsShownWithItsStatus(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
 		c := bashCall("false")
-		c.Result.Status, c.Result.FormattedText = tool.StatusError, "exit 1: no such host"
+		c.Result.Status, c.Result.FinalText = tool.StatusError, "exit 1: no such host"
 		done := start(t.Context(), q.Result, c)
 		item := onlyPending(t, q)
 		if item.ResultState != tool.StatusError || item.Result != "exit 1: no such host" {

@@ -65,7 +65,10 @@ func answerable(c *tool.Call) bool {
 func (q *Queue) Result(ctx context.Context, c *tool.Call) (tool.Approval, error) {
 	item := itemOf(c, TypeResult)
 	item.Result, item.ResultState = c.Result.FormattedText, c.Result.Status
-	item.Digest = digest("result", c.ID, c.Digest, string(c.Result.Status), c.Result.FormattedText)
+	if c.Result.Status == tool.StatusError { // all that is left of a call that failed
+		item.Result = c.Result.FinalText
+	}
+	item.Digest = digest("result", c.ID, c.Digest, string(c.Result.Status), item.Result)
 	item.Why = []tool.Reason{{
 		Rule:    "tool:results",
 		Message: fmt.Sprintf("results of %s are shown to a person first (%s)", c.Spec.Name, c.Spec.Results),

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -152,6 +153,11 @@ func (c *Config) checkTools(d *document) error {
 			if err := c.apart("program", program); err != nil {
 				return d.errorAt(key, err)
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools.Permissions)) {
+		if err := c.Tools.Permissions[name].Check(); err != nil {
+			return d.errorAt([]string{"tools", "permissions", name}, err)
 		}
 	}
 	return nil

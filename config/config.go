@@ -26,6 +26,7 @@ import (
 	"github.com/sandboxd/sandboxd/hooks"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tool"
 	"github.com/sandboxd/sandboxd/tools"
 )
 
@@ -130,6 +131,8 @@ type Tools struct {
 	Allowed   []string        `yaml:"allowed"` // the only tools that there are; none is every tool
 	Denied    []string        `yaml:"denied"`  // tools that there are not
 	Custom    []Custom        `yaml:"custom"`
+
+	Permissions map[string]tool.Asks `yaml:"permissions"` // by tool, over its own
 }
 
 // Custom is a tool of the operator's own.

@@ -64,7 +64,7 @@ func (c *Config) explain(out []Value, n *yaml.Node, key []string) []Value {
 
 func freeKeys(key []string) bool {
 	switch strings.Join(key, ".") {
-	case "hooks", "accounts", "tools.groups", "tools.tools", "sandbox.env":
+	case "hooks", "accounts", "tools.groups", "tools.tools", "tools.permissions", "sandbox.env":
 		return true
 	}
 	return false

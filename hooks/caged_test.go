@@ -33,6 +33,7 @@ type cageBox struct{ c *cage }
 func (cageBox) Open(context.Context, sandbox.PathUse, int) (*os.File, error) {
 	return nil, errors.New("no files here")
 }
+
 func (cageBox) Dial(context.Context, string) (net.Conn, error) {
 	return nil, errors.New("no network here")
 }

@@ -63,6 +63,9 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 		began := time.Now()
 		out, err := r.run(ctx, h, in)
 		run.Duration = time.Since(began)
+		if err == nil && out != nil && out.PermissionUpdate != nil {
+			err = r.grants.set(context.WithoutCancel(ctx), in.SessionID, *out.PermissionUpdate)
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				continue // the caller left; the next turn says so
@@ -152,9 +155,6 @@ func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Out
 		if strings.TrimSpace(text) != "" {
 			a.Messages = append(a.Messages, text)
 		}
-	}
-	if out.PermissionUpdate != nil {
-		r.grants.set(in.SessionID, *out.PermissionUpdate)
 	}
 	if out.Notification != nil {
 		r.notify(ctx, in.SessionID, *out.Notification)

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/store"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	Env      map[string]string // added to the environment of commands, literally
 	Writable []string          // directories of the workspace: no configured program may lie there
 
+	// DB keeps what hooks say of permissions over a restart; it has [Schema]. nil
+	// keeps it in memory.
+	DB *store.DB
 	// Box is a sandbox for the commands that are to run in one; nil fails them.
 	Box func(context.Context) (sandbox.Box, error)
 
@@ -73,7 +77,11 @@ type hook struct {
 
 // New checks every definition; one that is wrong is an error that names it.
 func New(o Options) (*Registry, error) {
-	return build(o, newRuns(), new(permissions))
+	grants, err := loadPermissions(o.DB)
+	if err != nil {
+		return nil, err
+	}
+	return build(o, newRuns(), grants)
 }
 
 // Next is a registry of other hooks that takes the place of r. It knows which
@@ -214,6 +222,8 @@ func (r *Registry) After(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	return answer.Advice, nil
 }
 
-// Forget drops what hooks said about the tools of a session. Call it when the
-// session is gone for good, not when it ends: a denial outlives the session.
-func (r *Registry) Forget(session string) { r.grants.forget(session) }
+// Forget drops what hooks allowed in a session that is deleted. What they denied or
+// want asked stays: a model could delete its session to be rid of it.
+func (r *Registry) Forget(ctx context.Context, session string) error {
+	return r.grants.forgetAllows(ctx, session)
+}

@@ -1,12 +1,33 @@
 package hooks
 
 import (
+	"context"
+	"database/sql"
+	"embed"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/sandboxd/sandboxd/store"
 	"github.com/sandboxd/sandboxd/tool"
 )
+
+// permissionsKept is how long an update is kept that nothing renewed.
+const permissionsKept = 90 * 24 * time.Hour
+
+//go:embed schema/*.sql
+var schema embed.FS
+
+// Schema is the tables of this package.
+func Schema() store.Schema {
+	files, err := fs.Sub(schema, "schema")
+	if err != nil {
+		panic("embedded schema: " + err.Error()) // cannot happen: the name is valid
+	}
+	return store.Schema{Name: "hooks", Files: files}
+}
 
 // PermissionUpdate changes what a tool may do for the rest of a session (H-23,
 // P-21).
@@ -26,28 +47,99 @@ func (p PermissionUpdate) check() error {
 	return fmt.Errorf("its permissionUpdate has the unknown behavior %q", p.Behavior)
 }
 
-// permissions holds the last update by session and tool.
+// permissions holds the last update by session and tool, and keeps it in the
+// database, where there is one, before it counts.
 type permissions struct {
+	db  *store.DB
 	mu  sync.RWMutex // guards all
 	all map[string]map[string]string
 }
 
-func (p *permissions) set(session string, u PermissionUpdate) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all == nil {
-		p.all = map[string]map[string]string{}
+// loadPermissions reads what was said before a restart.
+func loadPermissions(db *store.DB) (*permissions, error) {
+	p := &permissions{db: db, all: map[string]map[string]string{}}
+	if db == nil {
+		return p, nil
 	}
+	err := db.Write(context.Background(), func(tx *sql.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM hook_permissions WHERE set_at < $1`, time.Now().Add(-permissionsKept).UnixMilli()); err != nil {
+			return err
+		}
+		rows, err := tx.Query(`SELECT session_id, tool_name, behavior FROM hook_permissions`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var session string
+			var u PermissionUpdate
+			if err := rows.Scan(&session, &u.Tool, &u.Behavior); err != nil {
+				return err
+			}
+			p.remember(session, u)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what hooks said of permissions: %w", err)
+	}
+	return p, nil
+}
+
+// remember is set in memory; the caller holds mu or is alone.
+func (p *permissions) remember(session string, u PermissionUpdate) {
 	if p.all[session] == nil {
 		p.all[session] = map[string]string{}
 	}
 	p.all[session][u.Tool] = u.Behavior
 }
 
-func (p *permissions) forget(session string) {
+func (p *permissions) set(ctx context.Context, session string, u PermissionUpdate) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.all, session)
+	if p.all[session][u.Tool] == u.Behavior {
+		return nil
+	}
+	if p.db != nil {
+		err := p.db.Write(ctx, func(tx *sql.Tx) error {
+			_, err := tx.Exec(`INSERT INTO hook_permissions (session_id, tool_name, behavior, set_at) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (session_id, tool_name) DO UPDATE SET behavior = excluded.behavior, set_at = excluded.set_at`,
+				session, u.Tool, u.Behavior, time.Now().UnixMilli())
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("keep its permissionUpdate: %w", err)
+		}
+	}
+	p.remember(session, u)
+	return nil
+}
+
+// forgetAllows drops what loosens; in the database first.
+func (p *permissions) forgetAllows(ctx context.Context, session string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all[session] == nil {
+		return nil
+	}
+	if p.db != nil {
+		err := p.db.Write(ctx, func(tx *sql.Tx) error {
+			_, err := tx.Exec(`DELETE FROM hook_permissions WHERE session_id = $1 AND behavior = 'allow'`, session)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for name, behavior := range p.all[session] {
+		if behavior == "allow" {
+			delete(p.all[session], name)
+		}
+	}
+	if len(p.all[session]) == 0 {
+		delete(p.all, session)
+	}
+	return nil
 }
 
 // apply adds what an update says of the tool; the hooks of the call win where

@@ -153,7 +153,7 @@ func (p *Pipeline) lookup(ctx context.Context, c *tool.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Session, c.Tool, c.Spec = s, t, t.Spec()
+	c.Session, c.Tool, c.Spec = s, t, p.Tools.Spec(t)
 	c.In.Dir, c.In.Home = s.Dir, s.Home
 	if c.Request.Dir != "" {
 		c.In.Dir, c.Session.Dir = c.Request.Dir, c.Request.Dir

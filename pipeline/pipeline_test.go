@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -231,6 +233,62 @@ func TestA04_A19_ARefusalReachesTheModel(t *testing.T) {
 	r := w.do(t, hello)
 	if r.Status != tool.StatusExecutionRejected || !strings.Contains(r.FinalText, "use a branch") || w.ran() {
 		t.Errorf("got %+v, ran %v", r, w.ran())
+	}
+}
+
+// TestA14_TheConfigurationBeatsTheTool: what a person is asked about is the
+// operator's choice over the tool's own.
+func TestA14_TheConfigurationBeatsTheTool(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		own    tool.Spec
+		asks   tool.Asks
+		ran    bool
+		status tool.Status
+	}{
+		{"an auto tool is asked about", tool.Spec{}, tool.Asks{Execution: tool.ExecAskAlways}, false, tool.StatusExecutionRejected},
+		{"one that asks is not", tool.Spec{Execution: tool.ExecAskAlways}, tool.Asks{Execution: tool.ExecAuto}, true, tool.StatusSuccess},
+		{"its results are held back", tool.Spec{}, tool.Asks{Results: tool.ResultAlways}, true, tool.StatusResultRejected},
+		{"they are not", tool.Spec{Results: tool.ResultAlways}, tool.Asks{Results: tool.ResultNever}, true, tool.StatusSuccess},
+		{"nothing said keeps both", tool.Spec{Execution: tool.ExecAskAlways}, tool.Asks{Results: tool.ResultNever}, false, tool.StatusExecutionRejected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(tt.own)
+			p := w.pipeline()
+			p.Tools.SetAsks(map[string]tool.Asks{"Echo": tt.asks, "Other": {Execution: tool.ExecAskAlways}})
+			if r := p.Do(t.Context(), w.request(hello)); r.Status != tt.status || w.ran() != tt.ran {
+				t.Errorf("got %s, ran %v: %s", r.Status, w.ran(), r.FinalText)
+			}
+		})
+	}
+}
+
+// TestA16_OnErrorReviewsFailures: with on-error a person sees what failed, and
+// only that, before the model does.
+func TestA16_OnErrorReviewsFailures(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fails  string
+		answer tool.Approval
+		asked  bool
+		status tool.Status
+		text   string
+	}{
+		{"a success is not asked about", "", tool.Approval{}, false, tool.StatusSuccess, "hello"},
+		{"a failure is released", "run", tool.Approval{Approved: true}, true, tool.StatusError, "run is broken"},
+		{"a failure is refused", "run", tool.Approval{Reason: "it names a customer"}, true, tool.StatusResultRejected, "it names a customer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(tool.Spec{Results: tool.ResultOnError})
+			w.failAt, w.answers = tt.fails, []tool.Approval{tt.answer}
+			r := w.do(t, hello)
+			if r.Status != tt.status || !strings.Contains(r.FinalText, tt.text) || slices.Contains(w.trace, "ask result") != tt.asked {
+				t.Errorf("got %s %q: %s", r.Status, r.FinalText, w.path())
+			}
+			if tt.status == tool.StatusResultRejected && strings.Contains(fmt.Sprint(r), "broken") {
+				t.Errorf("what was refused is in the result: %+v", r)
+			}
+		})
 	}
 }
 

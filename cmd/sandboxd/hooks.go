@@ -163,4 +163,3 @@ func (t hookTrial) outcome() string {
 	}
 	return strings.Join(all, "; ")
 }
-

@@ -118,7 +118,7 @@ func childPath() string {
 }
 
 func schemas() []store.Schema {
-	return []store.Schema{sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema(), policy.Schema()}
+	return []store.Schema{sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema(), policy.Schema(), hooks.Schema()}
 }
 
 // openMirror opens the database for one line of the record.
@@ -169,7 +169,9 @@ func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra .
 		Capacity: h.cfg.Vars.Capacity, Nested: vars.Nested(h.cfg.Vars.Nested), MaxValue: h.cfg.Vars.MaxValue, Groups: groups, Log: h.log,
 	})
 	p.sessions = sessions.New(db, sessions.Options{Created: p.vars.SessionCreated, Deleted: p.vars.SessionDeleted, PerAccount: h.cfg.Sessions.PerAccount})
-	if p.hooks, err = hooks.New(p.hookOptions()); err != nil {
+	o := p.hookOptions()
+	o.DB = db
+	if p.hooks, err = hooks.New(o); err != nil {
 		return nil, err
 	}
 	return p, p.configure(ctx)
@@ -199,6 +201,7 @@ func (p *parts) configure(ctx context.Context) error {
 		p.tools.Register(g)
 	}
 	p.tools.SetDefaults(tool.Defaults{AllGroups: p.cfg.Tools.AllGroups, Groups: p.cfg.Tools.Groups, Tools: p.cfg.Tools.Tools})
+	p.tools.SetAsks(p.cfg.Tools.Permissions)
 	p.tools.Register(vars.AgentRules())
 	p.tools.Register(p.vars.Group())
 	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))

@@ -27,7 +27,7 @@ var internal = map[string][]string{
 	"tools":          {"tool", "sandbox", "shellparse"},
 
 	"policy":    {"rego", "store", "tool", "sandbox", "shellparse"},
-	"hooks":     {"tool", "sandbox"},
+	"hooks":     {"store", "tool", "sandbox"},
 	"approvals": {"store", "tool", "sandbox", "shellparse"},
 	"vars":      {"store", "tool", "sandbox"},
 	"scopes":    {"store", "tool", "sandbox"},

@@ -1,0 +1,101 @@
+package hooks
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/store"
+)
+
+func updates(name, behavior string) Definition {
+	return Definition{Matcher: "^" + name + "$", Handler: says(Output{PermissionUpdate: &PermissionUpdate{Tool: name, Behavior: behavior}}).Handler}
+}
+
+func openStore(t *testing.T, path string) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Options{Path: path}, Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// TestH23_PermissionUpdateHoldsOverARestart: what a hook said of a session holds
+// until the session is gone, and what it denied for longer than that.
+func TestH23_PermissionUpdateHoldsOverARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db := openStore(t, path)
+	open := func(o Options) *Registry {
+		t.Helper()
+		o.DB = db
+		r, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open(Options{Hooks: map[string][]Definition{"preToolUse": {
+		updates("Bash", "deny"), updates("Read", "allow"), updates("Edit", "ask"),
+	}}})
+	calls := []string{"Bash", "Read", "Edit"}
+	for _, name := range calls {
+		c := bash("ls")
+		c.Spec.Name = name
+		before(t, r, c)
+	}
+	said := func(r *Registry, session string) string {
+		var all []string
+		for _, name := range calls {
+			c := bash("ls")
+			c.Spec.Name, c.Request.Session = name, session
+			a := before(t, r, c)
+			switch {
+			case a.Block:
+				name += " denied"
+			case a.Ask:
+				name += " asked"
+			case a.Allow:
+				name += " allowed"
+			}
+			all = append(all, name)
+		}
+		return strings.Join(all, ", ")
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = openStore(t, path)
+	r = open(Options{})
+	if got, want := said(r, "s1"), "Bash denied, Read allowed, Edit asked"; got != want {
+		t.Errorf("after a restart: got %s, want %s", got, want)
+	}
+	if got, want := said(r, "s2"), "Bash, Read, Edit"; got != want {
+		t.Errorf("in another session: got %s, want %s", got, want)
+	}
+	if err := r.Forget(t.Context(), "s1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Registry{r, open(Options{})} {
+		if got, want := said(r, "s1"), "Bash denied, Read, Edit asked"; got != want {
+			t.Errorf("after the session was deleted: got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestAPermissionUpdateThatCannotBeKeptBlocks: it would be gone after a restart,
+// and nobody would know.
+func TestAPermissionUpdateThatCannotBeKeptBlocks(t *testing.T) {
+	db := openStore(t, ":memory:")
+	r, err := New(Options{DB: db, Hooks: map[string][]Definition{"preToolUse": {updates("Bash", "allow")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if a := before(t, r, bash("ls")); !a.Block || a.Allow {
+		t.Errorf("got %+v, want a block", a)
+	}
+}
