@@ -314,9 +314,11 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 		return child.Template{}, err
 	}
 	t := c.describe(s, show)
-	t.Profile, t.Scratch, t.Filter = profile, dir, filter(sysRules(!c.bare))
+	t.Profile, t.Scratch = profile, dir
+	rules := sysRules(!c.bare)
+	t.Filter, t.Listen = filter(rules), listenFilter(rules)
 	if c.bare {
-		bare := child.Template{Profile: profile, Scratch: dir, Filter: t.Filter, Bare: true, Memory: t.Memory, Processes: t.Processes}
+		bare := child.Template{Profile: profile, Scratch: dir, Filter: t.Filter, Listen: t.Listen, Bare: true, Memory: t.Memory, Processes: t.Processes}
 		bare.Grants, _ = grants(t)
 		return bare, nil
 	}

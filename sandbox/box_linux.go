@@ -25,7 +25,7 @@ type box struct {
 	prepared *prepared
 	settings Settings
 	rules    *Rules
-	report   Report
+	report   Report                 // guarded by mu: what is missing
 	private  func() (string, error) // makes the session's private directory, once
 
 	mu      sync.Mutex
@@ -33,7 +33,20 @@ type box struct {
 	closed  bool           // guarded by mu
 }
 
-func (b *box) Report() Report { return b.report.clone() }
+func (b *box) Report() Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.report.clone()
+}
+
+// lacks adds to the report what a call has found missing.
+func (b *box) lacks(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Contains(b.report.Missing, what) {
+		b.report.Missing = append(b.report.Missing, what)
+	}
+}
 
 // Dial refuses: this cage has no way out but the egress proxy, which is not part
 // of it.

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -213,6 +216,12 @@ func (p *proc) Terminate(grace time.Duration) {
 func (p *proc) finish(r child.Reply, ok bool) {
 	p.exit.Usage = Usage{Wall: time.Since(p.started), CPU: time.Duration(r.CPUUsec) * time.Microsecond, MaxRSSBytes: r.MaxRSS}
 	p.exit.TimedOut = p.timedOut.Load()
+	if r.Deaf && r.Error == "" {
+		p.box.lacks("denials: what the filter stops is not known, for this kernel gives no second listener for system calls")
+	}
+	for _, d := range r.Denied {
+		p.exit.Denials = append(p.exit.Denials, Denial{Act: oneLine(d.Act), Layer: d.Layer})
+	}
 	if l := p.limit.Load(); l != nil {
 		p.exit.Limit = *l
 	}
@@ -251,4 +260,14 @@ func (p *proc) finish(r child.Reply, ok bool) {
 	case unix.SIGXFSZ:
 		p.exit.Limit = "file_size"
 	}
+}
+
+// oneLine keeps the words of a program from looking like anything else.
+func oneLine(act string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(act, string(utf8.RuneError)))
 }

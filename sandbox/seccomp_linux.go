@@ -38,6 +38,7 @@ const (
 	// CLONE_NEWTIME shares a bit with the exit signal of clone.
 	cloneNamespaces = namespaces &^ unix.CLONE_NEWTIME
 	setID           = unix.S_ISUID | unix.S_ISGID
+	device          = unix.S_IFCHR // a bit that S_IFBLK has too, and nothing else that can be made
 	mayCreate       = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 )
 
@@ -75,7 +76,9 @@ func sysRules(sockets bool) []sysRule {
 	mode := func(nr uint32, arg int) sysRule {
 		return sysRule{nr, unix.EPERM, []cond{{arg: arg, anyBit: setID}}}
 	}
-	add(mode(unix.SYS_FCHMOD, 1), mode(unix.SYS_FCHMODAT, 2), mode(unix.SYS_FCHMODAT2, 2), mode(unix.SYS_MKNODAT, 2))
+	add(mode(unix.SYS_FCHMOD, 1), mode(unix.SYS_FCHMODAT, 2), mode(unix.SYS_FCHMODAT2, 2))
+	// Nor devices, which no file system in here would honour anyway.
+	add(sysRule{unix.SYS_MKNODAT, unix.EPERM, []cond{{arg: 2, anyBit: setID | device}}})
 	add(sysRule{unix.SYS_OPENAT, unix.EPERM, []cond{{arg: 3, anyBit: setID, bitArg: 2, ifBits: mayCreate}}})
 
 	// io_uring runs calls that no filter sees.

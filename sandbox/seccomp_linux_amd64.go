@@ -14,9 +14,10 @@ func archRules() []sysRule {
 	for _, r := range []struct {
 		nr  uint32
 		arg int
-	}{{unix.SYS_CHMOD, 1}, {unix.SYS_CREAT, 1}, {unix.SYS_MKNOD, 1}} {
+	}{{unix.SYS_CHMOD, 1}, {unix.SYS_CREAT, 1}} {
 		t = append(t, sysRule{r.nr, unix.EPERM, []cond{{arg: r.arg, anyBit: setID}}})
 	}
+	t = append(t, sysRule{unix.SYS_MKNOD, unix.EPERM, []cond{{arg: 1, anyBit: setID | device}}})
 	return append(t, sysRule{unix.SYS_OPEN, unix.EPERM, []cond{{arg: 2, anyBit: setID, bitArg: 1, ifBits: mayCreate}}})
 }
 

@@ -69,6 +69,12 @@ X`, "served\n"},
 				if e.Code != 0 || strings.ReplaceAll(out, " \n", "\n") != tt.want {
 					t.Errorf("exit %d %s, output %q, want %q", e.Code, e.Signal, out, tt.want)
 				}
+				// Programs look up names, and strace prefers a call that is refused.
+				for _, d := range e.Denials {
+					if d.Layer != "protected_path_created" && !strings.HasPrefix(d.Act, "connect ") && d.Act != "process_vm_readv" {
+						t.Errorf("nothing was forbidden, and the answer says %+v", d)
+					}
+				}
 			})
 		}
 	})

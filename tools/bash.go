@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -272,10 +273,17 @@ func (d bashData) text() string {
 // sandboxNotes say what the sandbox stopped, so that a model does not try the
 // same again: as reported, or as it shows in the words of the programs.
 func sandboxNotes(d bashData) []string {
+	denials := d.denials
+	if d.ExitCode == 0 {
+		// Programs try what they can do without; who succeeded needs no word of it.
+		denials = slices.DeleteFunc(slices.Clone(denials), func(n sandbox.Denial) bool {
+			return slices.Contains([]string{"seccomp", "netns", "mountns"}, n.Layer)
+		})
+	}
 	var notes []string
-	for i, n := range d.denials {
+	for i, n := range denials {
 		if i == 5 {
-			notes = append(notes, fmt.Sprintf("[sandbox: %d more acts were stopped]", len(d.denials)-i))
+			notes = append(notes, fmt.Sprintf("[sandbox: %d more acts were stopped]", len(denials)-i))
 			break
 		}
 		if n.Layer == "protected_path_created" {
@@ -285,10 +293,12 @@ func sandboxNotes(d bashData) []string {
 		note := "[sandbox: stopped " + n.Act
 		if n.Setting != "" {
 			note += "; allowed by " + n.Setting
+		} else {
+			note += "; no setting allows it"
 		}
 		notes = append(notes, note+"]")
 	}
-	if len(d.denials) > 0 || d.ExitCode == 0 {
+	if len(denials) > 0 || d.ExitCode == 0 {
 		return notes
 	}
 	for _, s := range []struct{ sign, note string }{

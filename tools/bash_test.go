@@ -187,6 +187,13 @@ func TestBash_SandboxNotes(t *testing.T) {
 	if want := "boom\n[sandbox: stopped connect 127.0.0.1:80; allowed by network.allowLocalBinding]\nExit code: 1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	mount := []sandbox.Denial{{Act: "mount at /mnt", Layer: "seccomp"}}
+	if got, want := (bashData{ExitCode: 1, denials: mount}).text(), "[sandbox: stopped mount at /mnt; no setting allows it]\nExit code: 1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (bashData{Stdout: "x", denials: mount}).text(); got != "x" {
+		t.Errorf("got %q, want no word of what a command did without", got)
+	}
 	got = bashData{Stderr: "sh: /etc/x: Read-only file system\n", ExitCode: 2}.text()
 	if !strings.Contains(got, "[sandbox: that place cannot be written") {
 		t.Errorf("got %q, want a note", got)

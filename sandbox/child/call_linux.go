@@ -87,7 +87,7 @@ func (a *arena) aheadOps(s *server, processes uint64, door int) []Op {
 	ops.add("drop all capabilities", unix.SYS_CAPSET, addr(head), addr(data))
 	ops.add("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	ops = append(ops, a.landlockOps(s.abi, s.rules, s.t.AllowBind)...)
-	ops.add("seccomp", unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, a.program(s.t.Filter))
+	a.filterOps(&ops, s.t, door)
 	// The launcher's own socket is 3, so the door never is.
 	ops.add("keep the door", unix.SYS_DUP3, uintptr(door), doorFD, unix.O_CLOEXEC)
 	ops.add("close other descriptors", sysCloseRange, doorFD+1, 1<<31-1, 0)
@@ -162,7 +162,7 @@ func (a *arena) program(filter []Insn) uintptr {
 
 // size is enough room in the arena for a call.
 func (s *server) size(r *Request) int {
-	n := 64<<10 + 8*len(s.t.Filter) + 4*256*(len(s.rules)+64)
+	n := 64<<10 + 8*(len(s.t.Filter)+len(s.t.Listen)) + 4*256*(len(s.rules)+64)
 	for _, list := range [][]string{r.Argv, r.Env} {
 		for _, v := range list {
 			n += len(v) + 64

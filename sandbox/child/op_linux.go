@@ -18,6 +18,8 @@ type Op struct {
 	in   *int32 // replaces argument inAt when not nil
 	inAt uintptr
 	soft bool // an error is not fatal: the layer is reported as missing elsewhere
+	// unless skips the operation when it is a descriptor.
+	unless *int32
 }
 
 func (o Op) String() string { return o.Name }
@@ -30,6 +32,8 @@ type rawOp struct {
 	in   *int32
 	inAt uintptr
 	soft bool
+
+	unless *int32
 }
 
 // arena is memory outside the Go heap that one call's processes share with the
@@ -129,7 +133,7 @@ func (a *arena) ops(list []Op) []rawOp {
 	b := a.alloc(len(list) * int(unsafe.Sizeof(rawOp{})))
 	raw := unsafe.Slice((*rawOp)(unsafe.Pointer(&b[0])), len(list))
 	for i, o := range list {
-		raw[i] = rawOp{o.nr, o.arg, o.out, o.in, o.inAt, o.soft}
+		raw[i] = rawOp{o.nr, o.arg, o.out, o.in, o.inAt, o.soft, o.unless}
 	}
 	return raw
 }

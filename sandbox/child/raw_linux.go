@@ -119,6 +119,9 @@ func rawSweep() {
 func rawRun(list []rawOp, f *failure) bool {
 	for i := range list {
 		o := &list[i]
+		if o.unless != nil && *o.unless >= 0 {
+			continue
+		}
 		if o.in != nil && o.inAt < 6 {
 			o.arg[o.inAt] = uintptr(*o.in)
 		}

@@ -50,6 +50,11 @@ type running struct {
 	group   *group      // nil without control groups
 	changes int         // of the mounts that it has a copy of
 	mounts  int         // its mount namespace, or -1
+
+	listener int  // on which the kernel asks about refused calls, or -1
+	heard    bool // it had one
+	asked    int
+	denied   []Denied
 }
 
 // loop serves requests and ends of calls as they come, all from one thread: every
@@ -58,16 +63,25 @@ type running struct {
 func (s *server) loop() error {
 	runtime.LockOSThread()
 	var polled []unix.PollFd
-	var order []*running
+	var order, asking []*running
 	for {
 		polled = append(polled[:0], unix.PollFd{Fd: socketFD, Events: unix.POLLIN})
-		order = order[:0]
+		order, asking = order[:0], asking[:0]
 		for _, c := range s.calls {
 			order = append(order, c)
 		}
 		order = append(order, s.spares.ending...)
 		for _, c := range order {
 			polled = append(polled, unix.PollFd{Fd: int32(c.pidfd), Events: unix.POLLIN})
+		}
+		for _, c := range s.calls {
+			if fd := c.listener; fd >= 0 {
+				polled = append(polled, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+				asking = append(asking, c)
+			} else if c.door >= 0 {
+				polled = append(polled, unix.PollFd{Fd: int32(c.door), Events: unix.POLLIN})
+				asking = append(asking, c)
+			}
 		}
 		n, err := unix.Poll(polled, s.spares.patience())
 		if err != nil {
@@ -79,6 +93,17 @@ func (s *server) loop() error {
 		if n == 0 {
 			s.prepare()
 			continue
+		}
+		for i, c := range asking {
+			switch got := polled[1+len(order)+i].Revents; {
+			case got == 0:
+			case c.listener < 0:
+				c.hear()
+			case got&unix.POLLIN != 0:
+				s.answer(c)
+			default:
+				c.deaf()
+			}
 		}
 		for i, c := range order {
 			if polled[i+1].Revents != 0 {
@@ -166,10 +191,14 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	}
 	c.a.cmd = c.a.ops(c.cmds)
 	// An error means that its process has ended, and why is told when it is reaped.
+	c.hear()
 	_ = c.a.open(c.door, fds)
 	closeAll(fds)
-	_ = unix.Close(c.door)
-	c.door, c.id = -1, r.ID
+	c.id = r.ID
+	if c.listener >= 0 || s.t.Listen == nil {
+		_ = unix.Close(c.door)
+		c.door = -1
+	}
 	s.calls[r.ID] = c
 	return nil
 }
@@ -189,6 +218,7 @@ func (s *server) reap(c *running) {
 		break
 	}
 	if c.id != 0 {
+		c.hear()
 		delete(s.calls, c.id)
 		_ = s.send(c.reply(ws, ru))
 	}
@@ -197,7 +227,7 @@ func (s *server) reap(c *running) {
 
 func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
 	a, cmds := c.a, c.cmds
-	r := Reply{ID: c.id}
+	r := Reply{ID: c.id, Denied: c.denied, Deaf: !c.heard}
 	switch {
 	case a.initFailed.op != 0:
 		r.Error = a.initFailed.explain("set up the call", c.inits)

@@ -90,7 +90,7 @@ func (s *server) newInit(size int, limits groupLimits) (*running, error) {
 		return nil, fmt.Errorf("make the door of a call: %w", err)
 	}
 	defer unix.Close(door[1])
-	c := &running{a: a, inits: a.initOps(s), changes: s.changes, limits: limits, pidfd: -1, door: door[0], mounts: -1}
+	c := &running{a: a, inits: a.initOps(s), changes: s.changes, limits: limits, pidfd: -1, door: door[0], mounts: -1, listener: -1}
 	if c.group, err = s.groups.take(limits); err != nil {
 		s.release(c)
 		return nil, err
@@ -137,6 +137,7 @@ func (p *spares) arena(size int) (*arena, error) {
 // release lets go of what is left of a call.
 func (s *server) release(c *running) {
 	p := &s.spares
+	c.deaf()
 	p.started = false
 	p.ending = slices.DeleteFunc(p.ending, func(e *running) bool { return e == c })
 	s.groups.put(c.group)

@@ -1,5 +1,11 @@
 package child
 
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+)
+
 // Places inside the cage that are the same for every session.
 const (
 	CacheDir = "/run/cache"   // writable, kept as long as the session
@@ -19,8 +25,11 @@ type Template struct {
 	Show      []string // readable like the system, even below a private directory
 	Scratch   string   // host directory that holds root/, tmp/, vartmp/ and cache/
 
-	AllowBind bool   // TCP servers on the private loopback
-	Filter    []Insn // the seccomp filter
+	AllowBind bool    // TCP servers on the private loopback
+	Filter    Program // for seccomp
+	// Listen is the same filter, but for calls that are refused or watched it asks
+	// the launcher, which refuses what Filter refuses and tells what it was.
+	Listen Program
 
 	Memory, Processes uint64 // the usual limits of a call, for what is made ahead
 
@@ -42,6 +51,36 @@ type Insn struct {
 	Code   uint16
 	Jt, Jf uint8
 	K      uint32
+}
+
+// Program is a filter. On the wire it is its bytes: as a list of objects it was most
+// of what a session's first call waited for.
+type Program []Insn
+
+// MarshalText implements encoding.TextMarshaler.
+func (p Program) MarshalText() ([]byte, error) {
+	raw := make([]byte, 0, 8*len(p))
+	for _, in := range p {
+		raw = binary.LittleEndian.AppendUint16(raw, in.Code)
+		raw = append(raw, in.Jt, in.Jf)
+		raw = binary.LittleEndian.AppendUint32(raw, in.K)
+	}
+	return base64.StdEncoding.AppendEncode(nil, raw), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Program) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil {
+		return fmt.Errorf("decode a filter: %w", err)
+	}
+	if len(raw)%8 != 0 {
+		return fmt.Errorf("a filter of %d bytes is cut off", len(raw))
+	}
+	for ; len(raw) > 0; raw = raw[8:] {
+		*p = append(*p, Insn{binary.LittleEndian.Uint16(raw), raw[2], raw[3], binary.LittleEndian.Uint32(raw[4:])})
+	}
+	return nil
 }
 
 // Ready is the launcher's answer to its template.
@@ -70,6 +109,9 @@ type Limits struct {
 	CPUSeconds, Memory, FileSize, OpenFiles, Processes uint64
 }
 
+// Denied is one act that was stopped, however often.
+type Denied struct{ Act, Layer string }
+
 // Reply answers a start, when the whole tree is gone.
 type Reply struct {
 	ID    uint64
@@ -84,6 +126,10 @@ type Reply struct {
 	// What the control group of the call says: the kernel killed for want of
 	// memory; a process was refused.
 	OutOfMemory, NoProcess bool `json:",omitempty"`
+
+	// Denied are the acts that the cage stopped, as far as they are known.
+	Denied []Denied `json:",omitempty"`
+	Deaf   bool     `json:",omitempty"` // the kernel gave no listener, so acts that the filter stopped are not known
 
 	Ops []string `json:",omitempty"`
 }

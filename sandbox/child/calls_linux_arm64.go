@@ -1,0 +1,4 @@
+package child
+
+// archCallNames: this architecture has no older forms.
+var archCallNames []call

@@ -1,0 +1,31 @@
+package sandbox
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
+)
+
+// listenFilter is the filter that asks the launcher where the other one refuses, so
+// that the answer can name the act. Calls that are refused as not existing are not
+// acts: libraries try them and go on.
+func listenFilter(rules []sysRule) []child.Insn {
+	out := filter(append(watched(rules), rules...))
+	for i, in := range out {
+		const ret = unix.BPF_RET | unix.BPF_K
+		if in.Code == ret && in.K&unix.SECCOMP_RET_ACTION_FULL == unix.SECCOMP_RET_ERRNO && in.K&unix.SECCOMP_RET_DATA != uint32(unix.ENOSYS) {
+			out[i].K = unix.SECCOMP_RET_USER_NOTIF
+		}
+	}
+	return out
+}
+
+// watched are calls that go on after a look. Connections are rare.
+func watched(rules []sysRule) []sysRule {
+	for _, r := range rules {
+		if r.nr == unix.SYS_CONNECT {
+			return nil
+		}
+	}
+	return refuse(unix.EPERM, unix.SYS_CONNECT)
+}
