@@ -80,6 +80,15 @@ func TestA03_AnswerIsYesOrNoWithAReason(t *testing.T) {
 			}
 			var r tool.Result
 			must(t, json.Unmarshal((<-done).Data, &r))
+			if a := w.do(tool.RoleOperator, "POST", path, `{"approved":true}`); a.status != 409 || a.Error.Code != "already_decided" {
+				t.Errorf("a second answer: got %d %+v", a.status, a.Error)
+			}
+			if a := w.do(tool.RoleOperator, "POST", "/approvals/apr_none", `{"approved":true}`); a.status != 404 || a.Error.Code != "not_found" {
+				t.Errorf("an unknown question: got %d %+v", a.status, a.Error)
+			}
+			if a := w.do(tool.RoleAgent, "POST", path, `{"approved":true}`); a.status != 403 || a.Error.Code != "operator_only" {
+				t.Errorf("an agent's answer: got %d %+v", a.status, a.Error)
+			}
 			if string(r.Status) != tt.status || r.RejectReason != tt.want || !strings.Contains(r.FinalText, tt.want) {
 				t.Errorf("got %s %q %q", r.Status, r.RejectReason, r.FinalText)
 			}
