@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/tests/bench"
 )
 
 // fileMany asks n different questions, each from its own caller, and returns
@@ -43,7 +45,7 @@ func TestManyQuestionsInAnyOrder(t *testing.T) {
 // BenchmarkTenThousand is what one waiting question costs in memory, its caller's
 // goroutine included; none is lost.
 func BenchmarkTenThousand(b *testing.B) {
-	bench.Value(b, "question", answerMany(b, filepath.Join(b.TempDir(), "state.db"), 10_000), 16<<10, "B")
+	bench.Value(b, "a waiting question", answerMany(b, filepath.Join(b.TempDir(), "state.db"), 10_000), "B", 16<<10)
 }
 
 // answerMany asks n questions at once, answers them in random order, checks that
@@ -99,7 +101,8 @@ func answerMany(t testing.TB, path string, n int) float64 {
 	return float64(used) / float64(n)
 }
 
-// BenchmarkAskAndAnswer is one question from filing to the answer.
+// BenchmarkAskAndAnswer is one question from filing to the answer, and a call that
+// a remembered answer lets through.
 func BenchmarkAskAndAnswer(b *testing.B) {
 	q, closeDB := openQueueAt(b, filepath.Join(b.TempDir(), "state.db"), Options{Approver: true})
 	defer closeDB()
@@ -107,31 +110,22 @@ func BenchmarkAskAndAnswer(b *testing.B) {
 	go func() {
 		for e := range events {
 			if e.Kind == EventAsked {
-				_, _ = q.Decide(context.Background(), e.Item.ID, Decision{Approved: true})
+				d := Decision{Approved: true}
+				if e.Item.Digest == "digest of remembered" {
+					d.Remember = RememberAlways
+				}
+				_, _ = q.Decide(context.Background(), e.Item.ID, d)
 			}
 		}
 	}()
-	for i := 0; b.Loop(); i++ {
-		a, err := q.Execution(b.Context(), bashCall(strconv.Itoa(i)))
-		if err != nil || !a.Approved {
+	ask := func(command string) {
+		if a, err := q.Execution(b.Context(), bashCall(command)); err != nil || !a.Approved {
 			b.Fatal(a, err)
 		}
 	}
-}
-
-// BenchmarkGrant is a call that a remembered answer lets through.
-func BenchmarkGrant(b *testing.B) {
-	q, closeDB := openQueueAt(b, filepath.Join(b.TempDir(), "state.db"), Options{Approver: true})
-	defer closeDB()
-	events := q.Subscribe(b.Context())
-	go func() {
-		e := <-events
-		_, _ = q.Decide(context.Background(), e.Item.ID, Decision{Approved: true, Remember: RememberAlways})
-	}()
-	for b.Loop() {
-		a, err := q.Execution(b.Context(), bashCall("x"))
-		if err != nil || !a.Approved {
-			b.Fatal(a, err)
-		}
-	}
+	i := 0
+	bench.Compare(b, []bench.Case{
+		{Name: "asked and answered", Run: func() { i++; ask(strconv.Itoa(i)) }},
+		{Name: "remembered", Run: func() { ask("remembered") }},
+	})
 }

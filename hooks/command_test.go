@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/tests/bench"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -318,21 +319,20 @@ func FuzzParseOutput(f *testing.F) {
 	})
 }
 
+// BenchmarkOneCommandHook is a command hook over its shell alone.
 func BenchmarkOneCommandHook(b *testing.B) {
-	b.Run("hook", func(b *testing.B) {
-		r := newRegistry(b, PreToolUse, Definition{Command: "true"})
-		c := bash("ls")
-		for b.Loop() {
-			if a, err := r.Before(b.Context(), c); err != nil || a.Block {
-				b.Fatal(a, err)
-			}
-		}
-	})
-	b.Run("shell alone", func(b *testing.B) {
-		for b.Loop() {
+	r := newRegistry(b, PreToolUse, Definition{Command: "true"})
+	c := bash("ls")
+	bench.Compare(b, []bench.Case{
+		{Name: "shell", N: 200, Run: func() {
 			if err := exec.Command("/bin/bash", "-c", "true").Run(); err != nil {
 				b.Fatal(err)
 			}
-		}
-	})
+		}},
+		{Name: "hook", N: 200, Run: func() {
+			if a, err := r.Before(b.Context(), c); err != nil || a.Block {
+				b.Fatal(a, err)
+			}
+		}},
+	}, bench.Limit{Case: "hook", Over: "shell", AtMost: 1.5})
 }

@@ -432,16 +432,6 @@ func TestP26_DeniedCallFiresBothPermissionEvents(t *testing.T) {
 	}
 }
 
-func BenchmarkNoHooks(b *testing.B) {
-	r := newRegistry(b, PreToolUse)
-	c := bash("ls")
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = r.Before(b.Context(), c)
-		_, _ = r.After(b.Context(), c)
-	}
-}
-
 // After a reload the hooks are others; a denial for the session holds.
 func TestNextKeepsWhatHooksSaid(t *testing.T) {
 	say := Output{PermissionUpdate: &PermissionUpdate{Tool: "Bash", Behavior: "deny"}}

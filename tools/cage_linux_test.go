@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tests/bench"
 	"github.com/sandboxd/sandboxd/sandbox/child"
+	"github.com/sandboxd/sandboxd/tests/bench"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
