@@ -1,5 +1,6 @@
 # make run     build, serve this directory and print a first call to try
 # make test    every test, with the race detector
+# make test-clients  the adapter for other agents with a real client, offline
 # make bench   measured ratios beside those of tests/bench/baseline.json
 # make lint    format, vet, staticcheck
 # make build   bin/sandboxd and bin/sandboxd-child
@@ -11,7 +12,7 @@ STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 60s
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
-.PHONY: run build test bench lint format docs fuzz-shell tools-run tools-test tools-bench clean
+.PHONY: run build test test-clients tools-clients bench lint format docs fuzz-shell tools-run tools-test tools-bench clean
 
 run: tools-run build
 	./bin/sandboxd serve
@@ -22,6 +23,12 @@ build:
 test: tools-test
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 	go test -run TestEveryRuleOfTheLibraryIsTested ./policy
+
+# The client is installed below bin/; what it is then given is loopback alone.
+CLAUDE_CODE ?= @anthropic-ai/claude-code@2.1.197
+test-clients: tools-clients
+	npm install --silent --no-audit --no-fund --prefix bin/clients $(CLAUDE_CODE)
+	SANDBOXD_TEST_CLAUDE=$(CURDIR)/bin/clients/node_modules/.bin/claude go test -count=1 -v -run TestClaudeCode ./tests/integration
 
 # One package after the other; the limits are judged from all results at the end.
 BENCH ?= .
@@ -57,6 +64,8 @@ tools-run:
 	@deploy/need 'git' 'curl ripgrep'
 tools-test:
 	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap'
+tools-clients:
+	@deploy/need 'git curl npm' ''
 tools-bench:
 	@deploy/need 'git' 'ripgrep bubblewrap'
 

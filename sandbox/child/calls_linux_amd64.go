@@ -4,9 +4,16 @@ import "golang.org/x/sys/unix"
 
 // archCallNames are the older forms of some calls.
 var archCallNames = []call{
-	{nr: unix.SYS_CHMOD, name: "chmod", path: 1}, {nr: unix.SYS_CREAT, name: "create with a set-user-id bit", path: 1},
-	{nr: unix.SYS_MKNOD, name: "mknod", path: 1}, {nr: unix.SYS_OPEN, name: "create with a set-user-id bit", path: 1},
-	{nr: unix.SYS_IOPL, name: "iopl"}, {nr: unix.SYS_IOPERM, name: "ioperm"}, {nr: unix.SYS_MODIFY_LDT, name: "modify_ldt"},
-	{nr: unix.SYS_CHOWN, name: "chown", path: 1}, {nr: unix.SYS_LCHOWN, name: "lchown", path: 1}, {nr: unix.SYS_UTIME, name: "set the times of", path: 1},
-	{nr: unix.SYS_UTIMES, name: "set the times of", path: 1}, {nr: unix.SYS_FUTIMESAT, name: "set the times of", path: 2},
+	{nr: unix.SYS_CHMOD, name: "chmod", path: 1},
+	{nr: unix.SYS_CREAT, name: "create with a set-user-id bit", path: 1},
+	{nr: unix.SYS_MKNOD, name: "mknod", path: 1},
+	{nr: unix.SYS_OPEN, name: "create with a set-user-id bit", path: 1},
+	{nr: unix.SYS_IOPL, name: "iopl"},
+	{nr: unix.SYS_IOPERM, name: "ioperm"},
+	{nr: unix.SYS_MODIFY_LDT, name: "modify_ldt"},
+	{nr: unix.SYS_CHOWN, name: "chown", path: 1},
+	{nr: unix.SYS_LCHOWN, name: "lchown", path: 1},
+	{nr: unix.SYS_UTIME, name: "set the times of", path: 1},
+	{nr: unix.SYS_UTIMES, name: "set the times of", path: 1},
+	{nr: unix.SYS_FUTIMESAT, name: "set the times of", path: 2},
 }
