@@ -41,6 +41,10 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 	if len(buf.b) < size {
 		buf.b = make([]byte, size)
 	}
+	var src io.Reader = f
+	if info.Size() > 0 { // a file that grows ends where it ended when it was opened
+		src = io.LimitReader(f, info.Size())
+	}
 	s := scan{q: q, line: 1, lastShown: 0}
 	data := buf.b[:0]
 	for first := true; ; first = false {
@@ -56,7 +60,7 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 			copy(bigger, data)
 			data = bigger
 		}
-		n, err := io.ReadFull(f, data[len(data):cap(data)])
+		n, err := io.ReadFull(src, data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		end := err == io.EOF || err == io.ErrUnexpectedEOF
 		if err != nil && !end {
