@@ -45,10 +45,8 @@ func withWebhook(t *testing.T, e *endpoint, f func(*testing.T, *Queue)) (failed 
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- q.Notify(ctx, Webhook{
-				URL: "https://example.com/hook", Secret: webhookSecret, Client: &http.Client{Transport: e},
-				Failed: func(id string, _ error) { failed = append(failed, id) },
-			})
+			h := Webhook{URL: "https://example.com/hook", Secret: webhookSecret, Client: &http.Client{Transport: e}}
+			done <- q.Notify(ctx, h.Send, func(id string, _ error) { failed = append(failed, id) })
 		}()
 		synctest.Wait()
 		f(t, q)
@@ -95,7 +93,7 @@ func TestWebhookRetries(t *testing.T) {
 		failed  int
 	}{
 		{"a broken connection and an error of the server", []int{0, 503, 429}, 4, 0},
-		{"for ever", []int{500, 500, 500, 500, 500, 500, 500}, webhookTries, 1},
+		{"for ever", []int{500, 500, 500, 500, 500, 500, 500}, noticeTries, 1},
 		{"a refusal is final", []int{403}, 1, 1},
 		{"a redirect is not followed", []int{302}, 1, 1},
 	} {
@@ -140,7 +138,8 @@ func TestWebhookLosesNothingWhenItFallsBehind(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- q.Notify(ctx, Webhook{URL: "http://h", Secret: webhookSecret, Client: &http.Client{Transport: e}})
+			h := Webhook{URL: "http://h", Secret: webhookSecret, Client: &http.Client{Transport: e}}
+			done <- q.Notify(ctx, h.Send, func(string, error) {})
 		}()
 		synctest.Wait() // it waits to retry the first
 		for i := range n {

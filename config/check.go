@@ -27,6 +27,7 @@ func (c *Config) check(d *document) error {
 		c.checkTools(d),
 		c.checkFiles(d),
 		d.errorAt([]string{"approvals", "webhook"}, c.readWebhook()),
+		d.errorAt([]string{"approvals", "command"}, c.checkCommand()),
 		d.errorAt([]string{"metrics", "listen"}, checkListen(c.Metrics.Listen)),
 	)
 }

@@ -113,6 +113,7 @@ type Approvals struct {
 	Timeout       time.Duration `yaml:"timeout"`
 	MaxPerSession int           `yaml:"maxPerSession"`
 	Webhook       Webhook       `yaml:"webhook"` // told of every question
+	Command       []string      `yaml:"command"` // a program, told of every question by stdin
 }
 
 // Webhook is where questions are announced, for when nobody watches.

@@ -106,6 +106,8 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		{"a hook that agents can write", "hooks:\n  preToolUse:\n    - {command: " + h.dir + "/guard}\n", ":3: hooks.preToolUse[0]"},
 		{"an unknown policy of a tool", "tools:\n  permissions:\n    Bash: {execution: ask}\n", ":3: tools.permissions.Bash: unknown execution \"ask\""},
 		{"an unknown policy of results", "tools:\n  permissions:\n    Bash: {results: sometimes}\n", "unknown results"},
+		{"a relative program to announce", "approvals:\n  command: [tell]\n", ":2: approvals.command: program \"tell\" is relative"},
+		{"a program that agents can write", "approvals:\n  command: [" + h.dir + "/tell]\n", "approvals.command"},
 		{"a relative hook", "hooks:\n  preToolUse:\n    - {command: ./guard}\n", "is relative"},
 		{"an unknown key of a hook", "hooks:\n  preToolUse:\n    - {comand: x}\n", `:3: unknown key "comand"`},
 		{"a tool without a description", "tools:\n  custom:\n    - {name: Lint, argv: [lint]}\n", ":3: tools.custom[0]: custom tool Lint has no description"},

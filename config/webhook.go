@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/sandboxd/sandboxd/approvals"
 )
@@ -29,4 +31,16 @@ func (c *Config) readWebhook() error {
 		return errors.Join(err, errors.New("the secret file can be read by others; chmod 600 it"))
 	}
 	return approvals.Webhook{URL: w.URL, Secret: w.Secret}.Check()
+}
+
+// checkCommand refuses a program that agents could write.
+func (c *Config) checkCommand() error {
+	argv := c.Approvals.Command
+	if len(argv) == 0 {
+		return nil
+	}
+	if !filepath.IsAbs(argv[0]) {
+		return fmt.Errorf("program %q is relative; write the absolute path", argv[0])
+	}
+	return c.apart("program", argv[0])
 }

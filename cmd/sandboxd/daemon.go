@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sandboxd/sandboxd/api"
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/audit"
@@ -201,16 +203,39 @@ func (d *daemon) next(ctx context.Context) (*parts, error) {
 	return d.parts.renew(ctx, h)
 }
 
-// announce tells the webhook of questions, if there is one.
+// announce tells the webhook and the program of questions, where there are any.
 func (d *daemon) announce(ctx context.Context) error {
-	hook := d.parts.cfg.Approvals.Webhook
-	if hook.URL == "" {
-		return nil
+	c, log := d.parts.cfg.Approvals, d.parts.log
+	var g errgroup.Group
+	to := func(send approvals.Send) {
+		g.Go(func() error {
+			return d.queue.Notify(ctx, send, func(id string, cause error) {
+				log.Warn("a question was not announced", "approval", id, "error", cause)
+			})
+		})
 	}
-	log := d.parts.log
-	return d.queue.Notify(ctx, approvals.Webhook{URL: hook.URL, Secret: hook.Secret, Failed: func(id string, cause error) {
-		log.Warn("a question was not announced", "approval", id, "error", cause)
-	}})
+	if c.Webhook.URL != "" {
+		to(approvals.Webhook{URL: c.Webhook.URL, Secret: c.Webhook.Secret}.Send)
+	}
+	if len(c.Command) > 0 {
+		to(func(ctx context.Context, notice []byte) (again bool, err error) {
+			ctx, cancel := context.WithTimeout(ctx, announceTime)
+			defer cancel()
+			_, err = d.hooksInForce().Program(ctx, c.Command, notice)
+			return err != nil, err
+		})
+	}
+	return g.Wait()
+}
+
+// announceTime is what a program that announces one question may take.
+const announceTime = 30 * time.Second
+
+// hooksInForce are those of the last reload; they know what runs.
+func (d *daemon) hooksInForce() *hooks.Registry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.parts.hooks
 }
 
 // Config says which configuration is in force.

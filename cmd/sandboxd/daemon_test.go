@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// TestQuestionsAreAnnounced shows the way from the configuration to the webhook.
+// TestQuestionsAreAnnounced shows the way from the configuration to the webhook
+// and to the program.
 func TestQuestionsAreAnnounced(t *testing.T) {
 	heard := make(chan string, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -35,7 +37,12 @@ func TestQuestionsAreAnnounced(t *testing.T) {
 	}
 	write("work/file", "")
 	secret := write("secret", "0123456789abcdef")
-	t.Setenv("SANDBOXD_CONFIG", write("conf.yaml", "workspace: {roots: ["+dir+"/work]}\napprovals: {webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}}\n"))
+	told := filepath.Join(dir, "told")
+	if err := syscall.Mkfifo(told, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SANDBOXD_CONFIG", write("conf.yaml", "workspace: {roots: ["+dir+"/work]}\napprovals:\n"+
+		"  webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}\n  command: [/bin/sh, -c, 'exec cat > "+told+"']\n"))
 	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(dir, "state"))
 	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(dir, "run"))
 	h, err := loadHouse(nil)
@@ -69,6 +76,10 @@ func TestQuestionsAreAnnounced(t *testing.T) {
 		t.Fatalf("the question was not filed: %v", err)
 	case err := <-announced:
 		t.Fatalf("nobody announces: %v", err)
+	}
+	notice, err := os.ReadFile(told)
+	if err != nil || !strings.Contains(string(notice), `"event":"approval_asked"`) {
+		t.Errorf("the program was told %q, %v", notice, err)
 	}
 	cancel(nil)
 	<-asked
