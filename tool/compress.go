@@ -51,11 +51,11 @@ func LogLine(t Tool, spec Spec, args json.RawMessage, formatted string, status S
 }
 
 // CacheDescription describes the variable that keeps a result (T-29): each
-// argument cut to 20 characters. The caller redacts.
-func CacheDescription(name string, args json.RawMessage) string {
+// argument redacted, then cut to 20 characters.
+func CacheDescription(name string, args json.RawMessage, redact func(string) string) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(args, &object) != nil {
-		return "Call " + name + " with args: " + cut(string(args), 20)
+		return "Call " + name + " with args: " + cut(redact(string(args)), 20)
 	}
 	keys := make([]string, 0, len(object))
 	for k := range object {
@@ -69,7 +69,7 @@ func CacheDescription(name string, args json.RawMessage) string {
 		if json.Unmarshal(object[k], &s) == nil {
 			text = s
 		}
-		parts[i] = cut(k, 20) + "=" + oneLine(cut(text, 20))
+		parts[i] = cut(redact(k), 20) + "=" + oneLine(cut(redact(text), 20))
 	}
 	return "Call " + name + " with args: " + strings.Join(parts, ", ")
 }

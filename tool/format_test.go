@@ -158,7 +158,7 @@ func TestT32_LogLinesAreShort(t *testing.T) {
 }
 
 func TestT29_CacheDescription(t *testing.T) {
-	got := tool.CacheDescription("Read", json.RawMessage(`{"offset":3,"file_path":"/a/very/long/path/to/a/file"}`))
+	got := tool.CacheDescription("Read", json.RawMessage(`{"offset":3,"file_path":"/a/very/long/path/to/a/file"}`), strings.ToLower)
 	if want := "Call Read with args: file_path=/a/very/long/path/t…, offset=3"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

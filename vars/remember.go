@@ -16,7 +16,7 @@ import (
 // until Publish. A tool with NoCache leaves no variables, but what it returned
 // still counts as shown to the model.
 func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error {
-	records := remembered(c)
+	records := s.remembered(c)
 	if pending && len(records) == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error
 // a person released it, or no hook withheld it. A call that failed left no
 // variables, but its message counts as shown.
 func (s *System) Publish(ctx context.Context, c *tool.Call) error {
-	records := remembered(c)
+	records := s.remembered(c)
 	return s.write(ctx, c.Request.Session, func(tx *sql.Tx, h *head) error {
 		for i, r := range records { // the stored text is the one that the person saw
 			err := s.row(`DELETE FROM var_pending WHERE session = $1 AND node = $2 AND name = $3 RETURNING value`,
@@ -59,7 +59,7 @@ func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 func (s *System) Discard(ctx context.Context, c *tool.Call) error {
 	c.Result.VarResult, c.Result.VarArgs = "", ""
 	return s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
-		for _, r := range remembered(c) {
+		for _, r := range s.remembered(c) {
 			n, err := s.execCount(`DELETE FROM vars WHERE session = $1 AND name = $2 AND keep = 0`, h.session, r.name)
 			if err != nil {
 				return err
@@ -71,7 +71,7 @@ func (s *System) Discard(ctx context.Context, c *tool.Call) error {
 }
 
 // remembered is what a call leaves: its arguments, then its result.
-func remembered(c *tool.Call) []record {
+func (s *System) remembered(c *tool.Call) []record {
 	if c.Spec.NoCache || c.Result.Status == tool.StatusError {
 		return nil
 	}
@@ -79,7 +79,7 @@ func remembered(c *tool.Call) []record {
 	args := argsAuthors(c)
 	return []record{
 		{name: base + "_args", typ: TypeArgs, desc: "Arguments of " + c.Request.Tool, value: string(c.In.Args), authored: args},
-		{name: base + "_result", typ: TypeResult, desc: "Result of " + c.Request.Tool, value: strings.ToValidUTF8(c.Result.FormattedText, "\uFFFD"), authored: resultAuthors(c)},
+		{name: base + "_result", typ: TypeResult, desc: tool.CacheDescription(c.Request.Tool, c.In.Args, s.o.Redact), value: strings.ToValidUTF8(c.Result.FormattedText, "\uFFFD"), authored: resultAuthors(c)},
 	}
 }
 

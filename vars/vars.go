@@ -94,10 +94,11 @@ const (
 type Options struct {
 	Capacity    int // variables of a session; 0 is 1000
 	Nested      Nested
-	MaxExpanded int          // bytes of the arguments of one call after expansion; 0 is 8 MiB
-	MaxValue    int          // bytes of one value; 0 is 16 MiB
-	Groups      []tool.Group // their rules are in every session
-	Log         *slog.Logger // nil is silent
+	MaxExpanded int                 // bytes of the arguments of one call after expansion; 0 is 8 MiB
+	MaxValue    int                 // bytes of one value; 0 is 16 MiB
+	Groups      []tool.Group        // their rules are in every session
+	Redact      func(string) string // over what is described; nil changes nothing
+	Log         *slog.Logger        // nil is silent
 	Now         func() time.Time
 }
 
@@ -126,6 +127,9 @@ func New(db *store.DB, o Options) *System {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -80,7 +80,7 @@ func openDaemon(ctx context.Context, h *house, stop context.CancelCauseFunc) (_ 
 		Keep: h.cfg.Policy.KeepDecisions, Redact: p.redactor.String,
 		Failed: func(err error) { h.log.Error("decisions are not kept", "error", err) },
 	})
-	d.line = p.pipeline(d.queue, told{d.record, d.events})
+	d.line = p.pipeline(d.queue, told{d.record, d.events, p.log, p.redactor.String})
 	d.front = api.NewFront(d.use(p))
 	return d, nil
 }
@@ -168,7 +168,7 @@ func (d *daemon) Reload(ctx context.Context, by string) error {
 		d.events.Publish(api.Event{Type: api.EventReload, Status: "failed"})
 		return err
 	}
-	d.line = d.line.Next(next.stages(d.queue, told{d.record, d.events}))
+	d.line = d.line.Next(next.stages(d.queue, told{d.record, d.events, next.log, next.redactor.String}))
 	d.front.Swap(d.use(next))
 	next.decisions.Keep(next.cfg.Policy.KeepDecisions)
 	next.log.Info("configuration loaded", "by", by)

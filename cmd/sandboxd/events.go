@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/sandboxd/sandboxd/api"
 	"github.com/sandboxd/sandboxd/approvals"
@@ -10,10 +11,13 @@ import (
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// told is a record whose lines are also events.
+// told is a record whose lines are also events, and the ends of calls lines of the
+// log.
 type told struct {
 	pipeline.Record
 	events *api.Events
+	log    *slog.Logger
+	redact func(string) string
 }
 
 // Begin tells of a call once it is recorded.
@@ -35,6 +39,11 @@ func (t told) End(ctx context.Context, c *tool.Call) error {
 			ev.Code = c.Result.Error.Code
 		}
 		t.events.Publish(ev)
+	}
+	if t.log.Enabled(ctx, slog.LevelDebug) {
+		text := c.Result.FormattedText
+		line := tool.LogLine(c.Tool, c.Spec, []byte(t.redact(string(c.In.Args))), t.redact(text[:min(len(text), 4096)]), c.Result.Status)
+		t.log.Debug("call", "call_id", c.ID, "session_id", c.Request.Session, "line", line)
 	}
 	return err
 }

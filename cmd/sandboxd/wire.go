@@ -166,7 +166,7 @@ func (h *house) build(ctx context.Context, db *store.DB, runtime string, extra .
 		return nil, err
 	}
 	p.vars = vars.New(db, vars.Options{
-		Capacity: h.cfg.Vars.Capacity, Nested: vars.Nested(h.cfg.Vars.Nested), MaxValue: h.cfg.Vars.MaxValue, Groups: groups, Log: h.log,
+		Capacity: h.cfg.Vars.Capacity, Nested: vars.Nested(h.cfg.Vars.Nested), MaxValue: h.cfg.Vars.MaxValue, Groups: groups, Redact: p.redactor.String, Log: h.log,
 	})
 	p.sessions = sessions.New(db, sessions.Options{Created: p.vars.SessionCreated, Deleted: p.vars.SessionDeleted, PerAccount: h.cfg.Sessions.PerAccount})
 	o := p.hookOptions()

@@ -384,7 +384,7 @@ func plantedSecrets() []string {
 
 // Fifty secrets go through arguments, results, names and errors; none of them is
 // in what outlives the call beside the variables that hold the texts themselves.
-func TestFault_FiftyPlantedSecrets(t *testing.T) {
+func TestFault_T29_T32_FiftyPlantedSecrets(t *testing.T) {
 	d := newDaemon(t, "log: {level: debug}\n")
 	session := d.session()
 	var events lockedBuffer
@@ -432,6 +432,9 @@ func TestFault_FiftyPlantedSecrets(t *testing.T) {
 	record, err := os.ReadFile(filepath.Join(d.work, "state/audit.jsonl"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(string(vars), "Call Bash with args: command=") || !strings.Contains(d.log.String(), `"line":"Bash `) {
+		t.Errorf("a call is not described: %.500s\n%.500s", vars, d.log)
 	}
 	for place, text := range map[string]string{
 		"the record": string(record), "the log": d.log.String(), "the metrics": string(metrics),
