@@ -63,7 +63,7 @@ docs:
 tools-run:
 	@deploy/need 'git' 'curl ripgrep'
 tools-test:
-	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap'
+	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap tmux'
 tools-clients:
 	@deploy/need 'git curl npm' ''
 tools-bench:
