@@ -93,7 +93,7 @@ func (a grepArgs) root() string {
 // query is a search that is ready to run.
 type query struct {
 	re            *regexp.Regexp
-	needle        []byte // text that every match holds; nil if none is known
+	hint          func([]byte) int // place of what every match holds; nil if nothing is known
 	before, after int
 	only          bool
 	multiline     bool
@@ -118,7 +118,7 @@ func newQuery(args grepArgs) (*query, error) {
 	if err != nil {
 		return nil, badRegexp(err)
 	}
-	q := &query{re: re, needle: needle(re.String()), only: args.Only, multiline: args.Multiline}
+	q := &query{re: re, hint: hint(re.String()), only: args.Only, multiline: args.Multiline}
 	switch args.Mode {
 	case "content":
 		q.content = true

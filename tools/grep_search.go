@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 )
@@ -117,8 +116,8 @@ func (s *scan) piece(data []byte, end bool) {
 func (s *scan) next(data []byte, limit int) (start, stop int, ok bool) {
 	for at := s.done; at < limit; {
 		begin, endMatch := -1, -1
-		if s.q.needle != nil && !s.q.multiline {
-			if i := bytes.Index(data[at:limit], s.q.needle); i >= 0 {
+		if s.q.hint != nil && !s.q.multiline {
+			if i := s.q.hint(data[at:limit]); i >= 0 {
 				begin, endMatch = at+i, at+i
 			}
 		} else if m := s.q.re.FindIndex(data[at:limit]); m != nil {
@@ -234,37 +233,4 @@ func lastLines(data []byte, n int) int {
 		at = i
 	}
 	return at + 1
-}
-
-// needle finds a text that every match of a pattern must hold, the longest one:
-// looking for it first is many times faster than matching.
-func needle(pattern string) []byte {
-	re, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil
-	}
-	if s := literal(re.Simplify()); len(s) > 1 && !strings.Contains(s, "\n") {
-		return []byte(s)
-	}
-	return nil
-}
-
-func literal(re *syntax.Regexp) string {
-	switch re.Op {
-	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase == 0 {
-			return string(re.Rune)
-		}
-	case syntax.OpCapture, syntax.OpPlus:
-		return literal(re.Sub[0])
-	case syntax.OpConcat:
-		longest := ""
-		for _, sub := range re.Sub {
-			if s := literal(sub); len(s) > len(longest) {
-				longest = s
-			}
-		}
-		return longest
-	}
-	return ""
 }

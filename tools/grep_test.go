@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -252,4 +254,26 @@ func FuzzGrep(f *testing.F) {
 			t.Fatalf("%d lines match %q in %q, found %d", matching, pattern, content, s.hits.count)
 		}
 	})
+}
+
+// A run is found where the regular expression finds one, and nowhere else.
+func TestGrep_RunsAreThoseOfTheExpression(t *testing.T) {
+	for _, pattern := range []string{`[A-Z]{4}`, `x?[0-9a-f]{6}z*`, `(\d{5})+`, `\w{8,12}`, `[^a]{4}`, `(?i)[k-l]{4}`, `[\n0-9]{4}`} {
+		re := regexp.MustCompile(pattern)
+		find := hint(pattern)
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringMatching(`[A-Ca-f0-3 \nK-M]{0,60}`).Draw(t, "text")
+			if find == nil {
+				return
+			}
+			if m := re.FindStringIndex(text); m != nil && find([]byte(text)) > m[1] || m != nil && find([]byte(text)) < 0 {
+				t.Fatalf("%s in %q: the expression is at %v, the hint at %d", pattern, text, m, find([]byte(text)))
+			}
+		})
+	}
+	for pattern, want := range map[string]bool{`[A-Z]{4}`: true, `[^a]{4}`: false, `[A-Z]{3}`: false, `(?i)[k-l]{4}`: false, `[\n0-9]{4}`: false, `[A-Z]{4}|x`: false} {
+		if got := hint(pattern) != nil; got != want {
+			t.Errorf("%s: a hint is %v, want %v", pattern, got, want)
+		}
+	}
 }
