@@ -31,6 +31,8 @@ type cage struct {
 	bare    bool // set by probe: there are no namespaces, and Landlock holds alone
 	sockets *sockets
 
+	filters func(bare bool) (plain, listen child.Program)
+
 	groups   *groupTree // set by probe; nil without control groups
 	noGroups string     // why not version 2
 
@@ -111,6 +113,9 @@ func NewBackend(o Options) (Backend, error) {
 		return nil, fmt.Errorf("resolve the runtime directory %q: %w", dir, err)
 	}
 	c.runtime = physical
+	if err := os.Mkdir(c.rootDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("make the place of the roots: %w", err)
+	}
 	if c.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
 		return nil, err
 	}
@@ -118,6 +123,7 @@ func NewBackend(o Options) (Backend, error) {
 	go c.retire()
 	c.opts.Private = append(slices.Clone(o.Private), physical)
 	c.probe = sync.OnceValue(c.tryLayers)
+	c.filters = compiled()
 	return c, nil
 }
 
@@ -293,9 +299,9 @@ func (c *cage) makeSessionDir(session string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the private directory of a session: %w", err)
 	}
-	for _, name := range []string{"root", "tmp", "vartmp", "cache"} {
+	for _, name := range []string{"tmp", "vartmp", "cache"} {
 		p := filepath.Join(dir, name)
-		if err := os.Mkdir(p, 0o700); err == nil && name != "root" {
+		if err := os.Mkdir(p, 0o700); err == nil {
 			err = os.Chmod(p, 0o777|os.ModeSticky) // as /tmp is everywhere; the parent keeps others out
 			if err != nil {
 				return "", err
@@ -315,8 +321,7 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 	}
 	t := c.describe(s, show)
 	t.Profile, t.Scratch = profile, dir
-	rules := sysRules(!c.bare)
-	t.Filter, t.Listen = filter(rules), listenFilter(rules)
+	t.Filter, t.Listen = c.filters(c.bare)
 	if c.bare {
 		bare := child.Template{Profile: profile, Scratch: dir, Filter: t.Filter, Listen: t.Listen, Bare: true, Memory: t.Memory, Processes: t.Processes}
 		bare.Grants, _ = grants(t)
@@ -430,13 +435,15 @@ func (c *cage) newLauncher() (*launcher, error) {
 	return c.start()
 }
 
+// rootDir is what every launcher builds its root on, in its own namespace.
+func (c *cage) rootDir() string { return filepath.Join(c.runtime, "root") }
+
 // start gives a launcher in the namespaces that this host has.
 func (c *cage) start() (*launcher, error) {
-	attr := &syscall.SysProcAttr{Setsid: true}
-	if !c.bare {
-		attr = sessionNamespaces(c.opts.NoUserns)
+	if c.bare {
+		return startLauncher(c.opts.Child, "", &syscall.SysProcAttr{Setsid: true}, c.groups)
 	}
-	return startLauncher(c.opts.Child, attr, c.groups)
+	return startLauncher(c.opts.Child, c.rootDir(), sessionNamespaces(c.opts.NoUserns), c.groups)
 }
 
 func (c *cage) standBy() {

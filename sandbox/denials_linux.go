@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"sync"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/sandbox/child"
@@ -28,4 +30,21 @@ func watched(rules []sysRule) []sysRule {
 		}
 	}
 	return refuse(unix.EPERM, unix.SYS_CONNECT)
+}
+
+// compiled gives the filters of a rung. Both are the same for every session.
+func compiled() func(bare bool) (plain, listen child.Program) {
+	compile := func(bare bool) func() (child.Program, child.Program) {
+		return sync.OnceValues(func() (child.Program, child.Program) {
+			rules := sysRules(!bare)
+			return filter(rules), listenFilter(rules)
+		})
+	}
+	with, without := compile(false), compile(true)
+	return func(bare bool) (child.Program, child.Program) {
+		if bare {
+			return without()
+		}
+		return with()
+	}
 }

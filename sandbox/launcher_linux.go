@@ -46,7 +46,7 @@ const startDeadline = 30 * time.Second
 
 // startLauncher clones the child into its namespaces. It belongs to no session
 // until serve.
-func startLauncher(path string, attr *syscall.SysProcAttr, groups *groupTree) (*launcher, error) {
+func startLauncher(path, root string, attr *syscall.SysProcAttr, groups *groupTree) (*launcher, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket for the launcher: %w", err)
@@ -64,6 +64,9 @@ func startLauncher(path string, attr *syscall.SysProcAttr, groups *groupTree) (*
 		Path: path, Args: []string{child.Arg0}, Env: []string{"GOMAXPROCS=1"}, Dir: "/",
 		ExtraFiles: []*os.File{theirs}, Stderr: &l.stderr,
 		SysProcAttr: attr,
+	}
+	if root != "" {
+		l.cmd.Env = append(l.cmd.Env, child.RootEnv+"="+root)
 	}
 	if groups != nil {
 		l.groups, l.groupName = groups, rand.Text()

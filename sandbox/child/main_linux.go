@@ -57,9 +57,18 @@ func serve() error {
 // start reads the template and builds its root.
 func start(given groups) (*server, error) {
 	s := &server{groups: given, covered: map[string]bool{}, pinned: map[string]bool{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
+	root := os.Getenv(RootEnv)
+	var early error // told when somebody listens
+	if root != "" {
+		early = foundation(root)
+	}
 	body, fds, err := s.receive()
 	if err != nil {
 		return s, err
+	}
+	if early != nil {
+		closeAll(fds)
+		return s, early
 	}
 	if len(fds) > 0 { // too large for a message
 		f := os.NewFile(uintptr(fds[0]), "template")
@@ -79,7 +88,7 @@ func start(given groups) (*server, error) {
 	if s.t.Bare {
 		return s, s.startBare()
 	}
-	if err := build(s.t); err != nil {
+	if err := build(s.t, root); err != nil {
 		return s, err
 	}
 	s.rules = rules(s.t)

@@ -33,13 +33,17 @@ type builder struct {
 	dir string
 }
 
-// build makes the root directory of the session and moves into it. What it leaves
-// is a mount namespace that every call gets a copy of.
-func build(t Template) error {
+// RootEnv names the directory that a root is built on. It is the same for all
+// sessions: each mounts there in its own namespace.
+const RootEnv = "SANDBOXD_ROOT"
+
+// foundation makes what is the same in every root, so that a launcher can do it
+// before it has a session.
+func foundation(dir string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	b := builder{t, filepath.Join(t.Scratch, "root")}
+	b := builder{dir: dir}
 	if err := mount("sandbox", b.dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
 		return err
 	}
@@ -48,18 +52,32 @@ func build(t Template) error {
 			return err
 		}
 	}
-	for _, step := range []func() error{b.system, b.private, b.shown, b.writable, b.devices, b.kernel, b.masks} {
+	for _, step := range []func() error{b.devices, b.kernel, b.masks, loopbackUp} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	if err := b.enter(); err != nil {
-		return err
-	}
 	if err := unix.Sethostname([]byte("sandbox")); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	return loopbackUp()
+	return nil
+}
+
+// build makes the root directory of the session on its foundation and moves into
+// it. What it leaves is a mount namespace that every call gets a copy of.
+func build(t Template, dir string) error {
+	b := builder{t, dir}
+	for _, step := range []func() error{b.system, b.private, b.shown, b.writable} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if b.t.Profile != "strict" { // which has a /proc of its own in every call
+		if err := setAttr(b.dir+"/proc", unix.MOUNT_ATTR_RDONLY); err != nil {
+			return err
+		}
+	}
+	return b.enter()
 }
 
 // system binds what is readable.
@@ -255,11 +273,6 @@ func (b builder) kernel() error {
 	}
 	if err := mount("proc", b.dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
-	}
-	if b.t.Profile != "strict" {
-		if err := setAttr(b.dir+"/proc", unix.MOUNT_ATTR_RDONLY); err != nil {
-			return err
-		}
 	}
 	// The rest of /sys tells about the host's network and hardware, and holds
 	// the control groups.
