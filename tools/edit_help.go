@@ -70,6 +70,11 @@ func notFound(content []byte, old string) error {
 		e.Hint = "the file has\n" + quoteLines(fileLines[at:end])
 		return e
 	}
+	if at := mostLike(fileLines, oldLines); at >= 0 {
+		e.Msg += fmt.Sprintf("; the text from line %d on is most like it", at+1)
+		e.Hint = "the file has\n" + quoteLines(fileLines[at:min(at+len(oldLines), len(fileLines))])
+		return e
+	}
 	e.Hint = "nothing like it is in the file: read it again, or look for it with Grep"
 	return e
 }
@@ -184,6 +189,48 @@ func nearest(file, old []string) (at, same int) {
 		return -1, 0
 	}
 	return best, same
+}
+
+// mostLike finds the line that shares most pairs of characters with the longest of
+// the old ones, and with it where the old text would begin; -1 when less than
+// three quarters are shared.
+func mostLike(file, old []string) int {
+	longest := 0
+	for i, l := range old {
+		if len(l) > len(old[longest]) {
+			longest = i
+		}
+	}
+	want := squeeze(old[longest])
+	if len(want) < 4 || len(want) > 400 {
+		return -1
+	}
+	best, at := 0.75, -1
+	for i, l := range file {
+		if have := squeeze(l); len(have) > len(want)/2 && len(have) < 2*len(want) && i >= longest {
+			if like := sharedPairs(have, want); like > best {
+				best, at = like, i-longest
+			}
+		}
+	}
+	return at
+}
+
+// sharedPairs is the share of neighbouring bytes that two texts have in common
+// (Dice).
+func sharedPairs(a, b string) float64 {
+	pairs := map[[2]byte]int{}
+	for i := 0; i+1 < len(a); i++ {
+		pairs[[2]byte{a[i], a[i+1]}]++
+	}
+	shared := 0
+	for i := 0; i+1 < len(b); i++ {
+		if p := [2]byte{b[i], b[i+1]}; pairs[p] > 0 {
+			pairs[p]--
+			shared++
+		}
+	}
+	return 2 * float64(shared) / float64(len(a)+len(b)-2)
 }
 
 // quoteLines shows at most ten lines with every character visible that is not.

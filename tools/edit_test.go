@@ -55,6 +55,8 @@ func TestT47_EditRefusesAndHelps(t *testing.T) {
 		{"line numbers left in", long, "5\tfunc b() {\n6\t\treturn 2", "old_string_not_found", "not in the file", "leave out the line numbers"},
 		{"typographic quotes", "say \"hi\" - now\n", "say “hi” – now", "old_string_not_found", "quotes or dashes", `say "hi" - now`},
 		{"one line of several differs", long, "func b() {\n\treturn 3\n}", "old_string_not_found", "there from line 5 on", "return 2"},
+		{"a letter differs", long, "func c() {", "old_string_not_found", "from line 1 on is most like it", "func a() {"},
+		{"a letter differs in several lines", long, "func {\n\tretorn 2", "old_string_not_found", "from line 5 on is most like it", "return 2"},
 		{"empty", "a", "", "old_string_empty", "empty", "Write"},
 		{"nothing to change", "a", "NEW", "no_change", "the same", "nothing"},
 	} {
@@ -143,6 +145,8 @@ func TestEdit_HelpIsBoundedInHostileFiles(t *testing.T) {
 	start := time.Now()
 	e.fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("a\n", 100_000) + "b", "new_string": "x"}, "old_string_not_found")
 	e.fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("aaaa\n", 1000), "new_string": "x"}, "old_string_not_found")
+	e.write("short", strings.Repeat("a line of text\n", 60_000))
+	e.fails(Edit{}, m{"file_path": "short", "old_string": "another lone in thext", "new_string": "x"}, "old_string_not_found")
 	e.write("many", strings.Repeat("a", 6_000_000))
 	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b"}, "old_string_not_unique")
 	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b", "replace_all": true}, "change_too_large")
