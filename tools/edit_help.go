@@ -193,7 +193,7 @@ func nearest(file, old []string) (at, same int) {
 
 // mostLike finds the line that shares most pairs of characters with the longest of
 // the old ones, and with it where the old text would begin; -1 when less than
-// three quarters are shared.
+// two thirds are shared.
 func mostLike(file, old []string) int {
 	longest := 0
 	for i, l := range old {
@@ -205,7 +205,7 @@ func mostLike(file, old []string) int {
 	if len(want) < 4 || len(want) > 400 {
 		return -1
 	}
-	best, at := 0.75, -1
+	best, at := 0.65, -1
 	for i, l := range file {
 		if have := squeeze(l); len(have) > len(want)/2 && len(have) < 2*len(want) && i >= longest {
 			if like := sharedPairs(have, want); like > best {
