@@ -64,8 +64,9 @@ type prepared struct {
 
 // template is a child.Template on the wire, with its key among the launchers.
 type template struct {
-	body []byte
-	key  string
+	body   []byte
+	key    string
+	absent []string // named by the settings and not there yet
 }
 
 // maxPrepared bounds the memory that ever new settings can take.
@@ -340,9 +341,9 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 // describe says what there is for these settings, without making anything.
 func (c *cage) describe(s Settings, show []string) child.Template {
 	t := child.Template{
-		Read: s.AllowedReadPaths, Write: s.AllowedWritePaths, WriteAll: len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/"),
+		Read: s.AllowedReadPaths, Write: c.readable(s.AllowedWritePaths, s.AllowedReadPaths), WriteAll: len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/"),
 		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(s), gitPaths(s)...),
-		Show: append(c.shown(s), show...), AllowBind: s.Network.AllowLocalBinding,
+		Show: c.readable(append(c.shown(s), show...), s.AllowedReadPaths), AllowBind: s.Network.AllowLocalBinding,
 		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}
 	slices.Sort(t.Show)
@@ -356,7 +357,7 @@ func (b *box) template(show string) (template, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Without mounts what is denied depends on what is there now.
-	if t, ok := p.templates[show]; ok && !b.cage.bare {
+	if t, ok := p.templates[show]; ok && !b.cage.bare && !slices.ContainsFunc(t.absent, exists) {
 		return t, nil
 	}
 	var more []string
@@ -371,8 +372,15 @@ func (b *box) template(show string) (template, error) {
 	if err != nil {
 		return template{}, err
 	}
-	sum := sha256.Sum256(body)
-	t := template{body, b.session + "\x00" + hex.EncodeToString(sum[:])}
+	t := template{body: body}
+	for _, path := range slices.Concat(full.Read, full.Write, full.Show) {
+		if path != nowhere && !exists(path) {
+			t.absent = append(t.absent, path)
+		}
+	}
+	// What comes to be is bound by another launcher.
+	sum := sha256.Sum256(append(body, strings.Join(t.absent, "\x00")...))
+	t.key = b.session + "\x00" + hex.EncodeToString(sum[:])
 	if len(p.templates) >= maxPrepared {
 		clear(p.templates)
 	}

@@ -236,11 +236,11 @@ func (b *box) Open(ctx context.Context, use PathUse, flag int) (*os.File, error)
 			}}}
 		}
 	}
-	dir := filepath.Dir(use.Path)
-	if err := notSpecial(b.host(use.Path)); err != nil {
+	at := b.host(use.Path)
+	if err := notSpecial(at); err != nil {
 		return nil, err
 	}
-	return b.openDir(dir)
+	return b.openDir(filepath.Dir(use.Path), filepath.Dir(at))
 }
 
 func (b *box) kernelPlace(path string) string {
@@ -273,18 +273,18 @@ func (b *box) host(path string) string {
 	return path
 }
 
-// openDir opens the directory that a new file goes into, and makes it, one
-// component after the other, where the settings let it be written.
-func (b *box) openDir(dir string) (*os.File, error) {
+// openDir opens the directory that a new file goes into, at its place on the host,
+// and makes it, one component after the other, where the settings let it be written.
+func (b *box) openDir(dir, at string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY
-	f, err := openAt(b.host(dir), flags)
+	f, err := openAt(at, flags)
 	if !errors.Is(err, os.ErrNotExist) || dir == "/" {
 		return f, err
 	}
 	if refs := b.rules.Check(Uses{Paths: []PathUse{{Path: dir, Op: Write}}}); refs != nil {
 		return nil, &Denied{Type: "path", Value: dir, Refusals: refs}
 	}
-	parent, err := b.openDir(filepath.Dir(dir))
+	parent, err := b.openDir(filepath.Dir(dir), filepath.Dir(at))
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,9 @@ func grants(t child.Template) (given []child.Grant, narrowed []string) {
 	}
 	if t.WriteAll {
 		write = append(system(), t.Show...)
+		if len(t.Read) > 0 {
+			write = t.Read // what may be written may be read here
+		}
 	}
 	n := narrower{narrowed: map[string]bool{}}
 	n.addAll(read, t.Denied, false)

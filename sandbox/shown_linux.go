@@ -37,6 +37,29 @@ func bound(write []string) []string {
 	return slices.DeleteFunc(slices.Clone(write), func(w string) bool { return slices.Contains(private, w) })
 }
 
+// readable leaves of paths the part that the read list lets be read, where a path is
+// shown or writable and so readable too: below a private directory, for Landlock's
+// right to read that covers what is mounted there, and everywhere on the rung without
+// namespaces.
+func (c *cage) readable(paths, list []string) []string {
+	if len(list) == 0 {
+		return paths
+	}
+	var out []string
+	for _, p := range paths {
+		if !belowPrivate(p) && !c.bare || slices.ContainsFunc(list, func(r string) bool { return Within(p, r) }) {
+			out = append(out, p)
+			continue
+		}
+		for _, r := range list {
+			if Within(r, p) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
 // hidden names the place that a path lies in when the cage leaves it empty but for
 // what is listed. The directories above that are there, too.
 func (b *box) hidden(path string) string {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -183,4 +184,40 @@ func TestX36_HomesThatAreNotShown(t *testing.T) {
 	if e, out := runIn(t, box, ws, "ls", "-d", other); e.Code != 0 {
 		t.Errorf("a program does not see the root %s: %q", other, out)
 	}
+}
+
+// TestX39_LinksInThePrivateTmp: a program leaves a link where the next root of its
+// session needs a mount point, so that the launcher makes files on the host.
+func TestX39_LinksInThePrivateTmp(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		base, out := shortTemp(t), shortTemp(t)
+		ws := base + "/a/ws"
+		if err := os.MkdirAll(ws, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if !belowPrivate(ws) {
+			t.Skipf("temporary files of this host are not below %v", private)
+		}
+		cage := newCage(t, Options{Home: ws})
+		needCage(t, cage)
+		s := Settings{AllowedWritePaths: []string{ws}}
+		for i, script := range []string{
+			`cd /tmp; mv "$1" moved && ln -s "$2" "$1"`,
+			`cd /tmp; mv "$1" moved2 && touch "$1"`,
+			`cd /tmp; ls "$1/a/ws" && mv "$1/a" moved3 && ln -s "$2" "$1/a"`,
+			`ls "$1/a/ws"`,
+		} {
+			s.DeniedPaths = []string{fmt.Sprint(base, "/none", i)} // another launcher
+			box := newBox(t, cage, "strict", s)
+			if err := os.WriteFile(ws+"/file", nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if e, text := runIn(t, box, "/", "sh", "-c", script, "sh", base, out); e.Code != 0 {
+				t.Fatalf("%s: exit %d\n%s", script, e.Code, text)
+			}
+		}
+		if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
+			t.Errorf("the launcher made %v on the host (%v)", left, err)
+		}
+	})
 }

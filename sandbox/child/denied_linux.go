@@ -161,7 +161,7 @@ func (s *server) describeConnect(n *notif) Denied {
 	switch family := binary.NativeEndian.Uint16(b); {
 	case family == unix.AF_UNIX && len(b) > 2 && b[2] != 0:
 		name, _, _ := strings.Cut(string(b[2:]), "\x00")
-		if !s.covered[name] {
+		if s.covered[name] == 0 {
 			return Denied{}
 		}
 		return Denied{"connect " + name, "mountns"}

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -44,49 +45,74 @@ func (s *server) hide(more []string) error {
 	return nil
 }
 
-// cover puts a mount over p. A host program that replaces a file takes the mount
-// away with it, so this asks for the mount and not for a memory of having made it.
+// cover puts a mount over p. It asks which mount is there now, instead of only
+// remembering that it made one: a host program that replaces a file takes the mount
+// away with it, and below may be another, of a path that the settings name.
 func (s *server) cover(p string, text []byte, mask bool) error {
-	st := &s.stat
-	// Some fifty times a call and almost always not there, so without telling
-	// Go's scheduler of each.
-	_, _, err := unix.RawSyscall6(unix.SYS_STATX, atFDCWD, addr(text), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE|unix.STATX_MODE, uintptr(unsafe.Pointer(st)), 0)
-	switch err {
-	case 0:
-	case unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ENAMETOOLONG, unix.ELOOP:
-		return nil // not there, or not there for anybody in here
-	default:
-		return fmt.Errorf("look at %s: %w", p, err)
-	}
-	if s.covered[p] && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return nil
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		// Rules are made of physical paths: what a link leads to is denied, if
-		// it is, by its own name.
-		return nil
-	}
-	s.pin(filepath.Dir(p))
-	from, flags := p, uint64(unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-	if mask {
-		from = maskDir + "/file"
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			from = maskDir + "/dir"
+	there, err := s.look(text)
+	for ; err == nil && there && !s.isMount(s.covered[p]); there, err = s.look(text) {
+		kind := s.stat.Mode & unix.S_IFMT
+		if kind == unix.S_IFLNK {
+			// Rules are made of physical paths: what a link leads to is denied, if
+			// it is, by its own name.
+			return nil
+		}
+		s.pin(filepath.Dir(p))
+		from, how := p, uintptr(unix.MS_BIND|unix.MS_REC)
+		if mask {
+			from, how = maskDir+"/file", unix.MS_BIND
+			if kind == unix.S_IFDIR {
+				from = maskDir + "/dir"
+			}
+		}
+		s.changes++
+		if err := mount(from, p, "", how, ""); errors.Is(err, unix.ENOENT) {
+			// Gone in this moment, which is seen next; or it is bound here because
+			// the settings name it, and the host has replaced it: such a mount has
+			// no place in a directory any more.
+			if e := unix.Unmount(p, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); e == nil || errors.Is(e, unix.ENOENT) {
+				continue
+			}
+			return err
+		} else if err != nil {
+			return err
+		}
+		if err := setAttr(p, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+			return err
+		}
+		if s.covered[p], err = s.mountAt(text); err != nil {
+			break
 		}
 	}
-	how := uintptr(unix.MS_BIND)
-	if !mask {
-		how |= unix.MS_REC
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", p, err)
 	}
-	if err := mount(from, p, "", how, ""); err != nil {
-		return err
-	}
-	if err := setAttr(p, flags); err != nil {
-		return err
-	}
-	s.covered[p] = true
-	s.changes++
 	return nil
+}
+
+// isMount reports whether what was looked at last is the root of that mount.
+func (s *server) isMount(id uint64) bool {
+	return id != 0 && s.stat.Mnt_id == id && s.stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// mountAt is the mount that a path lies on.
+func (s *server) mountAt(path []byte) (uint64, error) {
+	_, err := s.look(path)
+	return s.stat.Mnt_id, err
+}
+
+// look asks about a path and its mount; false where there is nothing for anybody in
+// here. It is done some fifty times a call, so without telling Go's scheduler of each.
+func (s *server) look(path []byte) (bool, error) {
+	const want = unix.STATX_TYPE | unix.STATX_MODE | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE // unique since Linux 6.8
+	_, _, err := unix.RawSyscall6(unix.SYS_STATX, atFDCWD, addr(path), unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, want, uintptr(unsafe.Pointer(&s.stat)), 0)
+	switch err {
+	case 0:
+		return true, nil
+	case unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ENAMETOOLONG, unix.ELOOP:
+		return false, nil
+	}
+	return false, err
 }
 
 // pin makes every directory from dir up to the writable root a mount point of
@@ -112,11 +138,12 @@ func (s *server) pin(dir string) {
 	at := root
 	for _, seg := range strings.Split(rel, "/") {
 		at = filepath.Join(at, seg)
-		if s.covered[at] || s.pinned[at] {
+		text := append([]byte(at), 0)
+		if there, err := s.look(text); !there || err != nil || s.isMount(s.covered[at]) || s.isMount(s.pinned[at]) {
 			continue
 		}
 		if mount(at, at, "", unix.MS_BIND|unix.MS_REC, "") == nil {
-			s.pinned[at] = true
+			s.pinned[at], _ = s.mountAt(text)
 			s.changes++
 		}
 	}

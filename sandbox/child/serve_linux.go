@@ -23,8 +23,8 @@ type server struct {
 	procMasks  []string
 	others     uint64 // threads that the user had when this began, where it counts
 
-	covered map[string]bool
-	pinned  map[string]bool
+	covered map[string]uint64 // mounts over denied and protected paths
+	pinned  map[string]uint64 // mounts that keep what is above those from being renamed
 	calls   map[uint64]*running
 	changes int // of the session's mounts
 	spares  spares

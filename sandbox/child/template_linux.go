@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -182,12 +183,15 @@ func (b builder) bind(p string, readOnly bool) error {
 	if err != nil {
 		return nil
 	}
-	at := b.dir + p
 	if info.Mode()&fs.ModeSymlink != 0 {
+		if belowPrivate(p) {
+			return nil
+		}
 		target, err := os.Readlink(p)
 		if err != nil {
 			return nil
 		}
+		at := b.dir + p
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			return nil
 		}
@@ -196,35 +200,93 @@ func (b builder) bind(p string, readOnly bool) error {
 		}
 		return nil
 	}
-	if physical, err := filepath.EvalSymlinks(p); err != nil || physical != p {
+	// By descriptors from here on: what lies below a writable tree or in the private
+	// /tmp is the programs' to swap for links, and others of the session may run.
+	from, err := openPlain(unix.AT_FDCWD, p)
+	if err != nil {
 		return nil // reached by its physical name or not at all
 	}
-	if err := makePlace(at, info.IsDir()); err != nil {
+	defer unix.Close(from)
+	var st unix.Stat_t
+	if err := unix.Fstat(from, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", p, err)
+	}
+	at, err := b.place(p, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
 		return fmt.Errorf("make a place for %s: %w", p, err)
 	}
-	if err := mount(p, at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return err
+	defer unix.Close(at)
+	tree, err := unix.OpenTree(from, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	if err != nil {
+		return fmt.Errorf("clone the mount of %s: %w", p, err)
 	}
-	attr := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	defer unix.Close(tree)
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	if readOnly {
-		attr |= unix.MOUNT_ATTR_RDONLY
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
-	return setAttr(at, attr)
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return fmt.Errorf("set mount attributes %#x of %s: %w", attr.Attr_set, p, err)
+	}
+	if err := unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount %s: %w", p, err)
+	}
+	return nil
 }
 
-// makePlace makes a mount point. Below a tree that is bound already it exists, for
-// it exists on the host.
-func makePlace(at string, dir bool) error {
-	if _, err := os.Lstat(at); err == nil {
-		return nil
+// openPlain opens a path for its place alone, and refuses links.
+func openPlain(dir int, path string) (int, error) {
+	return unix.Openat2(dir, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+}
+
+// place opens the mount point of p in the new root, and makes it where it is absent:
+// below a tree that is bound already it exists, for it exists on the host. What a
+// program has put there in the private directories is moved out of the way.
+func (b builder) place(p string, dir bool) (int, error) {
+	at, err := unix.Open(b.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
 	}
-	if dir {
-		return os.MkdirAll(at, 0o755)
+	segments := strings.Split(strings.TrimPrefix(p, "/"), "/")
+	for i, seg := range segments {
+		next, err := placeIn(at, seg, dir || i < len(segments)-1, belowPrivate(p))
+		unix.Close(at)
+		if err != nil {
+			return -1, err
+		}
+		at = next
 	}
-	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-		return err
+	return at, nil
+}
+
+func placeIn(parent int, name string, dir, clear bool) (int, error) {
+	var err error
+	for range 4 { // a program may undo what is done here
+		var fd int
+		fd, err = openPlain(parent, name)
+		if err == nil {
+			var st unix.Stat_t
+			if err := unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT == unix.S_IFDIR) == dir {
+				return fd, nil
+			}
+			unix.Close(fd)
+			err = unix.ENOTDIR
+		}
+		switch {
+		case err == unix.ENOENT && dir:
+			err = unix.Mkdirat(parent, name, 0o755)
+		case err == unix.ENOENT:
+			err = unix.Mknodat(parent, name, unix.S_IFREG|0o644, 0)
+		case clear:
+			err = unix.Renameat(parent, name, parent, fmt.Sprintf(".%s-%d", name, time.Now().UnixNano()))
+		}
+		if err != nil && err != unix.EEXIST && err != unix.ENOENT {
+			return -1, err
+		}
 	}
-	return os.WriteFile(at, nil, 0o644)
+	return -1, fmt.Errorf("%s is in the way: %w", name, err)
 }
 
 // devices are the few that every program may use; the terminal multiplexer is a
