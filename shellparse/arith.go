@@ -45,6 +45,18 @@ func (w *walker) evaluates(at Pos) {
 // subscript refuses a substitution that quotes hide in an index: bash expands
 // what is left after they are gone.
 func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
+	switch op := x.(type) {
+	case *syntax.BinaryArithm:
+		w.subscript(op.X, sc)
+		w.subscript(op.Y, sc)
+		return
+	case *syntax.UnaryArithm:
+		w.subscript(op.X, sc)
+		return
+	case *syntax.ParenArithm:
+		w.subscript(op.X, sc)
+		return
+	}
 	word, ok := x.(*syntax.Word)
 	if !ok {
 		return

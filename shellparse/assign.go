@@ -41,6 +41,9 @@ func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	if name == "IFS" {
 		sc.ifs = true
 	}
+	if strings.Contains(numbers, " "+name+" ") {
+		w.evaluates(at)
+	}
 	if sc.isExported(name) || alwaysLive(name) {
 		w.environment(Assign{Name: name, Value: Word{At: at}}, "", at)
 	}

@@ -182,9 +182,28 @@ func doStrace(a *act) {
 func doEnv(a *act) {
 	for _, f := range a.values["-S"] {
 		f = f.numbers()
-		a.shellText(f.sub("env "+f.text), nil)
+		a.shellText(f.sub("env "+f.text+quotedWords(a.operands)), nil)
 	}
-	a.useOperands(a.operands)
+	if len(a.values["-S"]) == 0 {
+		a.useOperands(a.operands)
+	}
+}
+
+// quotedWords writes words as a shell reads them back; what is not known is a
+// variable that nothing sets.
+func quotedWords(words []field) string {
+	var b strings.Builder
+	for _, f := range words {
+		switch {
+		case f.known && !f.glob && !f.tree:
+			b.WriteString(" '" + strings.ReplaceAll(f.text, "'", `'\''`) + "'")
+		case f.many:
+			b.WriteString(" $SANDBOXD_UNKNOWN")
+		default:
+			b.WriteString(` "$SANDBOXD_UNKNOWN"`)
+		}
+	}
+	return b.String()
 }
 
 // doSetarch: the name of the architecture may be missing.
