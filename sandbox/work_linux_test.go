@@ -36,6 +36,38 @@ s = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=lambda: s.accept()[0].sendall(b"served"), daemon=True).start()
 print(socket.create_connection(s.getsockname()).recv(9).decode())
 X`, "served\n"},
+			{"a shell with job control on a terminal", "python3", `cat > j.py <<'X'
+import os, pty, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    os.execlp("bash", "bash", "--norc", "-c", "set -m; (read x; exit 3) & fg >/dev/null; echo status $?; sleep 100 & kill -STOP %sleep; bg %sleep >/dev/null 2>&1; kill %sleep; fg %sleep >/dev/null 2>&1; jobs -r | wc -l; tty")
+mode = termios.tcgetattr(fd); mode[3] &= ~termios.ECHO; termios.tcsetattr(fd, termios.TCSANOW, mode)
+os.write(fd, b"go\n") # in the background, to read stops the job
+out = b""
+try:
+    while b := os.read(fd, 4096): out += b
+except OSError: pass # the terminal is closed
+os.waitpid(pid, 0)
+sys.stdout.write(out.decode().replace("\r\n", "\n"))
+X
+python3 j.py`, "status 3\n0\n/dev/pts/0\n"},
+			{"a test suite that starts a server", "python3", `cat > t.py <<'X'
+import subprocess, sys, unittest, urllib.request
+SERVER = """
+import http.server, socketserver
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(b'served ' + self.path.encode())
+    def log_message(self, *a): pass
+s = socketserver.TCPServer(('127.0.0.1', 0), H); print(s.server_address[1], flush=True); s.serve_forever()
+"""
+class T(unittest.TestCase):
+    def test_it(self):
+        p = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+        try: self.assertEqual(urllib.request.urlopen("http://127.0.0.1:%d/x" % int(p.stdout.readline())).read(), b"served /x")
+        finally: p.kill(); p.wait(); p.stdout.close()
+t = unittest.main(argv=["t"], verbosity=0, exit=False); print("passed:", t.result.wasSuccessful(), t.result.testsRun)
+X
+python3 t.py 2>/dev/null`, "passed: True 1\n"},
 			{"unix sockets inside", "python3", `python3 - <<'X'
 import socket, threading
 s = socket.socket(socket.AF_UNIX); s.bind("own.sock"); s.listen()
