@@ -18,8 +18,8 @@ import (
 // address only the kernel's other layers judge: it goes on after a look.
 
 const (
-	maxDenied = 32   // different acts of a call that are told
-	maxAsked  = 4096 // then nobody listens any more, and the kernel refuses with ENOSYS
+	maxDenied = 32  // different acts of a call that are told
+	maxAsked  = 512 // then nobody listens any more, and the kernel refuses with ENOSYS
 
 	notifRecv     = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
 	notifSend     = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
