@@ -12,6 +12,11 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 	w.step(x)
 	switch x := x.(type) {
 	case *syntax.Word:
+		for _, part := range x.Parts {
+			if q, ok := part.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`\\") {
+				w.fail(&Error{Code: "parser_difference", Msg: "single quotes do not quote in arithmetic", Hint: "leave them out", At: w.pos(q)})
+			}
+		}
 		f := w.single(x, sc)
 		w.noteSuspect(f)
 		if lit := x.Lit(); lit == "" || !digits(lit) {

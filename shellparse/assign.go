@@ -241,7 +241,8 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 	case f.code || f.known && (codeInIndex(f.text) || compound(f.text)) || compound(f.skeleton):
 		w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.text), At: f.at})
 	case text == "":
-		// It may name any variable, and give it any attribute.
+		// It may name any variable, and give it any attribute: a number, too.
+		w.evaluates(f.at)
 		w.references = true
 		sc.forgetAll()
 	case text[0] == '-':
