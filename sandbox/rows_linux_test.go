@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tryNetwork is the inside of the cage of the tests below: exit 0 when it works.
+// tryNetwork is the inside of the cage of the tests below: a line for each address.
 func tryNetwork(what string, addrs []string) {
 	for _, a := range addrs {
 		network, addr, _ := strings.Cut(a, "=")
@@ -21,10 +21,7 @@ func tryNetwork(what string, addrs []string) {
 		} else {
 			_, err = net.Dial(network, addr)
 		}
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+		fmt.Printf("%s works: %v (%v)\n", a, err == nil, err)
 	}
 	os.Exit(0)
 }
@@ -97,10 +94,15 @@ func TestX10_ServersBindOnlyWhereAllowed(t *testing.T) {
 				s := DefaultSettings(ws, "", nil)
 				s.Network.AllowLocalBinding = allowed
 				box := newBox(t, cage, "strict", s)
-				for _, addr := range []string{"tcp4=127.0.0.1:0", "tcp4=127.0.0.1:8123", "tcp4=:0", "tcp6=[::1]:0"} {
+				addrs := []string{"tcp4=127.0.0.1:0", "tcp4=127.0.0.1:8123", "tcp4=:0", "tcp6=[::]:0"}
+				_, out := runIn(t, box, ws, append([]string{"./try", "-network", "listen"}, addrs...)...)
+				for _, addr := range addrs {
 					want := allowed && cage.Probe().Rung == "namespaces"
-					if e, out := runIn(t, box, ws, "./try", "-network", "listen", addr); (e.Code == 0) != want && !strings.Contains(out, "cannot assign") {
-						t.Errorf("allowed %v, %s: exit %d, %s", allowed, addr, e.Code, out)
+					if strings.HasPrefix(addr, "tcp6") && want && strings.Contains(out, "not supported") {
+						continue // a kernel without IPv6
+					}
+					if !strings.Contains(out, fmt.Sprintf("%s works: %v ", addr, want)) {
+						t.Errorf("allowed %v, want %v: %s", allowed, want, out)
 					}
 				}
 			}
@@ -125,9 +127,11 @@ func TestX12_CX64_TheNetworkBlockIsEnforced(t *testing.T) {
 				s := DefaultSettings(ws, "", nil)
 				s.Network = Network{AllowedDomains: domains, AllowLocalBinding: true}
 				box := newBox(t, cage, "strict", s)
-				for _, addr := range []string{"tcp4=" + l.Addr().String(), "tcp4=192.0.2.1:443", "udp4=192.0.2.1:53", "tcp=api.example.com:443"} {
-					if e, out := runIn(t, box, ws, "./try", "-network", "dial", addr); e.Code == 0 || out == "" {
-						t.Errorf("domains %q, %s: exit %d, %s", domains, addr, e.Code, out)
+				addrs := []string{"tcp4=" + l.Addr().String(), "tcp4=192.0.2.1:443", "udp4=192.0.2.1:53", "tcp=api.example.com:443"}
+				_, out := runIn(t, box, ws, append([]string{"./try", "-network", "dial"}, addrs...)...)
+				for _, addr := range addrs {
+					if !strings.Contains(out, addr+" works: false ") {
+						t.Errorf("domains %q, %s: %s", domains, addr, out)
 					}
 				}
 				if c, err := box.Dial(t.Context(), "api.example.com"); err == nil {
