@@ -65,6 +65,7 @@ type prepared struct {
 type template struct {
 	body   []byte
 	key    string
+	over   string   // child.Template.BuiltOver
 	absent []string // named by the settings and not there yet
 }
 
@@ -297,6 +298,13 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 		bare.Grants, _ = grants(t)
 		return bare, nil
 	}
+	t.Built = c.built(s)
+	if t.BuiltOver, err = builtOver(dir, t); err != nil {
+		return child.Template{}, err
+	}
+	if err := makeBuilt(t.BuiltOver); err != nil {
+		return child.Template{}, err
+	}
 	if !t.WriteAll {
 		pipes, err := fifos(t.Show, t.Write, t.Denied, maxShownEntries)
 		if err != nil {
@@ -341,7 +349,7 @@ func (b *box) template(show string) (template, error) {
 	if err != nil {
 		return template{}, err
 	}
-	t := template{body: body}
+	t := template{body: body, over: full.BuiltOver}
 	for _, path := range slices.Concat(full.Read, full.Write, full.Show) {
 		if path != nowhere && !exists(path) {
 			t.absent = append(t.absent, path)

@@ -12,7 +12,7 @@ import (
 // caches point the usual tools at the private writable place of the session:
 // their usual ones lie in the home directory, which is read-only.
 var caches = map[string]string{
-	"GOCACHE":          child.CacheDir + "/go-build",
+	"GOCACHE":          child.GoCache,
 	"npm_config_cache": child.CacheDir + "/npm",
 	"PIP_CACHE_DIR":    child.CacheDir + "/pip",
 	"XDG_CACHE_HOME":   child.CacheDir + "/xdg",

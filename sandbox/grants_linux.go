@@ -146,7 +146,9 @@ func bareEnvironment(env []string, dir string) []string {
 	out := slices.Clone(env)
 	for i, e := range out {
 		name, value, _ := strings.Cut(e, "=")
-		if Within(value, child.CacheDir) {
+		if value == child.GoCache {
+			out[i] = name + "=" + filepath.Join(dir, "cache/go-build")
+		} else if Within(value, child.CacheDir) {
 			out[i] = name + "=" + filepath.Join(dir, "cache") + strings.TrimPrefix(value, child.CacheDir)
 		} else if name == "TMPDIR" && value == "/tmp" {
 			out[i] = "TMPDIR=" + filepath.Join(dir, "tmp")

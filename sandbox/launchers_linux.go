@@ -25,6 +25,11 @@ func (c *cage) launcher(ctx context.Context, session string, t template) (*launc
 	if _, err := c.makeSessionDir(session); err != nil {
 		return nil, err
 	}
+	if t.over != "" {
+		if err := makeBuilt(t.over); err != nil {
+			return nil, err
+		}
+	}
 	if c.bare {
 		c.replace(session)
 	}

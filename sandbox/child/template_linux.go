@@ -68,7 +68,7 @@ func foundation(dir string) error {
 // it. What it leaves is a mount namespace that every call gets a copy of.
 func build(t Template, dir string) error {
 	b := builder{t, dir}
-	for _, step := range []func() error{b.system, b.private, b.shown, b.writable} {
+	for _, step := range []func() error{b.system, b.private, b.built, b.shown, b.writable} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -143,6 +143,24 @@ func (b builder) private() error {
 		}
 	}
 	return nil
+}
+
+// built mounts the Go build cache: what the host has compiled may be used, and what
+// the session writes stays its own. Where there is no overlay the cache begins empty.
+func (b builder) built() error {
+	at := b.dir + GoCache
+	if err := os.Mkdir(at, 0o755); err != nil {
+		return err
+	}
+	upper, work := filepath.Join(b.t.BuiltOver, "upper"), filepath.Join(b.t.BuiltOver, "work")
+	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	if b.t.Built != "" && unix.Mount("overlay", at, "overlay", flags, "userxattr,lowerdir="+b.t.Built+",upperdir="+upper+",workdir="+work) == nil {
+		return nil
+	}
+	if err := mount(upper, at, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 }
 
 // shown binds what is readable below a private directory: a workspace in /tmp.

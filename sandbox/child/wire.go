@@ -8,8 +8,9 @@ import (
 
 // Places inside the cage that are the same for every session.
 const (
-	CacheDir = "/run/cache"   // writable, kept as long as the session
-	maskDir  = "/run/.masked" // what is mounted over a denied path
+	CacheDir = "/run/cache"    // writable, kept as long as the session
+	GoCache  = "/run/go-build" // the same, over the host's build cache
+	maskDir  = "/run/.masked"  // what is mounted over a denied path
 )
 
 // Template describes the root directory of a session. All paths are physical
@@ -24,6 +25,11 @@ type Template struct {
 	Protected []string // read-only inside a writable tree
 	Show      []string // readable like the system, even below a private directory
 	Scratch   string   // host directory that holds root/, tmp/, vartmp/ and cache/
+
+	// Built is the host's Go build cache, which the session's own lies over, or "".
+	// BuiltOver holds what the session writes: upper/ and work/.
+	Built     string `json:",omitempty"`
+	BuiltOver string `json:",omitempty"`
 
 	AllowBind bool    // TCP servers on the private loopback
 	Filter    Program // for seccomp

@@ -1,0 +1,59 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestX39_HostsBuildCache: what the host has compiled is used by a session, which
+// changes it for nobody else.
+func TestX39_HostsBuildCache(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		dir, ws := shortTemp(t), shortTemp(t)
+		if err := os.WriteFile(dir+"/built", []byte("host"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("GOCACHE", dir)
+		cage := newCage(t, Options{Home: ws})
+		needCage(t, cage)
+		run := func(t *testing.T, s Settings, script string) string {
+			box := newBox(t, cage, "strict", s)
+			_, out := runIn(t, box, ws, "sh", "-c", "cd $GOCACHE; "+script)
+			return out
+		}
+		usual := Settings{AllowedWritePaths: []string{ws}}
+		t.Run("first", func(t *testing.T) {
+			if out := run(t, usual, "cat built; echo session > built; echo more > new; cat built new"); out != "hostsession\nmore\n" {
+				t.Skipf("no overlay here: %q", out)
+			}
+			if out := run(t, usual, "cat built new"); out != "session\nmore\n" {
+				t.Errorf("the session's own is gone: %q", out)
+			}
+		})
+		t.Run("second", func(t *testing.T) {
+			if out := run(t, usual, "ls; cat built"); out != "built\nhost" && out != "cat: built: No such file or directory\n" {
+				t.Errorf("another session sees %q", out)
+			}
+		})
+		for name, s := range map[string]Settings{
+			"a denied path in it":        {AllowedWritePaths: []string{ws}, DeniedPaths: []string{dir + "/built"}},
+			"a denied directory over it": {AllowedWritePaths: []string{ws}, DeniedPaths: []string{dir}},
+			"not on the read list":       {AllowedWritePaths: []string{ws}, AllowedReadPaths: []string{ws}},
+			"writable":                   {AllowedWritePaths: []string{ws, dir}},
+			"everything writable":        {},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if out := run(t, s, "ls; echo x > new"); out != "" {
+					t.Errorf("the cache begins with %q", out)
+				}
+			})
+		}
+		if found, _ := filepath.Glob(dir + "/*"); len(found) != 1 {
+			t.Errorf("the host has %q", found)
+		}
+		if b, err := os.ReadFile(dir + "/built"); err != nil || string(b) != "host" {
+			t.Errorf("the host's file is %q, %v", b, err)
+		}
+	})
+}
