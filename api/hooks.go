@@ -27,7 +27,8 @@ type hookAnswer struct {
 }
 
 // hookEvent runs the hooks of an event for a client. What the daemon sees itself
-// is refused: an agent could tell of calls that never were.
+// is refused, but for the ends of calls that the client made without it: those are
+// marked, for an agent could tell of calls that never were.
 func (s *Server) hookEvent(r *http.Request) (any, error) {
 	var in hookEvent
 	if err := read(r, &in); err != nil {
@@ -37,7 +38,7 @@ func (s *Server) hookEvent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
-	if event.Seen() {
+	if event.Seen() && !event.Reportable() {
 		return nil, badRequest(string(event) + " is fired by the daemon, where it happens")
 	}
 	x, err := s.session(r)
@@ -45,6 +46,7 @@ func (s *Server) hookEvent(r *http.Request) (any, error) {
 		return nil, err
 	}
 	in.Input.SessionID, in.Input.Cwd, in.Input.PermissionMode = x.ID, x.Dir, x.Mode
+	in.Input.Reported = event.Reportable()
 	answer, err := s.Hooks.Fire(r.Context(), event, in.Input)
 	if err != nil {
 		return nil, err

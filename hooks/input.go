@@ -32,6 +32,9 @@ type Input struct {
 	Title                 string          `json:"title,omitempty"`
 	FilePath              string          `json:"filePath,omitempty"` // fileChanged
 	DurationMS            int64           `json:"durationMs,omitempty"`
+	// Reported is a call that a client tells of: it was not made here, and is as
+	// true as the client is.
+	Reported bool `json:"reported,omitempty"`
 }
 
 // snakeInput repeats the fields that the hooks of other agents read, under the

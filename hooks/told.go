@@ -87,3 +87,7 @@ func (e Event) Seen() bool {
 	}
 	return false
 }
+
+// Reportable are the events of calls that other agents make themselves: a client
+// may tell of them, and hooks are told that it did.
+func (e Event) Reportable() bool { return e == PostToolUse || e == PostToolUseFailure }

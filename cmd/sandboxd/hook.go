@@ -115,6 +115,10 @@ type hookInput struct {
 	Dir     string                     `json:"cwd"`
 	Tool    string                     `json:"tool_name"`
 	Input   map[string]json.RawMessage `json:"tool_input"`
+	UseID   string                     `json:"tool_use_id"`
+
+	Response json.RawMessage `json:"tool_response"` // of PostToolUse and AfterTool
+	Error    string          `json:"error"`         // of PostToolUseFailure
 }
 
 // hookAnswer is the outcome before it is put into the contract of an agent.
@@ -143,7 +147,7 @@ func (h hook) run(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("read the hook call: %w", err)
 	}
 	switch i.Event {
-	case "PreToolUse", "BeforeTool", "PermissionRequest":
+	case "PreToolUse", "BeforeTool", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "AfterTool":
 	case "":
 		return errors.New("the hook call names no event")
 	default: // nothing to decide
@@ -151,6 +155,9 @@ func (h hook) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	if i.Tool == "" || !filepath.IsAbs(i.Dir) {
 		return fmt.Errorf("the hook call names no tool (%q) or no absolute directory (%q)", i.Tool, i.Dir)
+	}
+	if i.ended() {
+		return h.after(ctx, i, out)
 	}
 	return writeHookAnswer(out, h.agent, i.Event, h.answer(ctx, i))
 }
@@ -230,15 +237,22 @@ func (h hook) decide(ctx context.Context, i hookInput, c hookCall) (decideAnswer
 		"wait": h.wait, "hold": h.holds(c),
 	}
 	var d decideAnswer
-	err = h.api.Do(ctx, http.MethodPost, "/decide", body, &d)
-	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == "session_not_found" {
-		err = h.api.Do(ctx, http.MethodPost, "/sessions", map[string]any{"id": session, "cwd": i.Dir, "title": h.agent}, nil)
-		if e, ok := errors.AsType[*tool.Error](err); err != nil && (!ok || e.Code != "session_exists") {
-			return decideAnswer{}, fmt.Errorf("make a session: %w", err)
-		}
-		err = h.api.Do(ctx, http.MethodPost, "/decide", body, &d)
-	}
+	err = h.inSession(ctx, i, func() error { return h.api.Do(ctx, http.MethodPost, "/decide", body, &d) })
 	return d, err
+}
+
+// inSession asks the daemon something, and once more when the session had to be
+// made for it.
+func (h hook) inSession(ctx context.Context, i hookInput, ask func() error) error {
+	err := ask()
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "session_not_found" {
+		return err
+	}
+	err = h.api.Do(ctx, http.MethodPost, "/sessions", map[string]any{"id": hookSession(h.agent, i.Session), "cwd": i.Dir, "title": h.agent}, nil)
+	if e, ok := errors.AsType[*tool.Error](err); err != nil && (!ok || e.Code != "session_exists") {
+		return fmt.Errorf("make a session: %w", err)
+	}
+	return ask()
 }
 
 // hookSession names our session for a session of the agent. Their id may hold

@@ -30,9 +30,9 @@ type hookTarget struct {
 }
 
 var hookTargets = map[string]hookTarget{
-	agentClaude: {file: ".claude/settings.json", events: []string{"PreToolUse", "PermissionRequest"}, matcher: "*", unit: 1, block: true},
-	agentCodex:  {file: ".codex/hooks.json", events: []string{"PreToolUse", "PermissionRequest"}, matcher: "*", unit: 1, note: "Codex may want the new hook to be trusted once, with /hooks"},
-	agentGemini: {file: ".gemini/settings.json", events: []string{"BeforeTool"}, matcher: ".*", unit: 1000},
+	agentClaude: {file: ".claude/settings.json", events: []string{"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"}, matcher: "*", unit: 1, block: true},
+	agentCodex:  {file: ".codex/hooks.json", events: []string{"PreToolUse", "PermissionRequest", "PostToolUse"}, matcher: "*", unit: 1, note: "Codex may want the new hook to be trusted once, with /hooks"},
+	agentGemini: {file: ".gemini/settings.json", events: []string{"BeforeTool", "AfterTool"}, matcher: ".*", unit: 1000},
 }
 
 // A question ends before the hook gives up, and the hook before the agent does,

@@ -22,6 +22,7 @@ type decider struct {
 	sessions map[string]bool
 	asked    []map[string]any
 	held     string // the session for which testCall is held
+	said     string // of the hooks, to an event
 }
 
 func (d *decider) Do(_ context.Context, method, path string, in, out any) error {
@@ -61,6 +62,15 @@ func (d *decider) Do(_ context.Context, method, path string, in, out any) error 
 			return err
 		}
 		return json.Unmarshal(b, out)
+	}
+	if rest, ok := strings.CutPrefix(path, "/sessions/"); ok && method == "POST" {
+		if id, ok := strings.CutSuffix(rest, "/hook-events"); ok {
+			if !d.sessions[id] {
+				return &tool.Error{Code: "session_not_found", Msg: "no session"}
+			}
+			d.asked = append(d.asked, body)
+			return json.Unmarshal([]byte(d.said), out)
+		}
 	}
 	return errors.New("unexpected " + method + " " + path)
 }
@@ -177,7 +187,7 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 		},
 		{"gemini denies", agentGemini, geminiEdit, decider{verdict: tool.Deny}, `{"decision":"deny","reason":"sandboxd: because (r)"}`},
 		{"gemini asks", agentGemini, geminiEdit, decider{verdict: tool.Ask}, `{"decision":"ask","reason":"sandboxd: because (r)"}`},
-		{"another event is nothing", agentClaude, `{"hook_event_name":"PostToolUse","cwd":"/"}`, decider{}, ``},
+		{"another event is nothing", agentClaude, `{"hook_event_name":"Stop","cwd":"/"}`, decider{}, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := runHook(t, &tt.d, tt.agent, tt.in)
@@ -364,4 +374,61 @@ func FuzzHook(f *testing.F) {
 			t.Errorf("%q was answered with %q", in, got)
 		}
 	})
+}
+
+// What an agent has done itself is told to the hooks, and what they say reaches its
+// model. A command that ran through the daemon is not told twice.
+func TestHookTellsOfWhatTheAgentDid(t *testing.T) {
+	const read = `{"session_id":"abc","cwd":"/src","hook_event_name":"PostToolUse","tool_name":"Read","tool_input":{"file_path":"/src/a"},"tool_response":{"content":"x"},"tool_use_id":"u1"}`
+	for _, tt := range []struct {
+		name, agent, in, said, want string
+		told                        map[string]any
+	}{
+		{
+			"nothing to say", agentClaude, read, `{}`, "",
+			map[string]any{"toolName": "Read", "toolOutput": `{"content":"x"}`, "toolUseId": "u1"},
+		},
+		{
+			"a block", agentClaude, read, `{"block":true,"reason":"a secret"}`,
+			`{"decision":"block","reason":"sandboxd: a secret"}`, map[string]any{"toolName": "Read"},
+		},
+		{
+			"words for the model", agentClaude, read, `{"system_messages":["a","b"]}`,
+			`{"hookSpecificOutput":{"additionalContext":"a\nb","hookEventName":"PostToolUse"}}`, map[string]any{"toolName": "Read"},
+		},
+		{
+			"a failure", agentClaude, `{"session_id":"abc","cwd":"/src","hook_event_name":"PostToolUseFailure","tool_name":"mcp__x__y","tool_input":{},"error":"no"}`,
+			`{}`, "", map[string]any{"toolName": "mcp__x__y", "error": "no"},
+		},
+		{
+			"gemini", agentGemini, `{"session_id":"abc","cwd":"/src","hook_event_name":"AfterTool","tool_name":"read_file","tool_input":{"file_path":"/src/a"},"tool_response":"text"}`,
+			`{"block":true,"reason":"r"}`, `{"decision":"block","reason":"sandboxd: r"}`, map[string]any{"toolName": "Read", "toolOutput": "text"},
+		},
+		{
+			"a command of the daemon", agentClaude, strings.NewReplacer("PermissionRequest", "PostToolUse").Replace(claudePerm), `{"block":true}`, "", nil,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &decider{said: tt.said}
+			got, err := runHook(t, d, tt.agent, tt.in)
+			if err != nil || got != tt.want {
+				t.Errorf("got %q, %v, want %q", got, err, tt.want)
+			}
+			if tt.told == nil {
+				if len(d.asked) > 0 {
+					t.Errorf("told %v, want nothing", d.asked)
+				}
+				return
+			}
+			if len(d.asked) != 1 {
+				t.Fatalf("told %d times, want once", len(d.asked))
+			}
+			input := d.asked[0]["input"].(map[string]any)
+			for k, want := range tt.told {
+				if input[k] != want {
+					t.Errorf("%s: told %v, want %v", k, input[k], want)
+				}
+			}
+		})
+	}
 }
