@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -47,7 +48,9 @@ func isOperator(s string) bool {
 }
 
 func doRead(a *act) {
-	names := a.operands
+	names := slices.DeleteFunc(slices.Clone(a.operands), func(f field) bool {
+		return !f.known && strings.HasPrefix(f.skeleton, "-") // flags of which only the dash is known
+	})
 	if in := a.call.in; in.text != "" {
 		a.w.noteSuspect(literal(in.text, in.at))
 		if a.readsLine(names) {
