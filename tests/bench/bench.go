@@ -97,8 +97,10 @@ func newTimer(c Case) *timer {
 	t := &timer{c: c, batch: 1}
 	t.sample() // what the first call pays is not measured
 	once := max(t.sample(), 1)
-	if c.N == 0 && c.Before == nil && once < batchTime {
-		t.batch = int(batchTime/once) + 1
+	// One call alone says little of a quick one: batches grow until they last, so
+	// that each holds its share of collected garbage.
+	for c.N == 0 && c.Before == nil && once*time.Duration(t.batch) < batchTime {
+		t.batch *= 2
 		once = max(t.sample(), 1)
 	}
 	t.n = max(int(roundTime/(once*time.Duration(t.batch))), 1, (c.N+rounds-1)/rounds)
