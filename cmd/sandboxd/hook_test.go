@@ -390,19 +390,23 @@ func TestHookTellsOfWhatTheAgentDid(t *testing.T) {
 		},
 		{
 			"a block", agentClaude, read, `{"block":true,"reason":"a secret"}`,
-			`{"decision":"block","reason":"sandboxd: a secret"}`, map[string]any{"toolName": "Read"},
+			`{"decision":"block","reason":"sandboxd: a secret"}`,
+			map[string]any{"toolName": "Read"},
 		},
 		{
 			"words for the model", agentClaude, read, `{"system_messages":["a","b"]}`,
-			`{"hookSpecificOutput":{"additionalContext":"a\nb","hookEventName":"PostToolUse"}}`, map[string]any{"toolName": "Read"},
+			`{"hookSpecificOutput":{"additionalContext":"a\nb","hookEventName":"PostToolUse"}}`,
+			map[string]any{"toolName": "Read"},
 		},
 		{
 			"a failure", agentClaude, `{"session_id":"abc","cwd":"/src","hook_event_name":"PostToolUseFailure","tool_name":"mcp__x__y","tool_input":{},"error":"no"}`,
-			`{}`, "", map[string]any{"toolName": "mcp__x__y", "error": "no"},
+			`{}`, "",
+			map[string]any{"toolName": "mcp__x__y", "error": "no"},
 		},
 		{
 			"gemini", agentGemini, `{"session_id":"abc","cwd":"/src","hook_event_name":"AfterTool","tool_name":"read_file","tool_input":{"file_path":"/src/a"},"tool_response":"text"}`,
-			`{"block":true,"reason":"r"}`, `{"decision":"block","reason":"sandboxd: r"}`, map[string]any{"toolName": "Read", "toolOutput": "text"},
+			`{"block":true,"reason":"r"}`, `{"decision":"block","reason":"sandboxd: r"}`,
+			map[string]any{"toolName": "Read", "toolOutput": "text"},
 		},
 		{
 			"a command of the daemon", agentClaude, strings.NewReplacer("PermissionRequest", "PostToolUse").Replace(claudePerm), `{"block":true}`, "", nil,
