@@ -71,7 +71,7 @@ func (a *act) shellWords() (shellWords, bool) {
 			for _, c := range text[1:] {
 				switch c {
 				case 'c':
-					sh.code = sh.code || text[0] == '-'
+					sh.code = true // +c is taken for it as well
 				case 's':
 					sh.stdin = true
 				case 'i':
