@@ -41,6 +41,7 @@ type cage struct {
 	writing      map[*proc]bool       // guarded by mu: calls that are measured
 	watching     bool                 // guarded by mu: measure runs
 	launchers    map[string]*launcher // guarded by mu; by session, profile and template
+	starts       map[string]*starting // guarded by mu; by the same
 	maxLaunchers int
 	standby      *launcher // guarded by mu; of no session yet
 	used         bool      // guarded by mu: there was a session
@@ -83,7 +84,7 @@ const (
 // NewBackend prepares the cage of this host. Nothing is started before the first
 // call or Probe.
 func NewBackend(o Options) (Backend, error) {
-	c := &cage{opts: o, sockets: newSockets(), maxLaunchers: maxLaunchers, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, prepared: map[string]*prepared{}}
+	c := &cage{opts: o, sockets: newSockets(), maxLaunchers: maxLaunchers, freeSpace: freeSpace, writing: map[*proc]bool{}, launchers: map[string]*launcher{}, starts: map[string]*starting{}, prepared: map[string]*prepared{}}
 	if c.opts.Child == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -188,6 +189,7 @@ func (c *cage) prepare(session, profile string, s Settings) (*prepared, error) {
 
 // Forget ends the launchers of a session, and what was prepared for it.
 func (c *cage) Forget(session string) error {
+	c.stopStarts(func(of string) bool { return of == session })
 	c.mu.Lock()
 	var mine []*launcher
 	for key, l := range c.launchers {
@@ -232,6 +234,9 @@ func (c *cage) Close() error {
 	}
 	c.closed = true
 	close(c.stop)
+	c.mu.Unlock()
+	c.stopStarts(func(string) bool { return true })
+	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.launchers))
 	if c.standby != nil {
 		all = append(all, c.standby)

@@ -99,9 +99,12 @@ func startLauncher(path, root string, attr *syscall.SysProcAttr, groups *groupTr
 	return l, nil
 }
 
-// serve makes it the launcher of a session. After an error it is closed.
+// serve makes it the launcher of a session. After an error it is closed, and when ctx
+// is cancelled meanwhile.
 func (l *launcher) serve(ctx context.Context, template []byte) error {
-	if err := l.greet(ctx, template); err != nil {
+	stop := context.AfterFunc(ctx, func() { _ = l.cmd.Process.Kill() })
+	defer stop()
+	if err := l.greet(template); err != nil {
 		l.close()
 		if s := strings.TrimSpace(l.stderr.String()); s != "" {
 			err = fmt.Errorf("%w (%s)", err, s)
@@ -168,12 +171,8 @@ func sameIDs(file string) []syscall.SysProcIDMap {
 }
 
 // greet sends the template and waits until the root is built.
-func (l *launcher) greet(ctx context.Context, template []byte) error {
-	deadline := time.Now().Add(startDeadline)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	if err := l.conn.SetReadDeadline(deadline); err != nil {
+func (l *launcher) greet(template []byte) error {
+	if err := l.conn.SetReadDeadline(time.Now().Add(startDeadline)); err != nil {
 		return err
 	}
 	if err := l.write(template, nil); err != nil {

@@ -10,18 +10,65 @@ import (
 
 // The launchers of all sessions: which there are, which stands by, and which go.
 
+// starting is a launcher that is being made. Every call that wants it waits, as long
+// as its own context lets it; the start itself belongs to none of them.
+type starting struct {
+	session string
+	stop    context.CancelFunc
+	done    chan struct{}
+	err     error // after done
+}
+
 // launcher gives the process that serves such calls, and starts it when there is
 // none. The caller holds it until release.
 func (c *cage) launcher(ctx context.Context, session string, t template) (*launcher, error) {
-	key := t.key
+	for {
+		l, s, err := c.find(session, t)
+		if l != nil || err != nil {
+			return l, err
+		}
+		select {
+		case <-s.done:
+			if s.err != nil {
+				return nil, s.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// find gives the launcher, held, or the start to wait for. A start may take long, and
+// calls of other sessions do not wait for it: c.mu is held for the maps alone.
+func (c *cage) find(session string, t template) (*launcher, *starting, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errors.New("the sandbox backend is closed")
+		return nil, nil, errors.New("the sandbox backend is closed")
 	}
-	if l := c.launchers[key]; l != nil && l.hold() {
-		return l, nil
+	if l := c.launchers[t.key]; l != nil && l.hold() {
+		return l, nil, nil
 	}
+	s := c.starts[t.key]
+	if s == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		s = &starting{session: session, stop: stop, done: make(chan struct{})}
+		c.starts[t.key] = s
+		if c.bare {
+			c.replace(session)
+		}
+		c.makeRoom()
+		go func() {
+			defer stop()
+			l, err := c.startFor(ctx, session, t)
+			c.started(s, t.key, l, err)
+		}()
+	}
+	return nil, s, nil
+}
+
+// startFor makes the launcher of a session.
+func (c *cage) startFor(ctx context.Context, session string, t template) (*launcher, error) {
 	if _, err := c.makeSessionDir(session); err != nil {
 		return nil, err
 	}
@@ -30,40 +77,73 @@ func (c *cage) launcher(ctx context.Context, session string, t template) (*launc
 			return nil, err
 		}
 	}
-	if c.bare {
-		c.replace(session)
-	}
-	c.makeRoom()
 	l, err := c.newLauncher()
 	if err != nil {
 		return nil, err
 	}
 	l.session = session
-	l.hold()
 	l.onGone = func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.launchers[key] == l {
-			delete(c.launchers, key)
+		if c.launchers[t.key] == l {
+			delete(c.launchers, t.key)
 		}
 	}
 	if err := l.serve(ctx, t.body); err != nil {
+		if ctx.Err() != nil {
+			err = errLauncherGone
+		}
 		return nil, err
 	}
-	c.launchers[key] = l
 	return l, nil
 }
 
+// started ends a start, and makes its launcher known unless it has died already or
+// nobody may use it any more.
+func (c *cage) started(s *starting, key string, l *launcher, err error) {
+	c.mu.Lock()
+	delete(c.starts, key)
+	known := err == nil && !c.closed && l.hold()
+	if known {
+		c.launchers[key] = l
+		l.release()
+	}
+	c.mu.Unlock()
+	if err == nil && !known {
+		err = errLauncherGone
+		l.close()
+	}
+	s.err = err
+	close(s.done)
+}
+
+// stopStarts ends what is being started for these sessions, and waits until it is gone.
+func (c *cage) stopStarts(of func(session string) bool) {
+	var stopped []*starting
+	c.mu.Lock()
+	for _, s := range c.starts {
+		if of(s.session) {
+			s.stop()
+			stopped = append(stopped, s)
+		}
+	}
+	c.mu.Unlock()
+	for _, s := range stopped {
+		<-s.done
+	}
+}
+
 // newLauncher gives a process that belongs to no session yet. From the second on,
-// one is started ahead: starting it is most of what a new session waits for. c.mu
-// is held.
+// one is started ahead: starting it is most of what a new session waits for.
 func (c *cage) newLauncher() (*launcher, error) {
+	c.mu.Lock()
 	l := c.standby
 	c.standby = nil
 	if c.used {
 		c.background.Go(c.standBy)
 	}
 	c.used = true
+	c.mu.Unlock()
 	if l != nil && !l.gone() {
 		return l, nil
 	}
@@ -108,10 +188,11 @@ func (c *cage) replace(session string) {
 	}
 }
 
-// makeRoom ends the launcher that has rested longest when there are too many.
+// makeRoom ends the launcher that has rested longest when there are too many, with
+// those that are being started.
 // c.mu is held.
 func (c *cage) makeRoom() {
-	for len(c.launchers) >= c.maxLaunchers {
+	for len(c.launchers)+len(c.starts) > c.maxLaunchers {
 		oldest, since := "", time.Time{}
 		for key, l := range c.launchers {
 			if at, rests := l.resting(); rests && (oldest == "" || at.Before(since)) {

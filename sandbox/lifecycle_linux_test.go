@@ -3,9 +3,14 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestForget: what runs ends, what was private is gone, also where a program closed
@@ -94,6 +99,81 @@ func TestLaunchersRest(t *testing.T) {
 	}
 	if e, out := runIn(t, box, ws, "cat", "/tmp/f"); e.Code != 0 || out != "here\n" {
 		t.Errorf("the next call: %+v %q", e, out)
+	}
+}
+
+// TestStartThatHangs: the launcher of one session does not get ready. Calls of other
+// sessions go on, those of the same one wait no longer than they are willing to, and
+// deleting the session ends the start.
+func TestStartThatHangs(t *testing.T) {
+	backend := newCage(t, Options{})
+	needCage(t, backend)
+	c := backend.(*cage)
+	ws := shortTemp(t)
+	box := func(session string) Box {
+		b, err := c.Box(context.Background(), session, "strict", Settings{AllowedWritePaths: []string{ws}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+	works := func(b Box) {
+		t.Helper()
+		if e, out := runIn(t, b, ws, "echo", "ok"); e.Code != 0 || out != "ok\n" {
+			t.Fatalf("%+v %q", e, out)
+		}
+	}
+	one, two := box("one"), box("two")
+	works(one)
+	works(two) // from now on a launcher stands by
+	for _, forget := range []bool{true, false} {
+		c.background.Wait()
+		c.mu.Lock()
+		standby := c.standby
+		c.mu.Unlock()
+		if standby == nil {
+			t.Fatal("no launcher stands by")
+		}
+		if err := standby.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Waitid(unix.P_PID, standby.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
+		hangs := box("hangs")
+		answer := make(chan error, 1)
+		go func() {
+			p, err := hangs.Start(context.Background(), Spec{Argv: []string{"true"}, Dir: ws})
+			if err == nil {
+				_, err = p.Wait()
+			}
+			answer <- err
+		}()
+		for began := false; !began; runtime.Gosched() {
+			c.mu.Lock()
+			began = len(c.starts) > 0 && c.standby != standby
+			c.mu.Unlock()
+		}
+		works(one)
+		works(box(fmt.Sprint("new", forget)))
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := hangs.Start(ctx, Spec{Argv: []string{"true"}, Dir: ws}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that is cancelled while it waits: %v", err)
+		}
+		var want error
+		if forget {
+			want = errLauncherGone
+			if err := c.Forget("hangs"); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := standby.cmd.Process.Signal(unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answer; !errors.Is(err, want) {
+			t.Errorf("the call that waited: %v, want %v", err, want)
+		}
 	}
 }
 
