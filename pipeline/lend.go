@@ -104,38 +104,32 @@ func (p *Pipeline) Lend(ctx context.Context, account, id string, start func(*too
 		Result: tool.Result{CallID: was.ID, NodeID: was.NodeID, Tool: was.Request.Tool, ToolUseID: was.Request.ToolUseID},
 	}
 	c.Request.DryRun, c.Request.Hold = false, false
-	p.lend(ctx, c, was, start)
-	return c.Result, nil
+	return p.do(ctx, c, &loan{p, was, start}).Result, nil
 }
 
-func (p *Pipeline) lend(ctx context.Context, c, was *tool.Call, start func(*tool.Call) error) {
-	ctx, leave := p.running.enter(ctx, c)
-	defer leave(c)
-	defer p.end(ctx, c)
-
-	approve := func(ctx context.Context, c *tool.Call) error {
-		if a := was.Approval; c.Decision.Verdict == tool.Ask && a != nil && a.Approved && c.Digest == was.Digest {
-			c.Approval = a
-			return nil
-		}
-		return p.approve(ctx, c)
-	}
-	ran := p.step(ctx, c, "lookup", p.lookup) && // the session and the tool may have changed
-		p.step(ctx, c, "judge", p.judge) &&
-		p.step(ctx, c, "approve", approve) &&
-		p.step(ctx, c, "begin", p.begin) &&
-		p.step(ctx, c, "run", func(ctx context.Context, c *tool.Call) error { return p.elsewhere(ctx, c, start) }) &&
-		p.step(ctx, c, "format", p.format)
-	if ran || c.Result.Status == tool.StatusError {
-		p.step(context.WithoutCancel(ctx), c, "after", p.after)
-	}
+// loan is a held call on its way to the program that runs it.
+type loan struct {
+	p     *Pipeline
+	was   *tool.Call // as it was judged and approved
+	start func(*tool.Call) error
 }
 
-// elsewhere is run by another program.
-func (p *Pipeline) elsewhere(ctx context.Context, c *tool.Call, start func(*tool.Call) error) error {
-	ended := p.held.expect(c.ID)
-	defer p.held.forget(c.ID)
-	if err := start(c); err != nil {
+// approve takes the answer that was given when the call was held, where it is to
+// the question of now.
+func (l *loan) approve(ctx context.Context, c *tool.Call) error {
+	if a := l.was.Approval; c.Decision.Verdict == tool.Ask && a != nil && a.Approved && c.Digest == l.was.Digest {
+		c.Approval = a
+		return nil
+	}
+	return l.p.approve(ctx, c)
+}
+
+// run hands the call out and waits for its end.
+func (l *loan) run(ctx context.Context, c *tool.Call) error {
+	h := l.p.held
+	ended := h.expect(c.ID)
+	defer h.forget(c.ID)
+	if err := l.start(c); err != nil {
 		return err
 	}
 	select {

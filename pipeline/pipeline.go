@@ -68,7 +68,7 @@ func (p *Pipeline) Next(o Options) *Pipeline {
 // Do runs one call to its end and answers it. It never panics on what a tool or
 // a formatter does, and never returns without a record.
 func (p *Pipeline) Do(ctx context.Context, req tool.Request) tool.Result {
-	return p.do(ctx, req).Result
+	return p.do(ctx, tool.NewCall(req), nil).Result
 }
 
 // Decide judges a call that somebody else will run; it runs nothing. The
@@ -78,26 +78,30 @@ func (p *Pipeline) Do(ctx context.Context, req tool.Request) tool.Result {
 // [Pipeline.Lend].
 func (p *Pipeline) Decide(ctx context.Context, req tool.Request) *tool.Call {
 	req.DryRun = true
-	return p.do(ctx, req)
+	return p.do(ctx, tool.NewCall(req), nil)
 }
 
-// do is the whole path, top to bottom.
-func (p *Pipeline) do(ctx context.Context, req tool.Request) *tool.Call {
-	c := tool.NewCall(req)
+// do is the whole path, top to bottom. A call that was held comes with its loan:
+// its arguments were resolved and its hooks heard then, and another program runs it.
+func (p *Pipeline) do(ctx context.Context, c *tool.Call, l *loan) *tool.Call {
+	approve, run, lent := p.approve, p.run, l != nil
+	if lent {
+		approve, run = l.approve, l.run
+	}
 	ctx, leave := p.running.enter(ctx, c)
 	defer leave(c)
 	defer p.end(ctx, c) // on every path; if it fails the result is withheld
 
 	if !p.step(ctx, c, "lookup", p.lookup) || // the tool exists and is enabled
-		!p.step(ctx, c, "resolve", p.resolve) || // $VAR_REF in the arguments, once
-		!p.step(ctx, c, "before", p.before) || // pre hooks: block, rewrite, tighten
+		!lent && !p.step(ctx, c, "resolve", p.resolve) || // $VAR_REF in the arguments, once
+		!lent && !p.step(ctx, c, "before", p.before) || // pre hooks: block, rewrite, tighten
 		!p.step(ctx, c, "judge", p.judge) || // schema, uses, policies, floor
-		req.DryRun && !req.Ask && c.Decision.Verdict == tool.Ask ||
-		!p.step(ctx, c, "approve", p.approve) { // a person, where the verdict is ask; then judged again
+		c.Request.DryRun && !c.Request.Ask && c.Decision.Verdict == tool.Ask ||
+		!p.step(ctx, c, "approve", approve) { // a person, where the verdict is ask; then judged again
 		return c
 	}
-	if req.DryRun {
-		if req.Hold {
+	if c.Request.DryRun {
+		if c.Request.Hold {
 			p.step(ctx, c, "hold", p.hold) // for Lend
 		}
 		return c
@@ -105,9 +109,9 @@ func (p *Pipeline) do(ctx context.Context, req tool.Request) *tool.Call {
 	if !p.step(ctx, c, "begin", p.begin) { // no record, no run
 		return c
 	}
-	ran := p.step(ctx, c, "run", p.run) && // the tool, in its Box
+	ran := p.step(ctx, c, "run", run) && // the tool, in its Box
 		p.step(ctx, c, "format", p.format) && // data to text for the model
-		p.step(ctx, c, "remember", p.remember) // result and arguments become variables
+		(lent || p.step(ctx, c, "remember", p.remember)) // result and arguments become variables; the output of a lent call is not here
 	if ran || c.Result.Status == tool.StatusError {
 		p.step(context.WithoutCancel(ctx), c, "after", p.after) // post hooks, release of the result
 	}
