@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -140,19 +139,7 @@ func TestPeopleTranscript(t *testing.T) {
 	p.say("and what was approved is what runs:")
 	p.must(p.run(p.updated(out), ""), "pushed by Claude Code")
 
-	got := p.normal()
-	if *update {
-		if err := os.WriteFile(peopleTranscript, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(peopleTranscript)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("docs/transcript-people.md is not what was answered (go test ./tests/integration -run PeopleTranscript -update):\n%s", got)
-	}
+	wantPage(t, peopleTranscript, p.normal())
 }
 
 // updated is the command of an answer of the hook.
@@ -183,7 +170,7 @@ func (p *people) normal() string {
 		{`(?m)^  (in|sandbox)  .*\n(?: {11}.*\n)*`, ""}, // where lines break depends on the places
 		{` +\n`, "\n"},
 		{`\d+m\d+s more`, "5m0s more"},
-		{regexp.QuoteMeta(p.d.work), "/work"},
+		{regexp.QuoteMeta(p.d.ws), "/home/dev/project"},
 	} {
 		text = regexp.MustCompile(r[0]).ReplaceAllString(text, r[1])
 	}
