@@ -9,7 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// hookEvent is something that happened where only a client sees it.
+// hookEvent is something that happened where only a client sees it, or that an
+// operator makes up to try the hooks.
 type hookEvent struct {
 	Event string      `json:"event"` // "stop", or "Stop" as other agents say
 	Input hooks.Input `json:"input"`
@@ -79,12 +80,6 @@ func (s *Server) tellHooks(r *http.Request, event hooks.Event, x tool.Session) [
 	return answer.Advice.Messages
 }
 
-// hookTrial is an event that did not happen.
-type hookTrial struct {
-	Event string      `json:"event"`
-	Input hooks.Input `json:"input"`
-}
-
 // trialAnswer is what every hook of the event said, and what it comes to.
 type trialAnswer struct {
 	Runs    []hooks.Run `json:"runs"`
@@ -94,7 +89,7 @@ type trialAnswer struct {
 // testHooks runs the hooks of an event for an operator who tries them; nothing
 // comes of it.
 func (s *Server) testHooks(r *http.Request) (any, error) {
-	var in hookTrial
+	var in hookEvent
 	if err := read(r, &in); err != nil {
 		return nil, err
 	}

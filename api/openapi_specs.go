@@ -66,7 +66,7 @@ var specs = map[string]spec{
 	"POST /policies/explain":            {summary: "Why a call would be judged so, and what would change it", in: explainRequest{}, out: policy.Explanation{}},
 	"GET /decisions/{id}":               {summary: "How a call was judged", out: policy.Record{}},
 	"GET /hooks":                        {summary: "The configured hooks", out: []hooks.Info{}},
-	"POST /hooks/test":                  {summary: "Run the hooks of an event that did not happen; nothing comes of it", in: hookTrial{}, out: trialAnswer{}},
+	"POST /hooks/test":                  {summary: "Run the hooks of an event that did not happen; nothing comes of it", in: hookEvent{}, out: trialAnswer{}},
 	"GET /audit":                        {summary: "The newest lines of the record", query: []string{"limit"}, out: []json.RawMessage{}},
 	"POST /reload":                      {summary: "Read the configuration again", out: ConfigStatus{}},
 	"POST /stop-all":                    {summary: "End every call and the daemon, now", out: stopping{}},

@@ -48,8 +48,10 @@ func (t told) End(ctx context.Context, c *tool.Call) error {
 	return err
 }
 
+// callEvent names the tool as its spec does, never as the call: that name is the
+// model's, and may be any text.
 func callEvent(what api.EventType, c *tool.Call) api.Event {
-	return api.Event{Type: what, Account: c.Request.Account, Session: c.Request.Session, Call: c.ID, Tool: c.Spec.Name} // of a tool that there is; other names are the model's
+	return api.Event{Type: what, Account: c.Request.Account, Session: c.Request.Session, Call: c.ID, Tool: c.Spec.Name}
 }
 
 // watchQuestions makes events of questions and answers, and counts who waits.
