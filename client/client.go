@@ -105,29 +105,15 @@ func (c *Client) SessionFor(ctx context.Context, dir string) (Session, error) {
 	return s, err
 }
 
-// unreachable is a socket behind which nobody listens.
-type unreachable struct {
-	said  *tool.Error
-	cause error
-}
-
-func (u unreachable) Error() string   { return u.said.Msg }
-func (u unreachable) Unwrap() []error { return []error{u.said, u.cause} }
-
-// Unreachable reports whether an error means that no daemon listens.
-func Unreachable(err error) bool {
-	var u unreachable
-	return errors.As(err, &u)
-}
-
+// explain tells a socket behind which nobody listens by its code.
 func (c *Client) explain(err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "dial" {
 		return err
 	}
-	return unreachable{&tool.Error{
+	return &tool.Error{
 		Code: "daemon_unreachable",
 		Msg:  fmt.Sprintf("no daemon answers on %s: %s", c.socket, op.Err),
 		Hint: "start one with: sandboxd serve",
-	}, err}
+	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Event is one thing that happened: a call began or ended, a session was created,
-// a person was asked. It never holds arguments or results. The type "dropped"
+// a person was asked, a hook notifies. It never holds arguments or results. The type "dropped"
 // says that this reader was too slow for Dropped events.
 type Event struct {
 	Type     string    `json:"type"`
@@ -28,6 +28,8 @@ type Event struct {
 	Approval string    `json:"approval_id,omitempty"`
 	Status   string    `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
+	Title    string    `json:"title,omitempty"`   // of a notification, in the words of the hook
+	Message  string    `json:"message,omitempty"` // likewise
 	Dropped  int       `json:"dropped,omitempty"`
 }
 

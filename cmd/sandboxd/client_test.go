@@ -9,9 +9,11 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/api"
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tool"
 )
@@ -128,11 +130,24 @@ func TestClient_CallsVariablesAndEvents(t *testing.T) {
 
 func TestClient_NobodyListens(t *testing.T) {
 	c := client.New(filepath.Join(t.TempDir(), "none.sock"))
-	_, err := c.Vars(t.Context(), "s", client.VarFilter{})
-	if !client.Unreachable(err) {
-		t.Errorf("got %v, want it told apart", err)
+	_, vars := c.Vars(t.Context(), "s", client.VarFilter{})
+	_, events := c.Events(t.Context(), client.EventFilter{})
+	for _, err := range []error{vars, events} {
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "daemon_unreachable" {
+			t.Errorf("got %v, want it told apart", err)
+		}
 	}
-	if _, err = c.Events(t.Context(), client.EventFilter{}); !client.Unreachable(err) {
-		t.Errorf("got %v, want it told apart", err)
+}
+
+// TestClient_EventsAreWhole: the client reads every field that the daemon sends.
+func TestClient_EventsAreWhole(t *testing.T) {
+	known := map[string]bool{}
+	for f := range reflect.TypeFor[client.Event]().Fields() {
+		known[f.Tag.Get("json")] = true
+	}
+	for f := range reflect.TypeFor[api.Event]().Fields() {
+		if tag := f.Tag.Get("json"); !known[tag] {
+			t.Errorf("client.Event lacks %s %s", f.Name, tag)
+		}
 	}
 }
