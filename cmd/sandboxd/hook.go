@@ -48,7 +48,8 @@ func hookCmd() *cobra.Command {
 Where the rules ask, it waits until a person has answered the daemon, or leaves
 the question to the agent's own person with --ask agent. It never allows because
 of a failure: if the daemon is away, the time is up or the input cannot be read,
-it denies, or asks the agent's person with --on-error ask.
+it denies, or asks the agent's person with --on-error ask. An event that it does
+not know is let pass if it comes without a tool call, and blocked if with one.
 
 A command that is allowed is rewritten to "sandboxd exec --call ID", which runs
 it once, in the cage.`,
@@ -150,8 +151,13 @@ func (h hook) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	case "PreToolUse", "BeforeTool", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "AfterTool":
 	case "":
 		return errors.New("the hook call names no event")
-	default: // nothing to decide
-		return nil
+	default:
+		if i.Tool == "" { // a session began, a prompt came: nothing to decide
+			return nil
+		}
+		// Silence would let the call run: what waits for a verdict under a name of
+		// tomorrow, or in another case, is not let through unjudged.
+		return fmt.Errorf("the event %q comes with a call of %s, and this version cannot judge it; want PreToolUse, PermissionRequest or BeforeTool, spelled so", i.Event, i.Tool)
 	}
 	if i.Tool == "" || !filepath.IsAbs(i.Dir) {
 		return fmt.Errorf("the hook call names no tool (%q) or no absolute directory (%q)", i.Tool, i.Dir)

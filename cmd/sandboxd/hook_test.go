@@ -236,10 +236,19 @@ func TestHookNeverAllowsByFailure(t *testing.T) {
 		`{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/","tool_input":{"command":"ls","command":"rm"}}`,
 		`{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/","tool_input":"ls"}`,
 		"{\"hook_event_name\":\"PreToolUse\",\"tool_name\":\"Bash\",\"cwd\":\"/\",\"tool_input\":{\"command\":\"\xff\"}}",
+		strings.Replace(claudeBash, "PreToolUse", "pretooluse", 1),
+		strings.Replace(claudeBash, "PreToolUse", "BeforeEveryTool", 1),
 	} {
 		if got, err := runHook(t, &decider{verdict: tool.Allow}, agentClaude, in); err == nil || got != "" {
 			t.Errorf("%.80q: got %q, %v, want an error", in, got, err)
 		}
+	}
+}
+
+func TestHookLetsEventsWithoutACallPass(t *testing.T) {
+	in := `{"session_id":"a","cwd":"/src","hook_event_name":"OfTomorrow","prompt":"hi"}`
+	if got, err := runHook(t, &decider{verdict: tool.Deny}, agentClaude, in); err != nil || got != "" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -369,7 +378,7 @@ func FuzzHook(f *testing.F) {
 		switch {
 		case strings.Contains(got, `"permissionDecision":"deny"`), strings.Contains(got, `"permissionDecision":"ask"`):
 		case i.Event == "PermissionRequest" && (got == "" || strings.Contains(got, `"behavior":"deny"`)):
-		case i.Event != "PreToolUse" && i.Event != "BeforeTool" && got == "":
+		case i.Tool == "" && got == "", i.ended() && got == "":
 		default:
 			t.Errorf("%q was answered with %q", in, got)
 		}
