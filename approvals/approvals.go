@@ -22,7 +22,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -106,17 +105,11 @@ type digestKey struct {
 	digest string
 }
 
-//go:embed schema/*.sql
-var schema embed.FS
+//go:embed migrations/*.sql
+var migrations embed.FS
 
 // Schema is the tables of this package.
-func Schema() store.Schema {
-	files, err := fs.Sub(schema, "schema")
-	if err != nil {
-		panic("embedded schema: " + err.Error()) // cannot happen: the name is valid
-	}
-	return store.Schema{Name: "approvals", Files: files}
-}
+func Schema() store.Schema { return store.Embedded("approvals", migrations) }
 
 // decidedKept is how long an answered question can still be listed. The audit
 // keeps it for good. Older ones are deleted once in pruneEvery.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"io/fs"
 
 	"github.com/sandboxd/sandboxd/store"
 )
@@ -14,13 +13,7 @@ import (
 var migrations embed.FS
 
 // Schema is the tables of the mirror.
-func Schema() store.Schema {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic("cannot happen: the directory is embedded: " + err.Error())
-	}
-	return store.Schema{Name: "audit", Files: files}
-}
+func Schema() store.Schema { return store.Embedded("audit", migrations) }
 
 // Mirror remembers outside the file how far the file goes.
 type Mirror interface {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -17,17 +16,11 @@ import (
 // permissionsKept is how long an update is kept that nothing renewed.
 const permissionsKept = 90 * 24 * time.Hour
 
-//go:embed schema/*.sql
-var schema embed.FS
+//go:embed migrations/*.sql
+var migrations embed.FS
 
 // Schema is the tables of this package.
-func Schema() store.Schema {
-	files, err := fs.Sub(schema, "schema")
-	if err != nil {
-		panic("embedded schema: " + err.Error()) // cannot happen: the name is valid
-	}
-	return store.Schema{Name: "hooks", Files: files}
-}
+func Schema() store.Schema { return store.Embedded("hooks", migrations) }
 
 // PermissionUpdate changes what a tool may do for the rest of a session (H-23,
 // P-21).

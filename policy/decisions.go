@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,13 +19,7 @@ import (
 var migrations embed.FS
 
 // Schema is the table of decisions.
-func Schema() store.Schema {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic("cannot happen: the directory is embedded: " + err.Error())
-	}
-	return store.Schema{Name: "policy", Files: files}
-}
+func Schema() store.Schema { return store.Embedded("policy", migrations) }
 
 // DecisionOptions say what is written and how long it stays.
 type DecisionOptions struct {

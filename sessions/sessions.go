@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -34,13 +33,7 @@ import (
 var migrations embed.FS
 
 // Schema is the tables of this package.
-func Schema() store.Schema {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic("the embedded migrations have no directory: " + err.Error())
-	}
-	return store.Schema{Name: "sessions", Files: files}
-}
+func Schema() store.Schema { return store.Embedded("sessions", migrations) }
 
 // Options ties other state of a session to its life: Created and Deleted run in
 // the transaction that creates or deletes it; an error undoes it.

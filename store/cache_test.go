@@ -98,6 +98,31 @@ func TestACacheKeepsNothingOfBeforeAChange(t *testing.T) {
 	c.want("new", 0)
 }
 
+// What a write read back of its own goes when it panics.
+func TestACacheKeepsNothingOfAWriteThatPanicked(t *testing.T) {
+	c := newCached(t)
+	if err := c.set("old", nil); err != nil {
+		t.Fatal(err)
+	}
+	c.cache = store.NewCache[string](c.db)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it did not panic")
+			}
+		}()
+		_ = c.db.Write(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.Exec(`UPDATE notes SET text = 'new'`)
+			c.cache.Set("1", "new")
+			_, got := c.cache.Get("1", func() (text string, err error) {
+				return text, tx.QueryRow(`SELECT text FROM notes`).Scan(&text)
+			})
+			panic(errors.Join(err, got))
+		})
+	}()
+	c.want("old", 1)
+}
+
 func TestACacheIsExactUnderLoad(t *testing.T) {
 	c := newCached(t)
 	if err := c.set("", nil); err != nil {

@@ -2,7 +2,7 @@
 // and migrations, nothing else. Each package that stores brings its own tables
 // as a [Schema] and keeps its own SQL.
 //
-//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, sessions.Schema, vars.Schema)
+//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, sessions.Schema(), vars.Schema())
 //	err = db.Write(ctx, func(tx *sql.Tx) error {
 //		_, err := tx.Exec(`INSERT INTO notes (id, text) VALUES ($1, $2)`, id, text)
 //		return err
@@ -25,6 +25,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,6 +46,15 @@ type Options struct {
 type Schema struct {
 	Name  string // of the package; migrations are recorded under it
 	Files fs.FS  // 0001_what.sql, 0002_what.sql, … in the root; applied ones never change
+}
+
+// Embedded is the schema of a package that embeds its directory migrations.
+func Embedded(name string, files embed.FS) Schema {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic("cannot happen, the name is valid: " + err.Error())
+	}
+	return Schema{Name: name, Files: sub}
 }
 
 // DB is an open database. It is safe for concurrent use.

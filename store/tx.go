@@ -15,11 +15,15 @@ func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
 		return err
 	}
 	defer release()
-	defer func() { db.after = db.after[:0] }()
+	committed := false
+	defer func() { // also when fn panics
+		for _, f := range db.after {
+			f(committed)
+		}
+		db.after = db.after[:0]
+	}()
 	err = transact(context.WithoutCancel(ctx), db.conn, nil, fn)
-	for _, f := range db.after {
-		f(err == nil)
-	}
+	committed = err == nil
 	return err
 }
 

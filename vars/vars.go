@@ -24,7 +24,6 @@ package vars
 
 import (
 	"embed"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -36,13 +35,7 @@ import (
 var migrations embed.FS
 
 // Schema is the tables of this package.
-func Schema() store.Schema {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic("the embedded migrations have no directory: " + err.Error())
-	}
-	return store.Schema{Name: "vars", Files: files}
-}
+func Schema() store.Schema { return store.Embedded("vars", migrations) }
 
 // Type says who made a variable and what for.
 type Type string
