@@ -22,7 +22,7 @@ type Request struct {
 	Host      Host
 	DryRun    bool                          // judge only
 	Ask       bool                          // with DryRun: where the verdict is ask, a person is asked
-	Hold      bool                          // with DryRun and Ask: what may run is kept for another program to run it once
+	Hold      bool                          // with DryRun: what may run is kept for another program to run it once
 	Dir       string                        // of a call that somebody else runs; "" is the session's
 	Emit      func(stream string, b []byte) // nil: output is not streamed
 }

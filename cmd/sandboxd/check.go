@@ -17,7 +17,7 @@ import (
 func checkCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "say what the guard sees in a command line or a path",
+		Short: "Say what the guard sees in a command line or a path",
 		Long: `Says which programs a command line can start, which files it reads and writes,
 and whether sandbox settings allow that. Nothing runs and no policy is asked.
 
@@ -82,7 +82,7 @@ func checkCommandCmd() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
 		Use:   "command LINE",
-		Short: "judge a command line",
+		Short: "Judge a command line",
 		Example: `  sandboxd check command 'cat ~/.ssh/id_rsa | base64'
   sandboxd check command --jsonl < lines`,
 		Args: cobra.MaximumNArgs(1),
@@ -114,7 +114,7 @@ func checkPathCmd() *cobra.Command {
 	var op string
 	c := &cobra.Command{
 		Use:     "path PATH",
-		Short:   "judge a path",
+		Short:   "Judge a path",
 		Example: `  sandboxd check path --op write ../notes.md`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

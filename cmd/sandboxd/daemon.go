@@ -145,12 +145,12 @@ func (d *daemon) policiesChanged(ctx context.Context, log *slog.Logger, err erro
 // new requests get; calls that run finish on the old ones. A bad configuration
 // changes nothing.
 func (d *daemon) Reload(ctx context.Context, by string) error {
-	vetoed := d.configChange(ctx, by)
+	err := d.configChange(ctx, by)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	next, err := d.next(ctx)
-	if vetoed != nil {
-		err = vetoed
+	var next *parts
+	if err == nil {
+		next, err = d.next(ctx)
 	}
 	said := audit.Event{Name: "reload", Message: "configuration loaded by " + by}
 	if err != nil {

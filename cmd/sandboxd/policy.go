@@ -18,7 +18,7 @@ import (
 func policyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
-		Short: "write, check, test and explain policies",
+		Short: "Write, check, test and explain policies",
 		Long: `Policies say which calls pass, which ask and which are denied. They are
 permission rules, such as Bash(git push *), or Rego. docs/policies.md has a
 tutorial that starts from a denied call.`,
@@ -80,7 +80,7 @@ func (f *policyFlags) engine(c *cobra.Command, dirs []string) (*policy.Engine, e
 func policyInitCmd() *cobra.Command {
 	var owner string
 	c := &cobra.Command{
-		Use: "init DIR", Short: "write a first policy with its test", Args: cobra.ExactArgs(1),
+		Use: "init DIR", Short: "Write a first policy with its test", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := policy.Init(args[0], owner)
 			for _, f := range files {
@@ -96,7 +96,7 @@ func policyInitCmd() *cobra.Command {
 func policyCheckCmd() *cobra.Command {
 	var f policyFlags
 	c := &cobra.Command{
-		Use: "check [DIR...]", Short: "load policies as the daemon would, examples included",
+		Use: "check [DIR...]", Short: "Load policies as the daemon would, examples included",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := f.engine(cmd, args)
 			if err != nil {
@@ -115,7 +115,7 @@ func policyRulesCmd() *cobra.Command {
 	var f policyFlags
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "rules [DIR...]", Short: "list the rules that are loaded",
+		Use: "rules [DIR...]", Short: "List the rules that are loaded",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := f.engine(cmd, args)
 			if err != nil {
@@ -139,7 +139,7 @@ func policyRulesCmd() *cobra.Command {
 func policyExportCmd() *cobra.Command {
 	var f policyFlags
 	c := &cobra.Command{
-		Use: "export DIR", Short: "write library, permission rules and schemas as files for opa", Args: cobra.ExactArgs(1),
+		Use: "export DIR", Short: "Write library, permission rules and schemas as files for opa", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			opts, err := f.options(nil)
 			if err != nil {
@@ -155,7 +155,7 @@ func policyExportCmd() *cobra.Command {
 func policyFmtCmd() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
-		Use: "fmt FILE|DIR...", Short: "format Rego files in place", Args: cobra.MinimumNArgs(1),
+		Use: "fmt FILE|DIR...", Short: "Format Rego files in place", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := 0
 			for _, arg := range args {

@@ -23,7 +23,7 @@ func policyTestCmd() *cobra.Command {
 	var asJSON bool
 	var least float64
 	c := &cobra.Command{
-		Use: "test [DIR...]", Short: "run examples and _test.rego files, with coverage",
+		Use: "test [DIR...]", Short: "Run examples and _test.rego files, with coverage",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts, err := f.options(args)
 			if err != nil {
@@ -129,7 +129,7 @@ func policyEvalCmd() *cobra.Command {
 	var f policyFlags
 	var p policyCall
 	c := &cobra.Command{
-		Use: "eval [DIR...]", Short: "print the decision about one call as JSON",
+		Use: "eval [DIR...]", Short: "Print the decision about one call as JSON",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := f.engine(cmd, args)
 			if err != nil {
@@ -157,7 +157,7 @@ func policyExplainCmd() *cobra.Command {
 	var asJSON, nearest, live bool
 	var session string
 	c := &cobra.Command{
-		Use: "explain [CALL-ID | JSON | DIR...]", Short: "say why a call is judged as it is",
+		Use: "explain [CALL-ID | JSON | DIR...]", Short: "Say why a call is judged as it is",
 		Long: `Says what was found about a call, which rule decided and where, and the nearest
 change after which it would be allowed.
 
@@ -270,7 +270,7 @@ func policyBenchCmd() *cobra.Command {
 	var p policyCall
 	var n int
 	c := &cobra.Command{
-		Use: "bench [DIR...]", Short: "measure how long a decision takes",
+		Use: "bench [DIR...]", Short: "Measure how long a decision takes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n < 1 {
 				return fmt.Errorf("--count %d: want at least 1", n)

@@ -49,6 +49,7 @@ in deploy/sandboxd.service and deploy/sandboxd.socket.`,
 
 func serve(ctx context.Context, flags map[string]string, out io.Writer) error {
 	percent := debug.SetGCPercent(-1) // until it is ready: nearly all that is made stays, or goes at once
+	defer debug.SetGCPercent(percent)
 	h, err := loadHouse(flags)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 func toolsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tools",
-		Short: "list and describe the built-in tools",
+		Short: "List and describe the built-in tools",
 		Long: `Lists the tools that come with sandboxd, in the forms that model APIs take.
 Which of them a session has enabled is up to its daemon.`,
 	}
@@ -29,7 +29,7 @@ func toolsListCmd() *cobra.Command {
 	var format string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "ls", Short: "list the tools", Args: cobra.NoArgs,
+		Use: "ls", Short: "List the tools", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON || format != "" {
 				return printDefinitions(cmd, builtinTools(), format)
@@ -54,7 +54,7 @@ func toolsShowCmd() *cobra.Command {
 	var format string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "show TOOL", Short: "describe one tool with its arguments", Args: cobra.ExactArgs(1),
+		Use: "show TOOL", Short: "Describe one tool with its arguments", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			for _, t := range builtinTools() {
