@@ -25,12 +25,8 @@ type oneCall struct {
 
 // callRequest is one call, or several.
 type callRequest struct {
-	Tool      string          `json:"tool"`
-	Args      json.RawMessage `json:"args"`
-	ToolUseID string          `json:"tool_use_id"`
-	Context   tool.Host       `json:"context"`
-	DryRun    bool            `json:"dry_run"`
-	Calls     []oneCall       `json:"calls"`
+	oneCall
+	Calls []oneCall `json:"calls"`
 }
 
 func (s *Server) call(r *http.Request) (any, error) {
@@ -43,7 +39,7 @@ func (s *Server) call(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if in.Calls == nil {
-		req, err := s.request(r, oneCall{in.Tool, in.Args, in.ToolUseID, in.Context, in.DryRun})
+		req, err := s.request(r, in.oneCall)
 		if err != nil {
 			return nil, err
 		}

@@ -134,9 +134,10 @@ func exactFields(raw json.RawMessage, t reflect.Type, path string) error {
 		return nil
 	}
 	known := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		known[name] = t.Field(i).Type
+	for _, f := range reflect.VisibleFields(t) { // those of embedded structs too
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			known[name] = f.Type
+		}
 	}
 	for name, value := range fields {
 		ft, ok := known[name]
