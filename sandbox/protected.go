@@ -29,8 +29,8 @@ func protectedPaths(s Settings) []string {
 
 // gitPaths are what git executes from in the repositories that a writable tree
 // holds: its own and those one directory below, their submodules, and what a
-// worktree's .git file points at. It reads directories, so it is asked once for a
-// template, not for every call.
+// worktree's .git file points at. It reads directories: for a template, and before
+// and after each call.
 func gitPaths(s Settings) []string {
 	var out []string
 	for _, w := range s.AllowedWritePaths {
