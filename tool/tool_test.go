@@ -1,28 +1,15 @@
 package tool_test
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// bare is a tool with nothing but what every tool must have.
-type bare struct{ spec tool.Spec }
-
-func (b bare) Spec() tool.Spec { return b.spec }
-
-func (bare) Uses(context.Context, tool.In) (sandbox.Uses, error) { return sandbox.Uses{}, nil }
-
-func (bare) Run(context.Context, tool.In, sandbox.Box) (tool.Output, error) {
-	return tool.Output{}, nil
-}
-
 // full says everything itself.
-type full struct{ bare }
+type full struct{ fake }
 
 func (full) Format(any, json.RawMessage) (string, error) { return "formatted", nil }
 func (full) Truncate(string, json.RawMessage) string     { return "cut" }
@@ -39,9 +26,9 @@ func TestT01_WhatAToolMayLeaveOut(t *testing.T) {
 		formatted, cut, logLine string
 		atMost                  int
 	}{
-		{"all left out", bare{}, "{\n  \"a\": 1\n}", "", "", tool.DefaultOutputLimit + 100},
-		{"a limit of its own", bare{tool.Spec{OutputLimit: 100}}, "{\n  \"a\": 1\n}", "", "", 300},
-		{"never cut", bare{tool.Spec{NoTruncate: true}}, "{\n  \"a\": 1\n}", long, "", len(long)},
+		{"all left out", fake{}, "{\n  \"a\": 1\n}", "", "", tool.DefaultOutputLimit + 100},
+		{"a limit of its own", fake{tool.Spec{OutputLimit: 100}}, "{\n  \"a\": 1\n}", "", "", 300},
+		{"never cut", fake{tool.Spec{NoTruncate: true}}, "{\n  \"a\": 1\n}", long, "", len(long)},
 		{"all its own", full{}, "formatted", "cut", "args", 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

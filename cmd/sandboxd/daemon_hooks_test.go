@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,23 +26,7 @@ func TestH04_ConfigChange(t *testing.T) {
 		}
 	}
 	configure("/bin/cat >" + heard)
-	t.Setenv("SANDBOXD_CONFIG", conf)
-	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(dir, "state"))
-	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(dir, "run"))
-	h, err := loadHouse(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.makeState(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	d, err := openDaemon(ctx, h, cancel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
-	defer cancel(nil)
+	d, ctx, _ := daemonIn(t, dir, conf)
 
 	configure("echo frozen >&2; exit 2")
 	if err := d.Reload(ctx, "ann"); err != nil {

@@ -41,23 +41,9 @@ func TestQuestionsAreAnnounced(t *testing.T) {
 	if err := syscall.Mkfifo(told, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SANDBOXD_CONFIG", write("conf.yaml", "workspace: {roots: ["+dir+"/work]}\napprovals:\n"+
-		"  webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}\n  command: [/bin/sh, -c, 'exec cat > "+told+"']\n"))
-	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(dir, "state"))
-	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(dir, "run"))
-	h, err := loadHouse(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.makeState(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	d, err := openDaemon(ctx, h, cancel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.close()
+	conf := write("conf.yaml", "workspace: {roots: ["+dir+"/work]}\napprovals:\n"+
+		"  webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}\n  command: [/bin/sh, -c, 'exec cat > "+told+"']\n")
+	d, ctx, cancel := daemonIn(t, dir, conf)
 	announced := make(chan error, 1)
 	go func() { announced <- d.announce(ctx) }()
 	asked := make(chan error, 1)
@@ -86,4 +72,29 @@ func TestQuestionsAreAnnounced(t *testing.T) {
 	if err := <-announced; err != nil {
 		t.Error(err)
 	}
+}
+
+// daemonIn opens a daemon with its state in dir. It is closed when the test ends.
+func daemonIn(t *testing.T, dir, conf string) (*daemon, context.Context, context.CancelCauseFunc) {
+	t.Helper()
+	t.Setenv("SANDBOXD_CONFIG", conf)
+	t.Setenv("SANDBOXD_STATE_DIR", filepath.Join(dir, "state"))
+	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(dir, "run"))
+	h, err := loadHouse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.makeState(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	d, err := openDaemon(ctx, h, cancel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel(nil)
+		d.close()
+	})
+	return d, ctx, cancel
 }
