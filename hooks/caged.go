@@ -55,7 +55,7 @@ func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error)
 	if exit.Code != 0 {
 		failed = fmt.Errorf("exit status %d", exit.Code)
 	}
-	return read(exit.Code, failed, stdout.buf.Bytes(), stderr.buf.Bytes())
+	return read(ended{exit.Code, failed, stdout.buf.Bytes(), stderr.buf.Bytes()})
 }
 
 // fed is a pipe that somebody writes a text into, whether it is read or not.

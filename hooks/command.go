@@ -1,29 +1,8 @@
 package hooks
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"os/exec"
-	"slices"
-	"strings"
-	"syscall"
-	"time"
-)
-
-const (
-	maxStdout = 1 << 20
-	maxStderr = 64 << 10
-	// pipeGrace is how long a command that has ended may leave its output open in
-	// a child that it left behind.
-	pipeGrace = 100 * time.Millisecond
-	// markName is in the environment of everything that a hook starts.
-	markName = "SANDBOXD_HOOK"
-	safePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // command runs a shell hook (H-09). The input goes in by stdin, never into the
@@ -33,90 +12,22 @@ func (r *Registry) command(ctx context.Context, h hook, in Input) (*Output, erro
 	if err != nil {
 		return nil, fmt.Errorf("encode the input: %w", err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	mark := rand.Text()
-	defer r.running.add(mark)()
-
-	stdout := &capped{max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) }}
-	stderr := &capped{max: maxStderr} // the rest is dropped
-	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", h.Command)
-	cmd.Dir = "/"
-	cmd.Env = r.environ(h, in, mark)
-	cmd.Stdin = bytes.NewReader(stdin)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = pipeGrace
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error {
-		killTree(cmd.Process.Pid, mark)
-		return nil
+	e, err := r.execute(ctx, h, in, []string{"/bin/bash", "-c", h.Command}, stdin)
+	if err != nil {
+		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
-	}
-	err = cmd.Wait()
-	if ctx.Err() != nil {
-		// Again, for what was being started while the first round went on.
-		killTree(0, mark)
-		return nil, context.Cause(ctx)
-	}
-	return read(cmd.ProcessState.ExitCode(), err, stdout.buf.Bytes(), stderr.buf.Bytes())
+	return read(e)
 }
 
 // read turns the end of a command into an output. Exit 2 blocks whatever stdout
 // says; any other failure is an error.
-func read(code int, err error, stdout, stderr []byte) (*Output, error) {
-	text := strings.TrimSpace(strings.ToValidUTF8(string(stderr), "\uFFFD"))
-	if code == 2 {
+func read(e ended) (*Output, error) {
+	text := textOf(e.stderr)
+	if e.code == 2 {
 		return &Output{Block: true, Reason: text}, nil
 	}
-	if code != 0 {
-		return nil, fmt.Errorf("%w: %s", err, text)
+	if e.err != nil {
+		return nil, fmt.Errorf("%w: %s", e.err, text)
 	}
-	// The program may end without reading its input, and may leave a child that
-	// holds its output open; neither is a failure.
-	if err != nil && !errors.Is(err, exec.ErrWaitDelay) && !errors.Is(err, syscall.EPIPE) {
-		return nil, err
-	}
-	return parseOutput(stdout)
-}
-
-// environ is all that a command inherits (H-10, CX-67).
-func (r *Registry) environ(h hook, in Input, mark string) []string {
-	env := map[string]string{
-		"PATH": safePath, "LANG": "C.UTF-8",
-		"HOOK_EVENT": string(h.event), "HOOK_TOOL_NAME": in.ToolName, "HOOK_SESSION_ID": in.SessionID, "HOOK_CWD": in.Cwd,
-		markName: mark,
-	}
-	for _, name := range []string{"HOME", "USER", "LOGNAME", "TZ", "LANG"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env[name] = v
-		}
-	}
-	for name, v := range r.opts.Env {
-		if !strings.HasPrefix(name, "HOOK_") && name != markName {
-			env[name] = v
-		}
-	}
-	all := make([]string, 0, len(env))
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		all = append(all, name+"="+env[name])
-	}
-	return all
-}
-
-// capped keeps the first bytes of a stream and swallows the rest.
-type capped struct {
-	buf  bytes.Buffer
-	max  int
-	full func()
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	room := c.max - c.buf.Len()
-	c.buf.Write(p[:min(room, len(p))])
-	if len(p) > room && c.full != nil {
-		c.full()
-	}
-	return len(p), nil
+	return parseOutput(e.stdout)
 }
