@@ -125,17 +125,23 @@ func (p *policyCall) call(stdin io.Reader) (*tool.Call, error) {
 	return x.Call()
 }
 
+// load gives the policies of the flags and the call to judge.
+func (p *policyCall) load(cmd *cobra.Command, f *policyFlags, dirs []string) (*policy.Engine, *tool.Call, error) {
+	e, err := f.engine(cmd, dirs)
+	if err != nil {
+		return nil, nil, err
+	}
+	call, err := p.call(cmd.InOrStdin())
+	return e, call, err
+}
+
 func policyEvalCmd() *cobra.Command {
 	var f policyFlags
 	var p policyCall
 	c := &cobra.Command{
 		Use: "eval [DIR...]", Short: "Print the decision about one call as JSON",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := f.engine(cmd, args)
-			if err != nil {
-				return err
-			}
-			call, err := p.call(cmd.InOrStdin())
+			e, call, err := p.load(cmd, &f, args)
 			if err != nil {
 				return err
 			}
@@ -178,11 +184,7 @@ the sandbox settings and hooks are not asked.`,
 			case live:
 				return l.described(cmd, p.command, "")
 			}
-			e, err := f.engine(cmd, args)
-			if err != nil {
-				return err
-			}
-			call, err := p.call(cmd.InOrStdin())
+			e, call, err := p.load(cmd, &f, args)
 			if err != nil {
 				return err
 			}
@@ -275,11 +277,7 @@ func policyBenchCmd() *cobra.Command {
 			if n < 1 {
 				return fmt.Errorf("--count %d: want at least 1", n)
 			}
-			e, err := f.engine(cmd, args)
-			if err != nil {
-				return err
-			}
-			call, err := p.call(cmd.InOrStdin())
+			e, call, err := p.load(cmd, &f, args)
 			if err != nil {
 				return err
 			}
