@@ -52,6 +52,23 @@ var moreAttempts = []attempt{
 		defer unix.Close(fd)
 		return unix.Fchmod(fd, 0o777)
 	}},
+	{"flags of a file outside changed through its descriptor", append(readOnly, unix.EPERM, unix.ENOTTY), func(w world) error {
+		fd, err := unix.Open(w.Outside+"/file", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+		if err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags))
+	}},
+	{"mode of a device", append(readOnly, unix.EPERM), func(world) error { return sameMode("/dev/zero") }},
+	{"mode of the terminal device", append(readOnly, unix.EPERM), func(world) error { return sameMode("/dev/tty") }},
+	{"times of a device", append(readOnly, unix.EPERM), func(world) error {
+		return unix.UtimesNanoAt(unix.AT_FDCWD, "/dev/full", []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}, 0)
+	}},
 	{"secret's mask changed through a path descriptor", append(readOnly, unix.EPERM, unix.EBADF, unix.EOPNOTSUPP), func(w world) error {
 		fd, err := unix.Open(w.Secret, unix.O_PATH, 0)
 		if err != nil {
@@ -179,6 +196,15 @@ var moreAttempts = []attempt{
 }
 
 var hiddenSocket = append([]error{unix.ECONNREFUSED, unix.ENOENT}, notOurs...)
+
+// sameMode changes nothing where it is let.
+func sameMode(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	return unix.Chmod(path, st.Mode&0o7777)
+}
 
 // mountsLack is the refusal when every mount that holds files has the flag.
 func mountsLack(w world, flag int64) error {

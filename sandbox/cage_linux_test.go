@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "-attempts" {
 		runAttempts()
 	}
+	if len(os.Args) == 2 && os.Args[1] == "-traced" {
+		beTraced()
+	}
 	if len(os.Args) == 3 && os.Args[1] == "-flood" {
 		flood(os.Args[2])
 	}

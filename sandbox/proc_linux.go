@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -30,6 +29,7 @@ type proc struct {
 	places   []string          // where it may write on the host
 	free     map[uint64]uint64 // of their file systems, when it began
 	pumps    sync.WaitGroup
+	input    *os.File // what standard input is written to, or nil
 
 	ending   sync.Once
 	timedOut atomic.Bool
@@ -74,6 +74,9 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		stop()
 		p.box.cage.unwatchDisk(p)
 		p.pumps.Wait()
+		if p.input != nil {
+			p.input.Close()
+		}
 		p.finish(reply, ok)
 		p.exit.Denials = append(p.exit.Denials, p.box.quarantine(absent)...)
 		p.exit.Denials = append(p.exit.Denials, p.box.quarantineGit(guarded)...)
@@ -91,61 +94,6 @@ func (p *proc) forget() {
 	p.box.mu.Lock()
 	delete(p.box.running, p)
 	p.box.mu.Unlock()
-}
-
-// streams are the three descriptors of the program. The second result closes the
-// ends that are not needed here once they are sent.
-func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
-	p.room.Store(p.limits.OutputBytes)
-	var mine []*os.File
-	closeMine := func() {
-		for _, f := range mine {
-			f.Close()
-		}
-	}
-	std := make([]*os.File, 3)
-	for _, given := range []any{s.Stdin, s.Stdout, s.Stderr} {
-		// From a directory of the host openat would reach what lies under it,
-		// without the mounts that hide and protect.
-		if f, ok := given.(*os.File); ok && f != nil {
-			if info, err := f.Stat(); err == nil && info.IsDir() {
-				return nil, nil, fmt.Errorf("%s is a directory, and no program in the sandbox may hold one of the host", f.Name())
-			}
-		}
-	}
-	var err error
-	if std[0] = s.Stdin; s.Stdin == nil {
-		std[0] = p.box.cage.null
-	}
-	for i, w := range []io.Writer{s.Stdout, s.Stderr} {
-		f, isFile := w.(*os.File)
-		switch {
-		case i == 1 && w != nil && same(s.Stdout, s.Stderr):
-			std[2] = std[1]
-		case w == nil || isFile && f == nil:
-			std[i+1] = p.box.cage.null
-		case isFile:
-			std[i+1] = f
-		default:
-			var r, pw *os.File
-			if r, pw, err = os.Pipe(); err == nil {
-				std[i+1] = pw
-				mine = append(mine, pw)
-				p.pumps.Go(func() { p.pump(r, w) })
-			}
-		}
-		if err != nil {
-			closeMine()
-			return nil, nil, fmt.Errorf("prepare the output of a program: %w", err)
-		}
-	}
-	return std, closeMine, nil
-}
-
-// same compares as os/exec does: values that cannot be compared differ.
-func same(a, b io.Writer) (equal bool) {
-	defer func() { _ = recover() }()
-	return a == b
 }
 
 // pump copies until everybody who could write is gone, and ends the call when it

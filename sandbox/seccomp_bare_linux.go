@@ -31,6 +31,7 @@ func bareRules(rules []sysRule) []sysRule {
 		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
 		unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR)...)
 	add(refuse(unix.EPERM, archBareCalls...)...)
+	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: slices.Concat(terminalIoctls, fileIoctls)}}})
 
 	// Nor these, which would slow or bind processes of the user.
 	for _, nr := range []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
@@ -46,4 +47,12 @@ func bareRules(rules []sysRule) []sysRule {
 		return slices.ContainsFunc(t, func(own sysRule) bool { return own.nr == r.nr })
 	})
 	return append(stays, t...)
+}
+
+// fileIoctls change a file or directory that is only open for reading.
+var fileIoctls = []uint32{
+	unix.FS_IOC_SETFLAGS, 0x40046602, 0x401c5820, 0x40087602, 0x40086604, // flags, in both widths, project and flags, version, that of ext4
+	unix.FS_IOC_ENABLE_VERITY, unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY,
+	0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x5000943f, 0x4008941a, // subvolumes of btrfs made, removed and marked
+	0x40047211, // attributes of FAT
 }

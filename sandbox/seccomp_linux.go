@@ -106,10 +106,7 @@ func sysRules(sockets bool) []sysRule {
 	// off protections such as address randomisation for every exec that follows.
 	add(sysRule{unix.SYS_PERSONALITY, unix.EPERM, []cond{{arg: 0, except: []uint32{0, 0x0040000, 0xffffffff}}}})
 
-	// The first two put characters into the input of a terminal, where the caller's
-	// own shell reads them when the call is over; TIOCSETD loads line disciplines,
-	// old kernel modules that nobody looks after; TIOCCONS takes the console.
-	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS}}}})
+	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: terminalIoctls}}})
 
 	if !sockets {
 		return bareRules(append(t, archRules()...))
@@ -125,6 +122,11 @@ func sysRules(sockets bool) []sysRule {
 	}})
 	return append(t, archRules()...)
 }
+
+// terminalIoctls: the first two put characters into the input of a terminal, where the
+// caller's own shell reads them when the call is over; TIOCSETD loads line disciplines,
+// old kernel modules that nobody looks after; TIOCCONS takes the console.
+var terminalIoctls = []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.TIOCCONS}
 
 // Offsets into struct seccomp_data.
 const (

@@ -36,6 +36,15 @@ s = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=lambda: s.accept()[0].sendall(b"served"), daemon=True).start()
 print(socket.create_connection(s.getsockname()).recv(9).decode())
 X`, "served\n"},
+			{"more connections than are told of", "python3", `python3 - <<'X'
+import socket, threading
+s = socket.create_server(("127.0.0.1", 0))
+def serve():
+    while True: s.accept()[0].close()
+threading.Thread(target=serve, daemon=True).start()
+for i in range(600): socket.create_connection(s.getsockname()).close()
+print("connected")
+X`, "connected\n"},
 			{"a shell with job control on a terminal", "python3", `cat > j.py <<'X'
 import os, pty, sys, termios
 pid, fd = pty.fork()

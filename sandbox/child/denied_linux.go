@@ -19,7 +19,7 @@ import (
 
 const (
 	maxDenied = 32  // different acts of a call that are told
-	maxAsked  = 512 // then nobody listens any more, and the kernel refuses with ENOSYS
+	maxAsked  = 512 // then calls are answered without a look at what they were
 
 	notifRecv     = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
 	notifSend     = 0xc0182101 // SECCOMP_IOCTL_NOTIF_SEND
@@ -70,8 +70,7 @@ func (c *running) hear() {
 	}
 }
 
-// deaf lets go of the listener: nobody is left who could ask, or somebody asks too
-// much.
+// deaf lets go of the listener: nobody is left who could ask.
 func (c *running) deaf() {
 	if c.listener >= 0 {
 		_ = unix.Close(c.listener)
@@ -116,13 +115,12 @@ func (s *server) answer(c *running) {
 	}
 	// Read while the kernel holds the caller where it is. What a caller says of
 	// itself may be false, for its memory is its own; so nothing depends on it.
-	if d := s.describe(&n, r.flags != 0); d.Act != "" && len(c.denied) < maxDenied && !slices.Contains(c.denied, d) {
-		c.denied = append(c.denied, d)
+	if c.asked++; c.asked <= maxAsked {
+		if d := s.describe(&n, r.flags != 0); d.Act != "" && len(c.denied) < maxDenied && !slices.Contains(c.denied, d) {
+			c.denied = append(c.denied, d)
+		}
 	}
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(c.listener), notifSend, uintptr(unsafe.Pointer(&r)))
-	if c.asked++; c.asked > maxAsked {
-		c.deaf()
-	}
 }
 
 // describe says what a call was, or nothing for one that no layer stops.

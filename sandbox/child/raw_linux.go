@@ -79,6 +79,11 @@ func rawReap(a *arena) {
 		if e == syscall.ECHILD {
 			return
 		}
+		if stopped := uintptr(a.status); r != 0 && e == 0 && stopped&0xff == 0x7f {
+			// Only who has asked to be traced is seen to stop. It goes on alone.
+			syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, r, 0, stopped>>8&0xff, 0, 0)
+			continue
+		}
 		if r == a.cmdPid {
 			a.usage = a.scratch
 			return

@@ -192,6 +192,9 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	c.a.cmd = c.a.ops(c.cmds)
 	// An error means that its process has ended, and why is told when it is reaped.
 	c.hear()
+	if !s.t.Bare {
+		ownDevices(fds)
+	}
 	_ = c.a.open(c.door, fds)
 	closeAll(fds)
 	c.id = r.ID

@@ -23,7 +23,8 @@ var SystemPaths = []string{
 	"/etc/gitconfig", "/etc/inputrc", "/etc/terminfo", "/etc/mime.types", "/etc/protocols", "/etc/services",
 }
 
-const shmOptions = "mode=1777,size=512m"
+// Files without content cost memory of the kernel, so their number is bounded too.
+const shmOptions = "mode=1777,size=512m,nr_inodes=64k"
 
 // OwnPlaces are made by the template itself and never bound from the host whole.
 var OwnPlaces = []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}
@@ -322,7 +323,9 @@ func (b builder) devices() error {
 		if err := mount("/dev/"+name, at, "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
-		if err := setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
+		// A read-only mount lets a device be written, and keeps its mode and times: they
+		// are the host's, and with the uid of the host's root a program owns it.
+		if err := setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,132 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestX39_StreamsAreNoFilesOfTheHost: a program reads and writes files that the
+// caller gives it as streams, and can do nothing else with them.
+func TestX39_StreamsAreNoFilesOfTheHost(t *testing.T) {
+	bothUsers(t, func(t *testing.T) { bothRungs(t, streamsAreNoFiles) })
+}
+
+func streamsAreNoFiles(t *testing.T, cage Backend) {
+	base := shortTemp(t)
+	ws := base + "/ws"
+	if err := os.MkdirAll(ws+"/.git/hooks", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	settings := Settings{AllowedWritePaths: []string{ws}, DeniedPaths: []string{ws + "/secret"}}
+	for _, profile := range []string{"strict", "light"} {
+		box := newBox(t, cage, profile, settings)
+		for _, tt := range []struct{ name, path string }{
+			{"a file outside", base + "/file"},
+			{"a protected file", ws + "/.git/config"},
+			{"a denied file", ws + "/secret"},
+			{"a file of the workspace", ws + "/file"},
+		} {
+			t.Run(profile+": "+tt.name, func(t *testing.T) {
+				if err := os.WriteFile(tt.path, []byte("line\nrest\n"), 0o640); err != nil {
+					t.Fatal(err)
+				}
+				in, err := os.Open(tt.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer in.Close()
+				if _, err := in.Seek(5, io.SeekStart); err != nil { // the caller has read a line
+					t.Fatal(err)
+				}
+				var out bytes.Buffer
+				e := runSpec(t, box, Spec{
+					Argv: []string{"sh", "-c", "cat; (echo evil > /proc/self/fd/0; echo evil >> /dev/stdin; chmod 777 /proc/self/fd/0) 2>/dev/null; true"},
+					Dir:  ws, Stdin: in, Stdout: &out, Stderr: &out,
+				})
+				if e.Code != 0 || out.String() != "rest\n" {
+					t.Errorf("exit %+v, %q", e, out.String())
+				}
+				info, err := os.Stat(tt.path)
+				text, rerr := os.ReadFile(tt.path)
+				if err != nil || rerr != nil || info.Mode() != 0o640 || string(text) != "line\nrest\n" {
+					t.Errorf("afterwards %v %q, %v %v", info.Mode(), text, err, rerr)
+				}
+			})
+		}
+		t.Run(profile+": a file for the output", func(t *testing.T) {
+			f, err := os.OpenFile(base+"/out", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o640)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", "echo out; echo err >&2; chmod 777 /proc/self/fd/1 2>/dev/null; true"}, Dir: ws, Stdout: f, Stderr: f})
+			info, err := f.Stat()
+			text, rerr := os.ReadFile(base + "/out")
+			if e.Code != 0 || err != nil || rerr != nil || info.Mode() != 0o640 || string(text) != "out\nerr\n" {
+				t.Errorf("exit %+v, %v %q, %v %v", e, info.Mode(), text, err, rerr)
+			}
+		})
+		t.Run(profile+": more than is copied", func(t *testing.T) {
+			const size = maxCopied + 100_001
+			if err := os.WriteFile(base+"/large", bytes.Repeat([]byte("x"), size), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for script, want := range map[string]string{"wc -c": fmt.Sprintln(size), "head -c 1": "x"} {
+				in, err := os.Open(base + "/large")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer in.Close()
+				var out bytes.Buffer
+				if e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Stdin: in, Stdout: &out}); e.Code != 0 || out.String() != want {
+					t.Errorf("%s: exit %+v, %.20q, want %q", script, e, out.String(), want)
+				}
+			}
+		})
+		t.Run(profile+": no stream at all", func(t *testing.T) {
+			var out bytes.Buffer
+			runSpec(t, box, Spec{Argv: []string{"sh", "-c", "readlink /proc/self/fd/0; touch -d @1 /proc/self/fd/0 /dev/null 2>/dev/null"}, Dir: ws, Stdout: &out})
+			info, err := os.Stat(os.DevNull)
+			if err != nil || info.ModTime().Before(time.Unix(10, 0)) {
+				t.Errorf("the host's %s has changed: %v, %v", os.DevNull, info.ModTime(), err)
+			}
+			if out.String() != os.DevNull+"\n" {
+				t.Errorf("standard input is %q", out.String())
+			}
+		})
+	}
+}
+
+// TestProgramTracedByNobody: a program that asks to be traced by who started it, the
+// init process of its call, goes on and ends as any other.
+func TestProgramTracedByNobody(t *testing.T) {
+	bothRungs(t, func(t *testing.T, cage Backend) {
+		ws := shortTemp(t)
+		copyFile(t, "/proc/self/exe", ws+"/traced", 0o755)
+		box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+		if e, out := runIn(t, box, ws, "./traced", "-traced"); e.Code != 7 || !strings.HasSuffix(out, "went on\n") {
+			t.Errorf("exit %+v, %q", e, out)
+		}
+	})
+}
+
+// beTraced is that program. Go itself takes the signal, and does nothing on it.
+func beTraced() {
+	err := sys(unix.SYS_PTRACE, unix.PTRACE_TRACEME)
+	if err == nil {
+		err = unix.Kill(os.Getpid(), unix.SIGURG)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(3)
+	}
+	fmt.Println("went on")
+	os.Exit(7)
+}
