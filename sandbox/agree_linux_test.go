@@ -33,15 +33,7 @@ import (
 // Where they differ on purpose, [agreement.exempt] says why.
 func TestX39_GuardAndCageAgree(t *testing.T) {
 	bothUsers(t, func(t *testing.T) {
-		// A directory that the cage has of its own, and one that it has not.
-		parents := []string{os.TempDir()}
-		for _, d := range []string{"/srv", os.Getenv("HOME")} {
-			if p, err := filepath.EvalSymlinks(d); err == nil && !belowPrivate(p) && p != "/" && unix.Access(p, unix.W_OK) == nil {
-				parents = append(parents, p)
-				break
-			}
-		}
-		for _, parent := range parents {
+		for _, parent := range treeParents() {
 			for _, rung := range []string{"namespaces", "landlock"} {
 				t.Run(rung+" in "+parent, func(t *testing.T) { agree(t, parent, Options{NoNamespaces: rung == "landlock"}) })
 			}

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "-acts" {
 		runActs()
 	}
+	if len(os.Args) == 3 && os.Args[1] == "-walk" {
+		runWalk(os.Args[2])
+	}
 	if len(os.Args) == 4 && os.Args[1] == "-bench-daemon" {
 		if err := runBenchDaemon(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
