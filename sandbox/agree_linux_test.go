@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
