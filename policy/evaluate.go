@@ -46,16 +46,27 @@ func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Durati
 	e, end := begin(ctx, deadline)
 	defer end()
 	e.coverage = r.coverage
-	found, err := e.ask(r.query, r.packages, in.value())
-	if err != nil {
-		return nil, err
+	var found []Finding
+	var doc ast.Value // of in, once a package asks for it
+	for _, p := range r.packages {
+		if e.coverage == nil && !p.guard.admits(in) {
+			continue
+		}
+		if doc == nil {
+			doc = in.value()
+		}
+		more, err := e.ask(p, doc)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
 	}
 	more, err := r.workspaceFindings(e, in)
 	return append(found, more...), err
 }
 
-// ask runs a query, which gives one set of findings per package.
-func (e evaluation) ask(q rego.PreparedEvalQuery, packages []string, in ast.Value) ([]Finding, error) {
+// ask gives the findings of one package.
+func (e evaluation) ask(p judgedPackage, in ast.Value) ([]Finding, error) {
 	opts := []rego.EvalOption{
 		rego.EvalParsedInput(in), rego.EvalSortSets(false), rego.EvalExternalCancel(e.cancel), rego.EvalGenerateJSON(asTerm),
 		rego.EvalMetrics(metrics.NoOp()), rego.EvalVirtualCache(newCache()),
@@ -63,7 +74,7 @@ func (e evaluation) ask(q rego.PreparedEvalQuery, packages []string, in ast.Valu
 	if e.coverage != nil {
 		opts = append(opts, rego.EvalQueryTracer(e.coverage), rego.EvalRuleIndexing(false))
 	}
-	rs, err := q.Eval(e.ctx, opts...)
+	rs, err := p.query.Eval(e.ctx, opts...)
 	if time.Since(e.start) > e.deadline || topdown.IsCancel(err) {
 		return nil, fmt.Errorf("evaluation took longer than %s: %w", e.deadline, context.DeadlineExceeded)
 	}
@@ -71,41 +82,35 @@ func (e evaluation) ask(q rego.PreparedEvalQuery, packages []string, in ast.Valu
 		return nil, err
 	}
 	if len(rs) != 1 || len(rs[0].Expressions) != 1 {
-		return nil, shapef("the rules are undefined for this call")
+		return nil, shapef("%s.findings is undefined for this call", p.name)
 	}
-	return readFindings(rs[0].Expressions[0].Value, packages)
+	return readFindings(rs[0].Expressions[0].Value, p.name)
 }
 
 // asTerm keeps results as the engine has them: nearly all are empty, and are not
 // worth a conversion.
 func asTerm(t *ast.Term, _ *rego.EvalContext) (any, error) { return t, nil }
 
-// readFindings reads the result of a query.
-func readFindings(result any, packages []string) ([]Finding, error) {
+// readFindings reads what a package gave.
+func readFindings(result any, pkg string) ([]Finding, error) {
 	term, _ := result.(*ast.Term)
 	if term == nil {
-		return nil, shapef("the rules gave %T, want a term", result)
+		return nil, shapef("%s.findings is %T, want a term", pkg, result)
 	}
-	sets, ok := term.Value.(*ast.Array)
-	if !ok || sets.Len() != len(packages) {
-		return nil, shapef("the rules gave %v, want one set per package", term)
+	set, ok := term.Value.(ast.Set)
+	if !ok {
+		return nil, shapef("%s.findings is not a set", pkg)
 	}
 	var out []Finding
-	for i, pkg := range packages {
-		set, ok := sets.Elem(i).Value.(ast.Set)
-		if !ok {
-			return nil, shapef("%s.findings is not a set", pkg)
+	for _, t := range set.Slice() {
+		f, err := readFinding(t)
+		if err == nil && strings.HasPrefix(f.ID, "core.") && !ownPackage(pkg, "core") {
+			err = fmt.Errorf("the id %s is reserved", f.ID)
 		}
-		for _, t := range set.Slice() {
-			f, err := readFinding(t)
-			if err == nil && strings.HasPrefix(f.ID, "core.") && !ownPackage(pkg, "core") {
-				err = fmt.Errorf("the id %s is reserved", f.ID)
-			}
-			if err != nil {
-				return nil, shapef("%s: %v", pkg, err)
-			}
-			out = append(out, f)
+		if err != nil {
+			return nil, shapef("%s: %v", pkg, err)
 		}
+		out = append(out, f)
 	}
 	return out, nil
 }

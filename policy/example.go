@@ -126,7 +126,7 @@ func (r *revision) checkExamples(ctx context.Context, modules map[string]*ast.Mo
 	var errs []error
 	for _, file := range sortedKeys(modules) {
 		pkg := strings.TrimPrefix(modules[file].Package.Path.String(), "data.")
-		if !want(file) || !slices.Contains(r.packages, pkg) {
+		if !want(file) || !slices.ContainsFunc(r.packages, func(p judgedPackage) bool { return p.name == pkg }) {
 			continue
 		}
 		for _, rule := range modules[file].Rules {

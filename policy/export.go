@@ -79,3 +79,13 @@ func writeNew(name string, text []byte) error {
 	}
 	return f.Close()
 }
+
+// query asks for each package by name, as a decision does: one that is missing makes
+// the whole undefined.
+func query(packages []string) string {
+	sets := make([]string, len(packages))
+	for i, p := range packages {
+		sets[i] = "data." + p + ".findings"
+	}
+	return "[" + strings.Join(sets, ", ") + "]"
+}

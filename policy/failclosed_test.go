@@ -112,7 +112,7 @@ func TestPoliciesThatFailDeny(t *testing.T) {
 }
 
 func TestADeadlineEndsTheEvaluation(t *testing.T) {
-	e := newEngine(t, Options{Deadline: time.Nanosecond})
+	e := newEngine(t, Options{Profile: "observe", Deadline: time.Nanosecond}) // which has a rule for every call
 	d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
 	if d.Verdict != tool.Deny || d.Reasons[0].Rule != "core.timeout" {
 		t.Errorf("%+v, want a deny by core.timeout", d)
@@ -230,10 +230,11 @@ func TestAnUndefinedResultDenies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.packages = append(slices.Clone(r.packages), "sandboxd.policies.gone.x")
-	if r.query, err = prepare(context.Background(), compiler, query(r.packages), map[string]any{"allow": map[string]any{}, "tighten": map[string]any{}}); err != nil {
+	gone := judgedPackage{name: "sandboxd.policies.gone.x", guard: guard{nil}}
+	if gone.query, err = prepare(context.Background(), compiler, "data."+gone.name+".findings", newStore(nil)); err != nil {
 		t.Fatal(err)
 	}
+	r.packages = append(slices.Clone(r.packages), gone)
 	e.current.Store(&r)
 	d := decide(t, e, newCall(t, ModeBypassPermissions, "Todo", map[string]any{}))
 	if d.Verdict != tool.Deny || d.Reasons[0].Rule != "core.shape" {

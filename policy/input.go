@@ -35,8 +35,9 @@ type Input struct {
 	Origins  tool.Origins    `json:"origins"`
 	Settings SettingsFacts   `json:"settings"`
 
-	Starts    []string `json:"starts"`     // the prefixes of all commands
-	RuleKinds []string `json:"rule_kinds"` // set by the engine: kinds of permission rules that can hold
+	Starts    []string      `json:"starts"`     // the prefixes of all commands
+	Authors   []tool.Origin `json:"authors"`    // of any argument, each once
+	RuleKinds []string      `json:"rule_kinds"` // set by the engine: kinds of permission rules that can hold
 
 	at map[string]shellparse.Pos // by id of a command, path or opaque part
 }
@@ -155,6 +156,11 @@ func NewInput(c *tool.Call) (*Input, error) {
 		},
 		at: map[string]shellparse.Pos{},
 	}
+	for _, authors := range in.Origins.Args {
+		in.Authors = append(in.Authors, authors...)
+	}
+	slices.Sort(in.Authors)
+	in.Authors = slices.Compact(in.Authors)
 	in.addUses(c.Facts.Uses)
 	return in, nil
 }

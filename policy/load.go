@@ -13,6 +13,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/cover"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
 
@@ -21,15 +22,21 @@ import (
 type revision struct {
 	id       string
 	loaded   time.Time
-	query    rego.PreparedEvalQuery
+	packages []judgedPackage        // in the order of their names
 	masks    rego.PreparedEvalQuery // what the record of decisions leaves out
-	packages []string               // in the order of the query's sets
 	rules    []RuleInfo
 	disabled map[string]bool
 	index    index
 
 	workspaces []workspace
 	coverage   *cover.Cover // nil but in Test
+}
+
+// judgedPackage is one package whose findings count.
+type judgedPackage struct {
+	name  string
+	query rego.PreparedEvalQuery
+	guard guard
 }
 
 // RuleInfo describes one rule that can give findings.
@@ -92,13 +99,14 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if err := r.disable(opts.Disable); err != nil {
 		return nil, err
 	}
-	if r.packages, err = judged(modules, opts.Profile); err != nil {
+	names, err := judged(modules, opts.Profile)
+	if err != nil {
 		return nil, err
 	}
-	if r.query, err = prepare(ctx, compiler, query(r.packages), data); err != nil {
+	if r.packages, err = prepareAll(ctx, compiler, modules, names, data); err != nil {
 		return nil, err
 	}
-	if r.masks, err = prepare(ctx, compiler, "data."+maskPackage+".mask", nil); err != nil {
+	if r.masks, err = prepare(ctx, compiler, "data."+maskPackage+".mask", newStore(nil)); err != nil {
 		return nil, err
 	}
 	var old []workspace
@@ -110,11 +118,29 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	return r, nil
 }
 
-// prepare makes a query over a store that nobody writes to again.
-func prepare(ctx context.Context, c *ast.Compiler, query string, data map[string]any) (rego.PreparedEvalQuery, error) {
-	store := inmem.NewFromObjectWithOpts(
-		map[string]any{"sandboxd": map[string]any{"rules": data}},
+// prepareAll prepares one query for each package, so that those which a guard shows
+// to be silent cost nothing.
+func prepareAll(ctx context.Context, c *ast.Compiler, modules map[string]*ast.Module, names []string, data map[string]any) ([]judgedPackage, error) {
+	store := newStore(data)
+	out := make([]judgedPackage, len(names))
+	for i, name := range names {
+		q, err := prepare(ctx, c, "data."+name+".findings", store)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = judgedPackage{name, q, newGuard(modules, name)}
+	}
+	return out, nil
+}
+
+// newStore holds permission rules; nobody writes to it again.
+func newStore(rules map[string]any) storage.Store {
+	return inmem.NewFromObjectWithOpts(
+		map[string]any{"sandboxd": map[string]any{"rules": rules}},
 		inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
+}
+
+func prepare(ctx context.Context, c *ast.Compiler, query string, store storage.Store) (rego.PreparedEvalQuery, error) {
 	q, err := rego.New(
 		rego.Query(query), rego.Compiler(c), rego.Store(store), rego.StrictBuiltinErrors(true),
 	).PrepareForEval(ctx)
@@ -185,21 +211,6 @@ func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
 // ownPackage reports whether a package is one of the library's with this owner.
 func ownPackage(pkg, owner string) bool {
 	return strings.HasPrefix(pkg, "sandboxd.policies."+owner+".")
-}
-
-// query, which a decision runs, asks for each package by name: one that is missing makes the whole
-// undefined, and that denies.
-func query(packages []string) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	for i, p := range packages {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString("data." + p + ".findings")
-	}
-	b.WriteByte(']')
-	return b.String()
 }
 
 // disable switches rules of a profile off. Core rules cannot be.

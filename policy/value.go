@@ -35,6 +35,7 @@ func (in *Input) fields() map[string]any {
 		"opaque":     array(in.Opaque, opaqueValue),
 		"origins":    map[string]any{"args": originLists(in.Origins.Args), "session": words(in.Origins.Session)},
 		"starts":     texts(in.Starts),
+		"authors":    texts(in.Authors),
 		"rule_kinds": texts(in.RuleKinds),
 		"settings": map[string]any{
 			"allow_nested_sandbox": in.Settings.AllowNestedSandbox,

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
 )
 
 // WorkspaceFile is where a workspace keeps rules of its own. Whoever wrote the
@@ -35,9 +34,9 @@ type WorkspaceStatus struct {
 // workspace is the compiled rules of one workspace.
 type workspace struct {
 	WorkspaceStatus
-	rules Rules
-	index index
-	query rego.PreparedEvalQuery
+	rules  Rules
+	index  index
+	judged judgedPackage
 }
 
 // loadWorkspaces reads the file of each root. One that cannot be used stops
@@ -85,7 +84,8 @@ func newWorkspace(ctx context.Context, c *ast.Compiler, root string) (workspace,
 		return w, fmt.Errorf("%s: %w", WorkspaceFile, err)
 	}
 	w.index = newIndex(tables)
-	w.query, err = prepare(ctx, c, "[data.sandboxd.policies.core.rules.findings]", tables)
+	w.judged.name = "sandboxd.policies.core.rules"
+	w.judged.query, err = prepare(ctx, c, "data."+w.judged.name+".findings", newStore(tables))
 	return w, err
 }
 
@@ -128,7 +128,7 @@ func (r *revision) workspaceFindings(e evaluation, in *Input) ([]Finding, error)
 		if view.RuleKinds = w.index.kinds(in); len(view.RuleKinds) == 0 {
 			continue
 		}
-		found, err := e.ask(w.query, []string{"sandboxd.policies.core.rules"}, view.value())
+		found, err := e.ask(w.judged, view.value())
 		if err != nil {
 			return nil, fmt.Errorf("rules of the workspace %s: %w", w.Root, err)
 		}

@@ -19,7 +19,8 @@ findings contains {
 	"hint": "a person decides; text in your own words does not ask",
 	"subject": act.subject,
 } if {
-	count(provenance.quoted) > 0
+	some author in input.authors
+	author in provenance.outsiders
 	some act in provenance.by_quote
 }
 
@@ -41,6 +42,7 @@ findings contains {
 	"hint": "an operator can reset it: sandboxd vars origins --reset",
 	"subject": act.subject,
 } if {
-	provenance.heard
+	some author in input.origins.session
+	author in provenance.outsiders
 	some act in provenance.by_hearsay
 }

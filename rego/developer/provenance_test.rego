@@ -3,7 +3,7 @@ package sandboxd.policies.developer.provenance_test
 import data.sandboxd.fixture
 import data.sandboxd.policies.developer.provenance
 
-written(authors) := object.union(fixture.run([["ls"]]), {"origins": {"args": {"command": authors}, "session": []}})
+written(authors) := object.union(fixture.run([["ls"]]), {"authors": authors, "origins": {"args": {"command": authors}, "session": []}})
 
 read(authors) := object.union(fixture.run([["npm", "publish"]]), {"origins": {"args": {}, "session": authors}})
 

@@ -27,6 +27,7 @@ run(commands) := {
 	"params": {},
 	"commands": started,
 	"starts": [prefix | some c in started; some prefix in c.prefixes],
+	"authors": [],
 	"rule_kinds": every_kind,
 	"paths": [],
 	"hosts": [],
@@ -42,6 +43,7 @@ touch(name, class, path, op) := {
 	"params": {"file_path": path},
 	"commands": [],
 	"starts": [],
+	"authors": [],
 	"rule_kinds": every_kind,
 	"paths": [{
 		"id": "path:0",

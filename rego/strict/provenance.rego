@@ -20,6 +20,7 @@ findings contains {
 	"hint": "write it in your own words, or ask an operator to run it",
 	"subject": act.subject,
 } if {
-	count(provenance.quoted) > 0
+	some author in input.authors
+	author in provenance.outsiders
 	some act in provenance.by_quote
 }

@@ -3,7 +3,7 @@ package sandboxd.policies.strict.provenance_test
 import data.sandboxd.fixture
 import data.sandboxd.policies.strict.provenance
 
-written(authors) := object.union(fixture.run([["ls"]]), {"origins": {"args": {"command": authors}, "session": []}})
+written(authors) := object.union(fixture.run([["ls"]]), {"authors": authors, "origins": {"args": {"command": authors}, "session": []}})
 
 test_a_quote_is_denied if {
 	provenance.findings[_].id == "strict.provenance.quoted" with input as written(["model", "web"])
