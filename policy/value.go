@@ -103,22 +103,13 @@ func keys(names ...string) []*ast.Term {
 }
 
 func object(keys []*ast.Term, values ...ast.Value) ast.Value {
+	block := make([]ast.Term, len(keys)) // together: a document has hundreds
 	pairs := make([][2]*ast.Term, len(keys))
-	for i, t := range terms(values) {
-		pairs[i] = [2]*ast.Term{keys[i], t}
+	for i, k := range keys {
+		block[i].Value = values[i]
+		pairs[i] = [2]*ast.Term{k, &block[i]}
 	}
 	return ast.NewObject(pairs...)
-}
-
-// terms allocates them together: a document has hundreds.
-func terms(values []ast.Value) []*ast.Term {
-	block := make([]ast.Term, len(values))
-	out := make([]*ast.Term, len(values))
-	for i, v := range values {
-		block[i].Value = v
-		out[i] = &block[i]
-	}
-	return out
 }
 
 func text(s string) ast.Value { return ast.String(s) }
@@ -135,11 +126,13 @@ func array[T any](list []T, value func(T) ast.Value) ast.Value {
 	if len(list) == 0 {
 		return none
 	}
-	values := make([]ast.Value, len(list))
+	block := make([]ast.Term, len(list))
+	out := make([]*ast.Term, len(list))
 	for i, v := range list {
-		values[i] = value(v)
+		block[i].Value = value(v)
+		out[i] = &block[i]
 	}
-	return ast.NewArray(terms(values)...)
+	return ast.NewArray(out...)
 }
 
 func strictJSON(b []byte, v any) error {

@@ -47,10 +47,7 @@ secret(base) if {
 	not trim_prefix(base, ".env.") in {"example", "sample", "template", "dist", "defaults"}
 }
 
-secret(base) if {
-	some suffix in {".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"}
-	endswith(base, suffix)
-}
+secret(base) if strings.any_suffix_match(base, {".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"})
 
 # METADATA
 # title: Secret printed
