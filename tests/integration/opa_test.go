@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,7 @@ func judgeRules() policy.Rules {
 // the text, rules, mode. It is what opa run --server is beside: no session, no
 // record, no sandbox settings.
 func serveJudge(socket string) {
+	debug.SetGCPercent(300) // as the daemon sets it
 	e, err := policy.New(context.Background(), policy.Options{Rules: judgeRules()})
 	if err != nil {
 		log.Fatal(err)
