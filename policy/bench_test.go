@@ -63,7 +63,7 @@ func trivial(b *testing.B, calls []*tool.Call) func() {
 		if err != nil {
 			b.Fatal(err)
 		}
-		inputs[c] = in.value()
+		inputs[c] = in.value(nil)
 	}
 	return each(calls, func(c *tool.Call) {
 		if _, err := q.Eval(context.Background(), rego.EvalParsedInput(inputs[c])); err != nil {
@@ -114,7 +114,7 @@ func BenchmarkInput(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			in.value()
+			in.value(nil)
 		})},
 	})
 }

@@ -47,15 +47,11 @@ func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Durati
 	defer end()
 	e.coverage = r.coverage
 	var found []Finding
-	var doc ast.Value // of in, once a package asks for it
 	for _, p := range r.packages {
 		if e.coverage == nil && !p.guard.admits(in) {
 			continue
 		}
-		if doc == nil {
-			doc = in.value()
-		}
-		more, err := e.ask(p, doc)
+		more, err := e.ask(p, in.value(p.reads))
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func Explain(d tool.Decision) (Explanation, error) {
 // JSON is the document as the rules see it.
 func (in *Input) JSON() (json.RawMessage, error) {
 	whole := ast.NewObject() // the lazy object converts what it holds only when it is read
-	in.value().(ast.Object).Foreach(whole.Insert)
+	in.value(nil).(ast.Object).Foreach(whole.Insert)
 	plain, err := ast.JSON(whole)
 	if err != nil {
 		return nil, err

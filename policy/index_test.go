@@ -122,7 +122,7 @@ func unguarded(t rapid.TB, r *revision, in *Input) []Finding {
 	defer end()
 	var all []Finding
 	for _, p := range r.packages {
-		found, err := ev.ask(p, in.value())
+		found, err := ev.ask(p, in.value(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

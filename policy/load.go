@@ -12,6 +12,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/cover"
+	"github.com/open-policy-agent/opa/v1/dependencies"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
@@ -37,6 +38,37 @@ type judgedPackage struct {
 	name  string
 	query rego.PreparedEvalQuery
 	guard guard
+	reads fieldSet
+}
+
+// fieldSet are fields at the top of the input; nil is all of them.
+type fieldSet map[string]bool
+
+// readBy are the fields that the rules of a package read, and the rules they use.
+func readBy(c *ast.Compiler, query string) (fieldSet, error) {
+	body, err := ast.ParseBody(query)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := dependencies.Base(c, body)
+	if err != nil {
+		return nil, err
+	}
+	out := fieldSet{}
+	for _, ref := range refs {
+		if !ref[0].Equal(ast.InputRootDocument) {
+			continue
+		}
+		if len(ref) == 1 {
+			return nil, nil
+		}
+		name, ok := ref[1].Value.(ast.String)
+		if !ok {
+			return nil, nil
+		}
+		out[string(name)] = true
+	}
+	return out, nil
 }
 
 // RuleInfo describes one rule that can give findings.
@@ -124,11 +156,16 @@ func prepareAll(ctx context.Context, c *ast.Compiler, modules map[string]*ast.Mo
 	store := newStore(data)
 	out := make([]judgedPackage, len(names))
 	for i, name := range names {
-		q, err := prepare(ctx, c, "data."+name+".findings", store)
+		text := "data." + name + ".findings"
+		q, err := prepare(ctx, c, text, store)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = judgedPackage{name, q, newGuard(modules, name)}
+		reads, err := readBy(c, text)
+		if err != nil {
+			return nil, fmt.Errorf("find what %s reads: %w", name, err)
+		}
+		out[i] = judgedPackage{name, q, newGuard(modules, name), reads}
 	}
 	return out, nil
 }

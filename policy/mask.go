@@ -50,7 +50,7 @@ func (r *revision) masksOf(ctx context.Context, in ast.Value, deadline time.Dura
 // where other fields or messages repeat it, and every text redacted; for those
 // messages it gives a function. An error means that nothing may be written.
 func (r *revision) document(ctx context.Context, in *Input, redact func(string) string) (json.RawMessage, func(string) string, error) {
-	fields := in.fields()
+	fields := in.fields(nil)
 	masks, err := r.masksOf(ctx, ast.LazyObject(fields), exampleDeadline)
 	if err != nil {
 		return nil, nil, fmt.Errorf("mask the input: %w", err)

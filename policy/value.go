@@ -11,37 +11,57 @@ import (
 	"github.com/sandboxd/sandboxd/tool"
 )
 
-// value is the input for the engine. It is built by hand since going through
-// JSON takes longer than the evaluation, and lazily where few rules look: what is
-// never read is never converted. Params are valid JSON by [NewInput].
-func (in *Input) value() ast.Value { return ast.LazyObject(in.fields()) }
+// value is the input for the engine: the fields in reads, nil being all. It is built
+// by hand since going through JSON takes longer than the evaluation, and lazily where
+// few rules look: what is never read is never converted. Params are valid JSON by
+// [NewInput].
+func (in *Input) value(reads fieldSet) ast.Value { return ast.LazyObject(in.fields(reads)) }
 
-func (in *Input) fields() map[string]any {
-	return map[string]any{
-		"version": in.Version,
-		"tool": map[string]any{
+func (in *Input) fields(reads fieldSet) map[string]any {
+	doc := make(map[string]any, len(inputFields))
+	for _, f := range inputFields {
+		if reads == nil || reads[f.name] {
+			doc[f.name] = f.value(in)
+		}
+	}
+	return doc
+}
+
+// inputFields make the fields at the top of the document.
+var inputFields = []struct {
+	name  string
+	value func(*Input) any
+}{
+	{"version", func(in *Input) any { return in.Version }},
+	{"tool", func(in *Input) any {
+		return map[string]any{
 			"name": in.Tool.Name, "class": in.Tool.Class, "server": in.Tool.Server,
 			"read_only": in.Tool.ReadOnly, "destructive": in.Tool.Destructive, "open_world": in.Tool.OpenWorld,
-		},
-		"mode": in.Mode,
-		"session": map[string]any{
+		}
+	}},
+	{"mode", func(in *Input) any { return in.Mode }},
+	{"session", func(in *Input) any {
+		return map[string]any{
 			"id": in.Session.ID, "account": in.Session.Account, "dir": in.Session.Dir,
 			"home": in.Session.Home, "profile": in.Session.Profile,
-		},
-		"params":     in.Params,
-		"paths":      array(in.Paths, pathValue),
-		"hosts":      array(in.Hosts, hostValue),
-		"commands":   array(in.Commands, commandValue),
-		"opaque":     array(in.Opaque, opaqueValue),
-		"origins":    map[string]any{"args": originLists(in.Origins.Args), "session": words(in.Origins.Session)},
-		"starts":     texts(in.Starts),
-		"authors":    texts(in.Authors),
-		"rule_kinds": texts(in.RuleKinds),
-		"settings": map[string]any{
-			"allow_nested_sandbox": in.Settings.AllowNestedSandbox,
-			"workspace_roots":      words(in.Settings.WorkspaceRoots),
-		},
-	}
+		}
+	}},
+	{"params", func(in *Input) any { return in.Params }},
+	{"paths", func(in *Input) any { return array(in.Paths, pathValue) }},
+	{"hosts", func(in *Input) any { return array(in.Hosts, hostValue) }},
+	{"commands", func(in *Input) any { return array(in.Commands, commandValue) }},
+	{"opaque", func(in *Input) any { return array(in.Opaque, opaqueValue) }},
+	{"origins", func(in *Input) any {
+		return map[string]any{"args": originLists(in.Origins.Args), "session": words(in.Origins.Session)}
+	}},
+	{"starts", func(in *Input) any { return texts(in.Starts) }},
+	{"authors", func(in *Input) any { return texts(in.Authors) }},
+	{"rule_kinds", func(in *Input) any { return texts(in.RuleKinds) }},
+	{"settings", func(in *Input) any {
+		return map[string]any{
+			"allow_nested_sandbox": in.Settings.AllowNestedSandbox, "workspace_roots": words(in.Settings.WorkspaceRoots),
+		}
+	}},
 }
 
 func originLists(args map[string][]tool.Origin) map[string]any {

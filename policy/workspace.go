@@ -128,7 +128,7 @@ func (r *revision) workspaceFindings(e evaluation, in *Input) ([]Finding, error)
 		if view.RuleKinds = w.index.kinds(in); len(view.RuleKinds) == 0 {
 			continue
 		}
-		found, err := e.ask(w.judged, view.value())
+		found, err := e.ask(w.judged, view.value(nil))
 		if err != nil {
 			return nil, fmt.Errorf("rules of the workspace %s: %w", w.Root, err)
 		}

@@ -7,10 +7,6 @@ reads(path) := found if {
 	found := fixture.ids(secrets.findings) with input as fixture.touch("Read", "read", path, "read")
 }
 
-runs(words) := found if {
-	found := fixture.ids(secrets.findings) with input as fixture.run([words])
-}
-
 test_secret_files_ask if {
 	every path in ["/src/.env", "/src/.env.local", "/src/a/server.pem", "/src/id_rsa"] {
 		reads(path) == {"developer.secrets.file"}
@@ -22,14 +18,4 @@ test_other_files_pass if {
 		reads(path) == set()
 	}
 	count(secrets.findings) == 0 with input as fixture.touch("Write", "write", "/src/.env", "write")
-}
-
-test_printing_asks if {
-	runs(["gh", "auth", "token"]) == {"developer.secrets.printed"}
-	runs(["kubectl", "get", "secret", "-o", "yaml"]) == {"developer.secrets.printed"}
-}
-
-test_names_pass if {
-	runs(["kubectl", "get", "secrets"]) == set()
-	runs(["gh", "auth", "status"]) == set()
 }
