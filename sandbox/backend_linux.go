@@ -323,8 +323,8 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 // describe says what there is for these settings, without making anything.
 func (c *cage) describe(s Settings, show []string) child.Template {
 	t := child.Template{
-		Read: s.AllowedReadPaths, Write: c.readable(s.AllowedWritePaths, s.AllowedReadPaths), WriteAll: len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/"),
-		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(s), gitPaths(s)...),
+		Read: s.AllowedReadPaths, Write: c.readable(s.AllowedWritePaths, s.AllowedReadPaths), WriteAll: writeAll(s),
+		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(c.worked(s)), gitPaths(c.worked(s))...),
 		Show: c.readable(append(c.shown(s), show...), s.AllowedReadPaths), AllowBind: s.Network.AllowLocalBinding,
 		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}

@@ -134,6 +134,54 @@ func BenchmarkFirstUse(b *testing.B) {
 	}, bench.Limit{Case: "first call", Over: "child alone", AtMost: 3})
 }
 
+// BenchmarkTemplates compares what there may be to mount: the session's Go build cache
+// over the host's, and a hundred more directories to show. The launcher does it when it
+// starts; a call gets a copy of all its mounts.
+func BenchmarkTemplates(b *testing.B) {
+	ws, built := b.TempDir(), b.TempDir()
+	if err := os.WriteFile(filepath.Join(built, "README"), nil, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	var many []string
+	for range 100 {
+		many = append(many, b.TempDir())
+	}
+	var first, next []bench.Case
+	for _, t := range []struct {
+		name, built string
+		o           Options
+	}{{name: "as it is"}, {name: "over the host's build cache", built: built}, {name: "100 more directories", o: Options{Roots: many}}} {
+		t.o.Home = ws
+		c, n := benchCage(b, t.o), 0
+		s := DefaultSettings(ws, ws, nil)
+		start := func(session string) func() {
+			return func() {
+				box, err := c.Box(context.Background(), session, "strict", s)
+				if err != nil {
+					b.Fatal(err)
+				}
+				benchStart(b, box, ws)
+			}
+		}
+		environ := func() { b.Setenv("GOCACHE", t.built) }
+		environ()
+		start("next")()
+		next = append(next, bench.Case{Name: t.name, N: 140, Run: start("next")})
+		first = append(first, bench.Case{Name: t.name, N: 70, Run: func() { start(strconv.Itoa(n))() }, Before: func() {
+			environ()
+			if err := c.Forget(strconv.Itoa(n)); err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}})
+	}
+	for name, cases := range map[string][]bench.Case{"first call": first, "next call": next} {
+		b.Run(name, func(b *testing.B) {
+			bench.Compare(b, cases, bench.Limit{Case: cases[1].Name, Over: cases[0].Name}, bench.Limit{Case: cases[2].Name, Over: cases[0].Name})
+		})
+	}
+}
+
 // BenchmarkLauncherMemory is what a session costs while it rests.
 func BenchmarkLauncherMemory(b *testing.B) {
 	c := benchCage(b, Options{})

@@ -1,9 +1,13 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
 // TestX39_HostsBuildCache: what the host has compiled is used by a session, which
@@ -29,6 +33,12 @@ func TestX39_HostsBuildCache(t *testing.T) {
 			}
 			if out := run(t, usual, "cat built new"); out != "session\nmore\n" {
 				t.Errorf("the session's own is gone: %q", out)
+			}
+			// What is in it takes the mount to tell, and file tools say so.
+			var denied *Denied
+			box := newBox(t, cage, "strict", usual)
+			if _, err := box.Open(t.Context(), PathUse{Path: child.GoCache + "/built", Op: Read}, os.O_RDONLY); !errors.As(err, &denied) || !strings.Contains(denied.Refusals[0].Hint, "with a command") {
+				t.Errorf("a file tool: %v", err)
 			}
 		})
 		t.Run("second", func(t *testing.T) {

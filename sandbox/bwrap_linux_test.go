@@ -146,7 +146,7 @@ func againstBwrap(t failer, base string, c *cage, box Box, s Settings) {
 	// What the host has, and not only what can be found by listing inside.
 	host := map[string]string{}
 	survey(host, base, base, func(string, fs.FileMode) string { return "" })
-	for _, p := range slices.Concat(child.SystemPaths, s.DeniedPaths, protectedPaths(s)) {
+	for _, p := range slices.Concat(child.SystemPaths, s.DeniedPaths, protectedPaths(s.AllowedWritePaths)) {
 		host[p] = ""
 	}
 	for _, dir := range append(hides, "/") {

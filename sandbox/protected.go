@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -13,10 +14,15 @@ var protectedNames = []string{
 	".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv", ".zprofile", ".gitconfig",
 }
 
-// protectedPaths are the protected names of every writable tree.
-func protectedPaths(s Settings) []string {
+// writeAll reports whether everything may be written that is not denied.
+func writeAll(s Settings) bool {
+	return len(s.AllowedWritePaths) == 0 || slices.Contains(s.AllowedWritePaths, "/")
+}
+
+// protectedPaths are the protected names of trees.
+func protectedPaths(roots []string) []string {
 	var out []string
-	for _, w := range s.AllowedWritePaths {
+	for _, w := range roots {
 		if w == nowhere || Within(w, "/dev") || w == "/tmp" {
 			continue
 		}
@@ -27,13 +33,12 @@ func protectedPaths(s Settings) []string {
 	return out
 }
 
-// gitPaths are what git executes from in the repositories that a writable tree
-// holds: its own and those one directory below, their submodules, and what a
-// worktree's .git file points at. It reads directories: for a template, and before
-// and after each call.
-func gitPaths(s Settings) []string {
+// gitPaths are what git executes from in the repositories that trees hold: their own
+// and those one directory below, their submodules, and what a worktree's .git file
+// points at. It reads directories: for a template, and before and after each call.
+func gitPaths(roots []string) []string {
 	var out []string
-	for _, w := range s.AllowedWritePaths {
+	for _, w := range roots {
 		if w == nowhere || w == "/" || w == "/tmp" || Within(w, "/dev") {
 			continue
 		}

@@ -4,22 +4,28 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 )
 
 // What decides what git runs on the host later is write-protected where it exists.
 // What a call makes anew, with git init or by hand, is looked at when the call is
 // over: what would run is taken away, the rest is named.
 
+// worked are the writable trees that a person works in. Where everything may be
+// written, those are the workspaces: who lets a call leave the list of paths does not
+// let it decide what runs outside of the cage later.
+func (c *cage) worked(s Settings) []string {
+	if writeAll(s) {
+		return slices.Concat(s.AllowedWritePaths, c.opts.Roots)
+	}
+	return s.AllowedWritePaths
+}
+
 // guarded are the protected paths of the trees that a person works in; what lies in
 // the private places of a session nobody runs.
 func (b *box) guarded() (git, names []string) {
-	s := Settings{}
-	for _, w := range b.settings.AllowedWritePaths {
-		if b.host(w) == w {
-			s.AllowedWritePaths = append(s.AllowedWritePaths, w)
-		}
-	}
-	return gitPaths(s), protectedPaths(s)
+	trees := slices.DeleteFunc(slices.Clone(b.cage.worked(b.settings)), func(w string) bool { return b.host(w) != w })
+	return gitPaths(trees), protectedPaths(trees)
 }
 
 // guardedNow are those that exist.

@@ -77,6 +77,56 @@ func TestX08_CX62_UnconfinedReachesAllButSecrets(t *testing.T) {
 	})
 }
 
+// TestX08_UnconfinedKeepsWhatRunsOutside: who agrees that a call writes everywhere
+// does not agree to what it would have run outside of the cage afterwards.
+func TestX08_UnconfinedKeepsWhatRunsOutside(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		for _, bare := range []bool{false, true} {
+			t.Run(fmt.Sprintf("no namespaces %v", bare), func(t *testing.T) { unconfinedKeeps(t, bare) })
+		}
+	})
+}
+
+func unconfinedKeeps(t *testing.T, bare bool) {
+	base, err := os.MkdirTemp(os.Getenv("HOME"), "cage-unconfined-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	base = physical(base)
+	ws := base + "/ws"
+	for _, p := range []string{"/.git/hooks/pre-commit.sample", "/.git/config", "/.envrc", "/.vscode/tasks.json", "/src/file"} {
+		writeTree(t, ws+p)
+	}
+	cage := newCage(t, Options{Home: base, Roots: []string{ws}, NoNamespaces: bare})
+	if needCage(t, cage); bare {
+		needBare(t, cage)
+	}
+	box := newBox(t, cage, "strict", DefaultSettings(ws, base, nil).Unconfine())
+	_, out := runIn(t, box, ws, "sh", "-c", `
+for f in .git/hooks/pre-commit .git/hooks/pre-commit.sample .git/config .envrc .vscode/tasks.json; do (echo x >> $f) 2>&- && echo "$f was written"; done
+mv .git .gone 2>&- && echo "the directory above was renamed"
+echo x > src/file && cat src/file`)
+	if out != "x\n" {
+		t.Errorf("a program: %s", out)
+	}
+	for _, p := range []string{"/.git/hooks/pre-commit", "/.git/config", "/.envrc"} {
+		if f, err := box.Open(t.Context(), PathUse{Path: ws + p, Op: Write}, os.O_WRONLY); err == nil {
+			f.Close()
+			t.Errorf("a file tool opens %s for writing", p)
+		}
+	}
+	if bare {
+		return // nothing new can be made directly in the workspace
+	}
+	// What was not there is looked for when the call is over.
+	hook := ws + "/new/.git/hooks"
+	e, out := runIn(t, box, ws, "sh", "-c", "mkdir -p new/.git/hooks && cp /bin/true new/.git/hooks/post-checkout && echo made")
+	if out != "made\n" || exists(hook) {
+		t.Errorf("a new repository with a hook: %+v %s; it is there: %v", e, out, exists(hook))
+	}
+}
+
 // TestX10_ServersBindOnlyWhereAllowed: on the call's own loopback, by TCP; without
 // namespaces there is none.
 func TestX10_ServersBindOnlyWhereAllowed(t *testing.T) {
