@@ -29,7 +29,8 @@ type world struct {
 	decide   func(*tool.Call) tool.Decision
 	answers  []tool.Approval
 	asked    []string // digests
-	failAt   string   // the stage that fails
+	counted  []tool.Status
+	failAt   string // the stage that fails
 	echo     *echo
 	backend  boxes
 	settings sandbox.Settings
@@ -155,7 +156,6 @@ func (w *world) answer() tool.Approval {
 func (w *world) Begin(context.Context, *tool.Call) error { return w.say("begin") }
 func (w *world) End(context.Context, *tool.Call) error   { return w.say("end") }
 func (w *world) Stage(string, time.Duration)             {}
-func (w *world) Done(*tool.Call)                         {}
 
 // ran reports whether the tool ran.
 func (w *world) ran() bool { return slices.Contains(w.trace, "run") }
@@ -224,3 +224,9 @@ func (box) Start(context.Context, sandbox.Spec) (sandbox.Proc, error) {
 func (box) Dial(context.Context, string) (net.Conn, error) { return nil, errors.New("no network here") }
 func (b box) Report() sandbox.Report                       { return b.report }
 func (box) Close() error                                   { return nil }
+
+func (w *world) Done(c *tool.Call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counted = append(w.counted, c.Result.Status)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,8 +61,8 @@ func TestAHeldCallRunsOnceForItsAccount(t *testing.T) {
 	w := newWorld(tool.Spec{})
 	p := w.lending()
 	c := w.hold(t, p)
-	if c.Result.Error != nil || w.path() != "lookup resolve before uses policy end" {
-		t.Fatalf("%s: %+v", w.path(), c.Result)
+	if c.Result.Error != nil || w.path() != "lookup resolve before uses policy end" || len(w.counted) > 0 {
+		t.Fatalf("%s, counted %v: %+v", w.path(), w.counted, c.Result)
 	}
 	_, err := p.Lend(t.Context(), "b", c.ID, exited(p, nil))
 	wantNotHeld(t, err)
@@ -80,6 +81,9 @@ func TestAHeldCallRunsOnceForItsAccount(t *testing.T) {
 	}
 	if len(dirs) != 1 || dirs[0] != "/w/sub" {
 		t.Errorf("it ran in %v, want once in the directory it was judged in", dirs)
+	}
+	if !slices.Equal(w.counted, []tool.Status{tool.StatusSuccess}) {
+		t.Errorf("counted as %v, want once, when it ended", w.counted)
 	}
 	// Judged again and recorded as any call; hooks have rewritten it already.
 	if w.path() != "lookup uses policy begin after end" {

@@ -1,5 +1,6 @@
 // Package pipeline is the request path: every call of every front door goes
-// through [Pipeline.Do], and nothing else runs a tool.
+// through [Pipeline.Do], and nothing else runs a tool. A call that another program
+// runs takes the same path in two parts, [Pipeline.Decide] and [Pipeline.Lend].
 //
 //	p := pipeline.New(pipeline.Options{Sessions: …, Tools: …, Policy: …})
 //	result := p.Do(ctx, tool.Request{Account: "default-admin", Session: id, Tool: "Bash", Args: args})

@@ -65,6 +65,9 @@ func TestAResultThatCannotBeRecordedIsWithheld(t *testing.T) {
 	if len(w.stored) != 0 {
 		t.Errorf("a variable still holds it: %v", w.stored)
 	}
+	if !slices.Equal(w.counted, []tool.Status{tool.StatusError}) {
+		t.Errorf("counted as %v, want what became of it", w.counted)
+	}
 }
 
 func TestT08_H22_ArgumentsAreCheckedAsHooksLeftThem(t *testing.T) {
