@@ -78,6 +78,11 @@ func TestForeignSessionsDoNotExist(t *testing.T) {
 	nothing := func(*tool.Session) error { return nil }
 	_, unknown := s.Session(t.Context(), "b", "never")
 	_, foreign := s.Session(t.Context(), "b", sess.ID)
+	if _, err := s.Session(t.Context(), "a", sess.ID); err != nil { // from here on it is at hand
+		t.Error(err)
+	}
+	_, cached := s.Session(t.Context(), "b", sess.ID)
+	wantCode(t, cached, "session_not_found")
 	wantCode(t, unknown, "session_not_found")
 	if got, want := foreign.Error(), strings.ReplaceAll(unknown.Error(), "never", "mine"); got != want {
 		t.Errorf("a foreign session is told apart: %q, want %q", got, want)
