@@ -31,13 +31,9 @@ type hookAnswer struct {
 // is refused, but for the ends of calls that the client made without it: those are
 // marked, for an agent could tell of calls that never were.
 func (s *Server) hookEvent(r *http.Request) (any, error) {
-	var in hookEvent
-	if err := read(r, &in); err != nil {
-		return nil, err
-	}
-	event, err := hooks.ParseEvent(in.Event)
+	event, in, err := readEvent(r)
 	if err != nil {
-		return nil, badRequest(err.Error())
+		return nil, err
 	}
 	if event.Seen() && !event.Reportable() {
 		return nil, badRequest(string(event) + " is fired by the daemon, where it happens")
@@ -46,13 +42,25 @@ func (s *Server) hookEvent(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Input.SessionID, in.Input.Cwd, in.Input.PermissionMode = x.ID, x.Dir, x.Mode
-	in.Input.Reported = event.Reportable()
-	answer, err := s.Hooks.Fire(r.Context(), event, in.Input)
+	in.SessionID, in.Cwd, in.PermissionMode = x.ID, x.Dir, x.Mode
+	in.Reported = event.Reportable()
+	answer, err := s.Hooks.Fire(r.Context(), event, in)
 	if err != nil {
 		return nil, err
 	}
 	return outcomeOf(answer), nil
+}
+
+func readEvent(r *http.Request) (hooks.Event, hooks.Input, error) {
+	var in hookEvent
+	if err := read(r, &in); err != nil {
+		return "", in.Input, err
+	}
+	event, err := hooks.ParseEvent(in.Event)
+	if err != nil {
+		return "", in.Input, badRequest(err.Error())
+	}
+	return event, in.Input, nil
 }
 
 func outcomeOf(answer hooks.Answer) hookAnswer {
@@ -89,15 +97,11 @@ type trialAnswer struct {
 // testHooks runs the hooks of an event for an operator who tries them; nothing
 // comes of it.
 func (s *Server) testHooks(r *http.Request) (any, error) {
-	var in hookEvent
-	if err := read(r, &in); err != nil {
+	event, in, err := readEvent(r)
+	if err != nil {
 		return nil, err
 	}
-	event, err := hooks.ParseEvent(in.Event)
-	if err != nil {
-		return nil, badRequest(err.Error())
-	}
-	answer, err := s.Hooks.Try(r.Context(), event, in.Input)
+	answer, err := s.Hooks.Try(r.Context(), event, in)
 	if err != nil {
 		return nil, err
 	}

@@ -22,16 +22,25 @@ func doSed(a *act) {
 	}
 }
 
-func (a *act) sedScript(f field) {
+// programText is what there is to read of a program for sed or awk. Values are data
+// where the program around them is written out; where nothing is, it is refused.
+func (a *act) programText(of string, f field) (field, string, bool) {
 	f = f.numbers()
 	f.known = f.known && !f.tree
 	text := f.text
 	if !f.known {
-		// Values are data where the program around them is written out.
 		text = f.skeleton
 	}
 	if strings.Trim(text, "_") == "" && !f.known {
-		a.opaque("inline_code", "sed runs a program that is only known when it runs: "+f.text, f.at)
+		a.opaque("inline_code", of+" runs a program that is only known when it runs: "+f.text, f.at)
+		return f, "", false
+	}
+	return f, text, true
+}
+
+func (a *act) sedScript(f field) {
+	f, text, ok := a.programText("sed", f)
+	if !ok {
 		return
 	}
 	p := sedParser{s: text}
@@ -259,14 +268,8 @@ func doAwk(a *act) {
 }
 
 func (a *act) awkProgram(f field) {
-	f = f.numbers()
-	f.known = f.known && !f.tree
-	text := f.text
-	if !f.known {
-		text = f.skeleton
-	}
-	if strings.Trim(text, "_") == "" && !f.known {
-		a.opaque("inline_code", "awk runs a program that is only known when it runs: "+f.text, f.at)
+	f, text, ok := a.programText("awk", f)
+	if !ok {
 		return
 	}
 	for _, u := range awkUses(text) {
