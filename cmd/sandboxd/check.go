@@ -69,15 +69,6 @@ func (f *checkFlags) load() (sandbox.Settings, error) {
 	return s, nil
 }
 
-// notAllowed ends the program with the status of a denial; what there is to say
-// was said.
-type notAllowed struct{}
-
-func (notAllowed) Error() string { return "not allowed" }
-
-// ExitCode is the status of a denial.
-func (notAllowed) ExitCode() int { return 3 }
-
 func checkCommandCmd() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
@@ -157,5 +148,5 @@ func verdictError(v sandbox.Verdict) error {
 	if v == sandbox.Allow {
 		return nil
 	}
-	return notAllowed{}
+	return exitStatus(exitDenied)
 }
