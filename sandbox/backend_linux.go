@@ -60,6 +60,7 @@ type prepared struct {
 
 	mu        sync.Mutex
 	templates map[string]template // guarded by mu; by what is shown besides
+	gitKnown  []string            // guarded by mu; what gitMore has found, nil before
 }
 
 // template is a child.Template on the wire, with its key among the launchers.
@@ -150,7 +151,7 @@ func (c *cage) Box(_ context.Context, session, profile string, s Settings) (Box,
 		return nil, err
 	}
 	if c.bare {
-		rep.Missing = append(rep.Missing, c.narrowed(p.settings)...)
+		rep.Missing = append(rep.Missing, c.narrowed(p)...)
 	}
 	return &box{
 		cage: c, session: session, profile: profile, prepared: p, settings: p.settings, rules: p.rules, report: rep,
@@ -290,12 +291,12 @@ func (c *cage) makeSessionDir(session string) (string, error) {
 }
 
 // template is what a launcher builds for these settings.
-func (c *cage) template(session, profile string, s Settings, show []string) (child.Template, error) {
+func (c *cage) template(session, profile string, s Settings, show, git []string) (child.Template, error) {
 	dir, err := c.makeSessionDir(session)
 	if err != nil {
 		return child.Template{}, err
 	}
-	t := c.describe(s, show)
+	t := c.describe(s, show, git)
 	t.Profile, t.Scratch = profile, dir
 	t.Filter, t.Listen = c.filters(c.bare)
 	if c.bare {
@@ -320,11 +321,12 @@ func (c *cage) template(session, profile string, s Settings, show []string) (chi
 	return t, nil
 }
 
-// describe says what there is for these settings, without making anything.
-func (c *cage) describe(s Settings, show []string) child.Template {
+// describe says what there is for these settings, without making anything. git is
+// protected besides.
+func (c *cage) describe(s Settings, show, git []string) child.Template {
 	t := child.Template{
 		Read: s.AllowedReadPaths, Write: c.readable(s.AllowedWritePaths, s.AllowedReadPaths), WriteAll: writeAll(s),
-		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: append(protectedPaths(c.worked(s)), gitPaths(c.worked(s))...),
+		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: c.protected(s, git),
 		Show: c.readable(append(c.shown(s), show...), s.AllowedReadPaths), AllowBind: s.Network.AllowLocalBinding,
 		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}
@@ -336,6 +338,7 @@ func (c *cage) describe(s Settings, show []string) child.Template {
 // template is that of a box whose calls start in a directory that is to be shown.
 func (b *box) template(show string) (template, error) {
 	p := b.prepared
+	git := b.gitMore()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Without mounts what is denied depends on what is there now.
@@ -346,7 +349,7 @@ func (b *box) template(show string) (template, error) {
 	if show != "" {
 		more = append(more, show)
 	}
-	full, err := b.cage.template(b.session, b.profile, b.settings, more)
+	full, err := b.cage.template(b.session, b.profile, b.settings, more, git)
 	if err != nil {
 		return template{}, err
 	}

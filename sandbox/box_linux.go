@@ -228,7 +228,7 @@ func (b *box) Open(ctx context.Context, use PathUse, flag int) (*os.File, error)
 			Hint: "it is a file of the host below the private " + private[0] + "; name it in allowedWritePaths", Rule: "allowedWritePaths",
 		}}}
 	}
-	for _, p := range protectedPaths(b.cage.worked(b.settings)) {
+	for _, p := range b.cage.protected(b.settings, b.gitMore()) {
 		if Within(use.Path, p) {
 			return nil, &Denied{Type: "path", Value: use.Path, Refusals: []Refusal{{
 				Code: "path_protected", Message: fmt.Sprintf("path '%s' is write-protected: it decides what runs outside the sandbox", use.Path),

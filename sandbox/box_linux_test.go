@@ -16,7 +16,7 @@ import (
 func TestX36_OpenObeysTheSettings(t *testing.T) {
 	base := shortTemp(t)
 	ws, secret := base+"/ws", base+"/ws/secret"
-	for _, d := range []string{ws + "/sub", secret, base + "/else", base + "/daemon"} {
+	for _, d := range []string{ws + "/sub/.git", secret, base + "/else", base + "/daemon"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +69,7 @@ func TestX36_OpenObeysTheSettings(t *testing.T) {
 		{"a new file in new directories", ws + "/a/b/c/new", Write, true},
 		{"a git hook", ws + "/.git/hooks/pre-commit", Write, false},
 		{"git's configuration", ws + "/.git/config", Write, false},
+		{"git's configuration of a repository below", ws + "/sub/.git/config", Write, false},
 		{"another file of git", ws + "/.git/info/exclude", Write, true},
 		{"a directory that is denied", secret + "/new", Write, false},
 	} {

@@ -119,18 +119,22 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 		filepath.Dir(w.Secret), w.Outside, w.SecretDir, w.Daemon, w.Workspace + "/.git/hooks", w.Workspace + "/socks", w.Workspace + "/free",
 		w.Workspace + "/.git/modules/sub/hooks", w.Workspace + "/nested/.git", w.Workspace + "/tree",
 		w.Workspace + "/main.git/hooks", w.Workspace + "/main.git/worktrees/tree",
+		w.Workspace + "/.git/modules/libs/deep/hooks", w.Workspace + "/far/down/below/.git/hooks", w.Workspace + "/.githooks", w.Workspace + "/conf",
 	} {
 		must(os.MkdirAll(d, 0o755))
 	}
 	for f, text := range map[string]string{
 		w.Secret: "secret", w.SecretDir + "/key": "key", w.Outside + "/file": "outside", w.Daemon + "/state.db": "state",
-		w.Workspace + "/.git/config": "[core]\n", w.Workspace + "/.git/HEAD": "ref: refs/heads/main\n", w.Workspace + "/.git/hooks/sample": "#!/bin/sh\n",
+		w.Workspace + "/.git/config": "[core]\n\thooksPath = .githooks\n[include]\n\tpath = ../team.gitconfig\n", w.Workspace + "/.git/HEAD": "ref: refs/heads/main\n", w.Workspace + "/.git/hooks/sample": "#!/bin/sh\n",
 		w.Workspace + "/.git/modules/sub/config": "[core]\n", w.Workspace + "/nested/.git/config": "[core]\n", w.Workspace + "/nested/.git/HEAD": "ref: refs/heads/main\n",
 		w.Workspace + "/main.git/config": "[core]\n", w.Workspace + "/main.git/HEAD": "ref: refs/heads/main\n",
+		w.Workspace + "/.git/modules/libs/deep/HEAD": "ref: refs/heads/main\n", w.Workspace + "/far/down/below/.git/config": "[core]\n",
+		w.Workspace + "/team.gitconfig": "[core]\n", w.Workspace + "/conf/envrc": "export X=1\n",
 		w.Workspace + "/tree/.git": "gitdir: " + w.Workspace + "/main.git/worktrees/tree\n", w.Workspace + "/main.git/worktrees/tree/commondir": "../..\n",
 	} {
 		must(os.WriteFile(f, []byte(text), 0o644))
 	}
+	must(os.Symlink("conf/envrc", w.Workspace+"/.envrc"))
 	copyFile(t, "/proc/self/exe", w.Workspace+"/attempt", 0o755)
 
 	tmp := shortTemp(t)

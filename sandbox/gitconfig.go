@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,7 @@ import (
 // nothing: a section, its subsections left out, and its keys. What is not here may
 // name a program (core.fsmonitor, core.hooksPath, filter.x.clean, alias.x, …).
 var gitHarmless = map[string]string{
-	"core":       "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol safecrlf quotepath abbrev sparsecheckout sparsecheckoutcone longpaths untrackedcache commitgraph multipackindex",
+	"core":       "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol safecrlf quotepath abbrev sparsecheckout sparsecheckoutcone worktree longpaths untrackedcache commitgraph multipackindex",
 	"remote":     "url fetch push pushurl prune prunetags tagopt mirror promisor partialclonefilter skipdefaultupdate skipfetchall",
 	"branch":     "remote merge rebase description pushremote autosetuprebase autosetupmerge",
 	"user":       "name email signingkey useconfigonly",
@@ -31,12 +32,34 @@ const maxGitConfig = 256 << 10
 // gitConfigRuns reports whether git may run a program because of this file. What
 // cannot be read or understood counts as such.
 func gitConfigRuns(path string) bool {
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitConfig {
+	text, ok := readSmall(path, maxGitConfig)
+	if !ok || gitTextRuns(text) {
 		return true
 	}
-	text, err := os.ReadFile(path)
-	return err != nil || gitTextRuns(string(text))
+	// A submodule says where its files are. Anywhere else git would write over what a
+	// person has there.
+	for _, tree := range gitValues(text, "worktree") {
+		super, _, ok := strings.Cut(path, "/.git/modules/")
+		if !ok || filepath.IsAbs(tree) || !Within(filepath.Join(filepath.Dir(path), tree), super) {
+			return true
+		}
+	}
+	return false
+}
+
+// gitValues are the values of a key in all sections.
+func gitValues(text, key string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			_, line, _ = strings.Cut(line, "]")
+		}
+		if name, value, ok := strings.Cut(line, "="); ok && strings.EqualFold(strings.TrimSpace(name), key) {
+			out = append(out, strings.Trim(strings.TrimSpace(value), `"`))
+		}
+	}
+	return out
 }
 
 func gitTextRuns(text string) bool {
@@ -68,13 +91,14 @@ func gitTextRuns(text string) bool {
 	return false
 }
 
-// gitFileRuns reports whether something at a path of [gitPaths] makes git run what
-// the workspace holds.
+// gitFileRuns reports whether something at a path of [gitPaths] or [gitMore] makes git
+// run what the workspace holds.
 func gitFileRuns(path string) bool {
-	switch filepath.Base(path) {
-	case "hooks":
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
 		return hooksRun(path)
-	case "commondir":
+	case filepath.Base(path) == "commondir":
 		// A worktree names the repository that it lies in; any other brings its own
 		// configuration.
 		dir := filepath.Dir(path)
@@ -83,7 +107,7 @@ func gitFileRuns(path string) bool {
 			common = filepath.Join(dir, common)
 		}
 		return !Within(dir, common) || dir == common
-	case ".git":
+	case filepath.Base(path) == ".git":
 		return false // a pointer; what it points at is looked at by itself
 	}
 	return gitConfigRuns(path)
@@ -102,4 +126,23 @@ func hooksRun(dir string) bool {
 		}
 	}
 	return false
+}
+
+// maxPointer is far more than a .git file or a commondir needs.
+const maxPointer = 8 << 10
+
+func firstLine(path string) string {
+	text, _ := readSmall(path, maxPointer)
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.TrimSpace(line)
+}
+
+// readSmall reads a regular file that is no larger than that.
+func readSmall(path string, most int64) (string, bool) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type()&fs.ModeType != 0 || info.Size() > most {
+		return "", false
+	}
+	b, err := os.ReadFile(path)
+	return string(b), err == nil
 }

@@ -128,8 +128,8 @@ func (n *narrower) add(path string, hide []string, write bool) {
 }
 
 // narrowed tells which directories of the writable trees take no new files.
-func (c *cage) narrowed(s Settings) []string {
-	t := c.describe(s, nil)
+func (c *cage) narrowed(p *prepared) []string {
+	t := c.describe(p.settings, nil, p.gitMore(c))
 	if t.WriteAll {
 		return []string{"mountns: nothing new can be made in a directory that has a protected or denied path below it"}
 	}

@@ -148,7 +148,7 @@ func (c *cage) trySession() error {
 		return errors.New("switched off")
 	}
 	const session = "probe"
-	t, err := c.template(session, "strict", Settings{AllowedWritePaths: []string{nowhere}}, nil)
+	t, err := c.template(session, "strict", Settings{AllowedWritePaths: []string{nowhere}}, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,10 @@ package sandbox
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // What decides what git runs on the host later is write-protected where it exists.
@@ -21,28 +23,48 @@ func (c *cage) worked(s Settings) []string {
 	return s.AllowedWritePaths
 }
 
+// protected are the paths that programs and file tools must not write though they lie
+// in a writable tree.
+func (c *cage) protected(s Settings, git []string) []string {
+	trees := c.worked(s)
+	return withTargets(slices.Concat(protectedPaths(trees), gitPaths(trees), git), trees)
+}
+
 // guarded are the protected paths of the trees that a person works in; what lies in
 // the private places of a session nobody runs.
 func (b *box) guarded() (git, names []string) {
-	trees := slices.DeleteFunc(slices.Clone(b.cage.worked(b.settings)), func(w string) bool { return b.host(w) != w })
-	return gitPaths(trees), protectedPaths(trees)
+	trees := b.cage.worked(b.settings)
+	trees = slices.DeleteFunc(slices.Clone(trees), func(w string) bool { return b.host(w) != w })
+	return slices.Concat(gitPaths(trees), b.gitMore()), protectedPaths(trees)
 }
 
-// guardedNow are those that exist.
-func (b *box) guardedNow() map[string]bool {
+// guardedNow are those that exist, with the links that lead to each: a program may
+// put one of its own in the place of another, or of a directory.
+func (b *box) guardedNow() map[string]string {
 	git, names := b.guarded()
-	there := map[string]bool{}
+	there := map[string]string{}
 	for _, p := range append(git, names...) {
 		if exists(p) {
-			there[p] = true
+			there[p] = "there" + links(p, b.cage.worked(b.settings))
 		}
 	}
 	return there
 }
 
+// links are those in a path below the writable trees, and where they lead.
+func links(path string, trees []string) string {
+	var out strings.Builder
+	for ; path != "/" && !slices.Contains(trees, path); path = filepath.Dir(path) {
+		if to, err := os.Readlink(path); err == nil {
+			fmt.Fprintf(&out, " %s -> %s", path, to)
+		}
+	}
+	return out.String()
+}
+
 // quarantineGit compares with what was there before the call. If something is new,
 // later calls get a template that protects it.
-func (b *box) quarantineGit(before map[string]bool) []Denial {
+func (b *box) quarantineGit(before map[string]string) []Denial {
 	now := b.guardedNow()
 	if maps.Equal(before, now) {
 		return nil
@@ -50,7 +72,7 @@ func (b *box) quarantineGit(before map[string]bool) []Denial {
 	var out []Denial
 	git, names := b.guarded()
 	for i, p := range append(git, names...) {
-		if before[p] || !now[p] {
+		if now[p] == "" || before[p] == now[p] {
 			continue
 		}
 		delete(now, p) // a path may be on both lists
@@ -59,7 +81,11 @@ func (b *box) quarantineGit(before map[string]bool) []Denial {
 			continue
 		}
 		act := fmt.Sprintf("create %s, from which git would run a program outside the sandbox; it was moved to quarantine", p)
-		if err := b.moveAway(p); err != nil {
+		from := p
+		if to := withTargets([]string{p}, b.cage.worked(b.settings)); len(to) > 1 {
+			from = to[1] // the link may be a person's
+		}
+		if err := b.moveAway(from); err != nil && exists(p) {
 			act = fmt.Sprintf("create %s, from which git would run a program outside the sandbox; it is still there: %v", p, err)
 		}
 		out = append(out, Denial{Act: act, Layer: "denied_path_created", Setting: "a person has to put " + filepath.Base(p) + " there"})
@@ -73,4 +99,17 @@ func (b *box) forgetTemplates() {
 	b.prepared.mu.Lock()
 	defer b.prepared.mu.Unlock()
 	clear(b.prepared.templates)
+	b.prepared.gitKnown = nil
+}
+
+// gitMore is [gitMore] as it was before the calls.
+func (b *box) gitMore() []string { return b.prepared.gitMore(b.cage) }
+
+func (p *prepared) gitMore(c *cage) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gitKnown == nil {
+		p.gitKnown = append([]string{}, gitMore(c.worked(p.settings))...)
+	}
+	return p.gitKnown
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,10 @@ func TestX39_GitRunsNothingThatACallLeft(t *testing.T) {
 		{"a new repository below", `git init -q sub && git -C sub config core.fsmonitor 'touch MARK;false'`, true, "sub/.git/config"},
 		{"a hook of a new repository", `git init -q . && printf '#!/bin/sh\ntouch MARK\n' > .git/hooks/post-index-change && chmod +x .git/hooks/post-index-change`, false, ".git/hooks"},
 		{"a pointer to a repository by its side", `git init -q --bare evil; git -C evil config core.bare false; git -C evil config core.fsmonitor 'touch MARK;false'; mkdir sub; echo 'gitdir: ../evil' > sub/.git`, false, "evil/config"},
+		{"a link to a repository by its side", `git init -q r; git -C r config core.fsmonitor 'touch MARK;false'; mv r/.git evil; ln -s evil .git`, false, ".git/config"},
+		{"a repository without a worktree", `git init -q --bare r; mv r/* .; git config -f config core.worktree "$PWD"; git config -f config core.fsmonitor 'touch MARK;false'; git config -f config core.bare false`, false, "config"},
+		{"a directory in the place of a link to one", `cp -r .git copy; rm -r .git 2>/dev/null; rm linked/.git; mv copy linked/.git; git -C linked config core.fsmonitor 'touch MARK;false'`, true, "linked/.git/config"},
+		{"a submodule whose files are elsewhere", `git init -q --bare .git/modules/a/b && git -C .git/modules/a/b config core.worktree /`, true, ".git/modules/a/b/config"},
 		{"a key on the line of its section", `git init -q . && echo '[core] fsmonitor = touch MARK;false' >> .git/config`, false, ".git/config"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -35,6 +40,9 @@ func TestX39_GitRunsNothingThatACallLeft(t *testing.T) {
 			if tt.repository {
 				gitIn(t, ws, "init", "-q", ".")
 				gitIn(t, ws, "commit", "-q", "--allow-empty", "-m", "x")
+				if err := errors.Join(os.Mkdir(ws+"/linked", 0o755), os.Symlink("../.git", ws+"/linked/.git")); err != nil {
+					t.Fatal(err)
+				}
 			}
 			box := newBox(t, cage, "strict", DefaultSettings(ws, "", nil))
 			e, out := runIn(t, box, ws, "sh", "-c", strings.ReplaceAll(tt.script, "MARK", mark))
@@ -47,7 +55,7 @@ func TestX39_GitRunsNothingThatACallLeft(t *testing.T) {
 			if !strings.Contains(taken, "create "+filepath.Join(ws, tt.taken)) {
 				t.Errorf("exit %d, %q; taken away: %q, want %s", e.Code, out, taken, tt.taken)
 			}
-			for _, dir := range []string{ws, filepath.Join(ws, "sub")} {
+			for _, dir := range []string{ws, filepath.Join(ws, "sub"), filepath.Join(ws, "linked")} {
 				cmd := exec.Command("git", "-c", "safe.directory=*", "status")
 				cmd.Dir = dir
 				_ = cmd.Run() // what is left may be no repository
@@ -73,6 +81,7 @@ func TestX39_OrdinaryGitIsLeftAlone(t *testing.T) {
 		"git init -q . && git config user.name a && git config user.email a@b.c && git commit -q --allow-empty -m x",
 		"git clone -q . copy && git -C copy log --oneline",
 		"git worktree add -q tree && git -C tree status --short",
+		"git init -q super && cd super && git -c protocol.file.allow=always submodule add -q ../copy libs/copy && git submodule status",
 		"git checkout -q -b topic && git commit -q --allow-empty -m y && git status --short",
 	} {
 		e, out := runIn(t, box, ws, "sh", "-c", script)
@@ -96,6 +105,32 @@ func gitIn(t *testing.T, dir string, args ...string) {
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+}
+
+// TestX03_QuarantineInAnotherFileSystem: what cannot be moved into the private directory
+// of the session loses its name where it is.
+func TestX03_QuarantineInAnotherFileSystem(t *testing.T) {
+	run, err := os.MkdirTemp("/dev/shm", "cage-")
+	if err != nil {
+		t.Skipf("no other file system: %v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	cage := newCage(t, Options{Runtime: run})
+	needCage(t, cage)
+	ws := shortTemp(t)
+	box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}, DeniedPaths: []string{ws + "/.env", ws + "/conf/key"}})
+	e, _ := runIn(t, box, ws, "sh", "-c", "mkdir -p .git/objects other; touch .env .git/HEAD other/key; printf '[alias]\n\tst = !x\n' > .git/config; ln -s other conf")
+	if len(e.Denials) != 3 {
+		t.Errorf("denials %+v", e.Denials)
+	}
+	for _, p := range []string{".env", "conf", ".git/config"} {
+		if exists(filepath.Join(ws, p)) {
+			t.Errorf("%s is still there", p)
+		}
+	}
+	if !exists(ws + "/other/key") {
+		t.Error("what a link of the program led to is gone")
 	}
 }
 

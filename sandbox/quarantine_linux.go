@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +42,7 @@ func (b *box) quarantine(absent []string) []Denial {
 			continue
 		}
 		act := "create " + d
-		if err := b.moveAway(b.host(d)); err != nil {
+		if err := b.moveAway(b.host(d)); err != nil && exists(b.host(d)) {
 			act = fmt.Sprintf("create %s (it is still there: %v)", d, err)
 		}
 		out = append(out, Denial{Act: act, Layer: "denied_path_created", Setting: "deniedPaths: " + d})
@@ -48,8 +50,11 @@ func (b *box) quarantine(absent []string) []Denial {
 	return out
 }
 
-// moveAway never follows a link that a program put into the path.
+// moveAway never follows a link that a program put into the path: it moves the link
+// away instead. Where the private directory lies in another file system, what is to
+// be moved stays where it is, under a name that means nothing.
 func (b *box) moveAway(path string) error {
+	path = firstLink(path)
 	from, err := openAt(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return err
@@ -64,6 +69,24 @@ func (b *box) moveAway(path string) error {
 		return err
 	}
 	defer to.Close()
-	name := filepath.Base(path)
-	return unix.Renameat(int(from.Fd()), name, int(to.Fd()), rand.Text()+"-"+name)
+	name, unique := filepath.Base(path), rand.Text()
+	err = unix.Renameat(int(from.Fd()), name, int(to.Fd()), unique+"-"+name)
+	if errors.Is(err, unix.EXDEV) {
+		err = unix.Renameat(int(from.Fd()), name, int(from.Fd()), ".quarantined-"+unique+"-"+strings.TrimPrefix(name, "."))
+	}
+	return err
+}
+
+// firstLink is the shortest part of a path that is a link, or all of it. The paths of
+// the settings have none.
+func firstLink(path string) string {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		if info, err := os.Lstat(path[:i]); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return path[:i]
+		}
+	}
+	return path
 }

@@ -49,7 +49,7 @@ X`, "connected\n"},
 import os, pty, sys, termios
 pid, fd = pty.fork()
 if pid == 0:
-    os.execlp("bash", "bash", "--norc", "-c", "set -m; (read x; exit 3) & fg >/dev/null; echo status $?; sleep 100 & kill -STOP %sleep; bg %sleep >/dev/null 2>&1; kill %sleep; fg %sleep >/dev/null 2>&1; jobs -r | wc -l; tty")
+    os.execlp("bash", "bash", "--norc", "-c", "set -m; (read x; exit 3) & until [ -n \"$(jobs -s)\" ]; do sleep 0.01; done; fg >/dev/null; echo status $?; sleep 100 & kill -STOP %sleep; bg %sleep >/dev/null 2>&1; kill %sleep; fg %sleep >/dev/null 2>&1; jobs -r | wc -l; tty")
 mode = termios.tcgetattr(fd); mode[3] &= ~termios.ECHO; termios.tcsetattr(fd, termios.TCSANOW, mode)
 os.write(fd, b"go\n") # in the background, to read stops the job
 out = b""
@@ -57,7 +57,8 @@ try:
     while b := os.read(fd, 4096): out += b
 except OSError: pass # the terminal is closed
 os.waitpid(pid, 0)
-sys.stdout.write(out.decode().replace("\r\n", "\n"))
+for line in out.decode().splitlines():
+    if line and not line.startswith("["): print(line) # the others say that the job has stopped
 X
 python3 j.py`, "status 3\n0\n/dev/pts/0\n"},
 			{"a test suite that starts a server", "python3", `cat > t.py <<'X'
