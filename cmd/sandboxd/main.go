@@ -51,9 +51,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var silent interface{ ExitCode() int }
-	if errors.As(err, &silent) {
-		return silent.ExitCode()
+	if status, ok := errors.AsType[exitStatus](err); ok {
+		return int(status)
 	}
 	complain(stderr, err)
 	if usage := new(usageError); errors.As(err, usage) || strings.HasPrefix(err.Error(), "unknown command") {
@@ -78,9 +77,6 @@ type usageError struct{ error }
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-// ExitCode is the status of the process.
-func (e exitStatus) ExitCode() int { return int(e) }
 
 func rootCmd() *cobra.Command {
 	c := &cobra.Command{
