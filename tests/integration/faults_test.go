@@ -73,7 +73,7 @@ func TestFault_AHundredMegabyteBody(t *testing.T) {
 		}
 	}
 	d.mustCall(session, "Config", `{"action":"list"}`)
-	if grown := d.resident() - before; grown > 64<<20 {
+	if grown := d.resident() - before; grown > 96<<20 { // 40 is usual; the body is more
 		t.Errorf("the daemon grew by %.0f MiB", grown/(1<<20))
 	}
 }
@@ -134,7 +134,7 @@ func TestFault_NoDescriptorsLeft(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	if !waitFor(10*time.Second, func() bool {
+	if !waitFor(time.Minute, func() bool {
 		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid))
 		return err == nil && len(open) >= 94
 	}) {
