@@ -144,7 +144,7 @@ func TestAnAccountHasLimits(t *testing.T) {
 // may is not disturbed.
 func TestABodyMustArriveInTime(t *testing.T) {
 	w := newWorld(t)
-	w.front.body = time.Second
+	w.front.body = 3 * time.Second // which also the two requests before have
 	id := w.session(tool.RoleAgent)
 	running := w.call(id)
 	w.running(1)

@@ -136,7 +136,7 @@ func TestH11_H12_H19_WhatCommandsPrint(t *testing.T) {
 // waitGone waits until no process has this word in its command line.
 func waitGone(t *testing.T, word string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		out, _ := exec.Command("pgrep", "-f", word).Output()
 		if len(out) == 0 {
@@ -167,7 +167,7 @@ func TestH17_ATimeoutKillsTheWholeTree(t *testing.T) {
 			if !a.Advice.Block || !strings.Contains(a.Runs[0].Err, "timed out after 300ms") {
 				t.Errorf("got %+v, %q", a.Advice, a.Runs[0].Err)
 			}
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("took %v", took)
 			}
 			waitGone(t, "sleep "+word)
@@ -186,7 +186,7 @@ func TestADetachedHolderOfStdoutDoesNotDelay(t *testing.T) {
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 		defer syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if len(a.Advice.Messages) != 1 || a.Runs[0].Err != "" || took > 10*time.Second {
+	if len(a.Advice.Messages) != 1 || a.Runs[0].Err != "" || took > time.Minute {
 		t.Errorf("got %+v, %q after %v", a.Advice, a.Runs[0].Err, took)
 	}
 }
