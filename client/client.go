@@ -5,8 +5,8 @@
 //	err := c.Do(ctx, "POST", "/sessions", map[string]any{"cwd": dir}, &s)
 //	result, err := c.Call(ctx, s.ID, "Bash", json.RawMessage(`{"command": "ls"}`))
 //
-// A failure that the daemon reports is a [*tool.Error]; [Unreachable] tells that
-// nobody listens. A call that was denied is a result, not an error.
+// A failure that the daemon reports is a [*tool.Error], and so is that nobody
+// listens (its code is daemon_unreachable). A call that was denied is a result, not an error.
 package client
 
 import (

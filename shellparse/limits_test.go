@@ -3,6 +3,7 @@ package shellparse
 import (
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,14 +79,7 @@ func fork(n int) string {
 	var b strings.Builder
 	b.WriteString("f0() { echo x; }\n")
 	for i := 1; i < n; i++ {
-		b.WriteString("f" + itoa(i) + "() { f" + itoa(i-1) + "; f" + itoa(i-1) + "; }\n")
+		b.WriteString("f" + strconv.Itoa(i) + "() { f" + strconv.Itoa(i-1) + "; f" + strconv.Itoa(i-1) + "; }\n")
 	}
-	return b.String() + "f" + itoa(n-1)
-}
-
-func itoa(i int) string {
-	if i < 10 {
-		return string(rune('0' + i))
-	}
-	return itoa(i/10) + itoa(i%10)
+	return b.String() + "f" + strconv.Itoa(n-1)
 }

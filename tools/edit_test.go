@@ -151,7 +151,7 @@ func TestEdit_HelpIsBoundedInHostileFiles(t *testing.T) {
 	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b"}, "old_string_not_unique")
 	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b", "replace_all": true}, "change_too_large")
 	e.fails(Edit{}, m{"file_path": "many", "old_string": "aaa", "new_string": strings.Repeat("b", 100_000), "replace_all": true}, "change_too_large")
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 }
