@@ -133,7 +133,7 @@ type Tools struct {
 	Denied    []string        `yaml:"denied"`  // tools that there are not
 	Custom    []Custom        `yaml:"custom"`
 
-	Permissions map[string]tool.Asks `yaml:"permissions"` // by tool, over its own
+	Permissions map[string]tool.Permission `yaml:"permissions"` // by tool, over its own
 }
 
 // Custom is a tool of the operator's own.

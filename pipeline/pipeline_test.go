@@ -245,20 +245,20 @@ func TestA14_TheConfigurationBeatsTheTool(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		own    tool.Spec
-		asks   tool.Asks
+		asks   tool.Permission
 		ran    bool
 		status tool.Status
 	}{
-		{"an auto tool is asked about", tool.Spec{}, tool.Asks{Execution: tool.ExecAskAlways}, false, tool.StatusExecutionRejected},
-		{"one that asks is not", tool.Spec{Execution: tool.ExecAskAlways}, tool.Asks{Execution: tool.ExecAuto}, true, tool.StatusSuccess},
-		{"its results are held back", tool.Spec{}, tool.Asks{Results: tool.ResultAlways}, true, tool.StatusResultRejected},
-		{"they are not", tool.Spec{Results: tool.ResultAlways}, tool.Asks{Results: tool.ResultNever}, true, tool.StatusSuccess},
-		{"nothing said keeps both", tool.Spec{Execution: tool.ExecAskAlways}, tool.Asks{Results: tool.ResultNever}, false, tool.StatusExecutionRejected},
+		{"an auto tool is asked about", tool.Spec{}, tool.Permission{Execution: tool.ExecAskAlways}, false, tool.StatusExecutionRejected},
+		{"one that asks is not", tool.Spec{Execution: tool.ExecAskAlways}, tool.Permission{Execution: tool.ExecAuto}, true, tool.StatusSuccess},
+		{"its results are held back", tool.Spec{}, tool.Permission{Results: tool.ResultAlways}, true, tool.StatusResultRejected},
+		{"they are not", tool.Spec{Results: tool.ResultAlways}, tool.Permission{Results: tool.ResultNever}, true, tool.StatusSuccess},
+		{"nothing said keeps both", tool.Spec{Execution: tool.ExecAskAlways}, tool.Permission{Results: tool.ResultNever}, false, tool.StatusExecutionRejected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tt.own)
 			p := w.pipeline()
-			p.Tools.SetAsks(map[string]tool.Asks{"Echo": tt.asks, "Other": {Execution: tool.ExecAskAlways}})
+			p.Tools.SetPermissions(map[string]tool.Permission{"Echo": tt.asks, "Other": {Execution: tool.ExecAskAlways}})
 			if r := p.Do(t.Context(), w.request(hello)); r.Status != tt.status || w.ran() != tt.ran {
 				t.Errorf("got %s, ran %v: %s", r.Status, w.ran(), r.FinalText)
 			}

@@ -20,13 +20,13 @@ import (
 type Registry struct {
 	validator Validator
 
-	mu       sync.RWMutex // guards what follows
-	groups   []Group      // in order of registration
-	owner    map[string]string
-	tools    map[string]Tool
-	injected []Tool
-	defaults Defaults
-	asks     map[string]Asks
+	mu          sync.RWMutex // guards what follows
+	groups      []Group      // in order of registration
+	owner       map[string]string
+	tools       map[string]Tool
+	injected    []Tool
+	defaults    Defaults
+	permissions map[string]Permission
 
 	allow, deny []string // of Restrict
 	warnings    []string
@@ -100,49 +100,6 @@ func (r *Registry) SetDefaults(d Defaults) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.defaults = d
-}
-
-// Asks says when a person is asked about a tool; "" is what the tool says itself.
-type Asks struct {
-	Execution ExecutionPolicy `yaml:"execution"`
-	Results   ResultPolicy    `yaml:"results"`
-}
-
-// Check reports a policy that there is not.
-func (a Asks) Check() error {
-	switch a.Execution {
-	case "", ExecAuto, ExecAskOnce, ExecAskAlways:
-	default:
-		return fmt.Errorf("unknown execution %q, want auto, ask-once or ask-always", a.Execution)
-	}
-	switch a.Results {
-	case "", ResultNever, ResultOnError, ResultAlways:
-	default:
-		return fmt.Errorf("unknown results %q, want never, on-error or always", a.Results)
-	}
-	return nil
-}
-
-// SetAsks puts policies over those of the tools themselves, by name (A-14).
-func (r *Registry) SetAsks(asks map[string]Asks) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asks = asks
-}
-
-// Spec is what a tool says of itself, under the policies of [Registry.SetAsks].
-func (r *Registry) Spec(t Tool) Spec {
-	s := t.Spec()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	a := r.asks[s.Name]
-	if a.Execution != "" {
-		s.Execution = a.Execution
-	}
-	if a.Results != "" {
-		s.Results = a.Results
-	}
-	return s
 }
 
 // Inject names the tools that every session has as soon as it has any other,

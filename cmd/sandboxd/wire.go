@@ -201,7 +201,7 @@ func (p *parts) configure(ctx context.Context) error {
 		p.tools.Register(g)
 	}
 	p.tools.SetDefaults(tool.Defaults{AllGroups: p.cfg.Tools.AllGroups, Groups: p.cfg.Tools.Groups, Tools: p.cfg.Tools.Tools})
-	p.tools.SetAsks(p.cfg.Tools.Permissions)
+	p.tools.SetPermissions(p.cfg.Tools.Permissions)
 	p.tools.Register(vars.AgentRules())
 	p.tools.Register(p.vars.Group())
 	p.tools.Register(tools.SessionGroup(p.sessions, p.tools))
