@@ -67,7 +67,7 @@ type prepared struct {
 type template struct {
 	body   []byte
 	key    string
-	over   string   // child.Template.BuiltOver
+	over   string   // child.Template.Over
 	absent []string // named by the settings and not there yet
 }
 
@@ -304,11 +304,11 @@ func (c *cage) template(session, profile string, s Settings, show, git []string)
 		bare.Grants, _ = grants(t)
 		return bare, nil
 	}
-	t.Built = c.built(s)
-	if t.BuiltOver, err = builtOver(dir, t); err != nil {
+	t.Lower = c.lower(s)
+	if t.Over, err = overOf(dir, t); err != nil {
 		return child.Template{}, err
 	}
-	if err := makeBuilt(t.BuiltOver); err != nil {
+	if err := makeOver(t.Over); err != nil {
 		return child.Template{}, err
 	}
 	if !t.WriteAll {
@@ -357,7 +357,7 @@ func (b *box) template(show string) (template, error) {
 	if err != nil {
 		return template{}, err
 	}
-	t := template{body: body, over: full.BuiltOver}
+	t := template{body: body, over: full.Over}
 	for _, path := range slices.Concat(full.Read, full.Write, full.Show) {
 		if path != nowhere && !exists(path) {
 			t.absent = append(t.absent, path)

@@ -244,7 +244,7 @@ func (b *box) Open(ctx context.Context, use PathUse, flag int) (*os.File, error)
 }
 
 func (b *box) kernelPlace(path string) string {
-	for _, p := range []string{"/proc", "/sys", "/dev", child.GoCache} { // an overlay is there inside only
+	for _, p := range append([]string{"/proc", "/sys", "/dev"}, child.Overlaid...) { // overlays are there inside only
 		if Within(path, p) {
 			return p
 		}

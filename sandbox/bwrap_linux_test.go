@@ -228,7 +228,7 @@ func differs(p, ours, theirs string, s Settings) string {
 	switch {
 	case p == "/dev/core", p == "/dev/console":
 		return "bwrap makes it, and nobody needs it"
-	case p == child.CacheDir, p == child.GoCache, Within(p, "/run/.masked"):
+	case p == child.CacheDir, slices.ContainsFunc(child.Overlaid, func(o string) bool { return Within(p, o) }), Within(p, "/run/.masked"):
 		return "the cage's own"
 	case strings.HasPrefix(theirs, "socket"):
 		return "sockets of the host are masked wherever they lie"

@@ -137,7 +137,7 @@ func (b *box) places(dir string) []string {
 		return slices.Contains([]string{"/tmp", "/var/tmp"}, p) || Within(p, "/dev") || Within(p, "/proc")
 	})
 	private := b.cage.sessionDir(b.session)
-	for _, name := range []string{"tmp", "vartmp", "cache", "go"} {
+	for _, name := range []string{"tmp", "vartmp", "cache", "over"} {
 		paths = append(paths, filepath.Join(private, name))
 	}
 	return paths

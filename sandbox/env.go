@@ -13,6 +13,7 @@ import (
 // their usual ones lie in the home directory, which is read-only.
 var caches = map[string]string{
 	"GOCACHE":          child.GoCache,
+	"CARGO_HOME":       child.CargoHome,
 	"npm_config_cache": child.CacheDir + "/npm",
 	"PIP_CACHE_DIR":    child.CacheDir + "/pip",
 	"XDG_CACHE_HOME":   child.CacheDir + "/xdg",

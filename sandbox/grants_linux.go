@@ -146,8 +146,8 @@ func bareEnvironment(env []string, dir string) []string {
 	out := slices.Clone(env)
 	for i, e := range out {
 		name, value, _ := strings.Cut(e, "=")
-		if value == child.GoCache {
-			out[i] = name + "=" + filepath.Join(dir, "cache/go-build")
+		if slices.Contains(child.Overlaid, value) {
+			out[i] = name + "=" + filepath.Join(dir, "cache", filepath.Base(value))
 		} else if Within(value, child.CacheDir) {
 			out[i] = name + "=" + filepath.Join(dir, "cache") + strings.TrimPrefix(value, child.CacheDir)
 		} else if name == "TMPDIR" && value == "/tmp" {

@@ -73,7 +73,7 @@ func (c *cage) startFor(ctx context.Context, session string, t template) (*launc
 		return nil, err
 	}
 	if t.over != "" {
-		if err := makeBuilt(t.over); err != nil {
+		if err := makeOver(t.over); err != nil {
 			return nil, err
 		}
 	}

@@ -90,7 +90,7 @@ func rules(t Template) []rule {
 		}
 		add(p, llWrite)
 	}
-	for _, p := range []string{"/tmp", "/var/tmp", CacheDir, GoCache} {
+	for _, p := range append([]string{"/tmp", "/var/tmp", CacheDir}, Overlaid...) {
 		add(p, all)
 	}
 	if t.Profile == "strict" {

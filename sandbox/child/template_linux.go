@@ -69,7 +69,7 @@ func foundation(dir string) error {
 // it. What it leaves is a mount namespace that every call gets a copy of.
 func build(t Template, dir string) error {
 	b := builder{t, dir}
-	for _, step := range []func() error{b.system, b.private, b.built, b.shown, b.writable} {
+	for _, step := range []func() error{b.system, b.private, b.overlaid, b.shown, b.writable} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -146,22 +146,27 @@ func (b builder) private() error {
 	return nil
 }
 
-// built mounts the Go build cache: what the host has compiled may be used, and what
-// the session writes stays its own. Where there is no overlay the cache begins empty.
-func (b builder) built() error {
-	at := b.dir + GoCache
-	if err := os.Mkdir(at, 0o755); err != nil {
-		return err
-	}
-	upper, work := filepath.Join(b.t.BuiltOver, "upper"), filepath.Join(b.t.BuiltOver, "work")
+// overlaid mounts the caches of Overlaid: what the host has may be used, and what the
+// session writes stays its own. Where there is no overlay a cache begins empty.
+func (b builder) overlaid() error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV
-	if b.t.Built != "" && unix.Mount("overlay", at, "overlay", flags, "userxattr,lowerdir="+b.t.Built+",upperdir="+upper+",workdir="+work) == nil {
-		return nil
+	for _, p := range Overlaid {
+		at := b.dir + p
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+		upper, work := OverDirs(b.t.Over, p)
+		if lower := b.t.Lower[p]; lower != "" && unix.Mount("overlay", at, "overlay", flags, "userxattr,lowerdir="+lower+",upperdir="+upper+",workdir="+work) == nil {
+			continue
+		}
+		if err := mount(upper, at, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+		if err := setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV); err != nil {
+			return err
+		}
 	}
-	if err := mount(upper, at, "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	return setAttr(at, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	return nil
 }
 
 // shown binds what is readable below a private directory: a workspace in /tmp.

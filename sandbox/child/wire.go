@@ -4,14 +4,19 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 )
 
 // Places inside the cage that are the same for every session.
 const (
-	CacheDir = "/run/cache"    // writable, kept as long as the session
-	GoCache  = "/run/go-build" // the same, over the host's build cache
-	maskDir  = "/run/.masked"  // what is mounted over a denied path
+	CacheDir  = "/run/cache"    // writable, kept as long as the session
+	GoCache   = "/run/go-build" // the same, over the host's build cache
+	CargoHome = "/run/cargo"    // the same, over the host's ~/.cargo
+	maskDir   = "/run/.masked"  // what is mounted over a denied path
 )
+
+// Overlaid are the caches that lie over those of the host.
+var Overlaid = []string{GoCache, CargoHome}
 
 // Template describes the root directory of a session. All paths are physical
 // host paths.
@@ -26,10 +31,10 @@ type Template struct {
 	Show      []string // readable like the system, even below a private directory
 	Scratch   string   // host directory that holds root/, tmp/, vartmp/ and cache/
 
-	// Built is the host's Go build cache, which the session's own lies over, or "".
-	// BuiltOver holds what the session writes: upper/ and work/.
-	Built     string `json:",omitempty"`
-	BuiltOver string `json:",omitempty"`
+	// Lower are the host's directories below those of Overlaid. One that is not
+	// named here begins empty. Over holds what the session writes; see [OverDirs].
+	Lower map[string]string `json:",omitempty"`
+	Over  string            `json:",omitempty"`
 
 	AllowBind bool    // TCP servers on the private loopback
 	Filter    Program // for seccomp
@@ -44,6 +49,13 @@ type Template struct {
 	// directory, the filter and the limits count besides.
 	Bare   bool    `json:",omitempty"`
 	Grants []Grant `json:",omitempty"`
+}
+
+// OverDirs are where a session's own part of a cache lies, and what the kernel needs
+// beside it.
+func OverDirs(over, place string) (upper, work string) {
+	dir := filepath.Join(over, filepath.Base(place))
+	return filepath.Join(dir, "upper"), filepath.Join(dir, "work")
 }
 
 // Grant lets everything below a path be read and executed, and written if Write.

@@ -59,6 +59,20 @@ func TestX39_HostsBuildCache(t *testing.T) {
 				}
 			})
 		}
+		t.Run("cargo's beside it", func(t *testing.T) {
+			dir := shortTemp(t)
+			if err := os.WriteFile(dir+"/config.toml", []byte("host"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("CARGO_HOME", dir)
+			out := run(t, usual, "cat $CARGO_HOME/config.toml; echo x > $CARGO_HOME/new; ls $CARGO_HOME")
+			if out != "hostconfig.toml\nnew\n" && !strings.HasSuffix(out, "No such file or directory\nnew\n") {
+				t.Errorf("a program sees %q", out)
+			}
+			if found, _ := filepath.Glob(dir + "/*"); len(found) != 1 {
+				t.Errorf("the host has %q", found)
+			}
+		})
 		if found, _ := filepath.Glob(dir + "/*"); len(found) != 1 {
 			t.Errorf("the host has %q", found)
 		}
