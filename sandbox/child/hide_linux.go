@@ -32,9 +32,11 @@ func watchList(t Template) []watched {
 // now and are not covered yet. It works on the session's own mount namespace
 // before a call gets its copy; calls that run already keep theirs.
 func (s *server) hide(more []string) error {
-	for _, w := range s.watched {
-		if err := s.cover(w.path, w.text, w.mask); err != nil {
-			return err
+	if !s.unchanged() {
+		for _, w := range s.watched {
+			if err := s.cover(w.path, w.text, w.mask); err != nil {
+				return err
+			}
 		}
 	}
 	for _, p := range more {

@@ -56,7 +56,7 @@ func serve() error {
 
 // start reads the template and builds its root.
 func start(given groups) (*server, error) {
-	s := &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
+	s := &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, devices: map[[2]uint32]bool{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
 	root := os.Getenv(RootEnv)
 	var early error // told when somebody listens
 	if root != "" {
@@ -93,6 +93,7 @@ func start(given groups) (*server, error) {
 	}
 	s.rules = rules(s.t)
 	s.watched = watchList(s.t)
+	s.above = directories(s.watched)
 	s.privileged = true
 	// So that what is made for the first call has them.
 	if err := s.hide(nil); err != nil {

@@ -1,0 +1,109 @@
+package child
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func newWatch(paths ...string) *server {
+	s := &server{devices: map[[2]uint32]bool{}}
+	for _, p := range paths {
+		s.watched = append(s.watched, watched{path: p})
+	}
+	s.above = directories(s.watched)
+	return s
+}
+
+// settle waits until the directories are known to be unchanged.
+func settle(t *testing.T, s *server) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !s.unchanged(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Skip("this file system is none whose times are trusted")
+		}
+	}
+}
+
+func TestEveryChangeAboveAWatchedPathIsSeen(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(dir string)
+	}{
+		{"a file comes", func(d string) { must(os.WriteFile(d+"/home/secret", nil, 0o600)) }},
+		{"a directory comes", func(d string) { must(os.Mkdir(d+"/home/secret", 0o700)) }},
+		{"the directory above comes", func(d string) { must(os.MkdirAll(d+"/home/later/deep", 0o700)) }},
+		{"a file goes", func(d string) { must(os.Remove(d + "/home/old")) }},
+		{"a file is replaced", func(d string) { must(os.Rename(d+"/home/other", d+"/home/old")) }},
+		{"the directory above is replaced", func(d string) {
+			must(os.Rename(d+"/home", d+"/gone"))
+			must(os.Rename(d+"/spare", d+"/home"))
+		}},
+		{"a link in the middle leads elsewhere", func(d string) {
+			must(os.Remove(d + "/link"))
+			must(os.Symlink("spare", d+"/link"))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := t.TempDir()
+			for _, p := range []string{"/home", "/spare"} {
+				must(os.Mkdir(d+p, 0o700))
+			}
+			must(os.WriteFile(d+"/home/old", nil, 0o600))
+			must(os.WriteFile(d+"/home/other", nil, 0o600))
+			must(os.Symlink("home", d+"/link"))
+			s := newWatch(d+"/home/secret", d+"/home/old", d+"/home/later/deep/x", d+"/link/y")
+			if s.unchanged() {
+				t.Fatal("unchanged before anybody has looked")
+			}
+			settle(t, s)
+			tt.change(d)
+			if s.unchanged() {
+				t.Error("the change was not seen")
+			}
+		})
+	}
+}
+
+// TestChangesWithinATickAreSeen makes changes as close to each other and to the
+// questions as it can: the clock of the file system does not tell them apart.
+func TestChangesWithinATickAreSeen(t *testing.T) {
+	dir := t.TempDir()
+	s := newWatch(filepath.Join(dir, "x"))
+	settle(t, s)
+	there, held := false, 0
+	for range 2000 {
+		changed := rand.IntN(3) == 0
+		if changed {
+			var err error
+			if there = !there; there {
+				err = os.WriteFile(filepath.Join(dir, "x"), nil, 0o600)
+			} else {
+				err = os.Remove(filepath.Join(dir, "x"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch same := s.unchanged(); {
+		case same && changed:
+			t.Fatal("a change was not seen")
+		case same:
+			held++
+		}
+		if rand.IntN(20) == 0 {
+			time.Sleep(time.Duration(rand.IntN(80)) * time.Millisecond)
+		}
+	}
+	if held == 0 {
+		t.Error("never unchanged, so nothing is shown")
+	}
+}
