@@ -55,9 +55,16 @@ func (s *server) unchanged() bool {
 	for i := range s.above {
 		d := &s.above[i]
 		at, known := s.stamp(d.text)
-		same = same && d.settled && at == d.at
-		d.at, d.settled = at, known && at.change.Sec*1e9+int64(at.change.Nsec) < recent
+		same = d.same(at, known, recent) && same
 	}
+	return same
+}
+
+// same takes the stamp of now. One that was recent, or is not to be trusted, says
+// nothing the next time.
+func (d *directory) same(at stamp, known bool, recent int64) bool {
+	same := d.settled && at == d.at
+	d.at, d.settled = at, known && at.change.Sec*1e9+int64(at.change.Nsec) < recent
 	return same
 }
 

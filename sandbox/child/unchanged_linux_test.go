@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func newWatch(paths ...string) *server {
@@ -105,5 +107,31 @@ func TestChangesWithinATickAreSeen(t *testing.T) {
 	}
 	if held == 0 {
 		t.Error("never unchanged, so nothing is shown")
+	}
+}
+
+// TestARecentStampIsNotTrusted is for kernels whose clock for files goes in steps:
+// a second change in the same step leaves the stamp as it is.
+func TestARecentStampIsNotTrusted(t *testing.T) {
+	at := func(ns uint32) stamp { return stamp{inode: 1, change: unix.StatxTimestamp{Nsec: ns}} }
+	type ask struct {
+		at     stamp
+		known  bool
+		recent int64
+		want   bool
+	}
+	for name, asks := range map[string][]ask{
+		"old":       {{at(10), true, 20, false}, {at(10), true, 21, true}, {at(10), true, 22, true}},
+		"recent":    {{at(10), true, 5, false}, {at(10), true, 30, false}, {at(10), true, 31, true}},
+		"changed":   {{at(10), true, 20, false}, {at(15), true, 21, false}, {at(15), true, 22, true}},
+		"unknown":   {{at(10), false, 20, false}, {at(10), false, 21, false}, {at(10), true, 22, false}},
+		"not there": {{stamp{}, true, 20, false}, {stamp{}, true, 21, true}, {at(15), true, 22, false}},
+	} {
+		var d directory
+		for i, a := range asks {
+			if got := d.same(a.at, a.known, a.recent); got != a.want {
+				t.Errorf("%s, asked %d times: %v, want %v", name, i+1, got, a.want)
+			}
+		}
 	}
 }
