@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -116,12 +117,29 @@ func execStatus(errOut io.Writer, x *execTool, r tool.Result) error {
 	return exitStatus(execFailed)
 }
 
+// writeReport replaces what is at the path. The command may have put a link there that
+// leads out of its cage, or a FIFO that nobody reads.
 func writeReport(path string, r tool.Result) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o600)
+	b = append(b, '\n')
+	if sandbox.Within(filepath.Clean(path), "/dev") {
+		return os.WriteFile(path, b, 0o600)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".report-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 type execOptions struct{ settings, profile, mode string }
