@@ -22,8 +22,8 @@ import (
 // cage is the Backend of Linux.
 type cage struct {
 	opts    Options
-	runtime string // physical
-	own     bool   // runtime was made here
+	runtime string   // physical
+	lock    *os.File // of a runtime directory that was made here, else nil
 	null    *os.File
 	stop    chan struct{} // closed by Close
 	probe   func() Report
@@ -103,11 +103,10 @@ func NewBackend(o Options) (Backend, error) {
 	}
 	dir := o.Runtime
 	if dir == "" {
-		tmp, err := os.MkdirTemp("", "sandboxd-")
-		if err != nil {
-			return nil, fmt.Errorf("make a runtime directory: %w", err)
+		var err error
+		if dir, c.lock, err = makeRuntime(os.TempDir()); err != nil {
+			return nil, err
 		}
-		dir, c.own = tmp, true
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the runtime directory %q: %w", dir, err)
 	}
@@ -253,12 +252,13 @@ func (c *cage) Close() error {
 		c.groups.remove()
 	}
 	c.null.Close()
-	if c.own {
+	if c.lock != nil {
+		defer c.lock.Close()
 		return removeTree(c.runtime)
 	}
 	entries, err := os.ReadDir(c.runtime)
 	for _, e := range entries {
-		if len(e.Name()) > 2 && e.Name()[:2] == "s-" {
+		if strings.HasPrefix(e.Name(), sessionPrefix) {
 			err = errors.Join(err, removeTree(filepath.Join(c.runtime, e.Name())))
 		}
 	}
@@ -268,7 +268,7 @@ func (c *cage) Close() error {
 // sessionDir holds the private /tmp and the caches of a session.
 func (c *cage) sessionDir(session string) string {
 	sum := sha256.Sum256([]byte(session))
-	return filepath.Join(c.runtime, "s-"+hex.EncodeToString(sum[:8]))
+	return filepath.Join(c.runtime, sessionPrefix+hex.EncodeToString(sum[:8]))
 }
 
 func (c *cage) makeSessionDir(session string) (string, error) {

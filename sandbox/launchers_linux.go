@@ -151,7 +151,7 @@ func (c *cage) newLauncher() (*launcher, error) {
 }
 
 // rootDir is what every launcher builds its root on, in its own namespace.
-func (c *cage) rootDir() string { return filepath.Join(c.runtime, "root") }
+func (c *cage) rootDir() string { return filepath.Join(c.runtime, rootName) }
 
 // start gives a launcher in the namespaces that this host has.
 func (c *cage) start() (*launcher, error) {
