@@ -353,6 +353,7 @@ func (b *box) template(show string) (template, error) {
 	if err != nil {
 		return template{}, err
 	}
+	full.Env = p.env
 	body, err := json.Marshal(full)
 	if err != nil {
 		return template{}, err

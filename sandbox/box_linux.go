@@ -86,7 +86,7 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 	p := &proc{box: b, launcher: l, limits: limits, done: make(chan struct{})}
 	if err := p.start(ctx, s, child.Request{
 		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(show),
-		Env:    withEnv(b.prepared.env, s.Env),
+		Env:    s.Env,
 		Limits: limits.kernel(),
 	}); err != nil {
 		l.release()

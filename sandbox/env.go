@@ -57,20 +57,6 @@ func environment(own []string, home string, s Settings) []string {
 	return out
 }
 
-// withEnv puts more over env.
-func withEnv(env, more []string) []string {
-	out := slices.Clone(env)
-	for _, e := range more {
-		name, _, ok := strings.Cut(e, "=")
-		if !ok || name == "" {
-			continue
-		}
-		out = slices.DeleteFunc(out, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		out = append(out, e)
-	}
-	return out
-}
-
 // searchPath keeps the directories that exist, so that tools in unusual places are
 // found, but none that the caged programs may write: who puts a git there would
 // have it run by the next call.

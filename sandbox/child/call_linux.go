@@ -95,7 +95,7 @@ func (a *arena) aheadOps(s *server, processes uint64, door int) []Op {
 }
 
 // cmdOps turn the confined process into the program of a call.
-func (a *arena) cmdOps(r *Request, path string) []Op {
+func (a *arena) cmdOps(s *server, r *Request, path string) []Op {
 	var ops opList
 	for i := range 3 {
 		// Received descriptors are never 0 to 2, where dup3 would be EINVAL.
@@ -127,7 +127,11 @@ func (a *arena) cmdOps(r *Request, path string) []Op {
 	}
 	ops.add("close other descriptors", sysCloseRange, 3, 1<<31-1, 0)
 	ops.add("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&a.emptyMask), 0, 8)
-	ops.add("execve "+path, unix.SYS_EXECVE, a.str(path), a.strs(r.Argv), a.strs(r.Env))
+	env := a.env
+	if len(r.Env) > 0 {
+		env = a.strs(withEnv(s.t.Env, r.Env))
+	}
+	ops.add("execve "+path, unix.SYS_EXECVE, a.str(path), a.strs(r.Argv), env)
 	return ops
 }
 
@@ -163,7 +167,7 @@ func (a *arena) program(filter []Insn) uintptr {
 // size is enough room in the arena for a call.
 func (s *server) size(r *Request) int {
 	n := 64<<10 + 8*(len(s.t.Filter)+len(s.t.Listen)) + 4*256*(len(s.rules)+64)
-	for _, list := range [][]string{r.Argv, r.Env} {
+	for _, list := range [][]string{r.Argv, r.Env, s.t.Env, s.t.Env} { // the last as it is, and with what is over it
 		for _, v := range list {
 			n += len(v) + 64
 		}

@@ -27,7 +27,7 @@ func TestOperations(t *testing.T) {
 	defer a.free()
 	got := "init:\n" + strings.Join(names(a.initOps(s)), "\n") +
 		"\n\nahead:\n" + strings.Join(names(a.aheadOps(s, r.Limits.Processes, 9)), "\n") +
-		"\n\nprogram:\n" + strings.Join(names(a.cmdOps(r, "/bin/sh")), "\n") + "\n"
+		"\n\nprogram:\n" + strings.Join(names(a.cmdOps(s, r, "/bin/sh")), "\n") + "\n"
 	const golden = "testdata/strict.ops"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

@@ -51,6 +51,7 @@ func serve() error {
 	if e := s.send(ready); e != nil || err != nil {
 		return nil // the daemon has the reason, or is gone
 	}
+	s.spares.size = s.size(&Request{}) + 64<<10
 	return s.loop()
 }
 

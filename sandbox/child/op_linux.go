@@ -41,6 +41,7 @@ type rawOp struct {
 type arena struct {
 	init, ahead, cmd []rawOp
 	entry            uintptr // of rawMain
+	env              uintptr // the environment of a call that adds nothing to it
 
 	cmdArgs     cloneArgs
 	emptyMask   uint64

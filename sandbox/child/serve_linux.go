@@ -170,7 +170,7 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	if err := s.hide(r.Masks); err != nil {
 		return &Reply{Error: err.Error()}
 	}
-	path, notFound := lookPath(r.Argv[0], r.Dir, r.Env)
+	path, notFound := lookPath(r.Argv[0], r.Dir, withEnv(s.t.Env, r.Env))
 	if path == "" {
 		return &Reply{NotFound: notFound}
 	}
@@ -186,7 +186,7 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	if s.t.Bare && r.Limits.Processes > 0 {
 		r.Limits.Processes += s.others // it is counted for the user, not for the call
 	}
-	c.cmds = c.a.cmdOps(r, path)
+	c.cmds = c.a.cmdOps(s, r, path)
 	if r.Print {
 		s.discard(c)
 		return &Reply{Ops: append(append(names(c.inits), names(c.aheads)...), names(c.cmds)...)}

@@ -13,6 +13,7 @@ import (
 type spares struct {
 	ready   []*running
 	want    int
+	size    int         // of an arena, for a call that is not known yet; its arguments get 64 KiB
 	limits  groupLimits // those that the last call had
 	started bool        // a call was started, and nothing has happened since
 	stuck   bool        // one could not be made: try again after the next request
@@ -23,7 +24,6 @@ type spares struct {
 
 const (
 	maxSpares = 4
-	spareSize = 256 << 10 // of the arena, for a call that is not known yet
 	maxGone   = 64
 )
 
@@ -47,7 +47,7 @@ func (s *server) prepare() {
 	p := &s.spares
 	p.started = false
 	if len(p.ready) < p.want && !p.stuck {
-		c, err := s.newInit(spareSize, p.limits)
+		c, err := s.newInit(p.size, p.limits)
 		if p.stuck = err != nil; err == nil {
 			p.ready = append(p.ready, c)
 		}
@@ -70,12 +70,12 @@ func (s *server) take(r *Request) (*running, error) {
 	for len(p.ready) > 0 {
 		c := p.ready[len(p.ready)-1]
 		p.ready = p.ready[:len(p.ready)-1]
-		if c.changes == s.changes && c.limits == p.limits && s.size(r) <= spareSize {
+		if c.changes == s.changes && c.limits == p.limits && s.size(r) <= p.size {
 			return c, nil
 		}
 		s.discard(c)
 	}
-	return s.newInit(max(spareSize, s.size(r)), p.limits)
+	return s.newInit(max(p.size, s.size(r)), p.limits)
 }
 
 // newInit clones an init process with the mounts of now.
@@ -96,6 +96,7 @@ func (s *server) newInit(size int, limits groupLimits) (*running, error) {
 		return nil, err
 	}
 	c.aheads = append(a.joinOps(c.group), a.aheadOps(s, limits.processes, door[1])...)
+	a.env = a.strs(s.t.Env)
 	a.init, a.ahead = a.ops(c.inits), a.ops(c.aheads)
 	if s.t.Bare {
 		a.keep = 3 // see bareInitOps
@@ -126,7 +127,7 @@ func (s *server) cloneFlags() uint64 {
 // arena gives one that is as good as new. Mapping and unmapping one for each call
 // would interrupt the other processors.
 func (p *spares) arena(size int) (*arena, error) {
-	if n := len(p.arenas); n > 0 && size == spareSize {
+	if n := len(p.arenas); n > 0 && size == p.size {
 		a := p.arenas[n-1]
 		p.arenas = p.arenas[:n-1]
 		return a, nil
@@ -149,7 +150,7 @@ func (s *server) release(c *running) {
 	if c.mounts >= 0 {
 		p.gone = append(p.gone, c.mounts)
 	}
-	if len(c.a.buf) == spareSize+2*stackSize && len(p.arenas) < maxSpares {
+	if len(c.a.buf) == p.size+2*stackSize && len(p.arenas) < maxSpares {
 		c.a.reset()
 		p.arenas = append(p.arenas, c.a)
 		return

@@ -36,8 +36,9 @@ type Template struct {
 	Lower map[string]string `json:",omitempty"`
 	Over  string            `json:",omitempty"`
 
-	AllowBind bool    // TCP servers on the private loopback
-	Filter    Program // for seccomp
+	Env       []string // of every call
+	AllowBind bool     // TCP servers on the private loopback
+	Filter    Program  // for seccomp
 	// Listen is the same filter, but for calls that are refused or watched it asks
 	// the launcher, which refuses what Filter refuses and tells what it was.
 	Listen Program
@@ -115,7 +116,7 @@ type Request struct {
 	Signal int      `json:",omitempty"` // not 0: signal the tree of ID; SIGKILL ends it
 	Print  bool     `json:",omitempty"` // answer with the operations instead of running them
 	Argv   []string `json:",omitempty"`
-	Env    []string `json:",omitempty"`
+	Env    []string `json:",omitempty"` // over that of the template
 	Dir    string   `json:",omitempty"`
 	Masks  []string `json:",omitempty"` // further paths to hide: sockets of the host
 	Limits Limits
