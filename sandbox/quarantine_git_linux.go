@@ -99,10 +99,10 @@ func (b *box) forgetTemplates() {
 	b.prepared.mu.Lock()
 	defer b.prepared.mu.Unlock()
 	clear(b.prepared.templates)
-	b.prepared.gitKnown = nil
 }
 
-// gitMore is [gitMore] as it was before the calls.
+// gitMore is [gitMore] as it was before the calls: what they make further down, a test
+// with its repositories, they may remove again.
 func (b *box) gitMore() []string { return b.prepared.gitMore(b.cage) }
 
 func (p *prepared) gitMore(c *cage) []string {

@@ -16,7 +16,7 @@ import (
 // with all that programs have put there.
 
 const (
-	runtimePrefix = "sandboxd-"
+	runtimePrefix = "sandboxd-run-"
 	rootName      = "root" // the place of the roots
 	sessionPrefix = "s-"   // private directories of sessions
 )
