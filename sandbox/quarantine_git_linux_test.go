@@ -89,7 +89,8 @@ func TestX39_OrdinaryGitIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", script, e.Code, out)
 		}
 		for _, d := range e.Denials {
-			if d.Layer != "protected_path_created" {
+			// Who has no user.email is asked for by the name of the machine.
+			if d.Layer != "protected_path_created" && !strings.HasPrefix(d.Act, "connect ") {
 				t.Errorf("%s: %+v", script, d)
 			}
 		}
