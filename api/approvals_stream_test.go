@@ -51,7 +51,9 @@ func TestApprovalStreamIsForOperators(t *testing.T) {
 
 // TestA03_AnswerIsYesOrNoWithAReason is the answer on the wire.
 func TestA03_AnswerIsYesOrNoWithAReason(t *testing.T) {
-	ask := func(o *Options) { o.Tools.SetPermissions(map[string]tool.Permission{"Echo": {Execution: tool.ExecAskAlways}}) }
+	ask := func(o *Options) {
+		o.Tools.SetPermissions(map[string]tool.Permission{"Echo": {Execution: tool.ExecAskAlways}})
+	}
 	for _, tt := range []struct {
 		name, answer string
 		code         string // of the answer that is refused

@@ -6,7 +6,8 @@
 //	result, err := c.Call(ctx, s.ID, "Bash", json.RawMessage(`{"command": "ls"}`))
 //
 // A failure that the daemon reports is a [*tool.Error], and so is that nobody
-// listens (its code is daemon_unreachable). A call that was denied is a result, not an error.
+// listens (daemon_unreachable) or that the daemon ended meanwhile
+// (connection_lost). A call that was denied is a result, not an error.
 package client
 
 import (
@@ -64,7 +65,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return c.explain(err)
+		return c.explain(ctx, err)
 	}
 	defer res.Body.Close()
 	return decode(res, out)
@@ -105,15 +106,22 @@ func (c *Client) SessionFor(ctx context.Context, dir string) (Session, error) {
 	return s, err
 }
 
-// explain tells a socket behind which nobody listens by its code.
-func (c *Client) explain(err error) error {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "dial" {
-		return err
+// explain tells a socket behind which nobody listens, or nobody any more, by its
+// code.
+func (c *Client) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err // who called has left
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return &tool.Error{
+			Code: "daemon_unreachable",
+			Msg:  fmt.Sprintf("no daemon answers on %s: %s", c.socket, op.Err),
+			Hint: "start one with: sandboxd serve",
+		}
 	}
 	return &tool.Error{
-		Code: "daemon_unreachable",
-		Msg:  fmt.Sprintf("no daemon answers on %s: %s", c.socket, op.Err),
-		Hint: "start one with: sandboxd serve",
+		Code: "connection_lost",
+		Msg:  fmt.Sprintf("the daemon on %s ended before it answered: %s", c.socket, err),
+		Hint: "it stopped or was killed; sandboxd audit tail says what it had begun",
 	}
 }

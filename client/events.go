@@ -51,7 +51,7 @@ func (c *Client) Events(ctx context.Context, f EventFilter) (iter.Seq2[Event, er
 	req.Header.Set("Accept", "text/event-stream")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, c.explain(ctx, err)
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()

@@ -27,7 +27,7 @@ func (c *Client) RunHeld(ctx context.Context, id string, start func(context.Cont
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return tool.Result{}, c.explain(err)
+		return tool.Result{}, c.explain(ctx, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -136,6 +137,28 @@ func TestClient_NobodyListens(t *testing.T) {
 		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "daemon_unreachable" {
 			t.Errorf("got %v, want it told apart", err)
 		}
+	}
+}
+
+func TestClient_TheDaemonEndsMeanwhile(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	_, err = client.New(socket).Vars(t.Context(), "s", client.VarFilter{})
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "connection_lost" {
+		t.Errorf("got %v, want it told apart", err)
 	}
 }
 

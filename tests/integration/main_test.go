@@ -76,10 +76,17 @@ func TestScripts(t *testing.T) {
 			t.Errorf("answers that the OpenAPI document does not allow: %v\n%s", err, wrong)
 		}
 	})
+	root, err := os.MkdirTemp(bin, "r") // another one for each -count
+	if err == nil {
+		err = os.Chmod(root, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		Setup:               setup,
-		WorkdirRoot:         bin,
+		WorkdirRoot:         root,
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"daemon":   daemon,
@@ -179,7 +186,7 @@ func daemon(ts *testscript.TestScript, neg bool, args []string) {
 		out, err := exec.Command("curl", "-sf", "--unix-socket", ts.Getenv("SANDBOXD_SOCKET"), "http://x/healthz").Output()
 		return err == nil && strings.Contains(string(out), "ok")
 	}
-	if !waitFor(20*time.Second, probe) {
+	if !waitFor(time.Minute, probe) {
 		text, _ := os.ReadFile(log.Name())
 		ts.Fatalf("the daemon did not answer:\n%s", text)
 	}
@@ -222,7 +229,7 @@ func eventual(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: eventual TEXT CMD [ARG...]")
 	}
-	ok := waitFor(20*time.Second, func() bool {
+	ok := waitFor(time.Minute, func() bool {
 		return ts.Exec(args[1], args[2:]...) == nil && strings.Contains(ts.ReadFile("stdout"), args[0])
 	})
 	if !ok {
