@@ -81,6 +81,7 @@ func (s Settings) HasPathRules() bool {
 // so that a linked directory in a list means what it points at. A relative
 // path is an error. The warnings name rules that can never matter.
 func (s Settings) Normalise() (Settings, []string, error) {
+	given := s
 	for _, list := range []struct {
 		name  string
 		paths *[]string
@@ -95,6 +96,11 @@ func (s Settings) Normalise() (Settings, []string, error) {
 		}
 		*list.paths = resolved
 	}
+	trees := ownTrees(append(slices.Clone(given.AllowedWritePaths), s.AllowedWritePaths...))
+	var planted, more []string
+	s.AllowedWritePaths, planted = unplanted("allowedWritePaths", s.AllowedWritePaths, given.AllowedWritePaths, trees)
+	s.AllowedReadPaths, more = unplanted("allowedReadPaths", s.AllowedReadPaths, given.AllowedReadPaths, trees)
+	planted = append(planted, more...)
 	for _, list := range []struct {
 		name  string
 		names []string
@@ -113,7 +119,7 @@ func (s Settings) Normalise() (Settings, []string, error) {
 			return Settings{}, nil, err
 		}
 	}
-	return s, s.warnings(), nil
+	return s, append(s.warnings(), planted...), nil
 }
 
 func normalisePaths(name string, paths []string) ([]string, error) {
