@@ -311,7 +311,7 @@ func bwrapFor(c *cage, s Settings) []string {
 		if err != nil || info.Mode()&fs.ModeSymlink != 0 {
 			return false
 		}
-		return p == "/home" || p == "/root" || slices.ContainsFunc(slices.Concat(first, shown), func(r string) bool { return Within(p, r) })
+		return p == "/home" || p == "/root" || slices.ContainsFunc(slices.Concat(first, shown), func(r string) bool { return Within(p, r) || Within(r, p) })
 	}
 	for _, w := range write {
 		for _, name := range protectedNames {
