@@ -61,6 +61,10 @@ type prepared struct {
 	mu        sync.Mutex
 	templates map[string]template // guarded by mu; by what is shown besides
 	gitKnown  []string            // guarded by mu; what gitMore has found, nil before
+
+	looking  sync.Mutex
+	guarded  map[string]string // guarded by looking; see box.guardedNow
+	lookedAt *child.Places     // guarded by looking; for guarded
 }
 
 // template is a child.Template on the wire, with its key among the launchers.

@@ -10,14 +10,16 @@ import (
 // gitPaths are what git executes from in the repositories that trees hold: their own
 // and those one directory below, their submodules, and what a worktree's .git file
 // points at. It reads directories: for a template, and before and after each call.
-func gitPaths(roots []string) []string {
+func gitPaths(roots []string) []string { return looker{}.gitPaths(roots) }
+
+func (l looker) gitPaths(roots []string) []string {
 	var out []string
 	for _, w := range gitRoots(roots) {
-		out = append(out, gitTree(w, w)...)
-		entries, _ := os.ReadDir(w)
+		out = append(out, l.gitTree(w, w)...)
+		entries, _ := l.readDir(w)
 		for _, e := range entries {
 			if e.IsDir() && e.Name() != ".git" {
-				out = append(out, gitTree(filepath.Join(w, e.Name()), w)...)
+				out = append(out, l.gitTree(filepath.Join(w, e.Name()), w)...)
 			}
 		}
 	}
@@ -50,7 +52,7 @@ func gitMore(roots []string) []string {
 		for reads := 0; len(queue) > 0 && reads < gitReads; reads++ {
 			at := queue[0]
 			queue = queue[1:]
-			found := gitTree(at.dir, w)
+			found := looker{}.gitTree(at.dir, w)
 			if at.depth > 1 {
 				out = append(out, found...)
 			}
@@ -95,22 +97,22 @@ func gitNamed(config, tree, within string) []string {
 }
 
 // gitTree is empty for a directory without a repository.
-func gitTree(tree, within string) []string {
+func (l looker) gitTree(tree, within string) []string {
 	dot := filepath.Join(tree, ".git")
-	info, err := os.Stat(dot) // a link is as good as what it leads to
+	info, err := l.stat(dot) // a link is as good as what it leads to
 	switch {
 	case err != nil:
-		if isGitDir(tree) {
-			return gitDir(tree, subDepth)
+		if l.isGitDir(tree) {
+			return l.gitDir(tree, subDepth)
 		}
 		return nil
 	case info.IsDir():
-		return gitDir(dot, subDepth)
+		return l.gitDir(dot, subDepth)
 	case !info.Mode().IsRegular():
 		return nil
 	}
 	out := []string{dot} // whoever writes it names another repository
-	dir, ok := strings.CutPrefix(firstLine(dot), "gitdir: ")
+	dir, ok := strings.CutPrefix(l.firstLine(dot), "gitdir: ")
 	if !ok {
 		return out
 	}
@@ -118,36 +120,37 @@ func gitTree(tree, within string) []string {
 		dir = filepath.Join(tree, dir)
 	}
 	out = append(out, filepath.Join(dir, "commondir"), filepath.Join(dir, "config.worktree"))
-	common := firstLine(filepath.Join(dir, "commondir"))
+	common := l.firstLine(filepath.Join(dir, "commondir"))
 	if common == "" {
 		common = dir
 	} else if !filepath.IsAbs(common) {
 		common = filepath.Join(dir, common)
 	}
 	if Within(common, within) {
-		out = append(out, gitDir(common, subDepth)...)
+		out = append(out, l.gitDir(common, subDepth)...)
 	}
 	return out
 }
 
 // isGitDir is git's own test for a repository without a worktree, which it looks for
 // in every directory.
-func isGitDir(dir string) bool {
+func (l looker) isGitDir(dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if !exists(filepath.Join(dir, name)) {
+		if !l.exists(filepath.Join(dir, name)) {
 			return false
 		}
 	}
 	return true
 }
 
-func gitDir(dir string, depth int) []string {
+func (l looker) gitDir(dir string, depth int) []string {
 	out := []string{filepath.Join(dir, "hooks"), filepath.Join(dir, "config"), filepath.Join(dir, "config.worktree"), filepath.Join(dir, "commondir")}
-	trees, _ := filepath.Glob(filepath.Join(dir, "worktrees", "*"))
-	for _, t := range trees {
-		out = append(out, filepath.Join(t, "commondir"), filepath.Join(t, "config.worktree"))
+	trees := filepath.Join(dir, "worktrees")
+	entries, _ := l.readDir(trees)
+	for _, e := range entries {
+		out = append(out, filepath.Join(trees, e.Name(), "commondir"), filepath.Join(trees, e.Name(), "config.worktree"))
 	}
-	return append(out, gitModules(filepath.Join(dir, "modules"), depth)...)
+	return append(out, l.gitModules(filepath.Join(dir, "modules"), depth)...)
 }
 
 // gitParts are directories of a repository in which no other one lies.
@@ -155,19 +158,19 @@ var gitParts = []string{"objects", "refs", "logs", "hooks", "info", "branches", 
 
 // gitModules are the repositories of submodules. Their names may have slashes, so one
 // may lie in what a program has made to look like another.
-func gitModules(dir string, depth int) []string {
-	entries, err := os.ReadDir(dir)
+func (l looker) gitModules(dir string, depth int) []string {
+	entries, err := l.readDir(dir)
 	if err != nil || depth == 0 {
 		return nil
 	}
 	var out []string
-	repository := exists(filepath.Join(dir, "HEAD"))
-	if repository || exists(filepath.Join(dir, "config")) {
-		out = gitDir(dir, depth-1)
+	repository := l.exists(filepath.Join(dir, "HEAD"))
+	if repository || l.exists(filepath.Join(dir, "config")) {
+		out = l.gitDir(dir, depth-1)
 	}
 	for _, e := range entries {
 		if e.IsDir() && !(repository && slices.Contains(gitParts, e.Name())) {
-			out = append(out, gitModules(filepath.Join(dir, e.Name()), depth-1)...)
+			out = append(out, l.gitModules(filepath.Join(dir, e.Name()), depth-1)...)
 		}
 	}
 	return out

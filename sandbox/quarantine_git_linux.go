@@ -3,10 +3,11 @@ package sandbox
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
 // What decides what git runs on the host later is write-protected where it exists.
@@ -32,30 +33,42 @@ func (c *cage) protected(s Settings, git []string) []string {
 
 // guarded are the protected paths of the trees that a person works in; what lies in
 // the private places of a session nobody runs.
-func (b *box) guarded() (git, names []string) {
+func (b *box) guarded(l looker) (git, names []string) {
 	trees := b.cage.worked(b.settings)
 	trees = slices.DeleteFunc(slices.Clone(trees), func(w string) bool { return b.host(w) != w })
-	return slices.Concat(gitPaths(trees), b.gitMore()), protectedPaths(trees)
+	return slices.Concat(l.gitPaths(trees), b.gitMore()), protectedPaths(trees)
 }
 
 // guardedNow are those that exist, with the links that lead to each: a program may
-// put one of its own in the place of another, or of a directory.
+// put one of its own in the place of another, or of a directory. The answer is shared
+// by the calls between which nothing changes there.
 func (b *box) guardedNow() map[string]string {
-	git, names := b.guarded()
+	p := b.prepared
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	if p.guarded == nil || !p.lookedAt.Unchanged() {
+		p.lookedAt = &child.Places{}
+		p.guarded = b.lookGuarded(looker{p.lookedAt})
+	}
+	return p.guarded
+}
+
+func (b *box) lookGuarded(l looker) map[string]string {
+	git, names := b.guarded(l)
 	there := map[string]string{}
 	for _, p := range append(git, names...) {
-		if exists(p) {
-			there[p] = "there" + links(p, b.cage.worked(b.settings))
+		if l.exists(p) {
+			there[p] = "there" + l.links(p, b.cage.worked(b.settings))
 		}
 	}
 	return there
 }
 
 // links are those in a path below the writable trees, and where they lead.
-func links(path string, trees []string) string {
+func (l looker) links(path string, trees []string) string {
 	var out strings.Builder
 	for ; path != "/" && !slices.Contains(trees, path); path = filepath.Dir(path) {
-		if to, err := os.Readlink(path); err == nil {
+		if to, err := l.readlink(path); err == nil {
 			fmt.Fprintf(&out, " %s -> %s", path, to)
 		}
 	}
@@ -69,8 +82,9 @@ func (b *box) quarantineGit(before map[string]string) []Denial {
 	if maps.Equal(before, now) {
 		return nil
 	}
+	now = maps.Clone(now) // others may be given the same
 	var out []Denial
-	git, names := b.guarded()
+	git, names := b.guarded(looker{})
 	for i, p := range append(git, names...) {
 		if now[p] == "" || before[p] == now[p] {
 			continue

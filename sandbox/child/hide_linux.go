@@ -32,12 +32,14 @@ func watchList(t Template) []watched {
 // now and are not covered yet. It works on the session's own mount namespace
 // before a call gets its copy; calls that run already keep theirs.
 func (s *server) hide(more []string) error {
-	if !s.unchanged() {
+	if !s.above.Unchanged() || !s.looked {
+		s.looked = false // in case of an error
 		for _, w := range s.watched {
 			if err := s.cover(w.path, w.text, w.mask); err != nil {
 				return err
 			}
 		}
+		s.looked = true
 	}
 	for _, p := range more {
 		if err := s.cover(p, append([]byte(p), 0), true); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func serve() error {
 
 // start reads the template and builds its root.
 func start(given groups) (*server, error) {
-	s := &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, devices: map[[2]uint32]bool{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
+	s := &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
 	root := os.Getenv(RootEnv)
 	var early error // told when somebody listens
 	if root != "" {
@@ -94,7 +95,9 @@ func start(given groups) (*server, error) {
 	}
 	s.rules = rules(s.t)
 	s.watched = watchList(s.t)
-	s.above = directories(s.watched)
+	for _, w := range s.watched {
+		s.above.Add(filepath.Dir(w.path))
+	}
 	s.privileged = true
 	// So that what is made for the first call has them.
 	if err := s.hide(nil); err != nil {

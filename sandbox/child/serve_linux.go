@@ -31,10 +31,10 @@ type server struct {
 	groups  groups
 
 	watched   []watched
-	above     []directory        // of watched
-	devices   map[[2]uint32]bool // and whether their file systems note every change
-	body, oob []byte             // of the last message
-	stat      unix.Statx_t       // of the last path
+	above     Places       // the directories of watched
+	looked    bool         // at all of watched, since above has changed last
+	body, oob []byte       // of the last message
+	stat      unix.Statx_t // of the last path
 }
 
 // running is a call whose init process lives. Its pid stays ours until the loop

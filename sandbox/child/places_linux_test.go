@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func newWatch(paths ...string) *server {
-	s := &server{devices: map[[2]uint32]bool{}}
-	for _, p := range paths {
-		s.watched = append(s.watched, watched{path: p})
+func newPlaces(paths ...string) *Places {
+	p := &Places{}
+	for _, path := range paths {
+		p.Add(filepath.Dir(path))
 	}
-	s.above = directories(s.watched)
-	return s
+	return p
 }
 
 // settle waits until the directories are known to be unchanged.
-func settle(t *testing.T, s *server) {
+func settle(t *testing.T, s *Places) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !s.unchanged(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !s.Unchanged(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Skip("this file system is none whose times are trusted")
 		}
@@ -62,13 +61,13 @@ func TestEveryChangeAboveAWatchedPathIsSeen(t *testing.T) {
 			must(os.WriteFile(d+"/home/old", nil, 0o600))
 			must(os.WriteFile(d+"/home/other", nil, 0o600))
 			must(os.Symlink("home", d+"/link"))
-			s := newWatch(d+"/home/secret", d+"/home/old", d+"/home/later/deep/x", d+"/link/y")
-			if s.unchanged() {
-				t.Fatal("unchanged before anybody has looked")
+			s := newPlaces(d+"/home/secret", d+"/home/old", d+"/home/later/deep/x", d+"/link/y")
+			if s.Unchanged() {
+				t.Fatal("what was made just now is taken for settled")
 			}
 			settle(t, s)
 			tt.change(d)
-			if s.unchanged() {
+			if s.Unchanged() {
 				t.Error("the change was not seen")
 			}
 		})
@@ -79,7 +78,7 @@ func TestEveryChangeAboveAWatchedPathIsSeen(t *testing.T) {
 // questions as it can: the clock of the file system does not tell them apart.
 func TestChangesWithinATickAreSeen(t *testing.T) {
 	dir := t.TempDir()
-	s := newWatch(filepath.Join(dir, "x"))
+	s := newPlaces(filepath.Join(dir, "x"))
 	settle(t, s)
 	there, held := false, 0
 	for range 2000 {
@@ -95,7 +94,7 @@ func TestChangesWithinATickAreSeen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		switch same := s.unchanged(); {
+		switch same := s.Unchanged(); {
 		case same && changed:
 			t.Fatal("a change was not seen")
 		case same:
@@ -127,7 +126,7 @@ func TestARecentStampIsNotTrusted(t *testing.T) {
 		"unknown":   {{at(10), false, 20, false}, {at(10), false, 21, false}, {at(10), true, 22, false}},
 		"not there": {{stamp{}, true, 20, false}, {stamp{}, true, 21, true}, {at(15), true, 22, false}},
 	} {
-		var d directory
+		var d spot
 		for i, a := range asks {
 			if got := d.same(a.at, a.known, a.recent); got != a.want {
 				t.Errorf("%s, asked %d times: %v, want %v", name, i+1, got, a.want)
