@@ -12,7 +12,8 @@
 //	func (Echo) Uses(context.Context, tool.In) (sandbox.Uses, error) { return sandbox.Uses{}, nil }
 //	func (Echo) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) { … }
 //
-// This package imports sandbox only. It decides nothing and does no I/O.
+// Of this repository it imports sandbox and shellparse alone. It decides nothing and
+// does no I/O.
 package tool
 
 import (
