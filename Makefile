@@ -67,7 +67,7 @@ tools-test:
 tools-clients:
 	@deploy/need 'git curl npm' ''
 tools-bench:
-	@deploy/need 'git' 'ripgrep bubblewrap'
+	@deploy/need 'git' 'ripgrep bubblewrap firejail'
 
 clean:
 	rm -rf bin

@@ -59,6 +59,10 @@ func compareCalls(b *testing.B, pause time.Duration) {
 			cases[i].Before = func() { time.Sleep(pause) }
 		}
 	}
+	if _, err := exec.LookPath("firejail"); err == nil && pause == 0 && os.Getuid() == 0 { // slow, and only for comparison
+		cases = append(cases, bench.Case{Name: "firejail", N: 35, Run: func() { benchRun(b, "firejail", "--quiet", "--noprofile", "--net=none", "/bin/true") }})
+		limits = append(limits, bench.Limit{Case: "strict", Over: "firejail"})
+	}
 	bench.Compare(b, cases, limits...)
 }
 
