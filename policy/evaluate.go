@@ -51,7 +51,11 @@ func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Durati
 		if e.coverage == nil && !p.guard.admits(in) {
 			continue
 		}
-		more, err := e.ask(p, in.value(p.reads))
+		doc := in.value(p.reads)
+		if r.replaces {
+			doc = whole(doc)
+		}
+		more, err := e.ask(p, doc)
 		if err != nil {
 			return nil, err
 		}

@@ -37,9 +37,7 @@ func Explain(d tool.Decision) (Explanation, error) {
 
 // JSON is the document as the rules see it.
 func (in *Input) JSON() (json.RawMessage, error) {
-	whole := ast.NewObject() // the lazy object converts what it holds only when it is read
-	in.value(nil).(ast.Object).Foreach(whole.Insert)
-	plain, err := ast.JSON(whole)
+	plain, err := ast.JSON(whole(in.value(nil)))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -78,117 +79,122 @@ var guarded = map[string]bool{
 	"starts": true, "authors": true, "origins.session": true, "rule_kinds": true,
 }
 
-// newGuard reads the rules named findings of a package.
-func newGuard(modules map[string]*ast.Module, pkg string) guard {
-	var g guard
-	for _, m := range modules {
-		if packageName(m) != pkg {
-			continue
-		}
-		for _, r := range m.Rules {
-			if r.Head.Ref()[0].Value.Compare(ast.Var("findings")) == 0 {
-				g = append(g, reader{modules, m}.need(r.Body))
-			}
-		}
+// newGuard reads the rules of a package's findings as the compiler left them: there,
+// every name is resolved, so that nothing is taken for another thing of that name.
+func newGuard(c *ast.Compiler, findings string) (guard, error) {
+	ref, err := ast.ParseRef(findings)
+	if err != nil {
+		return nil, err
 	}
-	return g
+	var g guard
+	for _, r := range c.GetRules(ref) {
+		g = append(g, newReader(c).need(r.Body))
+	}
+	if g == nil {
+		return nil, fmt.Errorf("%s has no rules", findings)
+	}
+	return g, nil
 }
 
-func packageName(m *ast.Module) string { return strings.TrimPrefix(m.Package.Path.String(), "data.") }
-
-// reader reads the conditions of one module.
+// reader reads the body of one rule. The compiler gives each reference a variable:
+//
+//	"git push" in input.starts     a = input.starts; internal.member_2("git push", a)
+//	some name in input.starts      a = input.starts[b]
+//	path.op == "write"             a.op = "write"
 type reader struct {
-	modules map[string]*ast.Module
-	module  *ast.Module
+	compiler *ast.Compiler
+	refs     map[ast.Var]ast.Ref // what variables stand for
+	elements map[ast.Var]int     // conditions of variables that stand for an element of a list
+}
+
+func newReader(c *ast.Compiler) reader {
+	return reader{c, map[ast.Var]ast.Ref{}, map[ast.Var]int{}}
 }
 
 func (r reader) need(body ast.Body) need {
 	var n need
-	elements := map[ast.Var]int{} // variables that stand for an element of a list, and its condition
 	for _, e := range body {
 		if e.Negated || len(e.With) > 0 {
 			continue
 		}
 		switch terms := e.Terms.(type) {
 		case *ast.Term: // input.hosts[0]
-			if ref, ok := terms.Value.(ast.Ref); ok && len(ref) > 2 && ref[len(ref)-1].Equal(ast.InternedTerm(0)) {
-				if list, ok := listName(ref[:len(ref)-1]); ok {
-					n = append(n, condition{list: list})
-				}
+			if list, ok := elementOf(terms); ok {
+				n = append(n, condition{list: list})
 			}
-		case *ast.SomeDecl: // some host in input.hosts
-			element, list, ok := someIn(terms)
-			if !ok {
-				continue
-			}
-			if v, ok := element.Value.(ast.Var); ok {
-				elements[v] = len(n)
-			}
-			n = append(n, condition{list: list})
-		case []*ast.Term: // "git push" in input.starts, name in {"rm"}, path.op == "write"
+		case []*ast.Term:
 			switch {
 			case len(terms) != 3:
+			case e.IsEquality():
+				n = r.equal(n, terms[1], terms[2])
 			case e.Operator().Equal(ast.Member.Ref()):
-				n = r.member(n, elements, terms[1], terms[2])
-			case e.Operator().Equal(ast.Equal.Ref()):
-				n = opOf(n, elements, terms[1], terms[2])
+				n = r.member(n, terms[1], terms[2])
 			}
 		}
 	}
 	return n
 }
 
-func (r reader) member(n need, elements map[ast.Var]int, element, collection *ast.Term) need {
+// equal reads a = input.starts, a = input.starts[b] and a.op = "write".
+func (r reader) equal(n need, left, right *ast.Term) need {
+	switch v := left.Value.(type) {
+	case ast.Var:
+		if list, ok := elementOf(right); ok {
+			r.elements[v] = len(n)
+			return append(n, condition{list: list})
+		}
+		if ref, ok := right.Value.(ast.Ref); ok {
+			r.refs[v] = ref
+		}
+	case ast.Ref:
+		op, isText := right.Value.(ast.String)
+		element, _ := v[0].Value.(ast.Var)
+		i, ok := r.elements[element]
+		if ok && isText && n[i].list == "paths" && len(v) == 2 && v[1].Equal(ast.InternedTerm("op")) {
+			return append(n, condition{"paths.op", []string{string(op)}})
+		}
+	}
+	return n
+}
+
+func (r reader) member(n need, element, collection *ast.Term) need {
 	switch v := element.Value.(type) {
 	case ast.String:
-		if ref, ok := collection.Value.(ast.Ref); ok {
-			if list, ok := listName(ref); ok && guarded[list] {
-				return append(n, condition{list, []string{string(v)}})
-			}
+		if list, ok := listName(r.ref(collection)); ok && guarded[list] {
+			return append(n, condition{list, []string{string(v)}})
 		}
 	case ast.Var:
-		if i, ok := elements[v]; ok && guarded[n[i].list] && n[i].words == nil {
+		if i, ok := r.elements[v]; ok && guarded[n[i].list] && n[i].words == nil {
 			n[i].words = r.constants(collection)
 		}
 	}
 	return n
 }
 
-// opOf reads path.op == "write".
-func opOf(n need, elements map[ast.Var]int, field, value *ast.Term) need {
-	ref, isRef := field.Value.(ast.Ref)
-	op, isText := value.Value.(ast.String)
-	if !isRef || !isText || len(ref) != 2 || !ref[1].Equal(ast.InternedTerm("op")) {
-		return n
+// ref is the reference that t is or stands for, or nil.
+func (r reader) ref(t *ast.Term) ast.Ref {
+	switch v := t.Value.(type) {
+	case ast.Var:
+		return r.refs[v]
+	case ast.Ref:
+		return v
 	}
-	v, _ := ref[0].Value.(ast.Var)
-	if i, ok := elements[v]; ok && n[i].list == "paths" {
-		n = append(n, condition{"paths.op", []string{string(op)}})
-	}
-	return n
+	return nil
 }
 
-// someIn reads "some element in list".
-func someIn(d *ast.SomeDecl) (element *ast.Term, list string, ok bool) {
-	if len(d.Symbols) != 1 {
-		return nil, "", false
+// elementOf is the list of which t is an element, by whatever index.
+func elementOf(t *ast.Term) (list string, ok bool) {
+	ref, ok := t.Value.(ast.Ref)
+	if !ok || len(ref) < 3 {
+		return "", false
 	}
-	call, isCall := d.Symbols[0].Value.(ast.Call)
-	if !isCall || len(call) != 3 || !call[0].Equal(ast.NewTerm(ast.Member.Ref())) {
-		return nil, "", false
-	}
-	ref, isRef := call[2].Value.(ast.Ref)
-	if !isRef {
-		return nil, "", false
-	}
-	list, ok = listName(ref)
-	return call[1], list, ok
+	return listName(ref[:len(ref)-1])
 }
 
 // listName is the name of a list of the input: "origins.session" of
 // input.origins.session.
 func listName(ref ast.Ref) (string, bool) {
-	if len(ref) < 2 || !ref[0].Equal(ast.InputRootDocument) || !ref.IsGround() {
+	if len(ref) < 2 || !ref[0].Equal(ast.InputRootDocument) {
 		return "", false
 	}
 	parts := make([]string, 0, 2)
@@ -204,53 +210,29 @@ func listName(ref ast.Ref) (string, bool) {
 	return name, ok
 }
 
-// constants are the texts of a set: a literal, or a rule of an imported package that
-// is one. Nil is a set that cannot be read here.
+// constants are the texts of a set: a literal, or the only rule of its name, which
+// holds always. Nil is a set that cannot be read here.
 func (r reader) constants(t *ast.Term) []string {
-	switch v := t.Value.(type) {
-	case ast.Set:
-		out := make([]string, 0, v.Len())
-		for _, e := range v.Slice() {
-			s, ok := e.Value.(ast.String)
-			if !ok {
-				return nil
-			}
-			out = append(out, string(s))
-		}
-		return out
-	case ast.Var:
-		return r.constantRule(packageName(r.module), string(v))
-	case ast.Ref:
-		if len(v) != 2 {
+	if ref := r.ref(t); ref.IsGround() && ref.HasPrefix(ast.DefaultRootRef) {
+		rules := r.compiler.GetRules(ref)
+		if len(rules) != 1 || rules[0].Head.Value == nil || !rules[0].Ref().Equal(ref) || !rules[0].Body.Equal(always) {
 			return nil
 		}
-		name, _ := v[1].Value.(ast.String)
-		for _, i := range r.module.Imports {
-			if path, ok := i.Path.Value.(ast.Ref); ok && i.Name().Compare(v[0].Value) == 0 {
-				return r.constantRule(strings.TrimPrefix(path.String(), "data."), string(name))
-			}
-		}
+		t = rules[0].Head.Value
 	}
-	return nil
-}
-
-// constantRule are the texts of "name := {…}", the only rule of that name.
-func (r reader) constantRule(pkg, name string) []string {
-	var found []*ast.Rule
-	for _, m := range r.modules {
-		if packageName(m) == pkg {
-			for _, rule := range m.Rules {
-				if string(rule.Head.Name) == name {
-					found = append(found, rule)
-				}
-			}
-		}
-	}
-	if len(found) != 1 || found[0].Head.Value == nil || len(found[0].Head.Args) > 0 || !found[0].Body.Equal(ast.NewBody(ast.NewExpr(ast.InternedTerm(true)))) {
+	set, ok := t.Value.(ast.Set)
+	if !ok {
 		return nil
 	}
-	if set, ok := found[0].Head.Value.Value.(ast.Set); ok {
-		return r.constants(ast.NewTerm(set))
+	out := make([]string, 0, set.Len())
+	for _, e := range set.Slice() {
+		s, ok := e.Value.(ast.String)
+		if !ok {
+			return nil
+		}
+		out = append(out, string(s))
 	}
-	return nil
+	return out
 }
+
+var always = ast.NewBody(ast.NewExpr(ast.InternedTerm(true)))

@@ -23,10 +23,9 @@ func TestGuardsReadConditions(t *testing.T) {
 		{`true`, nil},
 		{`input.tool.name == "x"`, nil},
 		{`input.hosts[0]`, need{{"hosts", nil}}},
-		{`input.hosts[1]`, nil},
+		{`input.hosts[1]`, need{{"hosts", nil}}},
 		{`some host in input.hosts`, need{{"hosts", nil}}},
-		{`some i, host in input.hosts; i > 0`, nil},
-		{`some {"op": op} in input.paths; op in {"read"}`, need{{"paths", nil}}},
+		{`some i, host in input.hosts; i > 0; host.private`, need{{"hosts", nil}}},
 		{`"git push" in input.starts`, starts("git push")},
 		{`not "git push" in input.starts`, nil},
 		{`"x" in input.tool.name`, nil},
@@ -43,7 +42,10 @@ func TestGuardsReadConditions(t *testing.T) {
 		{`some path in input.paths; path.base == "write"`, need{{"paths", nil}}},
 		{`some path in input.paths; path.op != "write"`, need{{"paths", nil}}},
 		{`some path in input.paths; path.op == input.mode`, need{{"paths", nil}}},
-		{`some host in input.hosts; host.op == "write"`, need{{"hosts", nil}}},
+		{`some host in input.hosts; host.name == "write"`, need{{"hosts", nil}}},
+		{`names := {"b"}; some name in input.starts; name in names`, starts()},
+		{`lib := {"publishing": {"b"}}; some name in input.starts; name in lib.publishing`, starts()},
+		{`some name in input.starts; name in lib.publishing with data.sandboxd.policies.acme.lib.publishing as {"b"}`, starts()},
 		{`every name in input.starts { name in {"a"} }`, nil},
 		{`x := [n | some n in input.starts; n in {"a"}]; count(x) == 0`, nil},
 	} {
@@ -57,7 +59,14 @@ func TestGuardsReadConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := newGuard(modules, "sandboxd.policies.acme.x")
+		c, err := compile(modules)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.body, err)
+		}
+		got, err := newGuard(c, "data.sandboxd.policies.acme.x.findings")
+		if err != nil {
+			t.Fatal(err)
+		}
 		if diff := cmp.Diff(got, guard{tt.want}, cmp.AllowUnexported(condition{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s (-got +want):\n%s", tt.body, diff)
 		}

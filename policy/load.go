@@ -24,6 +24,7 @@ type revision struct {
 	id       string
 	loaded   time.Time
 	packages []judgedPackage        // in the order of their names
+	replaces bool                   // a rule replaces a part of the input: p with input.mode as "plan"
 	masks    rego.PreparedEvalQuery // what the record of decisions leaves out
 	rules    []RuleInfo
 	disabled map[string]bool
@@ -69,6 +70,18 @@ func readBy(c *ast.Compiler, query string) (fieldSet, error) {
 		out[string(name)] = true
 	}
 	return out, nil
+}
+
+// replacesInput reports whether any rule replaces a part of the input.
+func replacesInput(c *ast.Compiler) (yes bool) {
+	for _, m := range c.Modules {
+		ast.WalkWiths(m, func(w *ast.With) bool {
+			ref, ok := w.Target.Value.(ast.Ref)
+			yes = yes || ok && ref[0].Equal(ast.InputRootDocument)
+			return false
+		})
+	}
+	return yes
 }
 
 // RuleInfo describes one rule that can give findings.
@@ -124,7 +137,7 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if err != nil {
 		return nil, err
 	}
-	r := &revision{loaded: time.Now(), disabled: map[string]bool{}, index: newIndex(data)}
+	r := &revision{loaded: time.Now(), disabled: map[string]bool{}, index: newIndex(data), replaces: replacesInput(compiler)}
 	if r.rules, err = ruleInfos(modules); err != nil {
 		return nil, err
 	}
@@ -135,7 +148,7 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if err != nil {
 		return nil, err
 	}
-	if r.packages, err = prepareAll(ctx, compiler, modules, names, data); err != nil {
+	if r.packages, err = prepareAll(ctx, compiler, names, data); err != nil {
 		return nil, err
 	}
 	if r.masks, err = prepare(ctx, compiler, "data."+maskPackage+".mask", newStore(nil)); err != nil {
@@ -152,7 +165,7 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 
 // prepareAll prepares one query for each package, so that those which a guard shows
 // to be silent cost nothing.
-func prepareAll(ctx context.Context, c *ast.Compiler, modules map[string]*ast.Module, names []string, data map[string]any) ([]judgedPackage, error) {
+func prepareAll(ctx context.Context, c *ast.Compiler, names []string, data map[string]any) ([]judgedPackage, error) {
 	store := newStore(data)
 	out := make([]judgedPackage, len(names))
 	for i, name := range names {
@@ -165,7 +178,11 @@ func prepareAll(ctx context.Context, c *ast.Compiler, modules map[string]*ast.Mo
 		if err != nil {
 			return nil, fmt.Errorf("find what %s reads: %w", name, err)
 		}
-		out[i] = judgedPackage{name, q, newGuard(modules, name), reads}
+		g, err := newGuard(c, text)
+		if err != nil {
+			return nil, fmt.Errorf("find what %s needs: %w", name, err)
+		}
+		out[i] = judgedPackage{name, q, g, reads}
 	}
 	return out, nil
 }

@@ -51,7 +51,11 @@ func (r *revision) masksOf(ctx context.Context, in ast.Value, deadline time.Dura
 // messages it gives a function. An error means that nothing may be written.
 func (r *revision) document(ctx context.Context, in *Input, redact func(string) string) (json.RawMessage, func(string) string, error) {
 	fields := in.fields(nil)
-	masks, err := r.masksOf(ctx, ast.LazyObject(fields), exampleDeadline)
+	var seen ast.Value = ast.LazyObject(fields)
+	if r.replaces {
+		seen = whole(seen)
+	}
+	masks, err := r.masksOf(ctx, seen, exampleDeadline)
 	if err != nil {
 		return nil, nil, fmt.Errorf("mask the input: %w", err)
 	}

@@ -17,6 +17,14 @@ import (
 // [NewInput].
 func (in *Input) value(reads fieldSet) ast.Value { return ast.LazyObject(in.fields(reads)) }
 
+// whole is a lazy document with everything converted. Rules that replace parts of the
+// input need it: the engine cannot copy a lazy one, and would write into it.
+func whole(lazy ast.Value) ast.Value {
+	out := ast.NewObject()
+	lazy.(ast.Object).Foreach(out.Insert)
+	return out
+}
+
 func (in *Input) fields(reads fieldSet) map[string]any {
 	doc := make(map[string]any, len(inputFields))
 	for _, f := range inputFields {
