@@ -64,6 +64,66 @@ var moreAttempts = []attempt{
 		}
 		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags))
 	}},
+	{"file outside leased, so that its writers wait", eperm, func(w world) error {
+		fd, err := unix.Open(w.Outside+"/file", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+		return err
+	}},
+	{"file outside written by its mapping", readOnly, func(w world) error {
+		fd, err := unix.Open(w.Outside+"/file", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		_, err = unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		return err
+	}},
+	{"file outside linked by its descriptor alone", append(notOurs, unix.ENOENT, unix.EXDEV), func(w world) error {
+		fd, err := unix.Open(w.Outside+"/file", unix.O_PATH, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Linkat(fd, "", unix.AT_FDCWD, w.Workspace+"/free/linked", unix.AT_EMPTY_PATH)
+	}},
+	{"file outside exchanged with one inside", append(readOnly, unix.EXDEV), func(w world) error {
+		return own(w, func(f string) error {
+			return unix.Renameat2(unix.AT_FDCWD, f, unix.AT_FDCWD, w.Outside+"/file", unix.RENAME_EXCHANGE)
+		})
+	}},
+	{"secret through the thread's root", hidden, func(w world) error { return read("/proc/thread-self/root" + w.Secret) }},
+	{"secret through the working directory", hidden, func(w world) error { return read("/proc/self/cwd/../../../../../.." + w.Secret) }},
+	{"access list given to a file outside", append(readOnly, unix.EPERM, unix.EOPNOTSUPP), func(w world) error {
+		return unix.Setxattr(w.Outside+"/file", "system.posix_acl_access", []byte{2, 0, 0, 0}, 0)
+	}},
+
+	// What a program lays on itself takes nothing away from what is there.
+	{"mount under a filter that allows it", eperm, func(w world) error {
+		code := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}}
+		prog := unix.SockFprog{Len: 1, Filter: &code[0]}
+		if err := sys(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+		return unix.Mount("tmpfs", w.Workspace, "tmpfs", 0, "")
+	}},
+	{"owner of the namespaces entered", append(notOurs, unix.EINVAL, unix.ENOENT), func(world) error {
+		fd, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		owner, err := unix.IoctlRetInt(fd, unix.NS_GET_USERNS)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(owner)
+		return unix.Setns(owner, 0)
+	}},
+
 	{"mode of a device", append(readOnly, unix.EPERM), func(world) error { return sameMode("/dev/zero") }},
 	{"mode of the terminal device", append(readOnly, unix.EPERM), func(world) error { return sameMode("/dev/tty") }},
 	{"times of a device", append(readOnly, unix.EPERM), func(world) error {

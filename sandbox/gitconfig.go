@@ -1,10 +1,11 @@
 package sandbox
 
 import (
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // gitHarmless are the keys of a repository's configuration that make git run
@@ -137,12 +138,18 @@ func firstLine(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// readSmall reads a regular file that is no larger than that.
+// readSmall reads a regular file that is no larger than that. A program may put a FIFO
+// in its place at any moment, and nobody waits for who writes to that.
 func readSmall(path string, most int64) (string, bool) {
-	info, err := os.Lstat(path)
-	if err != nil || info.Mode().Type()&fs.ModeType != 0 || info.Size() > most {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
 		return "", false
 	}
-	b, err := os.ReadFile(path)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		return "", false
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most))
 	return string(b), err == nil
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestX39_GitRunsNothingThatACallLeft makes repositories in which git would run a
@@ -132,6 +134,20 @@ func TestX03_QuarantineInAnotherFileSystem(t *testing.T) {
 	}
 	if !exists(ws + "/other/key") {
 		t.Error("what a link of the program led to is gone")
+	}
+}
+
+// TestGitFilesThatAreNone: what a program puts where git has a file is not waited for,
+// and counts as running something.
+func TestGitFilesThatAreNone(t *testing.T) {
+	dir := shortTemp(t)
+	if err := errors.Join(unix.Mkfifo(dir+"/fifo", 0o644), os.Symlink("/dev/zero", dir+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fifo", "link", "absent"} {
+		if !gitConfigRuns(filepath.Join(dir, name)) || firstLine(filepath.Join(dir, name)) != "" {
+			t.Errorf("%s was read", name)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func bareRules(rules []sysRule) []sysRule {
 	add(sysRule{unix.SYS_SETPRIORITY, unix.EPERM, []cond{{arg: 0, except: []uint32{unix.PRIO_PROCESS, unix.PRIO_PGRP}}, {arg: 1, except: []uint32{self}}}})
 	const ioprioUser = 3
 	add(sysRule{unix.SYS_IOPRIO_SET, unix.EPERM, []cond{{arg: 0, equal: []uint32{ioprioUser}}, {arg: 1, except: []uint32{self}}}})
-	add(sysRule{unix.SYS_FCNTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.F_SETOWN, unix.F_SETOWN_EX}}}})
+	add(sysRule{unix.SYS_FCNTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETLEASE}}}})
 
 	// They take the place of what the other rung says of the same calls.
 	stays := slices.DeleteFunc(slices.Clone(rules), func(r sysRule) bool {

@@ -108,6 +108,9 @@ func sysRules(sockets bool) []sysRule {
 
 	add(sysRule{unix.SYS_IOCTL, unix.EPERM, []cond{{arg: 1, equal: terminalIoctls}}})
 
+	// A lease on a file, for which reading it is enough, makes the host's writers wait.
+	add(sysRule{unix.SYS_FCNTL, unix.EPERM, []cond{{arg: 1, equal: []uint32{unix.F_SETLEASE}}}})
+
 	if !sockets {
 		return bareRules(append(t, archRules()...))
 	}

@@ -72,6 +72,7 @@ var callNames = append([]call{
 	{nr: unix.SYS_PERSONALITY, name: "personality"},
 	{nr: unix.SYS_IOCTL, name: "push input into a terminal (ioctl)"},
 	{nr: unix.SYS_SOCKET, name: "socket"},
+	{nr: unix.SYS_FCNTL, name: "take a lease on a file or be sent its signals (fcntl)"},
 
 	// On the rung without namespaces.
 	{nr: unix.SYS_CONNECT, name: "connect"},

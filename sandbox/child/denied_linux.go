@@ -142,6 +142,9 @@ func (s *server) describe(n *notif, goesOn bool) Denied {
 			}
 			d.Act = strings.TrimSpace(d.Act + " " + text)
 		}
+		if c.nr == unix.SYS_IOCTL && uint32(n.data.args[1])>>8 != unix.TIOCSTI>>8 {
+			d.Act = "change a file that is open for reading (ioctl)"
+		}
 		if c.nr == unix.SYS_SOCKET {
 			d.Act += fmt.Sprintf(" of family %d", uint32(n.data.args[0]))
 		}
