@@ -13,49 +13,47 @@ import (
 // made it, in an earlier call or before a restart, and would choose what else it may
 // read and write.
 
-// planted is the path with the first such link left as it is, or "" where there is none.
-func planted(path string, trees []string) string {
+// planted reports whether a path leads through such a link.
+func planted(path string, trees []string) bool {
 	at := "/"
-	for rest := strings.Trim(filepath.Clean(path), "/"); rest != ""; {
-		var seg string
-		seg, rest, _ = strings.Cut(rest, "/")
+	for seg := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
 		next := below(at, seg)
 		info, err := os.Lstat(next)
 		switch {
 		case err != nil:
-			return ""
+			return false
 		case info.Mode()&os.ModeSymlink == 0:
 			at = next
 		case slices.ContainsFunc(trees, func(w string) bool { return Within(at, w) }):
-			return filepath.Join(next, rest)
+			return true
 		default:
 			if at, err = filepath.EvalSymlinks(next); err != nil {
-				return ""
+				return false
 			}
 		}
 	}
-	return ""
+	return false
 }
 
-// unplanted is resolved, where those of the given paths that lead through such links
-// are left as they are. No rule matches them, for those are about physical paths.
+// unplanted is resolved, without the given paths that lead through such links. What is
+// left of a list is never empty, which would mean everything.
 func unplanted(name string, resolved, given, trees []string) (paths, warnings []string) {
 	for _, p := range given {
-		if r := planted(p, trees); r != "" {
-			paths = append(paths, r)
+		if planted(p, trees) {
 			warnings = append(warnings, fmt.Sprintf("%s: %s leads through a link in a tree that programs may write, which is not followed; name what it leads to", name, p))
+			continue
+		}
+		if r, err := resolve(p, "", names{}); err == nil && !slices.Contains(paths, r) {
+			paths = append(paths, r)
 		}
 	}
-	if paths == nil {
+	if warnings == nil {
 		return resolved, nil
 	}
-	for _, p := range given {
-		if r, err := resolve(p, "", names{}); err == nil && planted(p, trees) == "" {
-			paths = append(paths, r)
-		}
+	if paths == nil {
+		paths = []string{nowhere}
 	}
-	slices.Sort(paths)
-	return slices.Compact(paths), warnings
+	return paths, warnings
 }
 
 // ownTrees are the writable trees of the host that programs make links in.
