@@ -22,9 +22,8 @@ import (
 // cage is the Backend of Linux.
 type cage struct {
 	opts    Options
-	runtime string   // physical
-	lock    *os.File // of a runtime directory that was made here, else nil
-	null    *os.File
+	runtime string        // physical
+	lock    *os.File      // of a runtime directory that was made here, else nil
 	stop    chan struct{} // closed by Close
 	probe   func() Report
 	bare    bool // set by probe: there are no namespaces, and Landlock holds alone
@@ -121,9 +120,6 @@ func NewBackend(o Options) (Backend, error) {
 	c.runtime = physical
 	if err := os.Mkdir(c.rootDir(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make the place of the roots: %w", err)
-	}
-	if c.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
-		return nil, err
 	}
 	c.stop = make(chan struct{})
 	go c.retire()
@@ -255,7 +251,6 @@ func (c *cage) Close() error {
 	if c.groups != nil {
 		c.groups.remove()
 	}
-	c.null.Close()
 	if c.lock != nil {
 		defer c.lock.Close()
 		return removeTree(c.runtime)

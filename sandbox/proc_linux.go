@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,12 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 	if err != nil {
 		return err
 	}
+	for i, f := range std {
+		if f == nil {
+			r.Null |= 1 << i
+		}
+	}
+	std = slices.DeleteFunc(std, func(f *os.File) bool { return f == nil })
 	absent, guarded := p.box.absentDenied(), p.box.guardedNow()
 	p.started = time.Now()
 	answer, err := p.launcher.call(r, std)

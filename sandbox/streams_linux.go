@@ -18,8 +18,8 @@ import (
 // maxCopied is how much of standard input is copied before the program starts.
 const maxCopied = 16 << 20
 
-// streams are the three descriptors of the program. The second result closes the
-// ends that are not needed here once they are sent.
+// streams are the three descriptors of the program, nil for /dev/null. The second
+// result closes the ends that are not needed here once they are sent.
 func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 	p.room.Store(p.limits.OutputBytes)
 	var mine []*os.File
@@ -41,7 +41,6 @@ func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 	var err error
 	switch {
 	case s.Stdin == nil:
-		std[0] = p.box.cage.null
 	case isStored(s.Stdin):
 		if std[0], err = p.copied(s.Stdin); err != nil {
 			return nil, nil, fmt.Errorf("copy %s for a program: %w", s.Stdin.Name(), err)
@@ -56,7 +55,6 @@ func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 		case i == 1 && w != nil && same(s.Stdout, s.Stderr):
 			std[2] = std[1]
 		case w == nil || isFile && f == nil:
-			std[i+1] = p.box.cage.null
 		case isFile && !isStored(f):
 			std[i+1] = f
 		default:

@@ -26,3 +26,17 @@ func ownDevices(fds []int) {
 		}
 	}
 }
+
+// withNull puts a descriptor at the streams whose bits are set.
+func withNull(fds []int, null uint8, fd int) []int {
+	out := make([]int, 0, 3)
+	for i := range 3 {
+		switch {
+		case null&(1<<i) != 0:
+			out = append(out, fd)
+		case len(fds) > 0:
+			out, fds = append(out, fds[0]), fds[1:]
+		}
+	}
+	return out
+}

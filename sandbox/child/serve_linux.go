@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -164,7 +165,7 @@ func (s *server) handle(body []byte, fds []int) {
 
 // start begins one call. The answer is nil when it runs; reap answers then.
 func (s *server) start(r *Request, fds []int) *Reply {
-	if len(fds) != 3 && !r.Print || len(r.Argv) == 0 {
+	if len(fds)+bits.OnesCount8(r.Null&7) != 3 && !r.Print || len(r.Argv) == 0 {
 		return &Reply{Error: "malformed request"}
 	}
 	if err := s.hide(r.Masks); err != nil {
@@ -173,6 +174,15 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	path, notFound := lookPath(r.Argv[0], r.Dir, withEnv(s.t.Env, r.Env))
 	if path == "" {
 		return &Reply{NotFound: notFound}
+	}
+	std := fds
+	if r.Null != 0 {
+		null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &Reply{Error: fmt.Sprintf("open /dev/null: %v", err)}
+		}
+		defer unix.Close(null)
+		std = withNull(fds, r.Null, null)
 	}
 	c, err := s.take(r)
 	if err != nil {
@@ -197,7 +207,7 @@ func (s *server) start(r *Request, fds []int) *Reply {
 	if !s.t.Bare {
 		ownDevices(fds)
 	}
-	_ = c.a.open(c.door, fds)
+	_ = c.a.open(c.door, std)
 	closeAll(fds)
 	c.id = r.ID
 	if c.listener >= 0 || s.t.Listen == nil {

@@ -109,8 +109,8 @@ type Ready struct {
 	Missing  []string `json:",omitempty"`
 }
 
-// Request is one message to the launcher. A start carries the three standard
-// streams as descriptors.
+// Request is one message to the launcher. A start carries the standard streams as
+// descriptors, in their order, but for those in Null.
 type Request struct {
 	ID     uint64
 	Signal int      `json:",omitempty"` // not 0: signal the tree of ID; SIGKILL ends it
@@ -120,7 +120,8 @@ type Request struct {
 	Dir    string   `json:",omitempty"`
 	Masks  []string `json:",omitempty"` // further paths to hide: sockets of the host
 	Limits Limits
-	Body   bool `json:",omitempty"` // the request itself is in the first descriptor
+	Null   uint8 `json:",omitempty"` // streams that are /dev/null, one bit for each
+	Body   bool  `json:",omitempty"` // the request itself is in the first descriptor
 }
 
 // Limits are what the kernel counts per process or per call; 0 is no limit.
