@@ -44,6 +44,7 @@ var someConditions = []string{
 	`helper`, `not helper`, `reads(input)`, `reads({"LIST": ["WORD"]})`, `texts(input.LIST)`, `some x in grown`, `object_of.LIST[0]`, `choice == "WORD"`, `not choice == "WORD"`, `lib.texts(input.LIST)`,
 	`helper with input as {"LIST": ["WORD"]}`, `helper with input.LIST as ["WORD"]`, `x := count([]) with count as own_count; x > 0`, `reads(input) with reads as own_reads`,
 	`some x in data.sandboxd.policies.acme.y.findings; x.effect == "ask"`, `count(data.sandboxd.policies.acme.y.findings) == 0`, `some k in ["helper", "names"]; data.sandboxd.policies.acme.y[k]`,
+	`"WORD" in input.LIST or input.hosts[0]`, `"WORD" in input.LIST and helper`, `helper or reads(input)`, `not { some x in input.LIST; x in SET }`, `not { input.LIST[0] }`,
 	`choice == "WORD" with input.mode as "WORD"`, `not helper with input.LIST as []`, `reads(second) with input.tool.name as "WORD"; second.tool.name != "WORD"`,
 	`x := input with input.tool.name as "WORD"; x.tool.name != input.tool.name`, `helper with input.origins.session as ["WORD"] with input.LIST as []`,
 	`some x in data.sandboxd.policies.acme.y.findings with input.LIST as ["WORD"]; x.id == "acme.y.0"`,
@@ -59,7 +60,8 @@ var someHelpers = [][]string{
 	{`grown contains x if some x in input.LIST`, "grown contains x if {\n\tsome x in input.LIST\n\tx in names\n}"},
 	{`object_of[k] := v if some k, v in input`, `object_of := {"LIST": input.LIST}`, `object_of := second`},
 	{`choice := "WORD" if input.LIST[0] else := "WORD" if "WORD" in input.LIST else := input.mode`},
-	{`own_count(_) := count(input.LIST)`}, {`own_reads(i) if i.LIST[0]`},
+	{`own_count(_) := count(input.LIST)`},
+	{`own_reads(i) if i.LIST[0]`},
 }
 
 var (
@@ -87,7 +89,7 @@ func fill(t *rapid.T, text string) string {
 func drawPackage(t *rapid.T, name string, asked bool) string {
 	var b strings.Builder
 	as := rapid.SampledFrom([]string{"words", "names", "sets"}).Draw(t, "import")
-	b.WriteString(fill(t, "package sandboxd.policies.acme."+name+"\n\nimport input as second\nimport input.LIST as first\n"))
+	b.WriteString(fill(t, "package sandboxd.policies.acme."+name+"\n\nimport input as second\nimport input.LIST as first\nimport future.keywords.or\nimport future.keywords.and\nimport future.keywords.not\n"))
 	if name == "lib" {
 		b.WriteString("\nuses := [first, second]\n\nwords := {\"git push\", \"ls\"}\n")
 	} else {

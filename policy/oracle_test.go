@@ -191,12 +191,16 @@ func pathMatches(spec string, p PathFacts, allow bool) bool {
 	if segmentsMatch(pattern, have) {
 		return true
 	}
-	// The call is on a tree, and the pattern's fixed part lies inside it.
+	// The call is on a tree, and the pattern's fixed part lies inside it; or the pattern is
+	// for what lies in this tree, and not at any depth.
 	fixed := pattern
 	if i := slices.IndexFunc(pattern, func(s string) bool { return strings.Contains(s, "*") }); i >= 0 {
 		fixed = pattern[:i]
 	}
-	return !allow && p.Recursive && len(fixed) > len(have) && slices.Equal(fixed[:len(have)], have)
+	if len(fixed) == len(have) && (len(pattern) == len(fixed) || pattern[len(fixed)] == "**") {
+		return false
+	}
+	return !allow && p.Recursive && len(fixed) >= len(have) && slices.Equal(fixed[:len(have)], have)
 }
 
 // segmentsMatch: the pattern matches the path or a directory above it.

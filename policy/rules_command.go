@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -18,6 +19,10 @@ func (t table) addCommand(spec string) error {
 	first, _, _ := strings.Cut(spec, " ")
 	if strings.Contains(first, "=") {
 		return fmt.Errorf("it can never match: the assignment %s stands in front of a command and is not part of it", first)
+	}
+	if fixed, _, _ := strings.Cut(first, "*"); strings.Contains(fixed, "/") {
+		return fmt.Errorf("it can never match: programs are known by name, without a directory; want %s, and no allow for programs outside the system directories",
+			path.Base(strings.TrimSuffix(first, ":*")))
 	}
 	if head, ok := strings.CutSuffix(spec, ":*"); ok {
 		spec = head + " *"

@@ -31,7 +31,11 @@ func (t table) addPath(ops []sandbox.Op, spec string) error {
 		if t.effect == EffectAllow {
 			continue
 		}
-		// A call on a whole tree matches rules for what is inside it.
+		// A call on a whole tree matches rules for what is inside it; those for any depth
+		// only from further up, or one for *.pem would hold for every search.
+		if glob != "" && !strings.HasPrefix(glob, "**") {
+			t.put(nil, "inside", string(op), dir)
+		}
 		for up := dir; up != parent(up); {
 			up = parent(up)
 			t.put(nil, "inside", string(op), up)
@@ -48,6 +52,12 @@ func notation(spec string) (string, error) {
 		}
 	}
 	switch {
+	case strings.ContainsAny(spec, `\{}`):
+		return "", errors.New(`it can never match what it seems to: \ and {a,b} mean nothing here; write one rule for each`)
+	case strings.HasPrefix(spec, "$"):
+		return "", errors.New("it can never match: variables are not expanded; want ~/x for the home directory")
+	case strings.Contains(spec, "://"):
+		return "", errors.New("it can never match: it is a URL and no path")
 	case strings.HasPrefix(spec, "//"):
 		return clean(spec[1:]), nil
 	case spec == "~" || strings.HasPrefix(spec, "~/"):
@@ -60,8 +70,6 @@ func notation(spec string) (string, error) {
 		return clean(spec), nil
 	case strings.Contains(strings.TrimSuffix(spec, "/"), "/"):
 		return clean("./" + spec), nil
-	case strings.Contains(spec, `\`):
-		return "", errors.New(`it can never match: \ is no path separator here`)
 	}
 	return clean("./**/" + spec), nil
 }
@@ -91,7 +99,7 @@ func parent(p string) string {
 func splitGlob(p string) (dir, glob string) {
 	segs := strings.Split(p, "/")
 	for i, s := range segs {
-		if strings.ContainsAny(s, "*?[{") {
+		if strings.ContainsAny(s, "*?[") {
 			dir = strings.Join(segs[:i], "/")
 			if dir == "" {
 				dir = "/"

@@ -73,17 +73,19 @@ tool_hits contains hit if {
 tool_hits contains hit if {
 	"tighten.params" in input.rule_kinds
 	params := tighten.params[input.tool.name]
-	some name, value in input.params
-	some hit in params[name][value]
+	some name, _ in input.params
+	some hit in params[name][text_of(name)]
 }
 
 tool_hits contains hit if {
 	"tighten.param_patterns" in input.rule_kinds
 	some name, hits in tighten.param_patterns[input.tool.name]
 	some hit in hits
-	is_string(input.params[name])
-	regex.match(hit.regex, input.params[name])
+	regex.match(hit.regex, text_of(name))
 }
+
+# text_of is a parameter as a rule writes it: true, 3.
+text_of(name) := sprintf("%v", [input.params[name]])
 
 # Deny and ask: by meaning.
 
@@ -165,16 +167,15 @@ allowing contains hit if {
 allowing contains hit if {
 	"allow.params" in input.rule_kinds
 	params := allow.params[input.tool.name]
-	some name, value in input.params
-	some hit in params[name][value]
+	some name, _ in input.params
+	some hit in params[name][text_of(name)]
 }
 
 allowing contains hit if {
 	"allow.param_patterns" in input.rule_kinds
 	some name, hits in allow.param_patterns[input.tool.name]
 	some hit in hits
-	is_string(input.params[name])
-	regex.match(hit.regex, input.params[name])
+	regex.match(hit.regex, text_of(name))
 }
 
 allowing contains hit if {

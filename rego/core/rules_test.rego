@@ -48,7 +48,9 @@ test_deny_parameter if {
 	denied({"params": {"WebFetch": {"url": {"https://a.x.org": deny}}}}, fetch)
 	not denied({"params": {"WebFetch": {"url": {"https://b": deny}}}}, fetch)
 	denied({"param_patterns": {"WebFetch": {"url": [{"id": "d", "effect": "deny", "regex": "^https"}]}}}, fetch)
-	not denied({"param_patterns": {"WebFetch": {"n": [{"id": "d", "effect": "deny", "regex": "1"}]}}}, fetch)
+	denied({"param_patterns": {"WebFetch": {"n": [{"id": "d", "effect": "deny", "regex": "1"}]}}}, fetch)
+	not denied({"param_patterns": {"WebFetch": {"n": [{"id": "d", "effect": "deny", "regex": "2"}]}}}, fetch)
+	not denied({"param_patterns": {"WebFetch": {"absent": [{"id": "d", "effect": "deny", "regex": ""}]}}}, fetch)
 }
 
 test_deny_command if {
@@ -89,7 +91,9 @@ test_allow_tool if {
 	allowed({"servers": {"git": allow}}, object.union(push, {"tool": {"name": "mcp__git__x", "server": "git"}}))
 	allowed({"params": {"WebFetch": {"url": {"https://a.x.org": allow}}}}, fetch)
 	allowed({"param_patterns": {"WebFetch": {"url": [{"id": "a", "effect": "allow", "regex": "^https"}]}}}, fetch)
-	not allowed({"param_patterns": {"WebFetch": {"n": [{"id": "a", "effect": "allow", "regex": "1"}]}}}, fetch)
+	allowed({"param_patterns": {"WebFetch": {"n": [{"id": "a", "effect": "allow", "regex": "1"}]}}}, fetch)
+	not allowed({"param_patterns": {"WebFetch": {"n": [{"id": "a", "effect": "allow", "regex": "2"}]}}}, fetch)
+	not allowed({"param_patterns": {"WebFetch": {"absent": [{"id": "a", "effect": "allow", "regex": ""}]}}}, fetch)
 }
 
 test_allow_command_as_written if {
