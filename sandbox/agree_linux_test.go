@@ -328,7 +328,7 @@ func (a *agreement) exempt(x act, op Op) string {
 	}
 	hides := slices.Clone(a.s.DeniedPaths)
 	if op == Write {
-		hides = slices.Concat(hides, protectedPaths(a.s.AllowedWritePaths), gitPaths(a.s.AllowedWritePaths))
+		hides = slices.Concat(hides, c.protected(a.s, nil))
 	}
 	readable := len(a.s.AllowedReadPaths) == 0 || slices.ContainsFunc(a.s.AllowedReadPaths, func(p string) bool { return Within(x.Path, p) })
 	switch {
@@ -346,7 +346,7 @@ func (a *agreement) exempt(x act, op Op) string {
 
 // protected paths, where they exist, are read-only; the guard does not know them.
 func (a *agreement) protected(path string) bool {
-	return slices.ContainsFunc(protectedPaths(a.s.AllowedWritePaths), func(p string) bool { return Within(path, p) })
+	return slices.ContainsFunc(a.cage.(*cage).protected(a.s, nil), func(p string) bool { return Within(path, p) })
 }
 
 // attack is point 2.
