@@ -239,9 +239,11 @@ func (j *judgedCall) explained(ctx context.Context, redact func(string) string) 
 	r.Decision.Reasons = append([]tool.Reason{}, r.Decision.Reasons...)
 	for i := range r.Decision.Reasons {
 		r.Decision.Reasons[i].Message = redact(r.Decision.Reasons[i].Message)
+		r.Decision.Reasons[i].Hint = redact(r.Decision.Reasons[i].Hint)
 	}
 	for _, f := range j.seen.findings {
-		f.Message, f.Patch = redact(f.Message), nil // a patch holds arguments
+		f.Message, f.Hint, f.Subject = redact(f.Message), redact(f.Hint), redact(f.Subject)
+		f.Patch = nil // it holds arguments
 		r.Findings = append(r.Findings, f)
 	}
 	return r

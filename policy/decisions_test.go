@@ -134,6 +134,32 @@ mask contains "/not/there"
 	}
 }
 
+// A rule may repeat an argument in each of its texts, and print it as Rego does.
+func TestWhatRulesRepeatIsMaskedToo(t *testing.T) {
+	const says = `findings contains {
+	"id": "acme.say", "effect": "ask", "message": sprintf("saw %v", [input.params]),
+	"hint": concat(" ", ["not", input.params.token]), "subject": input.params.token,
+}`
+	e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(says))}})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	d.Judged(judgedBy(t, e, newCall(t, ModeAuto, "Todo", map[string]any{
+		"a_token": "short", "token": "shorter-LONG", "secret": "one line\nPEMTEXT",
+	}), "call_1"))
+	r, err := d.Find(context.Background(), "a1", "call_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"short", "LONG", "PEMTEXT"} {
+		if strings.Contains(string(b), secret) {
+			t.Errorf("%q is kept: %s", secret, b)
+		}
+	}
+}
+
 func TestMasksNeverChangeAVerdict(t *testing.T) {
 	plain := newEngine(t, Options{})
 	dir := policyDir(t, "package sandboxd.audit.mask\n\nmask contains \"/commands\"\n\nmask contains \"/params\"\n")

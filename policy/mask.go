@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,15 +64,21 @@ func (r *revision) document(ctx context.Context, in *Input, redact func(string) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var gone []string // pairs for a replacer
+	var gone []string
 	for _, m := range masks {
 		for _, text := range blank(doc, strings.Split(m, "/")[1:]) {
 			if len(text) >= minMasked {
-				gone = append(gone, text, masked)
+				quoted := strconv.Quote(text) // as a rule that prints a whole object has it
+				gone = append(gone, text, quoted[1:len(quoted)-1])
 			}
 		}
 	}
-	repeats := strings.NewReplacer(gone...)
+	slices.SortFunc(gone, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
+	pairs := make([]string, 0, 2*len(gone))
+	for _, text := range gone {
+		pairs = append(pairs, text, masked)
+	}
+	repeats := strings.NewReplacer(pairs...)
 	all := func(s string) string { return redact(repeats.Replace(s)) }
 	b, err := json.Marshal(redacted(doc, all))
 	return b, all, err
