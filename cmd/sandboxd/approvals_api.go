@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/config"
 )
 
 // approvalDecision is the body of POST /approvals/{id}.
@@ -35,16 +36,17 @@ func newApprovalsAPI() approvalsAPI { return approvalsAPI{client.New(approvalsSo
 // approvalsSocket is the operator socket: agents cannot answer.
 func approvalsSocket() string { return socketPath("SANDBOXD_OPERATOR_SOCKET", "operator.sock") }
 
-// socketPath is where a socket of the daemon is: as the variable says, else in
-// the runtime directory of the user.
+// socketPath is where a socket of the daemon is: as the variable says, else where a
+// daemon with this environment has it.
 func socketPath(variable, name string) string {
 	if s := os.Getenv(variable); s != "" {
 		return strings.TrimPrefix(s, "unix://")
 	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" && os.Geteuid() != 0 {
-		return filepath.Join(dir, "sandboxd", name)
+	dir := "/run/sandboxd" // of the system's daemon, for users without a home
+	if p, err := config.ResolvePaths(os.Getenv); err == nil {
+		dir = p.RuntimeDir
 	}
-	return "/run/sandboxd/" + name
+	return filepath.Join(dir, name)
 }
 
 // pageSize is the most that the daemon lists at once.

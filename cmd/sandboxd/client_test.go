@@ -41,6 +41,9 @@ func daemonInProcess(t *testing.T) (agent, operator *client.Client, dir string) 
 	t.Setenv("SANDBOXD_RUNTIME_DIR", filepath.Join(root, "run"))
 	t.Setenv("SANDBOXD_SOCKET", "")
 	t.Setenv("SANDBOXD_OPERATOR_SOCKET", "")
+	if got, want := socketPath("SANDBOXD_SOCKET", "agent.sock"), filepath.Join(root, "run", "agent.sock"); got != want {
+		t.Errorf("clients look for the daemon at %s, it is at %s", got, want)
+	}
 	h, err := loadHouse(nil)
 	if err != nil {
 		t.Fatal(err)
