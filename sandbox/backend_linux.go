@@ -72,6 +72,8 @@ type template struct {
 	key    string
 	over   string   // child.Template.Over
 	absent []string // named by the settings and not there yet
+
+	guarded map[string]string // box.guardedNow when it was made
 }
 
 // maxPrepared bounds the memory that ever new settings can take.
@@ -335,13 +337,14 @@ func (c *cage) describe(s Settings, show, git []string) child.Template {
 }
 
 // template is that of a box whose calls start in a directory that is to be shown.
-func (b *box) template(show string) (template, error) {
+// It is made anew when there is something else to protect, whoever has made that.
+func (b *box) template(show string, guarded map[string]string) (template, error) {
 	p := b.prepared
 	git := b.gitMore()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Without mounts what is denied depends on what is there now.
-	if t, ok := p.templates[show]; ok && !b.cage.bare && !slices.ContainsFunc(t.absent, exists) {
+	if t, ok := p.templates[show]; ok && !b.cage.bare && maps.Equal(t.guarded, guarded) && !slices.ContainsFunc(t.absent, exists) {
 		return t, nil
 	}
 	var more []string
@@ -357,7 +360,7 @@ func (b *box) template(show string) (template, error) {
 	if err != nil {
 		return template{}, err
 	}
-	t := template{body: body, over: full.Over}
+	t := template{body: body, over: full.Over, guarded: guarded}
 	for _, path := range slices.Concat(full.Read, full.Write, full.Show) {
 		if path != nowhere && !exists(path) {
 			t.absent = append(t.absent, path)

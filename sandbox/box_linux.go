@@ -74,7 +74,8 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 		}
 	}
 	show := b.toShow(s.Dir)
-	t, err := b.template(show)
+	guarded := b.guardedNow()
+	t, err := b.template(show, guarded)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 		return nil, err
 	}
 	limits := b.settings.Limits.WithDefaults().tighten(s.Limits)
-	p := &proc{box: b, launcher: l, limits: limits, done: make(chan struct{})}
+	p := &proc{box: b, launcher: l, limits: limits, guarded: guarded, done: make(chan struct{})}
 	if err := p.start(ctx, s, child.Request{
 		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(show),
 		Env:    s.Env,

@@ -26,6 +26,7 @@ type proc struct {
 	id       uint64
 	limits   Limits
 	started  time.Time
+	guarded  map[string]string // box.guardedNow before it
 	room     atomic.Int64      // output that may still come
 	places   []string          // where it may write on the host
 	free     map[uint64]uint64 // of their file systems, when it began
@@ -54,7 +55,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		}
 	}
 	std = slices.DeleteFunc(std, func(f *os.File) bool { return f == nil })
-	absent, guarded := p.box.absentDenied(), p.box.guardedNow()
+	absent := p.box.absentDenied()
 	p.started = time.Now()
 	answer, err := p.launcher.call(r, std)
 	closeStd()
@@ -86,7 +87,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		}
 		p.finish(reply, ok)
 		p.exit.Denials = append(p.exit.Denials, p.box.quarantine(absent)...)
-		p.exit.Denials = append(p.exit.Denials, p.box.quarantineGit(guarded)...)
+		p.exit.Denials = append(p.exit.Denials, p.box.quarantineGit(p.guarded)...)
 		p.launcher.release()
 		p.forget()
 		close(p.done)

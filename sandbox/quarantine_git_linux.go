@@ -75,8 +75,8 @@ func (l looker) links(path string, trees []string) string {
 	return out.String()
 }
 
-// quarantineGit compares with what was there before the call. If something is new,
-// later calls get a template that protects it.
+// quarantineGit compares with what was there before the call. What is new is protected
+// from the calls that begin now.
 func (b *box) quarantineGit(before map[string]string) []Denial {
 	now := b.guardedNow()
 	if maps.Equal(before, now) {
@@ -104,15 +104,7 @@ func (b *box) quarantineGit(before map[string]string) []Denial {
 		}
 		out = append(out, Denial{Act: act, Layer: "denied_path_created", Setting: "a person has to put " + filepath.Base(p) + " there"})
 	}
-	b.forgetTemplates()
 	return out
-}
-
-// forgetTemplates makes the next call look again at what is to be protected.
-func (b *box) forgetTemplates() {
-	b.prepared.mu.Lock()
-	defer b.prepared.mu.Unlock()
-	clear(b.prepared.templates)
 }
 
 // gitMore is [gitMore] as it was before the calls: what they make further down, a test

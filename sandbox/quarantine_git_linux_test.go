@@ -174,3 +174,61 @@ func TestGitTextRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestX39_RepositoryOfAnotherCall: what one call makes is protected from those that
+// begin later, of its own session while it still runs, and of another one.
+func TestX39_RepositoryOfAnotherCall(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git on this host")
+	}
+	cage := newCage(t, Options{})
+	needCage(t, cage)
+	ws := shortTemp(t)
+	s := DefaultSettings(ws, "", nil)
+	boxes := map[string]Box{}
+	for _, session := range []string{"first", "second"} {
+		box, err := cage.Box(t.Context(), session, "strict", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		boxes[session] = box
+		if e, out := runIn(t, box, ws, "true"); e.Code != 0 { // a template is there
+			t.Fatalf("exit %+v, %s", e, out)
+		}
+	}
+	// start runs a script up to the word that it says, and then waits to be let go on.
+	start := func(session, script string) (goOn func()) {
+		t.Helper()
+		inR, inW, err := os.Pipe()
+		outR, outW, err2 := os.Pipe()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		p, err := boxes[session].Start(t.Context(), Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Stdin: inR, Stdout: outW})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inR.Close()
+		outW.Close()
+		if _, err := outR.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		outR.Close()
+		return func() {
+			t.Helper()
+			inW.Close()
+			if _, err := p.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const evil = "echo; read x; printf '[core]\\n\\tfsmonitor = x\\n' >> sub/.git/config"
+	first := start("first", "git init -q sub; echo; read x")
+	same, other := start("first", evil), start("second", evil)
+	first()
+	same()
+	other()
+	if gitConfigRuns(ws + "/sub/.git/config") {
+		t.Error("another call has written the configuration")
+	}
+}
