@@ -117,26 +117,32 @@ func (a *agreement) build(rt *rapid.T) {
 	for _, p := range rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return a.name(rt, "name", segment) }), 1, 12).Draw(rt, "tree") {
 		if filepath.Base(p) == "l" { // a link
 			to := rapid.SampledFrom([]string{"a", "b", "../a", "../b/c", "..", ".", "l", a.tree + "/a", a.tree + "/b/c", a.tree + "/c", a.tree + "/../.."}).Draw(rt, "target")
-			if os.MkdirAll(filepath.Dir(p), 0o755) == nil {
-				_ = os.Symlink(to, p)
+			if dir := a.dir(filepath.Dir(p)); dir != "" {
+				_ = os.Symlink(to, filepath.Join(dir, filepath.Base(p)))
 			}
 			continue
 		}
 		if rapid.Bool().Draw(rt, "directory") {
-			_ = os.MkdirAll(p, 0o755)
+			a.dir(p)
 			continue
 		}
 		a.file(p)
 	}
 }
 
-func (a *agreement) file(p string) {
-	if os.MkdirAll(filepath.Dir(p), 0o755) != nil {
-		return
+// dir makes a directory and gives its physical name, for a part of it may be a link:
+// "" for one that leads out of the tree.
+func (a *agreement) dir(p string) string {
+	r, err := Resolve(p, "/", "")
+	if err != nil || !Within(r, a.tree) || os.MkdirAll(r, 0o755) != nil {
+		return ""
 	}
-	// By the physical name: a part of it may be a link.
-	dir, err := filepath.EvalSymlinks(filepath.Dir(p))
-	if err != nil || !Within(dir, a.tree) {
+	return r
+}
+
+func (a *agreement) file(p string) {
+	dir := a.dir(filepath.Dir(p))
+	if dir == "" {
 		return
 	}
 	p = filepath.Join(dir, filepath.Base(p))
