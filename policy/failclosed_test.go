@@ -76,6 +76,33 @@ func TestPoliciesThatDoNotLoad(t *testing.T) {
 	}
 }
 
+func TestAPolicyWhoseTestFailsDoesNotLoad(t *testing.T) {
+	ctx := context.Background()
+	dir := policyDir(t, acme(rule))
+	test := filepath.Join(dir, "a_test.rego")
+	text := "package sandboxd.policies.acme.x_test\n\nimport data.sandboxd.policies.acme.x\n\ntest_findings if count(x.findings) == 1\n"
+	writePolicy(t, test, text)
+	e := newEngine(t, Options{Dirs: []string{dir}})
+	before := e.Status().Revision
+	for name, tt := range map[string]struct{ text, want string }{
+		"it fails":        {strings.Replace(text, "== 1", "== 2", 1), "a_test.rego:5"},
+		"it is no test":   {"package sandboxd.policies.acme.x_test\n\ntest_x if", "a_test.rego:3"},
+		"it has an error": {strings.Replace(text, "count(x.findings)", `count(x.findings) + to_number("x")`, 1), "to_number"},
+	} {
+		writePolicy(t, test, tt.text)
+		if err := e.Reload(ctx); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)
+		}
+		if e.Status().Revision != before {
+			t.Errorf("%s: another revision judges", name)
+		}
+	}
+	writePolicy(t, test, text)
+	if err := e.Reload(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every rule here would allow, in a mode that allows; none may.
 func TestPoliciesThatFailDeny(t *testing.T) {
 	slow := `x := [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]

@@ -96,7 +96,7 @@ type RuleInfo struct {
 }
 
 // load reads, checks and compiles everything that opts name, and runs the
-// examples of the operator's rules. Those of the library run in its tests: it
+// examples and the tests of the operator's rules. Those of the library run in its tests: it
 // cannot change without them.
 func load(ctx context.Context, opts Options, before *revision) (*revision, error) {
 	r, modules, err := loadModules(ctx, opts, before)
@@ -104,6 +104,9 @@ func load(ctx context.Context, opts Options, before *revision) (*revision, error
 		return nil, err
 	}
 	if err := r.checkExamples(ctx, modules, operatorFile); err != nil {
+		return nil, err
+	}
+	if err := checkTests(ctx, opts, modules); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -3,8 +3,9 @@ package policy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -83,9 +84,7 @@ func (r *revision) test(ctx context.Context, opts Options, modules map[string]*a
 	if err != nil {
 		return TestReport{}, err
 	}
-	for name, m := range modules {
-		all[name] = m
-	}
+	maps.Copy(all, modules)
 	return report, report.run(ctx, opts, all, own, coverage)
 }
 
@@ -180,15 +179,44 @@ func readTests(opts Options) ([]source, error) {
 		}
 		out = append(out, s...)
 	}
+	own, err := ownTests(opts)
+	return append(out, own...), err
+}
+
+// ownTests are the operator's.
+func ownTests(opts Options) (out []source, err error) {
 	for _, dir := range opts.Dirs {
-		var fsys fs.FS = os.DirFS(dir)
-		s, err := readTree(fsys, ".", strings.TrimSuffix(dir, "/")+"/", isTest)
+		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/", isTest)
 		if err != nil {
 			return nil, fmt.Errorf("read tests in %q: %w", dir, err)
 		}
 		out = append(out, s...)
 	}
 	return out, nil
+}
+
+// checkTests runs the operator's tests and joins those that fail.
+func checkTests(ctx context.Context, opts Options, modules map[string]*ast.Module) error {
+	tests, err := ownTests(opts)
+	if err != nil || len(tests) == 0 {
+		return err
+	}
+	all, err := parse(tests)
+	if err != nil {
+		return err
+	}
+	maps.Copy(all, modules)
+	var report TestReport
+	if err := report.run(ctx, opts, all, operatorFile, cover.New()); err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range report.Tests {
+		if !t.Pass && !t.Skip {
+			errs = append(errs, fmt.Errorf("%s:%d: test %s fails: %s", t.File, t.Line, t.Name, cmp.Or(t.Error, t.FailedAt)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func isTest(name string) bool { return strings.HasSuffix(name, "_test.rego") }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func fingerprint(opts Options) [sha256.Size]byte {
 	h := sha256.New()
 	for _, dir := range opts.Dirs {
 		err := fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !isPolicy(p) {
+			if err != nil || d.IsDir() || filepath.Ext(p) != ".rego" {
 				return err
 			}
 			info, err := d.Info()
