@@ -13,6 +13,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // shapeError is a result that is not a list of findings.
@@ -158,8 +160,8 @@ func newFinding(raw any) (Finding, error) {
 			}
 			if k == "patch" {
 				f.Patch = b
-			} else if uerr := strictJSON(b, &f.Obligations); uerr != nil {
-				return Finding{}, fmt.Errorf("obligations: %w", uerr)
+			} else if f.Obligations, merr = newObligations(v, b); merr != nil {
+				return Finding{}, fmt.Errorf("obligations: %w", merr)
 			}
 		default:
 			return Finding{}, fmt.Errorf("unknown field %q in a finding", k)
@@ -183,4 +185,25 @@ func newFinding(raw any) (Finding, error) {
 		return f, nil
 	}
 	return Finding{}, fmt.Errorf("finding %s has the effect %q: want deny, ask, rewrite or allow", f.ID, f.Effect)
+}
+
+// newObligations reads obligations, none of which may be lost: null and a time of less
+// than a second would be no obligation.
+func newObligations(raw any, b []byte) (o sandbox.Obligations, err error) {
+	m, ok := raw.(map[string]any)
+	if !ok {
+		return o, fmt.Errorf("they are %s, want an object", b)
+	}
+	for k, v := range m {
+		if v == nil {
+			return o, fmt.Errorf("%s is null", k)
+		}
+	}
+	if err := strictJSON(b, &o); err != nil {
+		return o, err
+	}
+	if _, ok := m["wall_seconds"]; ok && o.WallSeconds < 1 {
+		return o, fmt.Errorf("wall_seconds is %v, want 1 or more", m["wall_seconds"])
+	}
+	return o, nil
 }
