@@ -251,10 +251,19 @@ func BenchmarkOverSocket(b *testing.B) {
 	if out := string(post(b, them, "/v1/data/sandboxd/judge/findings", question)); !strings.Contains(out, `"result":[[]`) {
 		b.Fatalf("opa found %s, want one empty set per package", out)
 	}
+	// 20 requests in a row: of a single one, most is the waking of a server that slept
+	// while the others were asked.
+	asking := func(c *http.Client, path string, body []byte) func() {
+		return func() {
+			for range 20 {
+				post(b, c, path, body)
+			}
+		}
+	}
 	bench.Compare(b, []bench.Case{
-		{Name: "opa run --server", Run: func() { post(b, them, "/v1/data/sandboxd/judge/findings", question) }},
-		{Name: "judge alone", Run: func() { post(b, engine, "/", line) }},
-		{Name: "whole daemon", Run: func() { post(b, us, "/decide", call) }},
+		{Name: "opa run --server", Run: asking(them, "/v1/data/sandboxd/judge/findings", question)},
+		{Name: "judge alone", Run: asking(engine, "/", line)},
+		{Name: "whole daemon", Run: asking(us, "/decide", call)},
 	},
 		bench.Limit{Case: "judge alone", Over: "opa run --server", AtMost: 0.45},
 		bench.Limit{Case: "whole daemon", Over: "opa run --server"})
