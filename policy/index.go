@@ -66,9 +66,9 @@ func touched(out []string, list map[string]map[string]bool, in *Input, names [12
 		return anyKey(has, c.Prefixes) || anyKey(has, c.Literal)
 	}))
 	add(6, anyCommand(list["command_patterns"], in, func(c *CommandFacts, has map[string]bool) bool { return has[c.Name] || has[""] }))
-	add(7, anyPath(list, "paths ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Under) }))
-	add(8, anyPath(list, "path_patterns ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Under) }))
-	add(9, anyPath(list, "inside ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Forms) }))
+	add(7, anyPath(list, "paths ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Under) || anyKey(has, p.SpelledIn) }))
+	add(8, anyPath(list, "path_patterns ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Under) || anyKey(has, p.SpelledIn) }))
+	add(9, anyPath(list, "inside ", in, func(p *PathFacts, has map[string]bool) bool { return anyKey(has, p.Forms) || anyKey(has, p.Spelled) }))
 	for _, h := range in.Hosts {
 		add(10, list["hosts"][h.Name])
 		add(11, anyKey(list["subdomains"], h.Suffixes))

@@ -70,9 +70,11 @@ type PathFacts struct {
 	Recursive   bool     `json:"recursive"`
 	Base        string   `json:"base"`
 	Segments    []string `json:"segments"`
-	Ancestors   []string `json:"ancestors"` // the path itself and every directory above it
-	Forms       []string `json:"forms"`     // the path as /abs and, where it lies there, as ~/x and ./x
-	Under       []string `json:"under"`     // each form and every directory above it
+	Ancestors   []string `json:"ancestors"`  // the path itself and every directory above it
+	Forms       []string `json:"forms"`      // the path as /abs and, where it lies there, as ~/x and ./x
+	Under       []string `json:"under"`      // each form and every directory above it
+	Spelled     []string `json:"spelled"`    // as Forms, of the path as it was written, where links lead elsewhere
+	SpelledIn   []string `json:"spelled_in"` // as Under, of the same
 	InWorkspace bool     `json:"in_workspace"`
 }
 
@@ -186,6 +188,9 @@ func (in *Input) addUses(u sandbox.Uses) {
 			f.Base = path.Base(p.Path)
 			f.InWorkspace = inside(f.Ancestors, in.Settings.WorkspaceRoots)
 			f.Forms, f.Under = in.forms(f.Ancestors)
+			if a := ancestors(in.spelled(p.Raw)); a != nil && a[0] != f.Ancestors[0] {
+				f.Spelled, f.SpelledIn = in.forms(a)
+			}
 		}
 		in.Paths = append(in.Paths, f)
 		in.locate(f.ID, p.At)
@@ -248,6 +253,17 @@ func ancestors(p string) []string {
 
 func segments(p string) []string {
 	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
+}
+
+// spelled is the absolute path that raw says, whatever links are on it.
+func (in *Input) spelled(raw string) string {
+	if rest, ok := strings.CutPrefix(raw, "~/"); ok {
+		return path.Join(in.Session.Home, rest)
+	}
+	if !path.IsAbs(raw) {
+		return path.Join(in.Session.Dir, raw)
+	}
+	return path.Clean(raw)
 }
 
 // forms writes a path in the three notations of permission rules.

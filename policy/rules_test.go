@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/tool"
 )
 
@@ -139,5 +142,55 @@ func TestRulesThatCanNeverMatchAreRefused(t *testing.T) {
 	err := Rules{Allow: []string{"Bash"}, Deny: []string{"Bash"}}.Check()
 	if err == nil || !strings.Contains(err.Error(), "in deny") {
 		t.Errorf("the same rule in allow and deny: error %v, want a refusal", err)
+	}
+}
+
+// TestRulesThatNameALinkTighten: what a person denies by the name of a link is denied
+// when a call uses that name; an allow is for the real place alone, since links can
+// be put there by anybody who can write.
+func TestRulesThatNameALinkTighten(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"real/deep", "other"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		rules Rules
+		line  string
+		want  tool.Verdict
+	}{
+		{Rules{Deny: []string{"Read(link/**)"}}, "cat link/f", tool.Deny},
+		{Rules{Deny: []string{"Read(link/**)"}}, "cat ./link/deep/../f", tool.Deny},
+		{Rules{Deny: []string{"Read(/" + dir + "/link/**)"}}, "cat " + dir + "/link/f", tool.Deny},
+		{Rules{Deny: []string{"Read(link/f)"}}, "cat link/f", tool.Deny},
+		{Rules{Deny: []string{"Read(link/*.go)"}}, "cat link/a.go", tool.Deny},
+		{Rules{Deny: []string{"Edit(link/deep/**)"}}, "rm -r link", tool.Deny},
+		{Rules{Deny: []string{"Read(real/**)"}}, "cat link/f", tool.Deny},
+		{Rules{Deny: []string{"Read(link/**)"}}, "cat other/f", tool.Allow},
+		{Rules{Deny: []string{"Read(link/*.go)"}}, "cat link/a.txt", tool.Allow},
+		{Rules{Deny: []string{"Read(links/**)"}}, "cat link/f", tool.Allow},
+	} {
+		tt.rules.Allow = []string{"Bash"}
+		e := newEngine(t, Options{Rules: tt.rules})
+		c := bashIn(t, dir, ModeDefault, tt.line)
+		c.Facts.Uses = sandbox.ScriptUses(c.Facts.Uses.Script, dir, "/home/u") // with links resolved
+		if d := decide(t, e, c); d.Verdict != tt.want {
+			t.Errorf("%v, %s: %s %+v, want %s", tt.rules.Deny, tt.line, d.Verdict, d.Reasons, tt.want)
+		}
+	}
+
+	e := newEngine(t, Options{Rules: Rules{Allow: []string{"Read(link/**)"}}})
+	c := newCall(t, ModeDefault, "Read", map[string]string{"file_path": "link/f"})
+	c.Session.Dir, c.In.Dir = dir, dir
+	c.Facts.Uses.Paths = []sandbox.PathUse{{Raw: "link/f", Path: filepath.Join(dir, "real/f"), Op: sandbox.Read}}
+	if d := decide(t, e, c); d.Verdict == tool.Allow {
+		t.Errorf("%s by %s: an allow that names a link allows the place that it leads to", d.Verdict, d.By)
 	}
 }

@@ -90,7 +90,8 @@ func words[S ~string](list []S) []string {
 }
 
 var (
-	pathKeys    = keys("id", "raw", "path", "op", "recursive", "base", "segments", "ancestors", "forms", "under", "in_workspace")
+	pathKeys = keys("id", "raw", "path", "op", "recursive", "base", "segments", "ancestors", "forms", "under",
+		"spelled", "spelled_in", "in_workspace")
 	hostKeys    = keys("id", "name", "suffixes", "private")
 	commandKeys = keys("id", "name", "path", "known", "argv", "prefixes", "flags", "operands", "via", "env", "dir", "files", "hosts",
 		"text", "literal", "plain", "piped_net")
@@ -100,7 +101,7 @@ var (
 
 func pathValue(p PathFacts) ast.Value {
 	return object(pathKeys, text(p.ID), text(p.Raw), text(p.Path), text(p.Op), truth(p.Recursive), text(p.Base),
-		texts(p.Segments), texts(p.Ancestors), texts(p.Forms), texts(p.Under), truth(p.InWorkspace))
+		texts(p.Segments), texts(p.Ancestors), texts(p.Forms), texts(p.Under), texts(p.Spelled), texts(p.SpelledIn), truth(p.InWorkspace))
 }
 
 func hostValue(h HostFacts) ast.Value {

@@ -117,16 +117,16 @@ command_hits contains [hit, command] if {
 path_hits contains [hit, path] if {
 	"tighten.paths" in input.rule_kinds
 	some path in input.paths
-	some dir in path.under
+	some dir in array.concat(path.under, path.spelled_in)
 	some hit in tighten.paths[path.op][dir]
 }
 
 path_hits contains [hit, path] if {
 	"tighten.path_patterns" in input.rule_kinds
 	some path in input.paths
-	some dir in path.under
+	some dir in array.concat(path.under, path.spelled_in)
 	some hit in tighten.path_patterns[path.op][dir]
-	some form in path.forms
+	some form in array.concat(path.forms, path.spelled)
 	regex.match(hit.regex, form)
 }
 
@@ -134,7 +134,7 @@ path_hits contains [hit, path] if {
 	"tighten.inside" in input.rule_kinds
 	some path in input.paths
 	path.recursive
-	some form in path.forms
+	some form in array.concat(path.forms, path.spelled)
 	some hit in tighten.inside[path.op][form]
 }
 

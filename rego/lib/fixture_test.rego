@@ -54,6 +54,8 @@ touch(name, class, path, op) := {
 		"base": segments[count(segments) - 1],
 		"segments": segments,
 		"forms": [path, concat("", [".", trim_prefix(path, "/src")])],
+		"spelled": [],
+		"spelled_in": [],
 		"under": [path, "/src", "/", concat("", [".", trim_prefix(path, "/src")]), "."],
 	}],
 	"hosts": [],
