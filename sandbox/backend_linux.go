@@ -71,6 +71,7 @@ type template struct {
 	body   []byte
 	key    string
 	over   string   // child.Template.Over
+	watch  []string // directories of what must be hidden, where they are on the host
 	absent []string // named by the settings and not there yet
 
 	guarded map[string]string // box.guardedNow when it was made
@@ -301,7 +302,7 @@ func (c *cage) template(session, profile string, s Settings, show, git []string)
 	t.Profile, t.Scratch = profile, dir
 	t.Filter, t.Listen = c.filters(c.bare)
 	if c.bare {
-		bare := child.Template{Profile: profile, Scratch: dir, Filter: t.Filter, Listen: t.Listen, Bare: true, Memory: t.Memory, Processes: t.Processes}
+		bare := child.Template{Profile: profile, Scratch: dir, Filter: t.Filter, Listen: t.Listen, Bare: true}
 		bare.Grants, _ = grants(t)
 		return bare, nil
 	}
@@ -329,7 +330,6 @@ func (c *cage) describe(s Settings, show, git []string) child.Template {
 		Read: s.AllowedReadPaths, Write: c.readable(s.AllowedWritePaths, s.AllowedReadPaths), WriteAll: writeAll(s),
 		Denied: append(slices.Clone(c.opts.Private), s.DeniedPaths...), Protected: c.protected(s, git),
 		Show: c.readable(append(c.shown(s), show...), s.AllowedReadPaths), AllowBind: s.Network.AllowLocalBinding,
-		Memory: uint64(s.Limits.WithDefaults().MemoryBytes), Processes: uint64(s.Limits.WithDefaults().Processes),
 	}
 	slices.Sort(t.Show)
 	t.Show = slices.DeleteFunc(slices.Compact(t.Show), func(p string) bool { return slices.Contains(t.Write, p) }) // those are bound by themselves
@@ -355,12 +355,14 @@ func (b *box) template(show string, guarded map[string]string) (template, error)
 	if err != nil {
 		return template{}, err
 	}
-	full.Env = p.env
 	body, err := json.Marshal(full)
 	if err != nil {
 		return template{}, err
 	}
 	t := template{body: body, over: full.Over, guarded: guarded}
+	for _, path := range slices.Concat(full.Denied, full.Protected) {
+		t.watch = append(t.watch, b.hostShowing(filepath.Dir(path), show))
+	}
 	for _, path := range slices.Concat(full.Read, full.Write, full.Show) {
 		if path != nowhere && !exists(path) {
 			t.absent = append(t.absent, path)

@@ -79,17 +79,15 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := b.cage.launcher(ctx, b.session, t)
+	masks := b.hostSockets(show)
+	limits := b.settings.Limits.WithDefaults().tighten(s.Limits)
+	l, err := b.cage.launcher(ctx, b.session, t, child.Request{Masks: masks, Limits: limits.kernel()})
 	if err != nil {
 		return nil, err
 	}
-	limits := b.settings.Limits.WithDefaults().tighten(s.Limits)
 	p := &proc{box: b, launcher: l, limits: limits, guarded: guarded, done: make(chan struct{})}
-	if err := p.start(ctx, s, child.Request{
-		Argv: s.Argv, Dir: s.Dir, Masks: b.hostSockets(show),
-		Env:    s.Env,
-		Limits: limits.kernel(),
-	}); err != nil {
+	c := child.Call{Argv: s.Argv, Env: withEnv(b.prepared.env, s.Env), Dir: s.Dir, Limits: limits.kernel()}
+	if err := p.start(ctx, s, c, masks); err != nil {
 		l.release()
 		return nil, err
 	}
@@ -165,7 +163,7 @@ func (b *box) hostSockets(show string) []string {
 	roots := slices.Concat(b.settings.AllowedWritePaths, b.cage.opts.Roots)
 	roots = slices.DeleteFunc(roots, func(p string) bool { return p == "/" || p == "/tmp" || p == nowhere || Within(p, "/dev") })
 	return slices.DeleteFunc(b.cage.sockets.paths(roots), func(p string) bool {
-		return b.host(p) != p && (show == "" || !Within(p, show))
+		return b.hostShowing(p, show) != p
 	})
 }
 
@@ -272,6 +270,15 @@ func (b *box) host(path string) string {
 		return filepath.Join(dir, p.dir, strings.TrimPrefix(path, p.at))
 	}
 	return path
+}
+
+// hostShowing is where a path lies for a call that shows a directory besides; see
+// toShow.
+func (b *box) hostShowing(path, show string) string {
+	if show != "" && Within(path, show) {
+		return path
+	}
+	return b.host(path)
 }
 
 // openDir opens the directory that a new file goes into, at its place on the host,

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,4 +77,22 @@ func searchPath(path string, s Settings) string {
 		keep = append(keep, d)
 	}
 	return strings.Join(keep, ":")
+}
+
+// withEnv puts more over env.
+func withEnv(env, more []string) []string {
+	if len(more) == 0 {
+		return env
+	}
+	last := map[string]string{}
+	for _, e := range more {
+		if name, _, ok := strings.Cut(e, "="); ok && name != "" {
+			last[name] = e
+		}
+	}
+	out := slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return last[name] != ""
+	})
+	return append(out, slices.Sorted(maps.Values(last))...)
 }

@@ -26,7 +26,6 @@ type launcher struct {
 	onGone  func()
 	conn    *net.UnixConn
 	cmd     *exec.Cmd
-	ready   child.Ready
 	ended   chan struct{} // closed when the process is gone
 	stderr  bytes.Buffer  // read after ended
 
@@ -34,11 +33,21 @@ type launcher struct {
 	groupName string
 
 	mu      sync.Mutex
-	calls   map[uint64]chan child.Reply // guarded by mu
-	next    uint64                      // guarded by mu
-	holders int                         // guarded by mu
-	dead    bool                        // guarded by mu: takes no more calls
-	used    time.Time                   // guarded by mu: when it had its last holder
+	calls   map[uint64]chan child.Reply   // guarded by mu
+	answers map[uint64]chan child.Message // guarded by mu; by request
+	next    uint64                        // guarded by mu: id of a request
+	doors   []door                        // guarded by mu: that no call has taken
+	seen    uint64                        // guarded by mu: the newest of all
+	holders int                           // guarded by mu
+	dead    bool                          // guarded by mu: takes no more calls
+	used    time.Time                     // guarded by mu: when it had its last holder
+
+	looked int // guarded by mu: the change after which the launcher has looked
+
+	looking sync.Mutex      // may be held for long: it asks file systems
+	places  *child.Places   // guarded by looking; the directories of what must be hidden
+	masked  map[string]bool // guarded by looking: sockets among that
+	change  int             // guarded by looking: how often something has changed there
 }
 
 // startDeadline bounds the making of a session's root.
@@ -58,7 +67,7 @@ func startLauncher(path, root string, attr *syscall.SysProcAttr, groups *groupTr
 	if err != nil {
 		return nil, fmt.Errorf("use the socket of the launcher: %w", err)
 	}
-	l := &launcher{conn: generic.(*net.UnixConn), calls: map[uint64]chan child.Reply{}, ended: make(chan struct{})}
+	l := &launcher{conn: generic.(*net.UnixConn), calls: map[uint64]chan child.Reply{}, answers: map[uint64]chan child.Message{}, ended: make(chan struct{})}
 	// One thread does the work; more processors would only wake more threads.
 	l.cmd = &exec.Cmd{
 		Path: path, Args: []string{child.Arg0}, Env: []string{"GOMAXPROCS=1"}, Dir: "/",
@@ -99,12 +108,12 @@ func startLauncher(path, root string, attr *syscall.SysProcAttr, groups *groupTr
 	return l, nil
 }
 
-// serve makes it the launcher of a session. After an error it is closed, and when ctx
-// is cancelled meanwhile.
-func (l *launcher) serve(ctx context.Context, template []byte) error {
+// serve makes it the launcher of a session, in which the first door is for a call like
+// first. After an error it is closed, and when ctx is cancelled meanwhile.
+func (l *launcher) serve(ctx context.Context, t template, first child.Request) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.cmd.Process.Kill() })
 	defer stop()
-	if err := l.greet(template); err != nil {
+	if err := l.greet(t, first); err != nil {
 		l.close()
 		if s := strings.TrimSpace(l.stderr.String()); s != "" {
 			err = fmt.Errorf("%w (%s)", err, s)
@@ -125,184 +134,38 @@ func (l *launcher) gone() bool {
 	}
 }
 
-// sessionNamespaces are those of a session. Ids keep their numbers, so that files have
-// the right owners and git finds its repositories safe.
-func sessionNamespaces(noUserns bool) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{
-		Setsid:     true, // what is typed at the daemon's terminal is not for this process
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-	}
-	if noUserns {
-		return a
-	}
-	a.Cloneflags |= unix.CLONE_NEWUSER
-	if os.Geteuid() != 0 {
-		// Keeping its uid, the launcher would lose at exec what the new user
-		// namespace gave it. These hold in that namespace only.
-		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH}
-	}
-	if os.Geteuid() == 0 {
-		a.UidMappings, a.GidMappings = sameIDs("/proc/self/uid_map"), sameIDs("/proc/self/gid_map")
-		a.GidMappingsEnableSetgroups = true
-	}
-	if a.UidMappings == nil || a.GidMappings == nil {
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-		a.GidMappingsEnableSetgroups = false
-	}
-	return a
-}
-
-// sameIDs maps every id that this process knows to itself.
-func sameIDs(file string) []syscall.SysProcIDMap {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	var out []syscall.SysProcIDMap
-	for line := range strings.Lines(string(b)) {
-		var inside, outside, n int
-		if _, err := fmt.Sscan(line, &inside, &outside, &n); err != nil {
-			return nil
-		}
-		out = append(out, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: n})
-	}
-	return out
-}
-
 // greet sends the template and waits until the root is built.
-func (l *launcher) greet(template []byte) error {
+func (l *launcher) greet(t template, first child.Request) error {
+	// What comes to be from now on is noticed: the launcher looks later.
+	l.masked, l.places = map[string]bool{}, &child.Places{}
+	for _, dir := range t.watch {
+		l.places.Add(dir)
+	}
+	l.change, first.Masks = l.notice(first.Masks)
+	l.looked = l.change
+	l.next++
+	first.ID = l.next
+	body, err := json.Marshal(first)
+	if err != nil {
+		return err
+	}
 	if err := l.conn.SetReadDeadline(time.Now().Add(startDeadline)); err != nil {
 		return err
 	}
-	if err := l.write(template, nil); err != nil {
-		return fmt.Errorf("send the template to the launcher: %w", err)
+	for _, b := range [][]byte{t.body, body} {
+		if err := l.write(b); err != nil {
+			return fmt.Errorf("send the template to the launcher: %w", err)
+		}
 	}
-	buf := make([]byte, 64<<10)
-	n, err := l.conn.Read(buf)
+	m, fd, err := l.receive(make([]byte, 64<<10))
 	if err != nil {
 		return fmt.Errorf("the launcher did not get ready: %w", err)
 	}
-	if err := json.Unmarshal(buf[:n], &l.ready); err != nil {
-		return fmt.Errorf("the launcher answered %q: %w", buf[:n], err)
+	if m.Error != "" {
+		return errors.New(m.Error)
 	}
-	if l.ready.Error != "" {
-		return fmt.Errorf("build the root of the session: %s", l.ready.Error)
-	}
+	l.take(m, fd)
 	return l.conn.SetReadDeadline(time.Time{})
-}
-
-// write sends one message; a large one goes into a sealed file of memory.
-func (l *launcher) write(body []byte, files []*os.File) error {
-	if len(body) > 48<<10 {
-		fd, err := unix.MemfdCreate("request", unix.MFD_CLOEXEC)
-		if err != nil {
-			return fmt.Errorf("make a file for a large request: %w", err)
-		}
-		f := os.NewFile(uintptr(fd), "request")
-		defer f.Close()
-		if _, err := f.Write(body); err != nil {
-			return err
-		}
-		files = append([]*os.File{f}, files...)
-		var head struct{ ID uint64 }
-		_ = json.Unmarshal(body, &head)
-		body, _ = json.Marshal(child.Request{ID: head.ID, Body: true})
-	}
-	var fds []int
-	for _, f := range files {
-		// Fd, and not SyscallConn: it makes the file blocking again, which is
-		// what programs expect of their streams.
-		fd := f.Fd()
-		if fd == ^uintptr(0) {
-			return os.ErrClosed
-		}
-		fds = append(fds, int(fd))
-	}
-	var oob []byte
-	if fds != nil {
-		oob = unix.UnixRights(fds...)
-	}
-	_, _, err := l.conn.WriteMsgUnix(body, oob, nil)
-	return err
-}
-
-// read hands the answers to their calls until the launcher is gone; then every
-// call that still waits gets an empty channel closed.
-func (l *launcher) read() {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := l.conn.Read(buf)
-		if err != nil || n == 0 {
-			break
-		}
-		var r child.Reply
-		if json.Unmarshal(buf[:n], &r) != nil {
-			break
-		}
-		l.mu.Lock()
-		ch := l.calls[r.ID]
-		delete(l.calls, r.ID)
-		l.mu.Unlock()
-		if ch != nil {
-			ch <- r
-		}
-	}
-	l.mu.Lock()
-	l.dead = true
-	waiting := l.calls
-	l.calls = nil
-	l.mu.Unlock()
-	l.onGone()
-	// The socket closes before the processes are gone; an answer promises that
-	// they are.
-	_ = l.cmd.Process.Kill()
-	<-l.ended
-	for _, ch := range waiting {
-		close(ch)
-	}
-	l.conn.Close()
-}
-
-// newID names a call before it starts, for what watches it to use.
-func (l *launcher) newID() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next++
-	return l.next
-}
-
-var errLauncherGone = errors.New("the launcher of this session ended during the call")
-
-// call sends a request; its answer comes on the channel, which is closed without
-// one when the launcher dies.
-func (l *launcher) call(r child.Request, files []*os.File) (<-chan child.Reply, error) {
-	l.mu.Lock()
-	if l.calls == nil {
-		l.mu.Unlock()
-		return nil, errLauncherGone
-	}
-	ch := make(chan child.Reply, 1)
-	l.calls[r.ID] = ch
-	l.mu.Unlock()
-	body, err := json.Marshal(r)
-	if err == nil {
-		err = l.write(body, files)
-	}
-	if err != nil {
-		l.mu.Lock()
-		delete(l.calls, r.ID)
-		l.mu.Unlock()
-		return nil, fmt.Errorf("send a request to the launcher: %w", err)
-	}
-	return ch, nil
-}
-
-func (l *launcher) signal(id uint64, sig syscall.Signal) {
-	body, err := json.Marshal(child.Request{ID: id, Signal: int(sig)})
-	if err == nil {
-		_ = l.write(body, nil)
-	}
 }
 
 // hold keeps the launcher from going away for lack of work; false when it is gone.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
 // The launchers of all sessions: which there are, which stands by, and which go.
@@ -20,10 +22,10 @@ type starting struct {
 }
 
 // launcher gives the process that serves such calls, and starts it when there is
-// none. The caller holds it until release.
-func (c *cage) launcher(ctx context.Context, session string, t template) (*launcher, error) {
+// none, for a first call. The caller holds it until release.
+func (c *cage) launcher(ctx context.Context, session string, t template, first child.Request) (*launcher, error) {
 	for {
-		l, s, err := c.find(session, t)
+		l, s, err := c.find(session, t, first)
 		if l != nil || err != nil {
 			return l, err
 		}
@@ -40,7 +42,7 @@ func (c *cage) launcher(ctx context.Context, session string, t template) (*launc
 
 // find gives the launcher, held, or the start to wait for. A start may take long, and
 // calls of other sessions do not wait for it: c.mu is held for the maps alone.
-func (c *cage) find(session string, t template) (*launcher, *starting, error) {
+func (c *cage) find(session string, t template, first child.Request) (*launcher, *starting, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -60,7 +62,7 @@ func (c *cage) find(session string, t template) (*launcher, *starting, error) {
 		c.makeRoom()
 		go func() {
 			defer stop()
-			l, err := c.startFor(ctx, session, t)
+			l, err := c.startFor(ctx, session, t, first)
 			c.started(s, t.key, l, err)
 		}()
 	}
@@ -68,7 +70,7 @@ func (c *cage) find(session string, t template) (*launcher, *starting, error) {
 }
 
 // startFor makes the launcher of a session.
-func (c *cage) startFor(ctx context.Context, session string, t template) (*launcher, error) {
+func (c *cage) startFor(ctx context.Context, session string, t template, first child.Request) (*launcher, error) {
 	if _, err := c.makeSessionDir(session); err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func (c *cage) startFor(ctx context.Context, session string, t template) (*launc
 			delete(c.launchers, t.key)
 		}
 	}
-	if err := l.serve(ctx, t.body); err != nil {
+	if err := l.serve(ctx, t, first); err != nil {
 		if ctx.Err() != nil {
 			err = errLauncherGone
 		}
@@ -100,8 +102,15 @@ func (c *cage) startFor(ctx context.Context, session string, t template) (*launc
 
 // started ends a start, and makes its launcher known unless it has died already or
 // nobody may use it any more.
+//
+// From the second session on the next launcher is started ahead: starting it is most of
+// what a new session waits for. That is done now, for it would slow this one down.
 func (c *cage) started(s *starting, key string, l *launcher, err error) {
 	c.mu.Lock()
+	if c.used && !c.closed {
+		c.background.Go(c.standBy)
+	}
+	c.used = true
 	delete(c.starts, key)
 	known := err == nil && !c.closed && l.hold()
 	if known {
@@ -133,16 +142,11 @@ func (c *cage) stopStarts(of func(session string) bool) {
 	}
 }
 
-// newLauncher gives a process that belongs to no session yet. From the second on,
-// one is started ahead: starting it is most of what a new session waits for.
+// newLauncher gives a process that belongs to no session yet.
 func (c *cage) newLauncher() (*launcher, error) {
 	c.mu.Lock()
 	l := c.standby
 	c.standby = nil
-	if c.used {
-		c.background.Go(c.standBy)
-	}
-	c.used = true
 	c.mu.Unlock()
 	if l != nil && !l.gone() {
 		return l, nil

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
 // tryLayers finds out what holds by building a root as every session gets it and
@@ -162,7 +164,7 @@ func (c *cage) trySession() error {
 		return err
 	}
 	l.onGone = func() {}
-	if err := l.serve(context.Background(), body); err != nil {
+	if err := l.serve(context.Background(), template{body: body}, child.Request{}); err != nil {
 		return err
 	}
 	l.close()

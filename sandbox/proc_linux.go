@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,12 +23,14 @@ type proc struct {
 	box      *box
 	launcher *launcher
 	id       uint64
+	script   *child.Script
 	limits   Limits
 	started  time.Time
 	guarded  map[string]string // box.guardedNow before it
 	room     atomic.Int64      // output that may still come
 	places   []string          // where it may write on the host
 	free     map[uint64]uint64 // of their file systems, when it began
+	outputs  []func()          // copy what comes through pipes; they may end the call
 	pumps    sync.WaitGroup
 	input    *os.File // what standard input is written to, or nil
 
@@ -42,23 +43,23 @@ type proc struct {
 	err  error // after done
 }
 
-func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
-	p.id = p.launcher.newID()
-	r.ID = p.id
+func (p *proc) start(ctx context.Context, s Spec, c child.Call, masks []string) error {
 	std, closeStd, err := p.streams(s)
 	if err != nil {
 		return err
 	}
-	for i, f := range std {
-		if f == nil {
-			r.Null |= 1 << i
-		}
-	}
-	std = slices.DeleteFunc(std, func(f *os.File) bool { return f == nil })
+	c.Devices, std = devices(std)
 	absent := p.box.absentDenied()
 	p.started = time.Now()
-	answer, err := p.launcher.call(r, std)
+	// The limit holds for the start as well: the launcher may be stopped.
+	wall := time.Duration(p.limits.WallSeconds) * time.Second
+	entering, cancel := context.WithTimeoutCause(ctx, wall, errNoStart)
+	answer, err := p.enter(entering, c, std, masks)
+	cancel()
 	closeStd()
+	for _, copyOut := range p.outputs {
+		p.pumps.Go(copyOut)
+	}
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 	}
 	p.places = p.box.places(s.Dir)
 	p.box.cage.watchDisk(p)
-	timer := time.AfterFunc(time.Duration(p.limits.WallSeconds)*time.Second, func() {
+	timer := time.AfterFunc(wall-time.Since(p.started), func() {
 		p.timedOut.Store(true)
 		p.Terminate(politely)
 	})
@@ -93,6 +94,29 @@ func (p *proc) start(ctx context.Context, s Spec, r child.Request) error {
 		close(p.done)
 	}()
 	return nil
+}
+
+var errNoStart = errors.New("the launcher of this session gave no process for the call before its time was over")
+
+// enter lets a process become the program. One that has waited long may have been
+// killed, by a person or for want of memory; then there is another.
+func (p *proc) enter(ctx context.Context, c child.Call, std []*os.File, masks []string) (<-chan child.Reply, error) {
+	limits := c.Limits
+	if p.launcher.groups != nil {
+		// The group counts all processes together, and what is over the limit
+		// ends with a reason that can be told.
+		c.Limits.Memory = 0
+	}
+	for again := 2; ; again-- {
+		d, err := p.launcher.enter(ctx, limits, c.Room(), masks)
+		if err != nil {
+			return nil, err
+		}
+		p.id, p.script = d.Call, d.Script(c)
+		if err = p.launcher.begin(d, p.script, std); again == 0 || !errors.Is(err, unix.EPIPE) {
+			return d.end, err
+		}
+	}
 }
 
 // politely is how long a program that ran out of time may clean up.
@@ -188,11 +212,13 @@ func (p *proc) finish(r child.Reply, ok bool) {
 	case r.Error != "":
 		p.exit.Code, p.err = 125, errors.New(r.Error)
 		return
-	case r.NotFound != "":
-		p.exit.Code, p.err = 127, &StartError{127, r.NotFound}
-		return
-	case r.NotExecutable != "":
-		p.exit.Code, p.err = 126, &StartError{126, r.NotExecutable}
+	case r.Failed.Op != 0:
+		var why string
+		if p.exit.Code, why = p.script.Failed(r); p.exit.Code == 125 {
+			p.err = errors.New(why)
+		} else {
+			p.err = &StartError{p.exit.Code, why}
+		}
 		return
 	}
 	if r.NoProcess {

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
 // A program never holds a file of the host: through a descriptor it could change the
@@ -62,11 +64,14 @@ func (p *proc) streams(s Spec) ([]*os.File, func(), error) {
 			if r, pw, err = os.Pipe(); err == nil {
 				std[i+1] = pw
 				mine = append(mine, pw)
-				p.pumps.Go(func() { p.pump(r, w) })
+				p.outputs = append(p.outputs, func() { p.pump(r, w) })
 			}
 		}
 		if err != nil {
 			closeMine()
+			for _, copyOut := range p.outputs {
+				copyOut() // to the end, which is there
+			}
 			return nil, nil, fmt.Errorf("prepare the output of a program: %w", err)
 		}
 	}
@@ -119,6 +124,40 @@ func (p *proc) piped(begin, rest *os.File) (*os.File, error) {
 		_, _ = io.Copy(w, io.MultiReader(io.NewSectionReader(begin, 0, maxCopied), rest))
 	}()
 	return r, nil
+}
+
+// memoryDevices are those of /dev that are the same for everybody, by the minor of
+// their number; the major is 1.
+var memoryDevices = map[uint32]string{3: "/dev/null", 5: "/dev/zero", 7: "/dev/full", 8: "/dev/random", 9: "/dev/urandom"}
+
+// devices are opened inside instead of being handed in: those of the sandbox are the
+// same but for their mounts, which keep their mode and times. The second result is
+// what is left.
+func devices(std []*os.File) (out [3]child.Device, rest []*os.File) {
+	for i, f := range std {
+		switch d := deviceOf(f); {
+		case f == nil:
+			out[i] = child.Device{Path: "/dev/null", Flags: unix.O_RDWR}
+		case d.Path != "":
+			out[i] = d
+		default:
+			rest = append(rest, f)
+		}
+	}
+	return out, rest
+}
+
+// deviceOf is the memory device that a file is, if it is one.
+func deviceOf(f *os.File) child.Device {
+	var st unix.Stat_t
+	if f == nil || unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(st.Rdev) != 1 {
+		return child.Device{}
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return child.Device{}
+	}
+	return child.Device{Path: memoryDevices[unix.Minor(st.Rdev)], Flags: flags & (unix.O_ACCMODE | unix.O_APPEND | unix.O_NONBLOCK)}
 }
 
 // same compares as os/exec does: values that cannot be compared differ.

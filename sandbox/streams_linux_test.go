@@ -90,6 +90,41 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 				}
 			}
 		})
+		t.Run(profile+": devices of the host", func(t *testing.T) {
+			for name, minor := range map[string]uint32{"/dev/null": 3, "/dev/zero": 5, "/dev/full": 7} {
+				// A node of its own: what goes wrong must not be the machine's.
+				node := shortTemp(t) + "/node"
+				if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor))); err != nil {
+					t.Skipf("make a device: %v", err)
+				}
+				f, err := os.OpenFile(node, os.O_RDWR, 0)
+				if err != nil {
+					t.Skipf("open a device: %v", err)
+				}
+				before, err := f.Stat()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out bytes.Buffer
+				const script = `for i in 0 2; do readlink /proc/self/fd/$i; touch -d @1 /proc/self/fd/$i; chmod 640 /proc/self/fd/$i; done; head -c 3 | wc -c; echo x >&2; echo $?`
+				runSpec(t, box, Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Stdin: f, Stdout: &out, Stderr: f})
+				after, err := f.Stat()
+				if err != nil || !after.ModTime().Equal(before.ModTime()) || after.Mode() != before.Mode() {
+					t.Errorf("the host's %s has changed: %v %v, before %v %v; %v", name, after.Mode(), after.ModTime(), before.Mode(), before.ModTime(), err)
+				}
+				read, written := 3, 0
+				switch name {
+				case "/dev/null":
+					read = 0
+				case "/dev/full":
+					written = 1
+				}
+				if want := fmt.Sprintf("%s\n%s\n%d\n%d\n", name, name, read, written); out.String() != want {
+					t.Errorf("%s: %q, want %q", name, out.String(), want)
+				}
+				f.Close()
+			}
+		})
 		t.Run(profile+": no stream at all", func(t *testing.T) {
 			var out bytes.Buffer
 			runSpec(t, box, Spec{Argv: []string{"sh", "-c", "readlink /proc/self/fd/0; touch -d @1 /proc/self/fd/0 /dev/null 2>/dev/null"}, Dir: ws, Stdout: &out})

@@ -62,7 +62,7 @@ func (a *arena) bareInitOps() []Op {
 	*(*uint64)(unsafe.Pointer(&attr[0])) = unix.LANDLOCK_ACCESS_FS_REFER
 	*(*uint64)(unsafe.Pointer(&attr[16])) = unix.LANDLOCK_SCOPE_SIGNAL
 	*(*uint64)(unsafe.Pointer(&all[0])) = unix.LANDLOCK_ACCESS_FS_REFER
-	set, root := place(a.alloc(4), 0), place(all, 8)
+	set, root := a.slot(a.alloc(4), 0), a.slot(all, 8)
 	ops.add("landlock_create_ruleset", unix.SYS_LANDLOCK_CREATE_RULESET, addr(attr), 24).out = set
 	ops.add("open /", unix.SYS_OPENAT, atFDCWD, a.str("/"), unix.O_PATH|unix.O_CLOEXEC).out = root
 	ops.add("landlock_add_rule /", unix.SYS_LANDLOCK_ADD_RULE, 0, 1, addr(all), 0).in = set

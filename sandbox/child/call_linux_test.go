@@ -16,18 +16,19 @@ func TestOperations(t *testing.T) {
 		abi: 7, lastCap: 2, privileged: true, procMasks: []string{"/proc/keys"},
 		rules: []rule{{"/", llRead, 7}, {"/proc", llRead, -1}, {"/tmp", llRead | llWrite, 8}},
 	}
-	r := &Request{
-		Argv: []string{"sh", "-c", "true"}, Env: []string{"A=b"}, Dir: "/ws",
-		Limits: Limits{CPUSeconds: 10, FileSize: 1 << 20, OpenFiles: 64, Processes: 400},
+	call := Call{
+		Argv: []string{"sh", "-c", "true"}, Env: []string{"A=b", "PATH=/usr/bin:bin:/bin"}, Dir: "/ws",
+		Limits: Limits{CPUSeconds: 10, FileSize: 1 << 20, OpenFiles: 64, Processes: 400}, Devices: [3]Device{{Path: "/dev/null"}},
 	}
-	a, err := newArena(s.size(r))
+	a, err := newArena(s.ahead() + call.Room())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.free()
-	got := "init:\n" + strings.Join(names(a.initOps(s)), "\n") +
-		"\n\nahead:\n" + strings.Join(names(a.aheadOps(s, r.Limits.Processes, 9)), "\n") +
-		"\n\nprogram:\n" + strings.Join(names(a.cmdOps(s, r, "/bin/sh")), "\n") + "\n"
+	got := "init:\n" + strings.Join(names(a.initOps(s, nil)), "\n") +
+		"\n\nahead:\n" + strings.Join(names(a.aheadOps(s, call.Limits.Processes, 1, 9)), "\n")
+	script := Door{Arena: uint64(a.at), Area: uint64(a.at) + uint64(a.used)}.Script(call)
+	got += "\n\nprogram:\n" + strings.Join(names(script.ops), "\n") + "\n"
 	const golden = "testdata/strict.ops"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -62,10 +63,10 @@ func TestOperations(t *testing.T) {
 
 func TestFailureNamesItsOperation(t *testing.T) {
 	list := []Op{{Name: "setsid"}, {Name: "mount /proc"}}
-	if got, want := (failure{op: 2, errno: 1}).explain("set up the call", list), "set up the call: op 2 mount /proc: operation not permitted"; got != want {
+	if got, want := (Failure{Op: 2, Errno: 1}).explain("set up the call", list), "set up the call: op 2 mount /proc: operation not permitted"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := (failure{op: -1, errno: 11}).explain("set up the call", list); !strings.Contains(got, "temporarily unavailable") {
+	if got := (Failure{Op: -1, Errno: 11}).explain("set up the call", list); !strings.Contains(got, "temporarily unavailable") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -30,18 +30,18 @@ type groups struct {
 // kernel kills when memory runs out.
 type group struct {
 	limits  groupLimits
-	procs   []int    // a process that writes "0" here joins
-	memory  int      // directory
-	pids    int      // directory
-	oom     int      // counts what the kernel killed for want of memory
-	refused int      // counts processes refused
-	last    counters // when they were last read
+	procs   []int   // a process that writes "0" here joins
+	memory  int     // directory
+	pids    int     // directory
+	oom     int     // counts what the kernel killed for want of memory
+	refused int     // counts processes refused
+	last    counted // when it was last asked
 }
 
 type groupLimits struct{ memory, processes uint64 }
 
-// counters only ever grow.
-type counters struct{ oomKills, refused int64 }
+// counted only ever grows.
+type counted struct{ oomKills, refused int64 }
 
 func groupsFromEnv() groups {
 	switch os.Getenv(GroupsEnv) {
@@ -187,11 +187,14 @@ func writeIn(dir int, name, text string) error {
 
 // news reports what has happened in the group since it was last asked.
 func (s *group) news() (outOfMemory, noProcess bool) {
-	now := counters{oomKills: field(s.oom, "oom_kill "), refused: field(s.refused, "max ")}
+	now := counted{oomKills: field(s.oom, "oom_kill "), refused: field(s.refused, "max ")}
 	outOfMemory, noProcess = now.oomKills > s.last.oomKills, now.refused > s.last.refused
 	s.last = now
 	return outOfMemory, noProcess
 }
+
+// counters are the files that news reads, the lower descriptor first.
+func (s *group) counters() [2]int { return [2]int{min(s.oom, s.refused), max(s.oom, s.refused)} }
 
 // field is the number after a word at the start of a line.
 func field(fd int, word string) int64 {
@@ -204,6 +207,18 @@ func field(fd int, word string) int64 {
 		}
 	}
 	return 0
+}
+
+// counterOps note what the counters of a group are before the call.
+func (a *arena) counterOps(s *group) []Op {
+	if s == nil {
+		return nil
+	}
+	var ops opList
+	for i, fd := range s.counters() {
+		ops.add("read the counters", unix.SYS_PREAD64, uintptr(fd), addr(a.counters[i][:]), uintptr(len(a.counters[i])), 0)
+	}
+	return ops
 }
 
 // joinOps put the process that runs them into the group.

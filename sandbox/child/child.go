@@ -3,11 +3,13 @@
 //
 // The daemon starts the launcher in new namespaces and gives it one end of a
 // SEQPACKET socket as descriptor 3. The launcher builds a root directory from a
-// [Template], moves into it, and then serves [Request]s: for each call it clones
-// an init process into fresh namespaces, which runs a flat list of system calls
-// ([Op]) and then, in a second clone without any memory copied, another list that
-// ends in execve. The lists are data: they can be printed and tested, and an
-// error names the operation that failed.
+// [Template], moves into it, and then clones init processes into fresh namespaces,
+// each with a process below it, in a second clone without any memory copied, that
+// confines itself and waits. The daemon is given the [Door] of each; through it goes
+// the [Script] of a call. Both what confines and the script are flat lists of system
+// calls ([Op]), the last of which is execve. The lists are data: they can be printed
+// and tested, and an error names the operation that failed. The end of a call is
+// told by its init process, or by the launcher where it knows more ([Reply]).
 //
 //	if child.IsChild() {
 //		child.Main() // never returns
@@ -15,7 +17,9 @@
 //
 // Guaranteed: the program runs without capabilities, with no_new_privs, under
 // Landlock and the seccomp filter, or it does not run. When it ends, everything
-// it started ends. Not here: which paths are allowed. The template says so.
+// it started ends. What is to be hidden is hidden from every call whose door was
+// asked for after it came to be ([Request]). Not here: which paths are allowed. The
+// template says so.
 //
 // This package imports the standard library and x/sys/unix only, so that the
 // launcher stays small and starts fast.

@@ -19,6 +19,7 @@ import (
 
 const (
 	maxDenied = 32  // different acts of a call that are told
+	maxTold   = 256 // bytes of a path: on the wire a byte may be six, and all of them fit a message
 	maxAsked  = 512 // then calls are answered without a look at what they were
 
 	notifRecv     = 0xc0502100 // SECCOMP_IOCTL_NOTIF_RECV
@@ -26,9 +27,10 @@ const (
 	notifContinue = 1          // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 )
 
-// filterOps install the filter, with a listener that goes through the door. A kernel
-// whose filters have a listener already, as in some containers, gives no second one.
-func (a *arena) filterOps(ops *opList, t Template, door int) {
+// filterOps install the filter, with a listener that is handed to the launcher with
+// the id of the call. A kernel whose filters have a listener already, as in some
+// containers, gives no second one.
+func (a *arena) filterOps(ops *opList, t Template, id uint64, ears int) {
 	if t.Listen == nil {
 		ops.add("seccomp", unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, a.program(t.Filter))
 		return
@@ -36,37 +38,40 @@ func (a *arena) filterOps(ops *opList, t Template, door int) {
 	ctl := a.alloc(unix.CmsgSpace(4))
 	*(*unix.Cmsghdr)(unsafe.Pointer(&ctl[0])) = unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS}
 	(*unix.Cmsghdr)(unsafe.Pointer(&ctl[0])).SetLen(unix.CmsgLen(4))
-	listener := place(ctl, unix.CmsgLen(0))
-	iov, msg := a.alloc(16), a.alloc(int(unsafe.Sizeof(syscall.Msghdr{})))
-	*(*syscall.Iovec)(unsafe.Pointer(&iov[0])) = syscall.Iovec{Base: &a.knock, Len: 1}
+	listener := a.slot(ctl, unix.CmsgLen(0))
+	text, iov, msg := a.alloc(8), a.alloc(16), a.alloc(int(unsafe.Sizeof(syscall.Msghdr{})))
+	a.handed = a.slot(a.alloc(4), 0)
+	binary.NativeEndian.PutUint64(text, id)
+	*(*syscall.Iovec)(unsafe.Pointer(&iov[0])) = syscall.Iovec{Base: &text[0], Len: uint64(len(text))}
 	*(*syscall.Msghdr)(unsafe.Pointer(&msg[0])) = syscall.Msghdr{
 		Iov: (*syscall.Iovec)(unsafe.Pointer(&iov[0])), Iovlen: 1, Control: &ctl[0], Controllen: uint64(len(ctl)),
 	}
 	o := ops.add("seccomp with a listener", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, a.program(t.Listen))
-	o.soft, o.out = true, listener
+	o.soft, o.out = anyError, listener
 	ops.add("seccomp", unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, a.program(t.Filter)).unless = listener
-	ops.add("hand the listener over", unix.SYS_SENDMSG, uintptr(door), addr(msg), unix.MSG_NOSIGNAL).soft = true
+	o = ops.add("hand the listener over", unix.SYS_SENDMSG, uintptr(ears), addr(msg), unix.MSG_NOSIGNAL)
+	o.soft, o.out = anyError, a.handed
 }
 
-// hear takes the listener of a call when it has come through the door.
-func (c *running) hear() {
-	if c.door < 0 || c.listener >= 0 {
-		return
-	}
-	var b [1]byte
-	var oob [64]byte
-	_, n, _, _, err := unix.Recvmsg(c.door, b[:], oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-	if err != nil {
-		return
-	}
-	if messages, err := unix.ParseSocketControlMessage(oob[:n]); err == nil && len(messages) == 1 {
-		if fds, err := unix.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
-			c.listener, c.heard = fds[0], true
+// hear takes the listeners that have come.
+func (s *server) hear() {
+	for {
+		var id [8]byte
+		var oob [64]byte
+		_, n, _, _, err := unix.Recvmsg(s.ears[0], id[:], oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if err != nil {
+			return
 		}
-	}
-	if c.id != 0 { // the call has been let in, and nothing else comes
-		_ = unix.Close(c.door)
-		c.door = -1
+		messages, err := unix.ParseSocketControlMessage(oob[:n])
+		if err != nil || len(messages) != 1 {
+			continue
+		}
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if c := s.calls[binary.NativeEndian.Uint64(id[:])]; err == nil && len(fds) == 1 && c != nil && c.listener < 0 {
+			c.listener, c.heard = fds[0], true
+		} else {
+			closeAll(fds)
+		}
 	}
 }
 
@@ -115,7 +120,8 @@ func (s *server) answer(c *running) {
 	}
 	// Read while the kernel holds the caller where it is. What a caller says of
 	// itself may be false, for its memory is its own; so nothing depends on it.
-	if c.asked++; c.asked <= maxAsked {
+	c.a.news++ // so the end is told here
+	if c.a.news <= maxAsked {
 		if d := s.describe(&n, r.flags != 0); d.Act != "" && len(c.denied) < maxDenied && !slices.Contains(c.denied, d) {
 			c.denied = append(c.denied, d)
 		}
@@ -135,7 +141,7 @@ func (s *server) describe(n *notif, goesOn bool) Denied {
 		}
 		d.Act = c.name
 		if c.path > 0 {
-			b := peek(n.pid, n.data.args[c.path-1], 1024)
+			b := peek(n.pid, n.data.args[c.path-1], maxTold)
 			text, _, ended := strings.Cut(string(b), "\x00")
 			if !ended && text != "" {
 				text += "…"

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched is a path to look for before every call.
+// watched is a path to look for when the daemon asks for it.
 type watched struct {
 	path string
 	text []byte // with its NUL, so that looking for it allocates nothing
@@ -30,16 +30,13 @@ func watchList(t Template) []watched {
 
 // hide masks the denied paths and write-protects the protected ones that exist
 // now and are not covered yet. It works on the session's own mount namespace
-// before a call gets its copy; calls that run already keep theirs.
+// before a call gets its copy; calls that run already keep theirs. The daemon asks for
+// it when something has changed where those paths are.
 func (s *server) hide(more []string) error {
-	if !s.above.Unchanged() || !s.looked {
-		s.looked = false // in case of an error
-		for _, w := range s.watched {
-			if err := s.cover(w.path, w.text, w.mask); err != nil {
-				return err
-			}
+	for _, w := range s.watched {
+		if err := s.cover(w.path, w.text, w.mask); err != nil {
+			return err
 		}
-		s.looked = true
 	}
 	for _, p := range more {
 		if err := s.cover(p, append([]byte(p), 0), true); err != nil {

@@ -123,16 +123,15 @@ func (a *arena) landlockOps(abi int, list []rule, allowBind bool) []Op {
 		size = 24
 		*(*uint64)(unsafe.Pointer(&attr[16])) = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	set := place(a.alloc(4), 0)
+	set := a.slot(a.alloc(4), 0)
 	ops := []Op{{Name: "landlock_create_ruleset", nr: unix.SYS_LANDLOCK_CREATE_RULESET, arg: [6]uintptr{addr(attr), size}, out: set}}
 	for _, r := range list {
 		b := a.alloc(12)
 		*(*uint64)(unsafe.Pointer(&b[0])) = r.rights & handled
-		fd := place(b, 8)
-		*fd = int32(r.fd)
+		*(*int32)(unsafe.Pointer(&b[8])) = int32(r.fd)
 		if r.fd < 0 {
 			ops = append(ops, Op{
-				Name: "open " + r.path, nr: unix.SYS_OPENAT, out: fd,
+				Name: "open " + r.path, nr: unix.SYS_OPENAT, out: a.slot(b, 8),
 				arg: [6]uintptr{atFDCWD, a.str(r.path), unix.O_PATH | unix.O_CLOEXEC},
 			})
 		}

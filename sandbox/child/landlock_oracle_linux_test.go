@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -259,8 +260,9 @@ func (r restricted) ours() error {
 	}
 	defer a.free()
 	ops := a.landlockOps(landlockABI(), list(r.Template.Grants), true)
-	var f failure
-	if !rawRun(a.ops(ops), &f) {
+	var f Failure
+	raw := a.ops(ops)
+	if !rawRun(a, unsafe.Pointer(&raw[0]), len(raw), &f) {
 		return errors.New(f.explain("restrict", ops))
 	}
 	return nil

@@ -3,10 +3,8 @@ package child
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -44,74 +42,64 @@ func serve() error {
 	}
 	// Taken and thrown away, not ignored: what is ignored stays so in every program.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGHUP)
-	s, err := start(given)
-	ready := Ready{Landlock: landlockABI()}
+	s, r, err := start(given)
 	if err != nil {
-		ready.Error = err.Error()
-	}
-	if e := s.send(ready); e != nil || err != nil {
+		_ = s.send(Message{For: r.ID, Error: "build the root of the session: " + err.Error()})
 		return nil // the daemon has the reason, or is gone
 	}
-	s.spares.size = s.size(&Request{}) + 64<<10
+	s.offer(r)
 	return s.loop()
 }
 
-// start reads the template and builds its root.
-func start(given groups) (*server, error) {
-	s := &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
+// start reads the template and the first request, and builds the root.
+func start(given groups) (s *server, first Request, err error) {
+	s = &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
 	root := os.Getenv(RootEnv)
 	var early error // told when somebody listens
 	if root != "" {
 		early = foundation(root)
 	}
-	body, fds, err := s.receive()
-	if err != nil {
-		return s, err
+	// The first time of a type takes long, and nobody waits yet.
+	for _, v := range []any{&s.t, &first} {
+		_ = json.Unmarshal([]byte("{}"), v)
 	}
-	if early != nil {
-		closeAll(fds)
-		return s, early
-	}
-	if len(fds) > 0 { // too large for a message
-		f := os.NewFile(uintptr(fds[0]), "template")
-		closeAll(fds[1:])
-		body, err = io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
-		f.Close()
+	_, _ = json.Marshal(Message{Door: &Door{}, Reply: &Reply{}})
+	for _, v := range []any{&s.t, &first} {
+		body, err := s.receive()
+		if err == nil {
+			err = json.Unmarshal(body, v)
+		}
 		if err != nil {
-			return s, fmt.Errorf("read the template: %w", err)
+			return s, first, fmt.Errorf("read the template: %w", err)
 		}
 	}
-	if err := json.Unmarshal(body, &s.t); err != nil {
-		return s, fmt.Errorf("read the template: %w", err)
+	if early != nil {
+		return s, first, early
 	}
 	s.abi = landlockABI()
-	s.spares = spares{want: 1, limits: groupLimits{s.t.Memory, s.t.Processes}}
+	s.spares.want = 1
+	if s.ears, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+		return s, first, fmt.Errorf("make a socket for listeners: %w", err)
+	}
 	s.lastCap = lastCap()
 	if s.t.Bare {
-		return s, s.startBare()
+		return s, first, s.startBare()
 	}
 	if err := build(s.t, root); err != nil {
-		return s, err
+		return s, first, err
 	}
 	s.rules = rules(s.t)
 	s.watched = watchList(s.t)
-	for _, w := range s.watched {
-		s.above.Add(filepath.Dir(w.path))
-	}
 	s.privileged = true
-	// So that what is made for the first call has them.
-	if err := s.hide(nil); err != nil {
-		return s, err
-	}
 	s.procMasks = secretsOfProc()
 	if s.t.Profile != "strict" { // which has a /proc of its own in every call
 		for _, p := range s.procMasks {
 			if err := mount(maskDir+"/file", p, "", unix.MS_BIND, ""); err != nil {
-				return s, err
+				return s, first, err
 			}
 		}
 	}
-	return s, nil
+	return s, first, nil
 }
 
 // secretsOfProc are the files of /proc that tell about the machine's memory, its

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 	"unsafe"
@@ -22,6 +23,7 @@ type Places struct {
 
 type spot struct {
 	text    []byte // the path with its NUL
+	mount   uint64 // that it was on when it was added, or that would be made on
 	at      stamp
 	settled bool // whatever changes after at was taken changes it
 }
@@ -30,6 +32,7 @@ type spot struct {
 type stamp struct {
 	inode  uint64
 	device [2]uint32
+	mount  uint64
 	change unix.StatxTimestamp
 }
 
@@ -48,6 +51,12 @@ func (p *Places) Add(path string) {
 	p.added[path] = true
 	a := spot{text: append([]byte(path), 0)}
 	at, known := p.stamp(a.text)
+	for above, there := path, at; ; there, _ = p.stamp(append([]byte(above), 0)) {
+		if a.mount = there.mount; a.mount != 0 || above == filepath.Dir(above) {
+			break
+		}
+		above = filepath.Dir(above)
+	}
 	a.same(at, known, recently())
 	p.list = append(p.list, a)
 }
@@ -81,7 +90,9 @@ func recently() int64 {
 // nothing the next time.
 func (a *spot) same(at stamp, known bool, recent int64) bool {
 	same := a.settled && at == a.at
-	a.at, a.settled = at, known && at.change.Sec*1e9+int64(at.change.Nsec) < recent
+	// What is mounted over a place later is not what a sandbox that was made before sees.
+	covered := at.mount != 0 && at.mount != a.mount
+	a.at, a.settled = at, known && !covered && at.change.Sec*1e9+int64(at.change.Nsec) < recent
 	return same
 }
 
@@ -89,15 +100,16 @@ func (a *spot) same(at stamp, known bool, recent int64) bool {
 // or those of another machine.
 func (p *Places) stamp(path []byte) (stamp, bool) {
 	const want = unix.STATX_INO | unix.STATX_CTIME
+	const mount = unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE // unique since Linux 6.8
 	var st unix.Statx_t
-	_, _, err := unix.Syscall6(unix.SYS_STATX, atFDCWD, addr(path), unix.AT_NO_AUTOMOUNT, want, uintptr(unsafe.Pointer(&st)), 0)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EACCES {
+	_, _, err := unix.Syscall6(unix.SYS_STATX, atFDCWD, addr(path), unix.AT_NO_AUTOMOUNT, want|mount, uintptr(unsafe.Pointer(&st)), 0)
+	if err == unix.ENOENT || err == unix.ENOTDIR {
 		return stamp{}, true
 	}
-	if err != 0 || st.Mask&want != want {
+	if err != 0 || st.Mask&want != want || st.Mask&mount == 0 {
 		return stamp{}, false
 	}
-	at := stamp{st.Ino, [2]uint32{st.Dev_major, st.Dev_minor}, st.Ctime}
+	at := stamp{st.Ino, [2]uint32{st.Dev_major, st.Dev_minor}, st.Mnt_id, st.Ctime}
 	return at, p.local(at.device, path)
 }
 

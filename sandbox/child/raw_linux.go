@@ -1,6 +1,9 @@
 package child
 
-import "syscall"
+import (
+	"syscall"
+	"unsafe"
+)
 
 // Everything in this file runs in a process that has no Go runtime: one thread,
 // a small stack, possibly memory that the launcher is using. So: no allocation, no
@@ -28,30 +31,60 @@ const (
 //go:noinline
 func rawMain(a *arena, role uintptr) {
 	if role == roleCmd {
-		if rawRun(a.ahead, &a.aheadFailed) && rawAnswer(a) {
-			rawRun(a.cmd, &a.cmdFailed)
+		if rawRun(a, unsafe.Pointer(unsafe.SliceData(a.ahead)), len(a.ahead), &a.aheadFailed) && (!a.bare || rawParent() == a.self) && rawAnswer(a) {
+			rawRun(a, unsafe.Add(unsafe.Pointer(a.doorIov[1].Base), a.head.Ops), int(a.head.Count), &a.ended.failed)
 		}
 		rawExit(127)
 	}
-	if !rawRun(a.init, &a.initFailed) {
+	if !rawRun(a, unsafe.Pointer(unsafe.SliceData(a.init)), len(a.init), &a.initFailed) {
 		rawExit(127)
 	}
+	// A parent may have died before its death had a signal.
+	if a.bare && rawParent() != a.parent {
+		rawExit(127)
+	}
+	a.self, _, _ = syscall.RawSyscall6(syscall.SYS_GETPID, 0, 0, 0, 0, 0, 0)
 	pid := clone3(&a.cmdArgs, cloneArgsSize, a, roleCmd, a.entry)
 	if pid < 0 {
-		a.initFailed.op, a.initFailed.errno = -1, int32(-pid)
+		a.initFailed.Op, a.initFailed.Errno = -1, int32(-pid)
 		rawExit(127)
 	}
 	a.cmdPid = uintptr(pid)
-	syscall.RawSyscall6(sysCloseRange, a.keep, 1<<31-1, 0, 0, 0, 0)
+	rawClose(a)
 	rawReap(a)
-	if a.keep != 0 {
-		rawSweep()
-	}
+	rawSweep()
+	rawTell(a)
 	rawExit(0)
 }
 
-// rawAnswer waits at the door for the streams of a call. The launcher has written
-// the rest into the arena before it sends them.
+//go:nosplit
+//go:norace
+func rawParent() uintptr {
+	pid, _, _ := syscall.RawSyscall6(syscall.SYS_GETPPID, 0, 0, 0, 0, 0, 0)
+	return pid
+}
+
+// rawClose keeps the socket and the counters, and without a pid namespace the standard
+// streams: the end of the launcher's standard error tells the daemon that it is gone.
+//
+//go:nosplit
+//go:norace
+func rawClose(a *arena) {
+	next := uintptr(0)
+	if a.bare {
+		next = 3
+	}
+	for i := 0; i < len(a.keep) && i < a.keeps; i++ {
+		if next < a.keep[i] {
+			syscall.RawSyscall6(sysCloseRange, next, a.keep[i]-1, 0, 0, 0, 0)
+		}
+		next = a.keep[i] + 1
+	}
+	syscall.RawSyscall6(sysCloseRange, next, 1<<31-1, 0, 0, 0, 0)
+}
+
+// rawAnswer waits at the door for a script, which comes as one message with the
+// streams of the call, or in a file that comes with them.
 //
 //go:nosplit
 //go:norace
@@ -62,38 +95,75 @@ func rawAnswer(a *arena) bool {
 		if e == syscall.EINTR {
 			continue
 		}
-		return e == 0 && n == 1 && a.ready != 0
+		if e != 0 || n < unsafe.Sizeof(a.head) {
+			return false
+		}
+		if a.head.File != 0 {
+			fd := *rawSlot(a, a.head.File)
+			n, _, _ = syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(a.doorIov[1].Base)), uintptr(a.head.Size), 0, 0, 0)
+			if n != uintptr(a.head.Size) {
+				return false
+			}
+		}
+		a.began = 1
+		return true
+	}
+}
+
+// rawTell tells the daemon the end of the call, when there is nothing to add to its
+// status. What else happened only the launcher knows, which tells it then.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func rawTell(a *arena) {
+	syscall.RawSyscall6(syscall.SYS_GETRUSAGE, ^uintptr(0), ptrUsage(&a.ended.usage), 0, 0, 0, 0) // RUSAGE_CHILDREN
+	if a.began == 0 || a.news != 0 || a.handed == 0 || *rawSlot(a, a.handed) <= 0 {
+		return
+	}
+	for i := 1; i < len(a.keep) && i < a.keeps; i++ {
+		var now [128]byte
+		before := &a.counters[i-1]
+		syscall.RawSyscall6(syscall.SYS_PREAD64, a.keep[i], uintptr(unsafe.Pointer(&now)), unsafe.Sizeof(now), 0, 0, 0)
+		for k := range now {
+			if now[k] != before[k] {
+				return
+			}
+		}
+	}
+	n, _, _ := syscall.RawSyscall6(syscall.SYS_SENDTO, socketFD, uintptr(unsafe.Pointer(&a.ended)), unsafe.Sizeof(a.ended), syscall.MSG_NOSIGNAL, 0, 0)
+	if n == unsafe.Sizeof(a.ended) {
+		a.told = 1
 	}
 }
 
 // rawReap waits for the program, reaps what it orphans, and passes on polite
-// signals. When it returns this process exits, and with it, being the init of
-// its pid namespace, everything else in there.
+// signals.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
 func rawReap(a *arena) {
 	for {
-		r, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), ptr32(&a.status), syscall.WNOHANG|syscall.WALL, ptrUsage(&a.scratch), 0, 0)
+		r, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), ptr32(&a.ended.status), syscall.WNOHANG|syscall.WALL, 0, 0, 0)
 		if e == syscall.ECHILD {
 			return
 		}
-		if stopped := uintptr(a.status); r != 0 && e == 0 && stopped&0xff == 0x7f {
+		if stopped := uintptr(a.ended.status); r != 0 && e == 0 && stopped&0xff == 0x7f {
 			// Only who has asked to be traced is seen to stop. It goes on alone.
 			syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, r, 0, stopped>>8&0xff, 0, 0)
 			continue
 		}
 		if r == a.cmdPid {
-			a.usage = a.scratch
 			return
 		}
 		if r != 0 && e == 0 {
 			continue
 		}
 		sig, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, ptr64(&a.waitMask), 0, 0, 8, 0, 0)
-		if e == 0 && sig == endSignal && a.keep != 0 {
+		if e == 0 && sig == endSignal && a.bare {
 			sig = uintptr(syscall.SIGKILL)
+			a.news++
 		}
 		if e == 0 && syscall.Signal(sig) != syscall.SIGCHLD {
 			syscall.RawSyscall6(syscall.SYS_KILL, ^uintptr(0), sig, 0, 0, 0, 0)
@@ -101,10 +171,11 @@ func rawReap(a *arena) {
 	}
 }
 
-// rawSweep ends what a call has left where no pid namespace does. The signal goes
-// to every process of this one's Landlock domain and to none besides, and is sent
-// under a lock that no fork passes, so nobody escapes it by forking. Orphans become
-// this one's children.
+// rawSweep ends what a call has left, so that nothing of it is there when its end is
+// told. The signal goes to every process of this one's pid namespace, or of its
+// Landlock domain where there is none, and to none besides, and is sent under a lock
+// that no fork passes, so nobody escapes it by forking. Orphans become this one's
+// children.
 //
 //go:nosplit
 //go:norace
@@ -121,28 +192,45 @@ func rawSweep() {
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func rawRun(list []rawOp, f *failure) bool {
-	for i := range list {
-		o := &list[i]
-		if o.unless != nil && *o.unless >= 0 {
+func rawRun(a *arena, list unsafe.Pointer, n int, f *Failure) bool {
+	for i := 0; i < n; i++ {
+		o := (*rawOp)(unsafe.Add(list, i*rawOpSize))
+		if o.unless != 0 && *rawSlot(a, o.unless) >= 0 {
 			continue
 		}
-		if o.in != nil && o.inAt < 6 {
-			o.arg[o.inAt] = uintptr(*o.in)
+		if o.in != 0 && o.inAt < 6 {
+			o.arg[o.inAt] = uintptr(*rawSlot(a, o.in))
 		}
 		r, _, e := syscall.RawSyscall6(o.nr, o.arg[0], o.arg[1], o.arg[2], o.arg[3], o.arg[4], o.arg[5])
-		if e != 0 && !o.soft {
-			f.op, f.errno = int32(i+1), int32(e)
+		if e != 0 && o.soft != anyError && (o.soft != absent || !rawAbsent(e)) {
+			f.Op, f.Errno = int32(i+1), int32(e)
 			return false
 		}
-		if o.out != nil {
-			*o.out = int32(r)
+		if o.out != 0 {
+			*rawSlot(a, o.out) = int32(r)
 			if e != 0 {
-				*o.out = -1
+				*rawSlot(a, o.out) = -1
 			}
 		}
 	}
 	return true
+}
+
+// rawAbsent are the errors after which a search goes on in the next directory, as those
+// of shells do.
+//
+//go:nosplit
+//go:norace
+func rawAbsent(e syscall.Errno) bool {
+	return e == syscall.ENOENT || e == syscall.ENOTDIR || e == syscall.EACCES || e == syscall.ELOOP || e == syscall.ENAMETOOLONG ||
+		e == syscall.ESTALE || e == syscall.ENODEV || e == syscall.ETIMEDOUT
+}
+
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func rawSlot(a *arena, s slot) *int32 {
+	return (*int32)(unsafe.Add(unsafe.Pointer(a), uintptr(s)))
 }
 
 //go:nosplit

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-func (s *server) send(v any) error {
+func (s *server) send(v any, fds ...int) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -17,16 +20,40 @@ func (s *server) send(v any) error {
 	if len(b) > maxMessage {
 		return fmt.Errorf("an answer of %d bytes is too large", len(b))
 	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
 	for {
-		if _, err = unix.SendmsgN(socketFD, b, nil, nil, unix.MSG_NOSIGNAL); !errors.Is(err, unix.EINTR) {
+		if _, err = unix.SendmsgN(socketFD, b, oob, nil, unix.MSG_NOSIGNAL); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
 }
 
-// receive reads one message and the descriptors that came with it. The bytes are
-// good until the next one.
-func (s *server) receive() ([]byte, []int, error) {
+// ended is a [Reply] from the init process of a call, which can only copy memory.
+type ended struct {
+	mark   uint64 // 0; everything else begins with a brace
+	call   uint64
+	status int32
+	failed Failure
+	usage  syscall.Rusage // of the whole tree
+}
+
+// ParseMessage reads what comes from the launcher, or from the init process of a call.
+func ParseMessage(b []byte) (Message, error) {
+	if len(b) == int(unsafe.Sizeof(ended{})) && b[0] == 0 {
+		e := *(*ended)(unsafe.Pointer(&b[0]))
+		return Message{Reply: &Reply{Call: e.call, Failed: e.failed, Status: uint32(e.status), CPUUsec: (e.usage.Utime.Sec+e.usage.Stime.Sec)*1e6 + e.usage.Utime.Usec + e.usage.Stime.Usec, MaxRSS: e.usage.Maxrss << 10}}, nil
+	}
+	var m Message
+	err := json.Unmarshal(b, &m)
+	return m, err
+}
+
+// receive reads one message, or the file that came in its place. The bytes are good
+// until the next one.
+func (s *server) receive() ([]byte, error) {
 	b, oob := s.body, s.oob
 	var n, oobn, flags int
 	var err error
@@ -37,10 +64,10 @@ func (s *server) receive() ([]byte, []int, error) {
 		}
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("receive a request: %w", err)
+		return nil, fmt.Errorf("receive a request: %w", err)
 	}
 	if n == 0 {
-		return nil, nil, io.EOF
+		return nil, io.EOF
 	}
 	var fds []int
 	if messages, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil {
@@ -53,9 +80,18 @@ func (s *server) receive() ([]byte, []int, error) {
 	}
 	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 		closeAll(fds)
-		return nil, nil, errors.New("a request was cut off")
+		return nil, errors.New("a request was cut off")
 	}
-	return b[:n], fds, nil
+	if len(fds) == 0 {
+		return b[:n], nil
+	}
+	f := os.NewFile(uintptr(fds[0]), "request")
+	defer f.Close()
+	closeAll(fds[1:])
+	if b, err = io.ReadAll(io.NewSectionReader(f, 0, 1<<30)); err != nil {
+		return nil, fmt.Errorf("read a long request: %w", err)
+	}
+	return b, nil
 }
 
 func closeAll(fds []int) {

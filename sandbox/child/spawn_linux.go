@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -27,17 +26,19 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 	a.cmdArgs = cloneArgs{
 		flags:      unix.CLONE_VM | cloneClearSighand,
 		exitSignal: uint64(unix.SIGCHLD),
-		stack:      a.stack(1) - stackSize,
+		stack:      a.stack(1),
 		stackSize:  stackSize,
 	}
-	a.doorIov = syscall.Iovec{Base: &a.knock, Len: 1}
-	a.door = syscall.Msghdr{Iov: &a.doorIov, Iovlen: 1, Control: &a.doorCtl[0], Controllen: uint64(len(a.doorCtl))}
+	a.doorIov = [2]syscall.Iovec{
+		{Base: (*byte)(unsafe.Pointer(&a.head)), Len: uint64(headSize)}, {Base: &a.buf[a.used], Len: uint64(a.room())},
+	}
+	a.door = syscall.Msghdr{Iov: &a.doorIov[0], Iovlen: 2, Control: &a.doorCtl[0], Controllen: uint64(len(a.doorCtl))}
 	// No signal at its end: the launcher polls, and Go's handler would run for
 	// nothing.
 	args := cloneArgs{
 		flags:     flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_PIDFD,
 		pidfd:     uint64(ptr32(&a.pidfd)),
-		stack:     a.stack(0) - stackSize,
+		stack:     a.stack(0),
 		stackSize: stackSize,
 	}
 	// With every signal blocked, the Go runtime's handlers cannot run in the new
@@ -55,15 +56,4 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 		return 0, 0, fmt.Errorf("clone the init process of a call: %w", syscall.Errno(-pid))
 	}
 	return pid, int(a.pidfd), nil
-}
-
-// open lets the process that waits at the door become the program.
-func (a *arena) open(door int, std []int) error {
-	atomic.StoreInt32(&a.ready, 1)
-	return unix.Sendmsg(door, []byte{1}, unix.UnixRights(std...), nil, unix.MSG_NOSIGNAL)
-}
-
-// received is the n-th descriptor that came through the door.
-func (a *arena) received(n int) *int32 {
-	return (*int32)(unsafe.Pointer(&a.doorCtl[unix.CmsgLen(4*n)]))
 }

@@ -36,18 +36,15 @@ type Template struct {
 	Lower map[string]string `json:",omitempty"`
 	Over  string            `json:",omitempty"`
 
-	Env       []string // of every call
-	AllowBind bool     // TCP servers on the private loopback
-	Filter    Program  // for seccomp
+	AllowBind bool    // TCP servers on the private loopback
+	Filter    Program // for seccomp
 	// Listen is the same filter, but for calls that are refused or watched it asks
 	// the launcher, which refuses what Filter refuses and tells what it was.
 	Listen Program
 
-	Memory, Processes uint64 // the usual limits of a call, for what is made ahead
-
 	// Bare is the rung without namespaces: no root is built, nothing is masked,
 	// and Grants say which files there are. Only the profile, the scratch
-	// directory, the filter and the limits count besides.
+	// directory and the filter count besides.
 	Bare   bool    `json:",omitempty"`
 	Grants []Grant `json:",omitempty"`
 }
@@ -102,26 +99,46 @@ func (p *Program) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Ready is the launcher's answer to its template.
-type Ready struct {
-	Error    string `json:",omitempty"`
-	Landlock int
-	Missing  []string `json:",omitempty"`
-}
-
-// Request is one message to the launcher. A start carries the standard streams as
-// descriptors, in their order, but for those in Null.
+// Request is one message to the launcher. The first comes right behind the template, and
+// its answer says whether the root is built. It asks for a door after a
+// look at what must be hidden; the answer is a [Message] for its ID. With a Signal it
+// ends the call of that ID, and has no answer. A request that does not fit a message
+// comes as a file.
 type Request struct {
 	ID     uint64
-	Signal int      `json:",omitempty"` // not 0: signal the tree of ID; SIGKILL ends it
-	Print  bool     `json:",omitempty"` // answer with the operations instead of running them
-	Argv   []string `json:",omitempty"`
-	Env    []string `json:",omitempty"` // over that of the template
-	Dir    string   `json:",omitempty"`
+	Signal int      `json:",omitempty"` // for the tree of call ID; SIGKILL ends it
 	Masks  []string `json:",omitempty"` // further paths to hide: sockets of the host
-	Limits Limits
-	Null   uint8 `json:",omitempty"` // streams that are /dev/null, one bit for each
-	Body   bool  `json:",omitempty"` // the request itself is in the first descriptor
+	Limits Limits   // of the call
+	Room   int      `json:",omitempty"` // that the call needs
+	Doors  []uint64 `json:",omitempty"` // those that would do, unless something had to be hidden
+	Seen   uint64   `json:",omitempty"` // the newest door that has arrived
+}
+
+// Message is what the launcher says: a door, the answer to a request, the end of a
+// call. A request is answered with the door or after it; no door that was made with
+// other Mounts is of use from then on.
+type Message struct {
+	For    uint64 `json:",omitempty"` // the request that it answers
+	Error  string `json:",omitempty"` // no door can be made
+	Mounts int    `json:",omitempty"` // of every door that is of use
+	Door   *Door  `json:",omitempty"` // comes with its descriptor
+	Reply  *Reply `json:",omitempty"`
+}
+
+// Door leads to a process that is confined and waits to become a program: it takes one
+// [Script], and is then of no more use. Who closes it without sends the process away.
+type Door struct {
+	Call        uint64 // its id
+	Arena, Area uint64 // addresses of its memory, and of what of it is for the script
+	Room        int    // of the area
+	Mounts      int    // the state of the session's mounts that it has a copy of
+	Limits      Limits // those that it was made with: of memory and processes
+	Others      uint64 `json:",omitempty"` // threads that the limit on processes counts besides
+}
+
+// Fits reports whether a call can go through the door.
+func (d Door) Fits(l Limits, room int) bool {
+	return d.Limits.Memory == l.Memory && d.Limits.Processes == l.Processes && room <= d.Room
 }
 
 // Limits are what the kernel counts per process or per call; 0 is no limit.
@@ -132,13 +149,17 @@ type Limits struct {
 // Denied is one act that was stopped, however often.
 type Denied struct{ Act, Layer string }
 
-// Reply answers a start, when the whole tree is gone.
+// Failure is the operation of a list that went wrong.
+type Failure struct {
+	Op    int32 // counted from 1
+	Errno int32
+}
+
+// Reply is the end of a call, when the whole tree is gone.
 type Reply struct {
-	ID    uint64
-	Error string `json:",omitempty"` // the cage failed; nothing was run
-	// NotFound and NotExecutable say why the program itself could not start.
-	NotFound      string `json:",omitempty"`
-	NotExecutable string `json:",omitempty"`
+	Call   uint64
+	Error  string  `json:",omitempty"` // the cage failed; nothing was run
+	Failed Failure // the operation that kept the program from starting; see [Script.Failed]
 
 	Status  uint32 // wait status
 	CPUUsec int64
@@ -150,6 +171,4 @@ type Reply struct {
 	// Denied are the acts that the cage stopped, as far as they are known.
 	Denied []Denied `json:",omitempty"`
 	Deaf   bool     `json:",omitempty"` // the kernel gave no listener, so acts that the filter stopped are not known
-
-	Ops []string `json:",omitempty"`
 }
