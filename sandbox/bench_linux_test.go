@@ -115,7 +115,8 @@ func BenchmarkControlGroups(b *testing.B) {
 }
 
 // BenchmarkFirstUse compares the first call of a session with the mere start and
-// end of the launcher's binary.
+// end of the launcher's binary. One comes every 30 ms: sessions do not begin back to
+// back, and the kernel takes longer to clear one away.
 func BenchmarkFirstUse(b *testing.B) {
 	c := benchCage(b, Options{})
 	ws := b.TempDir()

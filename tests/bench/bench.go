@@ -21,6 +21,7 @@
 package bench
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -119,16 +120,18 @@ func (t *timer) sample() time.Duration {
 	return time.Since(start) / time.Duration(t.batch)
 }
 
-// runRound spreads the samples of each case evenly over the round, and starts
-// with another case each time.
+// runRound spreads the samples of each case evenly over the round, in an order that is
+// another each time: what one case leaves the kernel to do is paid by the one after it.
+// Every run has the same orders.
 func runRound(timers []*timer, round int) {
 	most := 0
 	for _, t := range timers {
 		most = max(most, t.n)
 	}
+	orders := rand.New(rand.NewPCG(uint64(round), 0))
 	for i := range most {
-		for j := range timers {
-			t := timers[(i+j+round)%len(timers)]
+		for _, j := range orders.Perm(len(timers)) {
+			t := timers[j]
 			if (i+1)*t.n/most > i*t.n/most {
 				t.samples[round] = append(t.samples[round], t.sample())
 			}
