@@ -89,3 +89,19 @@ func TestWithin(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryOfOrphansIsNotUsedAgain: what a killed init process has left may write to it.
+func TestMemoryOfOrphansIsNotUsedAgain(t *testing.T) {
+	for _, orphans := range []bool{false, true} {
+		s := &server{calls: map[uint64]*running{}}
+		a, err := s.arena(usualRoom)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.release(&running{a: a, pidfd: -1, door: -1, mounts: -1, listener: -1, orphans: orphans})
+		if again := len(s.spares.arenas) == 1; again == orphans {
+			t.Errorf("orphans %v: used again %v", orphans, again)
+		}
+		a.whole()[0] = 1 // still there
+	}
+}
