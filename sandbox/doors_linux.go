@@ -37,12 +37,6 @@ func (l *launcher) drop(useless func(door) bool) {
 	})
 }
 
-func closeDoors(doors []door) {
-	for _, d := range doors {
-		_ = unix.Close(d.fd)
-	}
-}
-
 // maxMasked bounds the memory that sockets which come and go can take: above it those
 // that are gone are forgotten, and the launcher looks before every call.
 const maxMasked = 4096

@@ -41,8 +41,7 @@ type launcher struct {
 	holders int                           // guarded by mu
 	dead    bool                          // guarded by mu: takes no more calls
 	used    time.Time                     // guarded by mu: when it had its last holder
-
-	looked int // guarded by mu: the change after which the launcher has looked
+	looked  int                           // guarded by mu: the change after which the child has looked
 
 	looking sync.Mutex      // may be held for long: it asks file systems
 	places  *child.Places   // guarded by looking; the directories of what must be hidden

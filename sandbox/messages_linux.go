@@ -3,9 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,16 +17,12 @@ import (
 func (l *launcher) write(body []byte) error {
 	var oob []byte
 	if len(body) > 48<<10 {
-		fd, err := unix.MemfdCreate("request", unix.MFD_CLOEXEC)
+		f, err := child.FileOf(body)
 		if err != nil {
-			return fmt.Errorf("make a file for a large request: %w", err)
-		}
-		f := os.NewFile(uintptr(fd), "request")
-		defer f.Close()
-		if _, err := f.Write(body); err != nil {
 			return err
 		}
-		body, oob = []byte("{}"), unix.UnixRights(fd)
+		defer f.Close()
+		body, oob = []byte("{}"), unix.UnixRights(int(f.Fd()))
 	}
 	_, _, err := l.conn.WriteMsgUnix(body, oob, nil)
 	return err
@@ -47,8 +41,9 @@ func (l *launcher) read() {
 	}
 	l.mu.Lock()
 	l.dead = true
-	waiting, asking, doors := l.calls, l.answers, l.doors
-	l.calls, l.answers, l.doors = nil, nil, nil
+	l.drop(func(door) bool { return true })
+	waiting, asking := l.calls, l.answers
+	l.calls, l.answers = nil, nil
 	l.mu.Unlock()
 	l.onGone()
 	// The socket closes before the processes are gone; an answer promises that
@@ -61,7 +56,6 @@ func (l *launcher) read() {
 	for _, ch := range asking {
 		close(ch)
 	}
-	closeDoors(doors)
 	l.conn.Close()
 }
 
@@ -75,18 +69,12 @@ func (l *launcher) receive(buf []byte) (m child.Message, fd int, err error) {
 	if n == 0 {
 		return m, -1, io.EOF
 	}
-	if m, err = child.ParseMessage(buf[:n]); err != nil || oobn == 0 {
-		return m, -1, err
+	fd = -1
+	if fds := child.Descriptors(oob[:oobn]); len(fds) > 0 {
+		fd = fds[0]
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil {
-		return m, -1, err
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		return m, -1, err
-	}
-	return m, fds[0], nil
+	m, err = child.ParseMessage(buf[:n])
+	return m, fd, err
 }
 
 // take gives one message to whom it is for.

@@ -33,6 +33,13 @@ func bothRungs(t *testing.T, test func(t *testing.T, b Backend)) {
 	})
 }
 
+// everywhere runs a kernel test as both users, on both rungs, each with a place to work.
+func everywhere(t *testing.T, test func(t *testing.T, b Backend, ws string)) {
+	bothUsers(t, func(t *testing.T) {
+		bothRungs(t, func(t *testing.T, b Backend) { test(t, b, shortTemp(t)) })
+	})
+}
+
 // needBare skips where the kernel cannot hold the rung without namespaces.
 func needBare(t *testing.T, b Backend) {
 	t.Helper()

@@ -62,12 +62,8 @@ func (s *server) hear() {
 		if err != nil {
 			return
 		}
-		messages, err := unix.ParseSocketControlMessage(oob[:n])
-		if err != nil || len(messages) != 1 {
-			continue
-		}
-		fds, err := unix.ParseUnixRights(&messages[0])
-		if c := s.calls[binary.NativeEndian.Uint64(id[:])]; err == nil && len(fds) == 1 && c != nil && c.listener < 0 {
+		fds := Descriptors(oob[:n])
+		if c := s.calls[binary.NativeEndian.Uint64(id[:])]; len(fds) == 1 && c != nil && c.listener < 0 {
 			c.listener, c.heard = fds[0], true
 		} else {
 			closeAll(fds)

@@ -49,16 +49,22 @@ func (p *Places) Add(path string) {
 		p.added, p.devices = map[string]bool{}, map[[2]uint32]bool{}
 	}
 	p.added[path] = true
-	a := spot{text: append([]byte(path), 0)}
+	a := spot{text: append([]byte(path), 0), mount: p.mountOf(path)}
 	at, known := p.stamp(a.text)
-	for above, there := path, at; ; there, _ = p.stamp(append([]byte(above), 0)) {
-		if a.mount = there.mount; a.mount != 0 || above == filepath.Dir(above) {
-			break
-		}
-		above = filepath.Dir(above)
-	}
 	a.same(at, known, recently())
 	p.list = append(p.list, a)
+}
+
+// mountOf is the mount that a path is on, or would be made on.
+func (p *Places) mountOf(path string) uint64 {
+	for {
+		at, _ := p.stamp(append([]byte(path), 0))
+		above := filepath.Dir(path)
+		if at.mount != 0 || above == path {
+			return at.mount
+		}
+		path = above
+	}
 }
 
 // Never makes what was found hold for no time: it depends on more than places.

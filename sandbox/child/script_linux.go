@@ -80,16 +80,13 @@ const maxScript = 96 << 10
 func (s *Script) Open(door int, fds []int) error {
 	head, body := s.head, s.area.buf[:s.area.used]
 	if len(body) > maxScript {
-		fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
+		f, err := FileOf(body)
 		if err != nil {
-			return fmt.Errorf("make a file for a long command: %w", err)
+			return err
 		}
-		defer unix.Close(fd)
-		if n, err := unix.Pwrite(fd, body, 0); err != nil || n != len(body) {
-			return fmt.Errorf("write a long command: %w", errors.Join(err, unix.EIO))
-		}
+		defer f.Close()
 		head.File = received(len(fds))
-		fds = append(fds[:len(fds):len(fds)], fd)
+		fds = append(fds[:len(fds):len(fds)], int(f.Fd()))
 		body = nil
 	}
 	var oob []byte

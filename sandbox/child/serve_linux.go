@@ -139,11 +139,21 @@ func (s *server) reap(c *running) {
 	if c.a.told == 0 {
 		s.hear() // its listener may have come only now
 		r := c.reply(ws, ru)
-		// What keeps one from being made ahead would keep the next.
-		s.spares.stuck = s.spares.stuck || c.a.initFailed.Op != 0 || c.a.aheadFailed.Op != 0 || c.a.began == 0 && ws.Signaled() && !c.signaled
+		if c.spoiled(ws) {
+			s.spares.stuck = true
+		}
 		s.tell(Message{Reply: &r})
 	}
 	s.release(c)
+}
+
+// spoiled reports whether the process could not be made, or was killed by somebody
+// while it waited; the next would fare alike.
+func (c *running) spoiled(ws unix.WaitStatus) bool {
+	if c.a.initFailed.Op != 0 || c.a.aheadFailed.Op != 0 {
+		return true
+	}
+	return c.a.began == 0 && ws.Signaled() && !c.signaled
 }
 
 func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {

@@ -69,15 +69,7 @@ func (s *server) receive() ([]byte, error) {
 	if n == 0 {
 		return nil, io.EOF
 	}
-	var fds []int
-	if messages, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil {
-		for i := range messages {
-			got, err := unix.ParseUnixRights(&messages[i])
-			if err == nil {
-				fds = append(fds, got...)
-			}
-		}
-	}
+	fds := Descriptors(oob[:oobn])
 	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 		closeAll(fds)
 		return nil, errors.New("a request was cut off")
@@ -92,6 +84,31 @@ func (s *server) receive() ([]byte, error) {
 		return nil, fmt.Errorf("read a long request: %w", err)
 	}
 	return b, nil
+}
+
+// Descriptors are those that came with a message.
+func Descriptors(oob []byte) (fds []int) {
+	messages, _ := unix.ParseSocketControlMessage(oob)
+	for i := range messages {
+		if got, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+// FileOf is a file of memory that holds what does not fit a message.
+func FileOf(body []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("message", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file for a long message: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "message")
+	if _, err := f.Write(body); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write a long message: %w", err)
+	}
+	return f, nil
 }
 
 func closeAll(fds []int) {

@@ -100,10 +100,9 @@ func (p *Program) UnmarshalText(text []byte) error {
 }
 
 // Request is one message to the launcher. The first comes right behind the template, and
-// its answer says whether the root is built. It asks for a door after a
-// look at what must be hidden; the answer is a [Message] for its ID. With a Signal it
-// ends the call of that ID, and has no answer. A request that does not fit a message
-// comes as a file.
+// its answer says whether the root is built. It asks for a door after a look at what must
+// be hidden; the answer is a [Message] for its ID. With a Signal it ends the call of that
+// ID, and has no answer. A request that does not fit a message comes as a file.
 type Request struct {
 	ID     uint64
 	Signal int      `json:",omitempty"` // for the tree of call ID; SIGKILL ends it
