@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // arithm walks an arithmetic expression. Bash evaluates the text of variables in
@@ -14,18 +16,22 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 	case *syntax.Word:
 		for _, part := range x.Parts {
 			if q, ok := part.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`\\") {
-				w.fail(&Error{Code: "parser_difference", Msg: "single quotes do not quote in arithmetic", Hint: "leave them out", At: w.pos(q)})
+				w.fail(&Error{
+					Code: "parser_difference", Msg: "single quotes do not quote in arithmetic",
+					Hint: "leave them out", At: w.pos(q),
+				})
 			}
 		}
 		f := w.single(x, sc)
 		w.noteSuspect(f)
-		if lit := x.Lit(); lit == "" || !digits(lit) {
+		if lit := x.Lit(); lit == "" || !program.Digits(lit) {
 			w.evaluates(w.pos(x))
 		}
 	case *syntax.BinaryArithm:
 		w.arithm(x.X, sc)
 		w.arithm(x.Y, sc)
-		if name, ok := x.X.(*syntax.Word); ok && strings.HasSuffix(x.Op.String(), "=") && x.Op != syntax.Eql && x.Op != syntax.Neq && x.Op != syntax.Leq && x.Op != syntax.Geq {
+		if name, ok := x.X.(*syntax.Word); ok && strings.HasSuffix(x.Op.String(), "=") && x.Op != syntax.Eql &&
+			x.Op != syntax.Neq && x.Op != syntax.Leq && x.Op != syntax.Geq {
 			w.setNumber(name, sc)
 		}
 	case *syntax.UnaryArithm:
@@ -36,8 +42,17 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 	case *syntax.ParenArithm:
 		w.arithm(x.X, sc)
 	default:
-		w.fail(&Error{Code: "unsupported", Msg: "an arithmetic expression that is not known here", Hint: "write it in another way", At: w.pos(x)})
+		w.fail(&Error{
+			Code: "unsupported", Msg: "an arithmetic expression that is not known here",
+			Hint: "write it in another way", At: w.pos(x),
+		})
 	}
+}
+
+// number walks an expression that ends the line if it is wrong.
+func (w *walker) number(x syntax.ArithmExpr, sc *scope) {
+	w.mayAbort(w.fails(x, sc), sc)
+	w.arithm(x, sc)
 }
 
 // evaluates notes that the text of a variable is evaluated here.
@@ -67,37 +82,38 @@ func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
 		return
 	}
 	f := w.single(word, sc)
-	text := f.text
-	if !f.known {
-		text = f.skeleton
+	text := f.Text
+	if !f.Known {
+		text = f.Skeleton
 	}
 	if strings.Contains(text, "$(") || strings.Contains(text, "${") || strings.Contains(text, "`") {
-		w.opaque(Opaque{Code: "dynamic_eval", Message: "an index that holds a substitution is expanded twice: " + f.text, At: f.at})
+		w.opaque(Opaque{
+			Code:    "dynamic_eval",
+			Message: "an index that holds a substitution is expanded twice: " + f.Text, At: f.At,
+		})
 	}
 }
 
 // setNumber gives a variable a value that is digits and nothing else.
 func (w *walker) setNumber(name *syntax.Word, sc *scope) {
 	if n := name.Lit(); n != "" {
-		w.assign(sc, n, value{words: []field{{text: "$((" + n + "))", pat: "*", known: true, glob: true, at: w.pos(name)}}}, w.pos(name))
+		w.assign(sc, n,
+			value{words: []program.Word{{Text: "$((" + n + "))", Pat: "*", Known: true, Glob: true, At: w.pos(name)}}},
+			w.pos(name))
 	}
-}
-
-func digits(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // letClause takes only quoted literals: for anything else bash ends the command
 // at | & ; < >, where the parser sees operators.
 func (w *walker) letClause(c *syntax.LetClause, sc *scope) {
 	from, to := int(c.Let.Offset()), int(c.End().Offset())
-	if from < to && to <= len(w.src) && (strings.ContainsAny(unquoted(w.src[from:to]), "|&;<>()") || strings.HasPrefix(strings.TrimLeft(w.src[to:], " \t"), "&>")) {
-		w.fail(&Error{Code: "parser_difference", Msg: "an operator in the words of let", Hint: "quote the expression, or use (( … ))", At: w.pos(c)})
+	if from < to && to <= len(w.src) &&
+		(strings.ContainsAny(unquoted(w.src[from:to]), "|&;<>()") ||
+			strings.HasPrefix(strings.TrimLeft(w.src[to:], " \t"), "&>")) {
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "an operator in the words of let",
+			Hint: "quote the expression, or use (( … ))", At: w.pos(c),
+		})
 	}
 	cmd := Command{Name: "let", Path: "let", Via: w.via, At: w.pos(c), Dir: sc.dir()}
 	for _, x := range c.Exprs {
@@ -140,7 +156,10 @@ func (w *walker) test(x syntax.TestExpr, sc *scope) {
 	case *syntax.BinaryTest:
 		w.binaryTest(x, sc)
 	default:
-		w.fail(&Error{Code: "unsupported", Msg: "a test that is not known here", Hint: "write it in another way", At: w.pos(x)})
+		w.fail(&Error{
+			Code: "unsupported", Msg: "a test that is not known here", Hint: "write it in another way",
+			At: w.pos(x),
+		})
 	}
 }
 
@@ -156,7 +175,10 @@ func (w *walker) unaryTest(x *syntax.UnaryTest, sc *scope) {
 		w.nameArgument("[[ -v", f)
 	case syntax.TsNot, syntax.TsParen, syntax.TsEmpStr, syntax.TsNempStr, syntax.TsOptSet, syntax.TsFdTerm:
 	default:
-		w.out.Files = append(w.out.Files, w.file(f, Read, false, sc)...)
+		for _, file := range w.file(f, Read, false, sc) {
+			file.Looks = true
+			w.out.Files = append(w.out.Files, file)
+		}
 	}
 }
 
@@ -180,9 +202,22 @@ func (w *walker) binaryTest(x *syntax.BinaryTest, sc *scope) {
 	}
 }
 
-// nameArgument refuses code in text that a builtin takes for a variable name.
-func (w *walker) nameArgument(builtin string, f field) {
-	if f.code || f.known && codeInIndex(f.text) {
-		w.opaque(Opaque{Code: "dynamic_eval", Message: builtin + " executes the index in " + f.text, Command: builtin, At: f.at})
+// assigning are the builtins that assign to the names in their words.
+const assigning = " read mapfile readarray printf -v getopts "
+
+// nameArgument refuses code in text that a builtin takes for a variable name, and where
+// the builtin assigns to it, a name that is not known: it may be one that bash obeys.
+func (w *walker) nameArgument(builtin string, f program.Word) {
+	if strings.Contains(assigning, " "+builtin+" ") && f.Lit() == "" {
+		w.opaque(Opaque{
+			Code: "environment", Message: builtin + " sets a variable that is only known when it runs: " + f.Text,
+			Hint: "name the variable", At: f.At, CommandsOnly: true,
+		})
+	}
+	if f.Code || f.Known && codeInIndex(f.Text) {
+		w.opaque(Opaque{
+			Code: "dynamic_eval", Message: builtin + " executes the index in " + f.Text, Command: builtin,
+			At: f.At,
+		})
 	}
 }

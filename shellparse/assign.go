@@ -5,17 +5,25 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // assign gives a variable a value and reports what the value does to programs.
 func (w *walker) assign(sc *scope, name string, v value, at Pos) {
-	if w.references {
-		sc.forget(name)
-	} else {
-		sc.set(name, v)
+	w.sets(name)
+	if neverSet(name) || w.frozen[name] {
+		w.mayAbort(surely, sc)
+	}
+	sc.set(name, v)
+	if w.references || program.SetByShell(name) || w.frozen[name] {
+		sc.doubt(name)
+	}
+	if w.refs[name] {
+		w.refer(oneWord(v, at), at) // a loop gives a reference another name
 	}
 	if name == "IFS" {
-		sc.ifs = len(v.words) != 1 || v.words[0].text != " \t\n"
+		sc.ifs = len(v.words) != 1 || v.words[0].Text != " \t\n"
 	}
 	for _, f := range v.words {
 		w.noteSuspect(f)
@@ -23,20 +31,35 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 	if strings.Contains(numbers, " "+name+" ") {
 		w.evaluates(at) // such a variable takes a number
 	}
-	if sc.isExported(name) || alwaysLive(name) {
+	if sc.isExported(name) || program.Live(name) {
 		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
 	}
 }
 
+// isName reports whether text may be the name of a variable.
+func isName(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > 'z' || !program.IsWordByte(byte(r)) })
+}
+
+// variableOf is the variable that a name is of, which may have an index.
+func variableOf(name string) string {
+	name, _, _ = strings.Cut(name, "[")
+	return name
+}
+
 func oneWord(v value, at Pos) Word {
 	if len(v.words) == 1 {
-		return v.words[0].word()
+		return wordOf(v.words[0])
 	}
 	return Word{At: at}
 }
 
 // unknownValue marks a variable as set to something that is not known.
 func (w *walker) unknownValue(sc *scope, name string, at Pos) {
+	w.sets(name)
+	if neverSet(name) || w.frozen[name] {
+		w.mayAbort(surely, sc)
+	}
 	sc.forget(name)
 	if name == "IFS" {
 		sc.ifs = true
@@ -44,15 +67,46 @@ func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	if strings.Contains(numbers, " "+name+" ") {
 		w.evaluates(at)
 	}
-	if sc.isExported(name) || alwaysLive(name) {
+	if sc.isExported(name) || program.Live(name) {
 		w.environment(Assign{Name: name, Value: Word{At: at}}, "", at)
 	}
 }
 
+// refer judges what a reference (declare -n) becomes another name for. What is then
+// assigned to the reference is assigned to that, and may be run by bash.
+func (w *walker) refer(to Word, at Pos) {
+	name := variableOf(to.Text)
+	if to.Known && !program.Live(name) && !program.Hijacks(name) {
+		return
+	}
+	message := "a reference to a name that is only known when it runs"
+	if to.Known {
+		message = fmt.Sprintf("a reference to %s, which decides which code programs run", name)
+	}
+	w.opaque(Opaque{Code: "environment", Message: message, Hint: "use the variable by its own name", At: at})
+}
+
+// reference notes that a name is one for another variable.
+func (w *walker) reference(name string) {
+	if w.refs == nil {
+		w.refs = map[string]bool{}
+	}
+	w.refs[name] = true
+}
+
+// freeze notes that a name may be readonly from here on: what is assigned to it later
+// may not take place.
+func (w *walker) freeze(name string) {
+	if w.frozen == nil {
+		w.frozen = map[string]bool{}
+	}
+	w.frozen[name] = true
+}
+
 // noteSuspect remembers text that arithmetic and some builtins would execute.
-func (w *walker) noteSuspect(f field) {
-	if w.suspect == nil && (f.code || f.known && codeInIndex(f.text)) {
-		at := f.at
+func (w *walker) noteSuspect(f program.Word) {
+	if w.suspect == nil && (f.Code || f.Known && codeInIndex(f.Text)) {
+		at := f.At
 		w.suspect = &at
 	}
 }
@@ -91,14 +145,24 @@ type assignment struct {
 func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 	out := assignment{name: a.Name.Value, at: w.pos(a), src: w.source(a)}
 	if a.Index != nil {
-		w.arithm(a.Index, sc)
+		w.number(a.Index, sc)
 		w.subscript(a.Index, sc)
+		if _, literal := a.Index.(*syntax.Word); !literal {
+			w.mayAbort(surely, sc) // no element has such a number
+		}
 	}
 	if a.Array != nil {
 		out.value.array, out.known = true, !a.Append
+		if end := int(a.Array.End().Offset()); end < len(w.src) &&
+			strings.IndexByte(" \t\n;&|()<>`\\", w.src[end]) < 0 {
+			w.fail(&Error{
+				Code: "parser_difference", Msg: "text right behind a list in brackets",
+				Hint: "put a blank behind it", At: w.pos(a),
+			})
+		}
 		for _, el := range a.Array.Elems {
 			if el.Index != nil {
-				w.arithm(el.Index, sc)
+				w.number(el.Index, sc)
 				w.subscript(el.Index, sc)
 				out.known = false
 			}
@@ -107,37 +171,37 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 			}
 		}
 		for _, f := range out.value.words {
-			out.known = out.known && !f.many
+			out.known = out.known && !f.Many
 		}
 		if a.Append {
 			if old, ok := sc.vars.get(out.name); ok && old.array && out.allKnown() {
-				out.value.words = append(append([]field(nil), old.words...), out.value.words...)
+				out.value.words = append(append([]program.Word(nil), old.words...), out.value.words...)
 				out.known = true
 			}
 		}
 		return out
 	}
-	f := field{known: true, at: out.at}
+	f := program.Word{Known: true, At: out.at}
 	if a.Value != nil {
 		f = w.assignValue(a.Value, sc)
 	}
-	out.known = f.known && a.Index == nil
+	out.known = f.Known && a.Index == nil
 	if a.Append {
 		old, ok := sc.vars.get(out.name)
-		out.known = out.known && ok && len(old.words) == 1 && old.words[0].known && !old.words[0].glob && !f.glob
+		out.known = out.known && ok && len(old.words) == 1 && old.words[0].Known && !old.words[0].Glob && !f.Glob
 		if out.known {
-			w.grow(len(old.words[0].text))
-			f.text = old.words[0].text + f.text
+			w.grow(len(old.words[0].Text))
+			f.Text = old.words[0].Text + f.Text
 		}
 	}
-	out.parts = !f.known && !a.Append && a.Index == nil && strings.Trim(f.skeleton, "_") != ""
-	out.value.words = []field{f}
+	out.parts = !f.Known && !a.Append && a.Index == nil && strings.Trim(f.Skeleton, "_") != ""
+	out.value.words = []program.Word{f}
 	return out
 }
 
 func (a assignment) allKnown() bool {
 	for _, f := range a.value.words {
-		if f.many {
+		if f.Many {
 			return false
 		}
 	}
@@ -145,15 +209,15 @@ func (a assignment) allKnown() bool {
 }
 
 // assignValue expands ~ also after each colon of an unquoted value.
-func (w *walker) assignValue(word *syntax.Word, sc *scope) field {
+func (w *walker) assignValue(word *syntax.Word, sc *scope) program.Word {
 	f := w.single(word, sc)
-	if f.glob && livePattern(f.pat) && !hasExpansion(word) {
+	if f.Glob && program.LivePattern(f.Pat) && !hasExpansion(word) {
 		// No name is expanded in an assignment: the value is the text itself.
-		f.glob, f.pat = false, ""
+		f.Glob, f.Pat = false, ""
 	}
 	for _, p := range word.Parts {
 		if l, ok := p.(*syntax.Lit); ok && strings.Contains(l.Value, ":~") {
-			f.known = false
+			f.Known = false
 		}
 	}
 	return f
@@ -184,16 +248,23 @@ func (w *walker) apply(a assignment, sc *scope) {
 	}
 	if a.name == "PATH" && (strings.Contains(a.src, "$PATH") || strings.Contains(a.src, "${PATH}")) {
 		sc.forget(a.name)
-		if !keepsPath(a.src) {
+		if !program.KeepsPath(a.src) {
 			// Names may be found in more places now; only a list of allowed names
 			// rests on where they are found.
-			w.opaque(Opaque{Code: "path_extended", Message: "PATH is extended, so that names may be other programs", Hint: "call the program by its path", At: a.at, CommandsOnly: true})
+			w.opaque(Opaque{
+				Code: "path_extended", Message: "PATH is extended, so that names may be other programs",
+				Hint: "call the program by its path", At: a.at, CommandsOnly: true,
+			})
 		}
 		return
 	}
 	w.unknownValue(sc, a.name, a.at)
-	if a.parts && !w.references {
+	switch {
+	case a.parts && !w.references:
 		sc.set(a.name, a.value)
+	case len(a.value.words) > 0:
+		sc.set(a.name, a.value)
+		sc.doubt(a.name) // options in it count
 	}
 }
 
@@ -201,12 +272,20 @@ func (w *walker) apply(a assignment, sc *scope) {
 func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 	name := c.Variant.Value
 	cmd := Command{Name: name, Path: name, Via: w.via, At: w.pos(c.Variant), Dir: sc.dir()}
-	exports, functions := name == "export", false
+	d := w.newDeclaration(name)
+	defer func() { w.handsDown = w.handsDown || d.functions && d.exports }()
 	for _, a := range c.Args {
+		if a.Value != nil && len(w.braces(a.Value)) > 1 {
+			// Bash expands them first, so that it sees several words, and the last one counts.
+			w.fail(&Error{
+				Code: "parser_difference", Msg: "a list in braces in the words of " + name,
+				Hint: "quote it, or write the words out", At: w.pos(a),
+			})
+		}
 		if a.Name == nil {
 			f := w.single(a.Value, sc)
-			cmd.Args = append(cmd.Args, f.word())
-			w.declOption(name, f, &exports, &functions, sc)
+			cmd.Args = append(cmd.Args, wordOf(f))
+			w.declOption(&d, f, sc)
 			continue
 		}
 		if a.Naked {
@@ -215,45 +294,113 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 			}
 			cmd.Args = append(cmd.Args, Word{Text: a.Name.Value, Known: true, At: w.pos(a)})
 			if name == "local" || name == "declare" || name == "typeset" {
-				sc.locals = append(sc.locals, a.Name.Value)
+				w.localName(sc, a.Name.Value)
 			}
-			if exports && !functions {
+			if d.exports && !d.functions {
 				w.exportVar(sc, a.Name.Value, w.pos(a))
 			}
+			w.declared1(&d, a.Name.Value, nil, w.pos(a))
 			continue
 		}
 		as := w.assignment(a, sc)
 		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
-		if exports {
+		if d.exports {
 			sc.exported(as.name)
 		}
 		if name != "export" && name != "readonly" {
 			sc.locals = append(sc.locals, as.name)
 		}
 		w.apply(as, sc)
+		to := oneWord(as.value, as.at)
+		w.declared1(&d, as.name, &to, as.at)
+		if d.mayFail {
+			sc.doubt(as.name)
+		}
 	}
 	w.emit(cmd)
 }
 
-func (w *walker) declOption(name string, f field, exports, functions *bool, sc *scope) {
-	text := f.lit()
+// localName is a name that a function declares without a value: it has none then, or
+// the one that the function gave it before.
+func (w *walker) localName(sc *scope, name string) {
+	sc.locals = append(sc.locals, name)
+	if len(w.calls) > 0 {
+		sc.forget(name)
+	}
+}
+
+// declaration is what the options of export, declare, local, readonly and typeset say.
+type declaration struct {
+	name      string
+	exports   bool
+	functions bool
+	reference bool
+	readonly  bool // what is assigned later may not be the value
+	mayFail   bool // then what was assigned before stays
+}
+
+func (w *walker) newDeclaration(name string) declaration {
+	// Outside of a function local fails. A text in a text may be outside of one.
+	return declaration{
+		name: name, exports: name == "export", readonly: name == "readonly",
+		mayFail: name == "local" && (len(w.calls) == 0 || w.nested > 0),
+	}
+}
+
+// declared1 notes what a declaration makes of a name; to is its value, if it has one.
+func (w *walker) declared1(d *declaration, name string, to *Word, at Pos) {
+	if d.reference {
+		if to == nil {
+			to = &Word{At: at} // the name is whatever is assigned first
+		}
+		w.refer(*to, at)
+		w.reference(name)
+	}
+	if d.readonly {
+		w.freeze(name)
+	}
+}
+
+func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
+	text, name := f.Lit(), d.name
 	switch {
-	case f.code || f.known && (codeInIndex(f.text) || compound(f.text)) || compound(f.skeleton):
-		w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.text), At: f.at})
+	case f.Code || f.Known && (codeInIndex(f.Text) || compound(f.Text)) || compound(f.Skeleton):
+		w.opaque(Opaque{
+			Code:    "dynamic_eval",
+			Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.Text), At: f.At,
+		})
 	case text == "":
 		// It may name any variable, and give it any attribute: a number, too.
-		w.evaluates(f.at)
+		w.evaluates(f.At)
 		w.references = true
 		sc.forgetAll()
+		// The source tells an underscore from what is not known.
+		if variable, _, ok := strings.Cut(strings.TrimLeft(f.Text, `"`), "="); d.reference {
+			w.refer(Word{}, f.At)
+		} else if ok && isName(variable) {
+			w.unknownValue(sc, variable, f.At)
+		} else {
+			w.opaque(Opaque{
+				Code:    "environment",
+				Message: name + " sets a variable that is only known when it runs: " + f.Text,
+				Hint:    "name the variable", At: f.At, CommandsOnly: true,
+			})
+		}
+	case text[0] == '+':
+		d.mayFail = d.mayFail || strings.Trim(text[1:], "aAgilrtuxcn") != ""
 	case text[0] == '-':
 		if strings.Contains(text, "x") {
-			*exports = true
+			d.exports = true
 		}
 		if strings.ContainsAny(text, "fF") {
-			*functions = true
+			d.functions = true
 		}
+		d.reference = d.reference || strings.Contains(text, "n") && name != "export" && name != "readonly"
+		integer := strings.Contains(text, "i") // the value is a number, whatever is assigned
+		d.readonly = d.readonly || strings.Contains(text, "r") || integer
+		d.mayFail = d.mayFail || integer || strings.Trim(text[1:], "aAgilrtuxcnI-") != ""
 		if strings.ContainsAny(text, "in") && name != "export" {
-			w.evaluates(f.at) // the value of an integer, the name in a reference
+			w.evaluates(f.At) // the value of an integer, the name in a reference
 		}
 		if strings.ContainsAny(text, "nluc") && name != "export" {
 			// A name means another, or a value is changed when it is set: nothing
@@ -263,13 +410,25 @@ func (w *walker) declOption(name string, f field, exports, functions *bool, sc *
 		}
 	default:
 		if name != "export" && name != "readonly" {
-			sc.locals = append(sc.locals, before(before(text, "="), "["))
+			name, _, _ := strings.Cut(text, "=")
+			sc.locals = append(sc.locals, variableOf(name))
 		}
-		if n, v, ok := strings.Cut(text, "="); ok {
-			if *exports {
-				sc.exported(n)
+		n, v, ok := strings.Cut(text, "=")
+		n = variableOf(strings.TrimSuffix(n, "+"))
+		if !ok {
+			if name != "export" && name != "readonly" {
+				w.localName(sc, n)
 			}
-			w.assign(sc, before(n, "["), value{words: []field{literal(v, f.at)}}, f.at)
+			w.declared1(d, n, nil, f.At)
+			break
+		}
+		if d.exports {
+			sc.exported(n)
+		}
+		w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
+		w.declared1(d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
+		if d.mayFail {
+			sc.doubt(n)
 		}
 	}
 }

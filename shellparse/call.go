@@ -1,29 +1,34 @@
 package shellparse
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/effect"
+	"github.com/sandboxd/sandboxd/shellparse/program"
+	"github.com/sandboxd/sandboxd/shellparse/source"
 )
 
 // call is one command that is about to start.
 type call struct {
-	argv     []field
+	argv     []program.Word
 	env      []assignment
 	files    []File // of its redirections
-	in       stream
+	in       program.Input
 	external bool // no function and no builtin can be meant
 	at       Pos
 }
 
-func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in stream) {
+func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in program.Input) {
 	argv := w.fields(c.Args, sc)
 	env := w.assigns(c.Assigns, sc)
 	files, redirected := w.redirects(redirs, sc)
-	if redirected.kind != inherited {
-		in, in.own = redirected, true
+	if redirected.Kind != program.Inherited {
+		in, in.Own = redirected, true
 	}
 	if len(argv) == 0 {
 		if len(c.Args) > 0 {
@@ -42,8 +47,53 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 			w.noteSuspect(f) // a builtin sees the value, and may evaluate it
 		}
 	}
-	w.start(call{argv: argv, env: env, files: files, in: in, at: w.pos(c)}, sc)
+	var was bindings
+	if len(env) > 0 {
+		was = slices.Clone(sc.vars)
+	}
+	if len(env) > 0 && slices.Contains(inThisShell, argv[0].Lit()) {
+		for _, a := range env {
+			w.apply(a, sc) // what it runs sees them
+		}
+	}
+	w.start(call{argv: argv, env: env, files: files, in: in, at: w.around(c, redirs)}, sc)
+	for _, a := range env {
+		if slices.Contains(mayKeep, argv[0].Lit()) || w.posix && slices.Contains(special, argv[0].Lit()) {
+			sc.forget(a.name)
+		}
+		// What eval or a function gives the variable goes with the command, or stays.
+		before, had := was.get(a.name)
+		if after, has := sc.vars.get(a.name); had != has || !before.equal(after) {
+			sc.forget(a.name)
+		}
+	}
 }
+
+// around is the place of a command, with the process substitution that is its input.
+func (w *walker) around(c *syntax.CallExpr, redirs []*syntax.Redirect) Pos {
+	at := w.pos(c)
+	for _, r := range redirs {
+		if r.Op != syntax.RdrIn || len(r.Word.Parts) != 1 || w.fixed != nil {
+			continue
+		}
+		if _, ok := r.Word.Parts[0].(*syntax.ProcSubst); ok {
+			in := w.pos(r)
+			end := max(at.End, in.End)
+			if in.Offset < at.Offset {
+				at = in
+			}
+			at.End = end
+		}
+	}
+	return at
+}
+
+// inThisShell are the builtins that run their words in this shell, mayKeep those that
+// may leave what is assigned in front of them set.
+var (
+	inThisShell = []string{"eval", "source", ".", "command", "builtin"}
+	mayKeep     = []string{"command", "builtin", "export", "readonly", "declare", "typeset", "local"}
+)
 
 // start answers the one question of this package, which programs does this start:
 // every way to run something ends here.
@@ -52,42 +102,54 @@ func (w *walker) start(c call, sc *scope) {
 		w.fail(&Error{Code: "too_large", Msg: "command starts too many programs", Hint: "split the command", At: c.at})
 	}
 	if len(w.via) > 4*maxNested {
-		w.fail(&Error{Code: "too_deep", Msg: "commands that run commands are nested too deep", Hint: "run the inner command itself", At: c.at})
+		w.fail(&Error{
+			Code: "too_deep", Msg: "commands that run commands are nested too deep",
+			Hint: "run the inner command itself", At: c.at,
+		})
 	}
 	name := c.argv[0]
-	cmd := Command{Path: name.text, Via: w.via, Files: c.files, Dir: sc.dir(), At: c.at}
+	cmd := Command{Path: name.Text, Via: w.via, Files: c.files, Dir: sc.dir(), At: c.at}
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
 	}
 	cmd.Args = make([]Word, len(c.argv)-1)
 	for i, f := range c.argv[1:] {
-		cmd.Args[i] = f.word()
+		cmd.Args[i] = wordOf(f)
 	}
-	if !name.known || name.glob || name.tree || name.fd || name.text == "" {
-		if name.glob {
-			cmd.Path = name.text
-		}
+	if !name.Known || name.Glob || name.Tree || name.Fd || name.Text == "" {
 		w.unknownName(cmd, c, sc)
 		return
 	}
-	cmd.Name = path.Base(name.text)
-	if !c.external && !strings.Contains(name.text, "/") || w.functionNamed(sc, name.text) {
-		if f, ok := sc.funcs[name.text]; ok && !c.external {
-			w.out.Files = append(w.out.Files, c.files...)
-			for _, a := range c.env {
-				w.apply(a, sc)
-			}
-			if !f.maybe {
-				w.invoke(name.text, f.body, c.argv[1:], sc, c.in)
-				return
-			}
-			other := sc.clone()
-			w.invoke(name.text, f.body, c.argv[1:], other, c.in)
-			defer sc.merge(other)
+	cmd.Name = path.Base(name.Text)
+	if f, ok := sc.funcs[name.Text]; ok && !c.external {
+		w.out.Files = append(w.out.Files, c.files...)
+		for _, a := range c.env {
+			w.apply(a, sc)
 		}
+		if !f.maybe {
+			w.invoke(name.Text, f.body, c.argv[1:], sc, c.in)
+			return
+		}
+		other := sc.clone()
+		w.invoke(name.Text, f.body, c.argv[1:], other, c.in)
+		defer sc.merge(other)
+	}
+	if !c.external {
+		sc.jump(name.Text)
+	}
+	if w.posix && source.BashBuiltin(name.Text) {
+		w.emit(cmd) // sh has no builtin of that name
+		return
 	}
 	a := w.newAct()
-	*a = act{w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && builtins[name.text]}
+	within := len(cmd.Via) > 0
+	*a = act{
+		w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && program.Builtin(name.Text),
+		Call: program.Call{
+			Shell: a, Name: cmd.Name, Argv: c.argv, At: c.at, In: c.in, Second: w.again,
+			Within: within, Fed: within || w.execStdin,
+		},
+	}
 	a.run()
 	w.idle = append(w.idle, a)
 }
@@ -103,225 +165,24 @@ func (w *walker) newAct() *act {
 	return new(act)
 }
 
-func (w *walker) functionNamed(sc *scope, name string) bool {
-	_, ok := sc.funcs[name]
-	return ok
-}
-
 func (w *walker) emit(cmd Command) { w.out.Commands = append(w.out.Commands, cmd) }
 
 // unknownName emits a command whose program is not known; its words may be
 // anything.
 func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	a := act{w: w, sc: sc, cmd: cmd, call: c}
-	for _, f := range c.argv[1:] {
-		a.use(maybe, f)
-	}
+	a.Shell = &a
+	a.Generic(c.argv[1:])
 	cmd.Files = a.cmd.Files
+	w.opaqueCommands = append(w.opaqueCommands, cmd.At)
 	w.emit(cmd)
-}
-
-// act is the analysis of one command: what its words mean.
-type act struct {
-	w       *walker
-	sc      *scope // where it runs; options such as -C move it
-	cmd     Command
-	call    call
-	spec    *spec
-	builtin bool
-	moved   bool
-
-	operands []field
-	effects  map[string]bool
-	values   map[string][]field // of options, by their first spelling in the table
-	inner    []func()           // what it starts, after the command itself
-	via      string             // how that is reached; "": the name
-}
-
-func (a *act) run() {
-	w, cmd := a.w, &a.cmd
-	name := cmd.Name
-	if strings.Contains(cmd.Path, "/") {
-		if dir := path.Dir(path.Clean(cmd.Path)); !systemDir(dir) {
-			cmd.Files = append(cmd.Files, w.file(a.call.argv[0], Read, false, a.sc)...)
-		}
+	// $SUDO rm -rf src: where the word becomes nothing, or a program that starts others, the
+	// next one is the program. Behind FOO=$X it is started anyway.
+	name, rest := c.argv[0], c.argv[1:]
+	if name.Many && !strings.Contains(name.Skeleton, "=") &&
+		len(rest) > 0 && rest[0].Known && effect.Knows(path.Base(rest[0].Text)) {
+		w.start(call{argv: rest, env: c.env, in: c.in, external: true, at: rest[0].At}, sc)
 	}
-	a.spec = find(name)
-	args := a.call.argv[1:]
-	if a.spec != nil && len(a.spec.operands) > 0 && a.spec.operands[0] == subname {
-		args = a.subcommand(args)
-	}
-	if a.spec == nil {
-		a.generic(args)
-	} else {
-		a.parse(args)
-		if f := doers(a.spec.do); f != nil {
-			f(a)
-		} else {
-			a.useOperands(a.operands)
-		}
-	}
-	w.environments(a)
-	w.emit(*cmd)
-	if len(a.inner) > 0 {
-		via := name
-		if a.via != "" {
-			via = a.via
-		}
-		w.within(via, func() {
-			for _, f := range a.inner {
-				f()
-			}
-		})
-	}
-}
-
-// find is the table line of a program; versions share one (python3.12).
-func find(name string) *spec {
-	if s := commands()[name]; s != nil {
-		return s
-	}
-	base := strings.TrimRight(name, "0123456789.-")
-	if base != name && len(base) > 1 {
-		return commands()[base]
-	}
-	return nil
-}
-
-func systemDir(dir string) bool {
-	switch dir {
-	case "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin":
-		return true
-	}
-	return false
-}
-
-// subcommand skips the options in front of a subcommand and goes on with its own
-// table line.
-func (a *act) subcommand(args []field) []field {
-	program := a.spec
-	i := a.options(program, args, true)
-	a.operands = nil
-	if program.do == "git" {
-		a.gitSettings()
-		a.values = nil
-	}
-	if i >= len(args) {
-		a.spec = &spec{repeat: -1}
-		return nil
-	}
-	sub := args[i]
-	if sub.lit() == "" {
-		a.opaque("unknown_command", a.cmd.Name+" runs a subcommand that is only known when it runs", sub.at)
-		a.spec = nil
-		return args[i+1:]
-	}
-	if s := a.subSpec(program, sub.text); s != nil {
-		a.spec = s
-		if len(s.operands) > 0 && s.operands[0] == subname {
-			return a.subcommand(args[i+1:])
-		}
-		return args[i+1:]
-	}
-	if s := a.subSpec(program, "*"); s != nil {
-		a.spec = s
-		return args[i:]
-	}
-	a.spec = nil
-	return args[i+1:]
-}
-
-func (a *act) subSpec(program *spec, sub string) *spec {
-	if s := commands()[a.cmd.Name+" "+sub]; s != nil {
-		return s
-	}
-	return commands()[program.names[0]+" "+sub]
-}
-
-func (a *act) opaque(code, message string, at Pos) {
-	a.w.opaque(Opaque{Code: code, Message: message, Command: a.cmd.Name, At: at, Inline: code == "inline_code" || code == "dynamic_eval"})
-}
-
-// useOperands gives each operand its meaning.
-func (a *act) useOperands(list []field) {
-	s := a.spec
-	shift := 0
-	if a.effects["nodata"] {
-		shift = 1
-	}
-	if s.none != "" && s.repeat >= 0 && len(list)+shift <= s.repeat && !(s.repeat > 0 && a.call.in.kind != inherited) {
-		k := s.operands[s.repeat]
-		if k == reads && a.effects["rec"] {
-			k = tree
-		}
-		a.use(k, literal(s.none, a.cmd.At))
-	}
-	n := len(list) + shift
-	for i, f := range list {
-		k := s.kindAt(i+shift, n)
-		if k == argv || k == env {
-			if s.operands[0] == env && (f.is("-") && i == 0 || f.known && strings.Contains(before(f.text, "/"), "=")) {
-				a.use(env, f)
-				continue
-			}
-			a.command(list[i:])
-			return
-		}
-		switch {
-		case a.effects["target"] && k == writes && len(s.operands) > 1 && s.operands[0] != writes:
-			k = s.operands[0]
-		case a.effects["inplace"] && k == reads:
-			k = both
-		case a.effects["data"]:
-			k = data
-		}
-		if a.effects["rec"] || s.rec {
-			switch k {
-			case reads:
-				k = tree
-			case writes, both:
-				k = cuts
-			}
-		}
-		a.use(k, f)
-	}
-	if a.effects["rec"] && s.none == "" && len(list)+shift == 1 && s.operands[0] == data && len(s.operands) > 1 {
-		a.use(tree, literal(".", a.cmd.At)) // grep -r PATTERN
-	}
-}
-
-// command starts the words as a command of their own.
-func (a *act) command(words []field) {
-	if len(words) == 0 {
-		return
-	}
-	sc, env := a.sc, a.call.env
-	a.inner = append(a.inner, func() {
-		a.w.start(call{argv: words, env: env, in: a.call.in, external: true, at: words[0].at}, sc)
-	})
-}
-
-// shellText runs text as a shell would.
-func (a *act) shellText(f field, args []field) {
-	w, sc := a.w, a.sc
-	f = f.numbers()
-	if !f.known || f.glob || f.tree {
-		a.opaque("inline_code", a.cmd.Name+" executes text that is only known when it runs", f.at)
-		return
-	}
-	if w.nested >= maxNested {
-		w.fail(&Error{Code: "too_deep", Msg: "shells in shells are nested deeper than 8", Hint: "run the inner command itself", At: f.at})
-	}
-	env := a.call.env
-	a.inner = append(a.inner, func() {
-		w.nested++
-		at := f.at
-		if err := w.program(f.text, w.childScope(sc, env, args), &at); err != nil {
-			w.err = nil
-			panicErr(w, err, at)
-		}
-		w.nested--
-	})
 }
 
 func panicErr(w *walker, err error, at Pos) {
@@ -333,9 +194,12 @@ func panicErr(w *walker, err error, at Pos) {
 }
 
 // childScope is what a shell started here knows: only what is exported.
-func (w *walker) childScope(sc *scope, env []assignment, args []field) *scope {
+func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *scope {
 	c := &scope{dirs: sc.dirs, args: args}
 	c.export = slices.Clone(sc.export)
+	if w.handsDown {
+		c.funcs = maybeAll(maps.Clone(sc.funcs))
+	}
 	for _, v := range sc.vars {
 		if sc.isExported(v.name) {
 			c.set(v.name, v.value)

@@ -5,34 +5,38 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // The builtins that test, read, set and unset what the shell knows.
 
 func doTest(a *act) {
-	all := a.call.argv[1:]
+	all := a.Argv[1:]
 	for i, f := range all {
 		if i+1 >= len(all) {
 			continue
 		}
 		next := all[i+1]
-		if !f.known {
-			a.w.nameArgument(a.cmd.Name, next) // f may be -v
+		if !f.Known {
+			a.w.nameArgument(a.Name, next) // f may be -v
 			continue
 		}
-		switch f.text {
-		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G", "-N":
-			if i+2 < len(all) && isOperator(all[i+1].text) && !isOperator(all[i].text) && i+2 < len(all) && len(all) > 3 {
+		switch f.Text {
+		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G",
+			"-N":
+			if i+2 < len(all) && isOperator(all[i+1].Text) && !isOperator(all[i].Text) && i+2 < len(all) &&
+				len(all) > 3 {
 				continue
 			}
-			a.file(next, Read, false)
+			a.File(next, Read, false)
 		case "-nt", "-ot", "-ef":
 			if i > 0 {
-				a.file(all[i-1], Read, false)
+				a.File(all[i-1], Read, false)
 			}
-			a.file(next, Read, false)
+			a.File(next, Read, false)
 		case "-v", "-R":
-			a.w.nameArgument(a.cmd.Name+" -v", next)
+			a.w.nameArgument(a.Name+" -v", next)
 		case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
 			// Only numbers are read here: test does not evaluate them.
 		}
@@ -48,33 +52,35 @@ func isOperator(s string) bool {
 }
 
 func doRead(a *act) {
-	names := slices.DeleteFunc(slices.Clone(a.operands), func(f field) bool {
-		return !f.known && strings.HasPrefix(f.skeleton, "-") // flags of which only the dash is known
+	names := slices.DeleteFunc(slices.Clone(a.Operands), func(f program.Word) bool {
+		return !f.Known && strings.HasPrefix(f.Skeleton, "-") // flags of which only the dash is known
 	})
-	if in := a.call.in; in.text != "" {
-		a.w.noteSuspect(literal(in.text, in.at))
+	if in := a.In; in.Text != "" {
+		a.w.noteSuspect(program.Literal(in.Text, in.At))
 		if a.readsLine(names) {
 			return
 		}
 	}
-	for _, list := range a.values {
+	for _, list := range a.Values {
 		for _, f := range list {
-			a.w.nameArgument(a.cmd.Name, f)
+			a.w.nameArgument("an option of "+a.Name, f)
 		}
 	}
-	names = append(names, a.values["-a"]...)
+	names = append(names, a.Values["-a"]...)
 	for _, f := range names {
-		a.w.nameArgument(a.cmd.Name, f)
-		if f.lit() == "" {
+		a.w.nameArgument(a.Name, f)
+		if f.Lit() == "" {
 			a.sc.forgetAll()
 			continue
 		}
-		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
+		a.w.unknownValue(a.sc, variableOf(f.Text), f.At)
+		a.readsParts(f)
 	}
-	if paths := a.call.in.paths; len(paths) == 1 && len(names) == 1 && names[0].lit() != "" && a.cmd.Name == "read" && len(a.values["-d"])+len(a.values["-a"]) == 0 {
+	if paths := a.In.Paths; len(paths) == 1 && len(names) == 1 && names[0].Lit() != "" && a.Name == "read" &&
+		len(a.Values["-d"])+len(a.Values["-a"]) == 0 {
 		root := paths[0]
-		root.tree = true
-		a.w.assign(a.sc, names[0].text, value{words: []field{root}}, names[0].at)
+		root.Tree = true
+		a.w.assign(a.sc, names[0].Text, value{words: []program.Word{root}}, names[0].At)
 	}
 	if len(names) == 0 {
 		a.sc.forget("REPLY")
@@ -84,24 +90,25 @@ func doRead(a *act) {
 
 // readsLine follows "read -r x" of text that is known, or in parts, of which it
 // takes a line, or what -d and -n say.
-func (a *act) readsLine(names []field) bool {
-	if !a.call.in.own || a.cmd.Name != "read" || len(names) != 1 || names[0].lit() == "" || strings.Contains(names[0].text, "[") || a.sc.ifs || len(a.call.env) > 0 {
+func (a *act) readsLine(names []program.Word) bool {
+	if !a.In.Own || a.Name != "read" || len(names) != 1 || names[0].Lit() == "" ||
+		strings.Contains(names[0].Text, "[") || a.sc.ifs || len(a.call.env) > 0 {
 		return false
 	}
-	text, end, most := a.call.in.text, "\n", -1
-	for name, list := range a.values {
+	text, end, most := a.In.Text, "\n", -1
+	for name, list := range a.Values {
 		f := list[len(list)-1]
-		if !f.known {
+		if !f.Known {
 			return false
 		}
 		switch name {
 		case "-d":
 			end = "\x00"
-			if f.text != "" {
-				end = f.text[:1]
+			if f.Text != "" {
+				end = f.Text[:1]
 			}
 		case "-n":
-			n, err := strconv.Atoi(f.text)
+			n, err := strconv.Atoi(f.Text)
 			if err != nil {
 				return false
 			}
@@ -111,19 +118,44 @@ func (a *act) readsLine(names []field) bool {
 			return false
 		}
 	}
-	text = readUntil(text, end[0], a.effects["raw"])
+	text = readUntil(text, end[0], a.Effects["raw"])
 	if most >= 0 && most < len(text) {
 		if len(text) != utf8.RuneCountInString(text) {
 			return false
 		}
 		text = text[:most]
 	}
-	f := literal(strings.Trim(text, " \t\n"), a.call.in.at)
-	if a.call.in.kind == piped && strings.Contains(text, "_") {
-		f = field{text: names[0].text, skeleton: f.text, at: f.at}
+	f := program.Literal(strings.Trim(text, " \t\n"), a.In.At)
+	if a.In.Kind == program.Piped && strings.Contains(text, "_") {
+		f = program.Word{Text: names[0].Text, Skeleton: f.Text, At: f.At}
 	}
-	a.w.assign(a.sc, names[0].text, value{words: []field{f}}, names[0].at)
+	a.w.assign(a.sc, names[0].Text, value{words: []program.Word{f}}, names[0].At)
 	return true
+}
+
+// readsParts keeps what is known of a value that is read from known text: the lines of
+// mapfile, the words of "read -a", and for each of several names that it holds a part of
+// the text.
+func (a *act) readsParts(name program.Word) {
+	text := a.In.Text
+	if text == "" || !a.In.Own || name.Lit() == "" || strings.Contains(name.Text, "[") {
+		return
+	}
+	v := value{array: true}
+	switch {
+	case a.Name != "read":
+		for line := range strings.Lines(text) {
+			v.words = append(v.words, program.Literal(strings.TrimRight(line, "\n"), name.At))
+		}
+	case len(a.Values["-a"]) > 0:
+		for _, word := range strings.Fields(readUntil(text, '\n', a.Effects["raw"])) {
+			v.words = append(v.words, program.Literal(word, name.At))
+		}
+	default:
+		v = value{words: []program.Word{program.Literal(strings.TrimSpace(text), name.At)}}
+	}
+	a.w.assign(a.sc, name.Text, v, name.At)
+	a.sc.doubt(name.Text) // options may choose among the lines, or drop some
 }
 
 // readUntil is text up to a delimiter; without -r a backslash quotes one character
@@ -147,59 +179,59 @@ func readUntil(text string, end byte, raw bool) string {
 
 // doData is a command whose words are data; what is printed may become a value.
 func doData(a *act) {
-	for _, f := range a.operands {
+	for _, f := range a.Operands {
 		a.w.noteSuspect(f)
 	}
 }
 
 func doPrintf(a *act) {
 	doData(a)
-	for _, v := range a.values["-v"] {
-		if !v.known && len(a.operands) > 0 {
-			a.w.nameArgument("printf -v", a.operands[0])
+	for _, v := range a.Values["-v"] {
+		if !v.Known && len(a.Operands) > 0 {
+			a.w.nameArgument("printf -v", a.Operands[0])
 		}
 	}
-	for _, f := range a.values["-v"] {
+	for _, f := range a.Values["-v"] {
 		a.w.nameArgument("printf -v", f)
-		if f.lit() == "" {
+		if f.Lit() == "" {
 			a.sc.forgetAll()
 			continue
 		}
-		if len(a.operands) == 2 && a.operands[0].is("%s") && a.operands[1].known {
-			a.w.assign(a.sc, f.text, value{words: []field{a.operands[1]}}, f.at)
+		if len(a.Operands) == 2 && a.Operands[0].Is("%s") && a.Operands[1].Known {
+			a.w.assign(a.sc, f.Text, value{words: []program.Word{a.Operands[1]}}, f.At)
 			continue
 		}
-		a.w.unknownValue(a.sc, before(f.text, "["), f.at)
+		a.w.unknownValue(a.sc, variableOf(f.Text), f.At)
 	}
 }
 
 // doFc is fc, which runs what the history holds.
 func doFc(a *act) {
-	if !a.effects["data"] {
-		a.opaque("dynamic_eval", "fc runs a line of the history, which is only known when it runs", a.cmd.At)
+	if !a.Effects["data"] {
+		a.Opaque("dynamic_eval", "fc runs a line of the history, which is only known when it runs", a.At)
 	}
 }
 
 // doJobs: jobs -x runs the words behind it.
 func doJobs(a *act) {
-	for i, f := range a.call.argv {
-		if i > 0 && strings.HasPrefix(f.text, "-") && strings.Contains(f.text, "x") {
-			a.command(a.call.argv[i+1:])
+	for i, f := range a.Argv {
+		if i > 0 && strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "x") {
+			a.Start(a.Argv[i+1:])
 			return
 		}
 	}
 }
 
 func doWait(a *act) {
-	for _, f := range a.values["-p"] {
+	for _, f := range a.Values["-p"] {
 		a.w.nameArgument("wait -p", f)
-		if f.lit() == "" {
+		if f.Lit() == "" {
 			a.sc.forgetAll()
 			continue
 		}
-		a.sc.forget(f.text)
+		a.sc.forget(f.Text)
 	}
-	for _, f := range a.operands {
+	for _, f := range a.Operands {
 		a.w.nameArgument("wait", f) // behind -p"$x" with an empty x
 	}
 }
@@ -207,71 +239,96 @@ func doWait(a *act) {
 // doCompgen: compgen expands a list of words as the shell does, and calls
 // functions.
 func doCompgen(a *act) {
-	for _, f := range a.values["-W"] {
-		if !f.known || strings.ContainsAny(f.text, "$`") {
-			a.opaque("dynamic_eval", a.cmd.Name+" -W expands its words: "+f.text, f.at)
+	for _, f := range a.Values["-W"] {
+		if !f.Known || strings.ContainsAny(f.Text, "$`") {
+			a.Opaque("dynamic_eval", a.Name+" -W expands its words: "+f.Text, f.At)
 		}
 	}
-	if fs := a.values["-F"]; len(fs) > 0 && a.cmd.Name == "compgen" {
-		a.opaque("dynamic_eval", "compgen -F calls a function", fs[0].at)
+	if fs := a.Values["-F"]; len(fs) > 0 && a.Name == "compgen" {
+		a.Opaque("dynamic_eval", "compgen -F calls a function", fs[0].At)
 	}
 }
 
 // doLet is let reached as a command is, behind an assignment or "builtin": its
 // words are arithmetic and may set any variable.
 func doLet(a *act) {
-	for _, f := range a.operands {
+	for _, f := range a.Operands {
 		a.w.nameArgument("let", f)
 		a.w.noteSuspect(f)
-		a.w.evaluates(f.at)
+		a.w.evaluates(f.At)
 	}
 	a.sc.forgetAll()
 }
 
 func doUnset(a *act) {
-	for _, f := range a.operands {
+	for _, f := range a.Operands {
 		a.w.nameArgument("unset", f)
-		if f.lit() == "" {
+		if f.Lit() == "" {
 			a.sc.forgetAll()
 		}
-		a.sc.forget(before(f.text, "["))
+		a.sc.forget(variableOf(f.Text))
 		maybeAll(a.sc.funcs)
-		if f.text == "IFS" {
-			a.sc.ifs = false // unset IFS splits at blanks
+		if f.Text == "IFS" {
+			a.sc.ifs = len(a.w.calls) > 0 // unset IFS splits at blanks, where none is uncovered
 		}
 	}
 }
 
 // doSet follows set -e and set -- a b.
 func doSet(a *act) {
-	args := a.call.argv[1:]
+	args := a.Argv[1:]
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
-		case f.is("--") || f.is("-"):
+		case f.Is("--") || f.Is("-"):
 			a.sc.args = known(args[i+1:])
 			return
-		case !f.known:
+		case !f.Known:
 			a.sc.args = nil
 			return
-		case strings.HasPrefix(f.text, "-") && f.text != "-":
-			if strings.Contains(f.text, "e") {
+		case strings.Trim(strings.TrimLeft(f.Text, "-+"), "abefhikmnoptuvxBCEHPT") != "" &&
+			strings.ContainsAny(f.Text[:min(1, len(f.Text))], "-+"):
+			a.sc.args = nil // set refuses such an option, and sets nothing
+			return
+		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "k"),
+			strings.HasPrefix(f.Text, "+") && strings.Contains(f.Text, "B"):
+			a.Opaque("shell_option", "set "+f.Text+" changes how the line is read", f.At)
+			return
+		case strings.HasPrefix(f.Text, "-") && f.Text != "-":
+			if strings.Contains(f.Text, "e") {
 				a.sc.errexit = true
 			}
-			if strings.HasSuffix(f.text, "o") && i+1 < len(args) {
+			if strings.Contains(f.Text, "a") || i+1 < len(args) && args[i+1].Is("allexport") {
+				a.w.handsDown = true
+			}
+			if strings.HasSuffix(f.Text, "o") && i+1 < len(args) {
 				i++
-				if args[i].is("errexit") {
+				if args[i].Is("braceexpand") {
+					continue // it is on
+				}
+				if args[i].Is("errexit") {
 					a.sc.errexit = true
 				}
 				a.shellOption(args[i])
+				if !slices.Contains(setOptions, args[i].Lit()) {
+					a.sc.args = nil // set refuses it, and sets nothing
+					return
+				}
 			}
-			if strings.ContainsAny(f.text, "H") {
-				a.opaque("shell_option", "history expansion changes how the line is read", f.at)
+			if strings.ContainsAny(f.Text, "H") {
+				a.Opaque("shell_option", "history expansion changes how the line is read", f.At)
 			}
-		case strings.HasPrefix(f.text, "+"):
+		case strings.HasPrefix(f.Text, "+"):
 			a.sc.errexit = false
-			if strings.HasSuffix(f.text, "o") {
+			if strings.HasSuffix(f.Text, "o") && i+1 < len(args) {
 				i++
+				if !args[i].Is("posix") {
+					a.shellOption(args[i])
+				}
+				if !slices.Contains(setOptions, args[i].Lit()) {
+					a.sc.args = nil
+					return
+				}
 			}
 		default:
 			a.sc.args = known(args[i:])
@@ -280,10 +337,17 @@ func doSet(a *act) {
 	}
 }
 
-func known(fs []field) []field {
-	out := append([]field{}, fs...)
+// setOptions are the names that "set -o" takes.
+var setOptions = []string{
+	"allexport", "braceexpand", "emacs", "errexit", "errtrace", "functrace", "hashall", "histexpand",
+	"history", "ignoreeof", "interactive-comments", "keyword", "monitor", "noclobber", "noexec", "noglob", "nolog",
+	"notify", "nounset", "onecmd", "physical", "pipefail", "posix", "privileged", "verbose", "vi", "xtrace",
+}
+
+func known(fs []program.Word) []program.Word {
+	out := append([]program.Word{}, fs...)
 	for _, f := range fs {
-		if f.many {
+		if f.Many {
 			return nil
 		}
 	}
@@ -293,25 +357,27 @@ func known(fs []field) []field {
 // doDeclare is declare and its kin behind builtin or command, where they are
 // words like any other.
 func doDeclare(a *act) {
-	exports, functions := a.cmd.Name == "export", false
-	for _, f := range a.call.argv[1:] {
-		a.w.nameArgument(a.cmd.Name, f)
-		a.w.declOption(a.cmd.Name, f, &exports, &functions, a.sc)
-		if exports && !functions && f.lit() != "" && f.text[0] != '-' {
-			a.w.exportVar(a.sc, before(f.text, "="), f.at)
+	d := a.w.newDeclaration(a.Name)
+	defer func() { a.w.handsDown = a.w.handsDown || d.functions && d.exports }()
+	for _, f := range a.Argv[1:] {
+		a.w.nameArgument(a.Name, f)
+		a.w.declOption(&d, f, a.sc)
+		if d.exports && !d.functions && f.Lit() != "" && f.Text[0] != '-' {
+			name, _, _ := strings.Cut(f.Text, "=")
+			a.w.exportVar(a.sc, name, f.At)
 		}
 	}
 }
 
 func doShift(a *act) {
 	n := 1
-	if len(a.operands) > 0 {
+	if len(a.Operands) > 0 {
 		var err error
-		if n, err = strconv.Atoi(a.operands[0].lit()); err != nil {
+		if n, err = strconv.Atoi(a.Operands[0].Lit()); err != nil {
 			n = -1
 		}
 	}
-	if n < 0 || n > len(a.sc.args) {
+	if n < 0 || n > len(a.sc.args) || !program.Placed(a.sc.args, n) {
 		a.sc.args = nil
 		return
 	}
@@ -320,9 +386,9 @@ func doShift(a *act) {
 
 func doShopt(a *act) {
 	set := false
-	for _, f := range a.call.argv[1:] {
-		if strings.HasPrefix(f.text, "-") {
-			set = set || strings.Contains(f.text, "s") || strings.Contains(f.text, "u")
+	for _, f := range a.Argv[1:] {
+		if strings.HasPrefix(f.Text, "-") {
+			set = set || strings.Contains(f.Text, "s") || strings.Contains(f.Text, "u")
 			continue
 		}
 		if set {
@@ -332,22 +398,25 @@ func doShopt(a *act) {
 }
 
 func doAlias(a *act) {
-	for _, f := range a.operands {
-		if !f.known || strings.Contains(f.text, "=") {
-			a.w.opaque(Opaque{Code: "shell_option", Message: "an alias changes what a word runs: " + f.text, Hint: "define a function", Command: "alias", At: f.at, CommandsOnly: true})
+	for _, f := range a.Operands {
+		if !f.Known || strings.Contains(f.Text, "=") {
+			a.w.opaque(Opaque{
+				Code: "shell_option", Message: "an alias changes what a word runs: " + f.Text,
+				Hint: "define a function", Command: "alias", At: f.At, CommandsOnly: true,
+			})
 		}
 	}
 }
 
 // doHash: hash -p gives a name to another program.
 func doHash(a *act) {
-	for _, f := range a.values["-p"] {
-		a.opaque("unknown_command", "hash -p makes a name run "+f.text, f.at)
+	for _, f := range a.Values["-p"] {
+		a.Opaque("unknown_command", "hash -p makes a name run "+f.Text, f.At)
 	}
 }
 
 func doEnable(a *act) {
-	if len(a.values["-f"]) > 0 {
-		a.opaque("shell_option", "enable -f loads code into the shell", a.cmd.At)
+	if len(a.Values["-f"]) > 0 {
+		a.Opaque("shell_option", "enable -f loads code into the shell", a.At)
 	}
 }

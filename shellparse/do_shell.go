@@ -1,9 +1,10 @@
 package shellparse
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // doShell is bash -c, a script file, or text on standard input.
@@ -12,28 +13,37 @@ func doShell(a *act) {
 	if !ok {
 		return
 	}
-	if sh.interactive {
-		a.opaque("shell_option", a.cmd.Name+" -i runs its start-up files", a.cmd.At)
-	}
 	ops := sh.words
+	if sh.interactive {
+		// The files are the caller's, which no program here may write. But only an interactive
+		// shell can be told to read a comment as a command.
+		a.w.opaque(Opaque{
+			Code: "shell_option", Message: a.Name + " -i runs its start-up files", Command: a.cmd.Name, At: a.At,
+			CommandsOnly: sh.code && len(ops) > 0 && ops[0].Known && !strings.Contains(ops[0].Text, "#"),
+		})
+	}
 	switch {
 	case sh.code && len(ops) == 0:
-		a.opaque("inline_code", a.cmd.Name+" -c has no text to run", a.cmd.At)
+		a.Opaque("inline_code", a.Name+" -c has no text to run", a.At)
 	case sh.code:
-		var args []field
+		var args []program.Word
 		if len(ops) > 1 {
-			args = append([]field{}, ops[2:]...)
+			args = append([]program.Word{}, ops[2:]...)
 		}
 		a.shellText(ops[0], args)
-		a.via = a.cmd.Name + " -c"
+		a.Via = a.Name + " -c"
 	case len(ops) > 0 && !sh.stdin:
 		if a.codeFile(ops[0]) {
 			return
 		}
-		a.file(ops[0], Read, false)
+		a.Code(ops[0])
+		a.script(ops[0], true, ops[1:])
 		a.scriptInPath(ops)
 	default:
-		a.stdinCode()
+		a.StdinCode()
+		for _, f := range a.In.Files {
+			a.script(f, true, nil)
+		}
 	}
 }
 
@@ -41,21 +51,21 @@ func doShell(a *act) {
 // -o and -O take the next word however they are clustered.
 type shellWords struct {
 	code, stdin, interactive bool
-	words                    []field
+	words                    []program.Word
 }
 
 func (a *act) shellWords() (shellWords, bool) {
 	var sh shellWords
-	args := a.call.argv[1:]
+	args := a.Argv[1:]
 	for i := 0; i < len(args); i++ {
 		f := args[i]
-		text := f.text
+		text := f.Text
 		switch {
-		case !f.known || f.glob && strings.ContainsAny(text[:min(1, len(text))], "-+*?["):
-			a.opaque("inline_code", a.cmd.Name+" is given a word that is only known when it runs: "+text, f.at)
+		case !f.Known || f.Glob && strings.ContainsAny(text[:min(1, len(text))], "-+*?["):
+			a.Opaque("inline_code", a.Name+" is given a word that is only known when it runs: "+text, f.At)
 			return sh, false
 		case text == "+":
-			a.opaque("inline_code", a.cmd.Name+" is given a lone +, which shells read differently", f.at)
+			a.Opaque("inline_code", a.Name+" is given a lone +, which shells read differently", f.At)
 			return sh, false
 		case text == "--" || text == "-":
 			sh.words = args[i+1:]
@@ -64,7 +74,7 @@ func (a *act) shellWords() (shellWords, bool) {
 			if text == "--rcfile" || text == "--init-file" {
 				i++
 				if i < len(args) {
-					a.use(reads, args[i])
+					a.Code(args[i])
 				}
 			}
 		case len(text) > 1 && (text[0] == '-' || text[0] == '+'):
@@ -76,6 +86,10 @@ func (a *act) shellWords() (shellWords, bool) {
 					sh.stdin = true
 				case 'i':
 					sh.interactive = true
+				case 'k', 'B':
+					if text[0] == '-' == (c == 'k') {
+						a.Opaque("shell_option", a.Name+" "+text+" changes how text is read", f.At)
+					}
 				case 'o', 'O':
 					i++
 					if i < len(args) {
@@ -91,102 +105,101 @@ func (a *act) shellWords() (shellWords, bool) {
 	return sh, true
 }
 
-// stdinCode is a program that executes its standard input.
-func (a *act) stdinCode() {
-	switch in := a.call.in; in.kind {
-	case hereText:
-		a.shellText(literal(in.text, in.at), nil)
-	case inherited:
-		// Nothing is connected: there is no text to run.
-		if len(a.cmd.Via) > 0 || a.w.execStdin {
-			a.opaque("inline_code", a.cmd.Name+" executes its standard input", a.cmd.At)
-		}
-	case fromFile:
-		// A script file, as if it were named; the redirection is a read already.
-	default:
-		a.opaque("inline_code", fmt.Sprintf("%s executes its standard input, which is only known when it runs", a.cmd.Name), a.cmd.At)
-	}
-}
-
 // scriptInPath: a shell looks for a script of a bare name in PATH too, where it
 // could be a program that is denied.
-func (a *act) scriptInPath(words []field) {
+func (a *act) scriptInPath(words []program.Word) {
 	name := words[0]
-	if name.tree || strings.Contains(name.text, "/") {
+	if name.Tree || strings.Contains(name.Text, "/") {
 		return
 	}
-	if name.lit() == "" {
-		a.opaque("dynamic_eval", a.cmd.Name+" executes a file that is only known when it runs: "+name.text, name.at)
+	if name.Lit() == "" {
+		a.Opaque("dynamic_eval", a.Name+" executes a file that is only known when it runs: "+name.Text, name.At)
 		return
 	}
-	cmd := Command{Name: name.text, Path: name.text, Via: append(slices.Clone(a.cmd.Via), a.cmd.Name), Dir: a.cmd.Dir, At: name.at, Script: true}
+	cmd := Command{
+		Name: name.Text, Path: name.Text, Via: append(slices.Clone(a.cmd.Via), a.Name), Dir: a.cmd.Dir,
+		At: name.At, Script: true,
+	}
 	for _, f := range words[1:] {
-		cmd.Args = append(cmd.Args, f.word())
+		cmd.Args = append(cmd.Args, wordOf(f))
 	}
-	a.inner = append(a.inner, func() { a.w.emit(cmd) })
+	a.Inner = append(a.Inner, func() {
+		// It may be a program of that name, with all that it does.
+		b := act{w: a.w, sc: a.sc, cmd: cmd}
+		b.Call = program.Call{Shell: &b, Name: cmd.Name, Argv: words, At: name.At}
+		b.effects()
+		a.w.emit(b.cmd)
+	})
 }
 
 // doNpx: a package may be a program of the same name, as a script may.
 func doNpx(a *act) {
-	a.useOperands(a.operands)
-	if len(a.operands) > 0 {
-		a.scriptInPath(a.operands)
+	a.UseOperands(a.Operands)
+	if len(a.Operands) > 0 {
+		a.scriptInPath(a.Operands)
 	}
 }
 
 // codeFile handles a script that is no file: a substitution or standard input.
-func (a *act) codeFile(script field) bool {
+func (a *act) codeFile(script program.Word) bool {
 	switch {
-	case script.fd:
-		a.opaque("inline_code", a.cmd.Name+" executes the output of a command, which is only known when it runs", script.at)
-	case script.is("-") || script.is("/dev/stdin") || script.is("/dev/fd/0") || script.is("/proc/self/fd/0"):
-		a.stdinCode()
-	case strings.HasPrefix(script.text, "/dev/fd/") || strings.HasPrefix(script.text, "/proc/self/fd/"):
-		a.opaque("inline_code", a.cmd.Name+" executes what a descriptor gives, which is only known when it runs", script.at)
+	case script.Fd:
+		a.Opaque("inline_code", a.Name+" executes the output of a command, which is only known when it runs",
+			script.At)
+	case script.Is("-") || script.Is("/dev/stdin") || script.Is("/dev/fd/0") || script.Is("/proc/self/fd/0"):
+		a.StdinCode()
+	case strings.HasPrefix(script.Text, "/dev/fd/") || strings.HasPrefix(script.Text, "/proc/self/fd/"):
+		a.Opaque("inline_code", a.Name+" executes what a descriptor gives, which is only known when it runs",
+			script.At)
 	default:
 		return false
 	}
 	return true
 }
 
-func doOtherShell(a *act) {
-	if len(a.operands) == 0 && len(a.values) == 0 {
-		a.opaque("inline_code", a.cmd.Name+" executes its standard input", a.cmd.At)
-		return
-	}
-	a.useOperands(a.operands)
-}
-
 // shellOption refuses the options under which text means something else than was
 // read here.
-func (a *act) shellOption(f field) {
-	switch f.text {
-	case "expand_aliases", "extglob", "posix", "lastpipe", "restricted", "history", "histexpand", "localvar_inherit", "compat31", "compat32", "compat40", "compat41", "compat42", "compat43", "compat44", "xpg_echo_":
-		a.opaque("shell_option", "the shell option "+f.text+" changes how the line is read", f.at)
+func (a *act) shellOption(f program.Word) {
+	switch f.Text {
+	case "expand_aliases", "extglob", "posix", "lastpipe", "restricted", "history", "histexpand", "localvar_inherit",
+		"keyword", "braceexpand", "failglob", "cdable_vars",
+		"compat31", "compat32", "compat40", "compat41", "compat42", "compat43", "compat44", "xpg_echo_":
+		a.Opaque("shell_option", "the shell option "+f.Text+" changes how the line is read", f.At)
 	}
-	if f.lit() == "" {
-		a.opaque("shell_option", "a shell option that is only known when it runs", f.at)
+	if f.Lit() == "" {
+		a.Opaque("shell_option", "a shell option that is only known when it runs", f.At)
 	}
 }
 
 func doEval(a *act) {
 	var words []string
-	for _, f := range a.operands {
-		f = f.numbers()
-		if !f.known || f.glob || f.tree {
-			a.opaque("dynamic_eval", "eval executes text that is only known when it runs: "+f.text, f.at)
+	for i, f := range a.Operands {
+		if i > 0 { // a number may be the name of a program only in front
+			f = f.Numbers()
+		}
+		if !f.Known || f.Glob || f.Tree || f.Fd {
+			a.Opaque("dynamic_eval", "eval executes text that is only known when it runs: "+f.Text, f.At)
 			return
 		}
-		words = append(words, f.text)
+		words = append(words, f.Text)
 	}
 	if len(words) == 0 {
 		return
 	}
-	w, sc, at, text := a.w, a.sc, a.operands[0].at, strings.Join(words, " ")
-	if w.nested >= maxNested {
-		w.fail(&Error{Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself", At: at})
+	w, sc, at, text := a.w, a.sc, a.Operands[0].At, strings.Join(words, " ")
+	if strings.HasSuffix(text, `\`) {
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "text of eval that ends in a backslash",
+			Hint: "run the command itself", At: at,
+		})
 	}
-	a.inner = append(a.inner, func() {
+	if w.nested >= maxNested {
+		w.fail(&Error{
+			Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself",
+			At: at,
+		})
+	}
+	a.Inner = append(a.Inner, func() {
 		w.nested++
 		if err := w.program(text, sc, &at); err != nil {
 			w.err = nil
@@ -197,13 +210,14 @@ func doEval(a *act) {
 }
 
 func doSource(a *act) {
-	if len(a.operands) == 0 {
+	if len(a.Operands) == 0 {
 		return
 	}
-	script := a.operands[0]
+	script := a.Operands[0]
 	if !a.codeFile(script) {
-		a.file(script, Read, false)
-		a.scriptInPath(a.operands)
+		a.Code(script)
+		a.script(script, true, a.Operands[1:])
+		a.scriptInPath(a.Operands)
 	}
 	// What it defines is not known here.
 	a.sc.forgetAll()
@@ -220,21 +234,21 @@ func maybeAll(funcs map[string]function) map[string]function {
 }
 
 func doExec(a *act) {
-	if len(a.operands) == 0 && a.call.in.kind != inherited {
+	if len(a.Operands) == 0 && a.In.Kind != program.Inherited {
 		a.w.execStdin = true
 	}
-	a.command(a.operands)
+	a.Start(a.Operands)
 }
 
 func doCommand(a *act) {
-	if a.effects["data"] || len(a.operands) == 0 {
+	if a.Effects["data"] || len(a.Operands) == 0 {
 		return
 	}
-	sc, env, words, in := a.sc, a.call.env, a.operands, a.call.in
-	a.inner = append(a.inner, func() {
+	sc, env, words, in := a.sc, a.call.env, a.Operands, a.In
+	a.Inner = append(a.Inner, func() {
 		inner := *sc
 		inner.funcs = nil // neither looks at functions
-		a.w.start(call{argv: words, env: env, in: in, at: words[0].at}, &inner)
+		a.w.start(call{argv: words, env: env, in: in, at: words[0].At}, &inner)
 		funcs := sc.funcs
 		*sc = inner
 		sc.funcs = funcs
@@ -242,36 +256,36 @@ func doCommand(a *act) {
 }
 
 func doTrap(a *act) {
-	if a.effects["data"] || len(a.operands) < 2 {
+	if a.Effects["data"] || len(a.Operands) < 2 {
 		return
 	}
-	if a.operands[0].is("-") || a.operands[0].is("") {
+	if a.Operands[0].Is("-") || a.Operands[0].Is("") {
 		return
 	}
-	f := a.operands[0].numbers()
-	if !f.known || f.glob || f.tree {
-		a.opaque("dynamic_eval", "trap executes text that is only known when it runs", f.at)
+	f := a.Operands[0].Numbers()
+	if !f.Known || f.Glob || f.Tree {
+		a.Opaque("dynamic_eval", "trap executes text that is only known when it runs", f.At)
 		return
 	}
 	w, sc := a.w, a.sc
 	atExit := true
-	for _, signal := range a.operands[1:] {
-		atExit = atExit && (signal.is("EXIT") || signal.is("0"))
+	for _, signal := range a.Operands[1:] {
+		atExit = atExit && (signal.Is("EXIT") || signal.Is("0"))
 	}
-	a.inner = append(a.inner, func() {
-		at := f.at
+	a.Inner = append(a.Inner, func() {
+		at := f.At
 		w.nested++
-		inner := sc.clone()
+		inner := sc.fork()
 		inner.vars, inner.args = nil, nil // it runs later
 		inner.changed = false
-		if err := w.program(f.text, inner, &at); err != nil {
+		if err := w.program(f.Text, inner, &at); err != nil {
 			w.err = nil
 			panicErr(w, err, at)
 		}
 		switch {
 		case atExit:
 		case !slices.Equal(inner.dirs, sc.dirs) || len(inner.funcs) != len(sc.funcs):
-			a.opaque("dynamic_eval", "what this trap changes is only known when it runs", f.at)
+			a.Opaque("dynamic_eval", "what this trap changes is only known when it runs", f.At)
 		case inner.changed:
 			// From here on it may run at any place.
 			w.references = true
@@ -283,43 +297,43 @@ func doTrap(a *act) {
 
 func doCd(a *act) {
 	sc := a.sc
-	if a.cmd.Name == "popd" || len(a.operands) == 0 && a.cmd.Name == "pushd" {
+	if a.Name == "popd" || len(a.Operands) == 0 && a.Name == "pushd" {
 		sc.dirs = []workdir{{}}
 		return
 	}
-	target := field{known: true}
+	target := program.Word{Known: true}
 	switch {
-	case len(a.operands) == 0:
+	case len(a.Operands) == 0:
 		home, ok := sc.vars.get("HOME")
 		if !ok || len(home.words) != 1 {
 			sc.dirs, sc.failed = []workdir{{}}, nil
 			return
 		}
 		target = home.words[0]
-	case a.operands[0].is("-"):
+	case a.Operands[0].Is("-"):
 		if old, ok := sc.vars.get("OLDPWD"); ok && len(old.words) == 1 {
 			target = old.words[0]
 		} else {
-			target.known = false
+			target.Known = false
 		}
 	default:
-		target = a.operands[0]
+		target = a.Operands[0]
 	}
-	a.file(target, Read, false)
+	a.File(target, Read, false)
 	if _, ok := sc.vars.get("CDPATH"); ok {
-		target.known = false
+		target.Known = false
 	}
 	before := sc.dirs
 	sc.dirs = moveTo(sc.dirs, target)
 	sc.forget("PWD")
 	sc.forget("OLDPWD")
 	if len(sc.dirs) == 1 && sc.dirs[0].path != "" {
-		sc.set("PWD", value{words: []field{literal(sc.dirs[0].path, target.at)}})
+		sc.set("PWD", value{words: []program.Word{program.Literal(sc.dirs[0].path, target.At)}})
 	}
 	if len(before) == 1 && before[0].path != "" {
-		sc.set("OLDPWD", value{words: []field{literal(before[0].path, target.at)}})
+		sc.set("OLDPWD", value{words: []program.Word{program.Literal(before[0].path, target.At)}})
 	}
-	if surelyThere(target.text) || sc.errexit && a.w.conds == 0 {
+	if surelyThere(target.Text) || sc.errexit && a.w.conds == 0 {
 		return
 	}
 	for _, d := range before {

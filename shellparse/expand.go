@@ -7,23 +7,29 @@ import (
 	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
+	"github.com/sandboxd/sandboxd/shellparse/source"
 )
 
 // fields expands the words of a command as the shell does: braces, ~, parameters,
 // substitutions (which are walked), splitting. Names are not looked up on disk.
-func (w *walker) fields(words []*syntax.Word, sc *scope) []field {
-	out := make([]field, 0, len(words))
+func (w *walker) fields(words []*syntax.Word, sc *scope) []program.Word {
+	out := make([]program.Word, 0, len(words))
 	for _, word := range words {
 		if lit := plain(word); lit != "" {
-			out = append(out, literal(lit, w.pos(word)))
+			out = append(out, program.Literal(lit, w.pos(word)))
 			continue
 		}
 		for _, one := range w.braces(word) {
 			out = append(out, w.expand(one, word, sc, true)...)
 		}
 	}
-	if w.words += len(out); w.words > maxWords {
-		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"})
+	if w.words += len(out); w.words > source.MaxWords {
+		w.fail(&Error{
+			Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", source.MaxWords),
+			Hint: "split the command",
+		})
 	}
 	return out
 }
@@ -41,16 +47,16 @@ func plain(word *syntax.Word) string {
 }
 
 // single expands a word that is not split: an assignment, a redirection, a case.
-func (w *walker) single(word *syntax.Word, sc *scope) field {
+func (w *walker) single(word *syntax.Word, sc *scope) program.Word {
 	if word == nil {
-		return field{known: true}
+		return program.Word{Known: true}
 	}
 	if lit := plain(word); lit != "" {
-		return literal(lit, w.pos(word))
+		return program.Literal(lit, w.pos(word))
 	}
 	fs := w.expand(word, word, sc, false)
 	if len(fs) == 0 {
-		return field{known: true, at: w.pos(word)}
+		return program.Word{Known: true, At: w.pos(word)}
 	}
 	return fs[0]
 }
@@ -58,12 +64,22 @@ func (w *walker) single(word *syntax.Word, sc *scope) field {
 // braces expands {a,b} and {1..3}.
 func (w *walker) braces(word *syntax.Word) []*syntax.Word {
 	has := false
+	if w.posix {
+		return []*syntax.Word{word}
+	}
 	for _, p := range word.Parts {
 		if l, ok := p.(*syntax.Lit); ok && strings.IndexByte(l.Value, '{') >= 0 {
 			has = true
 		}
 	}
 	if !has {
+		return []*syntax.Word{word}
+	}
+	if oddBraces(word) {
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "a list in braces that do not pair, or with a $ by itself",
+			Hint: "quote them, or write the words out", At: w.pos(word),
+		})
 		return []*syntax.Word{word}
 	}
 	split := *word
@@ -78,6 +94,33 @@ func (w *walker) braces(word *syntax.Word) []*syntax.Word {
 	return out
 }
 
+// oddBraces reports whether a word has a list and a brace without a partner, or a "$" by
+// itself: bash then looks for another partner, or expands what stands behind the "$".
+func oddBraces(word *syntax.Word) bool {
+	open, list, odd := 0, false, false
+	for _, p := range word.Parts {
+		l, ok := p.(*syntax.Lit)
+		for i := 0; ok && i < len(l.Value); i++ {
+			switch l.Value[i] {
+			case '\\':
+				i++
+			case '{':
+				open++
+			case '$':
+				odd = true // in front of the next part of a list it names a variable
+			case ',':
+				list = true
+			case '.':
+				list = list || strings.HasPrefix(l.Value[i:], "..")
+			case '}':
+				odd = odd || open == 0
+				open = max(open-1, 0)
+			}
+		}
+	}
+	return list && (odd || open > 0)
+}
+
 func (w *walker) braceProduct(heads []*syntax.Word, part syntax.WordPart) []*syntax.Word {
 	b, ok := part.(*syntax.BraceExp)
 	if !ok {
@@ -89,7 +132,8 @@ func (w *walker) braceProduct(heads []*syntax.Word, part syntax.WordPart) []*syn
 	var tails []*syntax.Word
 	if b.Sequence {
 		for _, text := range w.sequence(b) {
-			tails = append(tails, &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{ValuePos: b.Pos(), ValueEnd: b.End(), Value: text}}})
+			tails = append(tails,
+				&syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{ValuePos: b.Pos(), ValueEnd: b.End(), Value: text}}})
 		}
 	} else {
 		for _, e := range b.Elems {
@@ -101,7 +145,10 @@ func (w *walker) braceProduct(heads []*syntax.Word, part syntax.WordPart) []*syn
 		}
 	}
 	if len(heads)*len(tails) > maxBraces {
-		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("a brace expansion gives more than %d words", maxBraces), Hint: "write the words out", At: w.pos(b)})
+		w.fail(&Error{
+			Code: "too_large", Msg: fmt.Sprintf("a brace expansion gives more than %d words", maxBraces),
+			Hint: "write the words out", At: w.pos(b),
+		})
 	}
 	var out []*syntax.Word
 	for _, h := range heads {
@@ -124,13 +171,19 @@ func (w *walker) sequence(b *syntax.BraceExp) []string {
 	letters := errA != nil || errZ != nil
 	if letters {
 		if len(from) != 1 || len(to) != 1 {
-			w.fail(&Error{Code: "unsupported", Msg: "a brace sequence that is not numbers or letters", Hint: "write the words out", At: w.pos(b)})
+			w.fail(&Error{
+				Code: "unsupported", Msg: "a brace sequence that is not numbers or letters",
+				Hint: "write the words out", At: w.pos(b),
+			})
 		}
 		a, z = int(from[0]), int(to[0])
 	}
 	n := max(z-a, a-z)
 	if n/step > maxBraces {
-		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("a brace expansion gives more than %d words", maxBraces), Hint: "use seq", At: w.pos(b)})
+		w.fail(&Error{
+			Code: "too_large", Msg: fmt.Sprintf("a brace expansion gives more than %d words", maxBraces),
+			Hint: "use seq", At: w.pos(b),
+		})
 	}
 	width := 0
 	for _, s := range []string{from, to} {
@@ -157,7 +210,7 @@ func (w *walker) sequence(b *syntax.BraceExp) []string {
 }
 
 // expand gives the words that one word becomes; whole is the word as written.
-func (w *walker) expand(word, whole *syntax.Word, sc *scope, split bool) []field {
+func (w *walker) expand(word, whole *syntax.Word, sc *scope, split bool) []program.Word {
 	e := expansion{w: w, sc: sc, split: split, at: w.pos(whole), src: w.source(whole), only: onePart(word)}
 	for i, p := range word.Parts {
 		if l, ok := p.(*syntax.Lit); ok && i == 0 {
@@ -179,7 +232,7 @@ type expansion struct {
 	src   string
 	only  bool // the word is one expansion and nothing else
 	b     builder
-	out   []field
+	out   []program.Word
 }
 
 func onePart(word *syntax.Word) bool {
@@ -203,7 +256,7 @@ func (e *expansion) part(p syntax.WordPart) {
 		e.lit(p.Value)
 	case *syntax.SglQuoted:
 		if p.Dollar {
-			e.b.quoted(ansiC(p.Value))
+			e.b.quoted(source.AnsiC(p.Value))
 		} else {
 			e.b.quoted(p.Value)
 		}
@@ -218,24 +271,27 @@ func (e *expansion) part(p syntax.WordPart) {
 	case *syntax.CmdSubst:
 		e.subst(p, false)
 	case *syntax.ArithmExp:
-		e.w.arithm(p.X, e.sc)
+		e.w.number(p.X, e.sc)
 		e.b.digits(e.w.source(p))
 	case *syntax.ProcSubst:
-		e.w.within("process substitution", func() { e.w.stmts(p.Stmts, e.sc.clone()) })
+		e.w.within("process substitution", func() { e.w.stmts(p.Stmts, e.sc.fork()) })
 		e.b.some, e.b.fd = true, true
 		e.b.quoted("/dev/fd/63")
 	case *syntax.ExtGlob:
 		e.w.extGlob(p)
 		e.b.pattern(e.w.source(p), "*")
 	default:
-		e.w.fail(&Error{Code: "unsupported", Msg: fmt.Sprintf("a part of a word that is not known here (%T)", p), Hint: "write it in another way", At: e.w.pos(p)})
+		e.w.fail(&Error{
+			Code: "unsupported", Msg: fmt.Sprintf("a part of a word that is not known here (%T)", p),
+			Hint: "write it in another way", At: e.w.pos(p),
+		})
 	}
 }
 
 func (e *expansion) quotedPart(p syntax.WordPart) {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		e.b.quoted(unescapeQuoted(p.Value))
+		e.b.quoted(source.Unquote(p.Value))
 	case *syntax.ParamExp:
 		e.w.checkQuotes(p, true)
 		e.param(p, true)
@@ -287,8 +343,8 @@ func (e *expansion) tilde(user string) {
 	name := map[string]string{"": "HOME", "+": "PWD", "-": "OLDPWD"}[user]
 	switch {
 	case name != "":
-		if v, ok := e.sc.vars.get(name); ok && len(v.words) == 1 && v.words[0].known {
-			e.b.quoted(v.words[0].text)
+		if v, ok := e.sc.vars.get(name); ok && len(v.words) == 1 && v.words[0].Known {
+			e.b.quoted(v.words[0].Text)
 			return
 		}
 	case user == "root":
@@ -298,25 +354,13 @@ func (e *expansion) tilde(user string) {
 	e.b.missing()
 }
 
-// unescapeQuoted removes the backslashes that mean something in double quotes.
-func unescapeQuoted(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\", s[i+1]) >= 0 {
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
 func (w *walker) extGlob(g *syntax.ExtGlob) {
 	if strings.ContainsAny(g.Pattern.Value, "$`<>") {
 		// The parser keeps the pattern as one literal; bash expands it.
-		w.fail(&Error{Code: "parser_difference", Msg: "an expansion inside an extended pattern", Hint: "put the value in a variable first", At: w.pos(g)})
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "an expansion inside an extended pattern",
+			Hint: "put the value in a variable first", At: w.pos(g),
+		})
 	}
 }
 
@@ -339,7 +383,11 @@ func (w *walker) checkQuotes(p *syntax.ParamExp, quoted bool) {
 		}
 		for _, part := range word.Parts {
 			if q, ok := part.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
-				w.fail(&Error{Code: "parser_difference", Msg: "single quotes inside an expansion in double quotes do not quote", Hint: `escape with a backslash instead`, At: w.pos(q)})
+				w.fail(&Error{
+					Code: "parser_difference",
+					Msg:  "single quotes inside an expansion in double quotes do not quote",
+					Hint: `escape with a backslash instead`, At: w.pos(q),
+				})
 			}
 		}
 	}

@@ -1,140 +1,15 @@
 package shellparse
 
-import (
-	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
-
-// The limits. Text over one of them is refused with the limit named; no check is
-// ever left out because of it.
+// The limits of a walk, beside those that package source has for one text. What goes over
+// one of them is refused with the limit named; no check is ever left out because of it.
 const (
-	maxBytes  = 64 << 10 // of one text
-	maxDepth  = 48       // open brackets, quotes and keywords at one place
-	maxNested = 8        // shells within shells
-	maxWords  = 20_000   // words of all commands, after expansion
-	maxText   = 1 << 20  // bytes of all values that parameters put into words
-	maxSteps  = 25_000   // statements walked, loops and functions followed
-	maxVars   = 1_000    // variables that are tracked; more are unknown
-	maxNames  = 250      // functions, and exported names
-	maxBraces = 1_000    // words of one brace expansion
-	maxChain  = 2_000    // operators | and &, which nest to the left
-	maxUnroll = 16       // items of a loop that are followed one by one
+	maxNested = 8       // shells within shells
+	maxText   = 1 << 20 // bytes of all values that parameters put into words
+	maxSteps  = 25_000  // statements walked, loops and functions followed
+	maxVars   = 1_000   // variables that are tracked; more are unknown
+	maxNames  = 250     // functions, and exported names
+	maxBraces = 1_000   // words of one brace expansion
+	maxUnroll = 16      // items of a loop that are followed one by one
+
+	maxDeletes = 2_000 // names that commands delete or move, each with facts of its own for policies
 )
-
-// precheck refuses what must not reach the parser: it has no depth limit of its
-// own, and it reads some control characters differently from bash.
-func precheck(src string) error {
-	if len(src) > maxBytes {
-		return &Error{Code: "too_large", Msg: fmt.Sprintf("command of %d bytes is longer than %d", len(src), maxBytes), Hint: "put the script in a file of the workspace and run that"}
-	}
-	for i, r := range src {
-		if r >= ' ' && r < 0x7f || r == '\n' || r == '\t' {
-			continue
-		}
-		switch {
-		case r == utf8.RuneError && !validAt(src, i):
-			return &Error{Code: "invalid_utf8", Msg: "command is not valid UTF-8", Hint: `write the byte as $'\xNN'`, At: place(src, i, i+1)}
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
-			// Control characters split words differently for different readers;
-			// the others make a person read another line than the shell.
-			return &Error{Code: "control_character", Msg: fmt.Sprintf("command holds the control character %U", r), Hint: `leave it out, or write it as $'\x…' where it is data`, At: place(src, i, i+utf8.RuneLen(r))}
-		}
-	}
-	if i := strings.Index(src, "$\\\n"); i >= 0 {
-		// Bash joins the lines first: what follows belongs to the $.
-		return &Error{Code: "parser_difference", Msg: "a line that ends in $ and a backslash", Hint: "write the expansion on one line", At: place(src, i, i+3)}
-	}
-	return depth(src)
-}
-
-func validAt(src string, i int) bool {
-	_, n := utf8.DecodeRuneInString(src[i:])
-	return n != 1
-}
-
-// depth counts what is open at each place, without knowing quotes: it may count
-// too much, never too little.
-func depth(src string) error {
-	brackets, braces, run := 0, 0, 0
-	words, chain := 0, 0
-	inWord := false
-	for i := 0; i < len(src); i++ {
-		switch c := src[i]; c {
-		case ' ', '\n', '\t', ';':
-			if inWord {
-				words++
-				inWord = false
-			}
-			if c != ' ' {
-				run = 0
-			}
-			continue
-		case '!', '-', '~', '+':
-			run++ // unary operators nest too
-			inWord = true
-			if run > 512 {
-				return tooDeep(src, i)
-			}
-			continue
-		case '(', '[':
-			if brackets++; brackets > maxDepth {
-				return tooDeep(src, i)
-			}
-		case '{':
-			if braces++; braces > maxDepth {
-				return tooDeep(src, i)
-			}
-		case ')', ']':
-			brackets = max(brackets-1, 0)
-		case '}':
-			braces = max(braces-1, 0)
-		case '|', '&':
-			chain++
-		}
-		run, inWord = 0, true
-	}
-	if chain > 2*maxChain {
-		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d operators", maxChain), Hint: "split the command"}
-	}
-	if words > maxWords {
-		return &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"}
-	}
-	return keywordDepth(src)
-}
-
-func tooDeep(src string, i int) error {
-	return &Error{Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", maxDepth), Hint: "split the command", At: place(src, i, i+1)}
-}
-
-// keywordDepth bounds what nests by words: if, while, case and the like.
-func keywordDepth(src string) error {
-	open := 0
-	for i := 0; i < len(src); {
-		if src[i] < 'c' || src[i] > 'w' { // no keyword begins so
-			i++
-			continue
-		}
-		j := i
-		for j < len(src) && 'a' <= src[j] && src[j] <= 'z' {
-			j++
-		}
-		switch src[i:j] {
-		case "if", "while", "until", "for", "case", "select", "function", "time", "coproc", "elif":
-			if open++; open > 20*maxDepth {
-				return &Error{Code: "too_deep", Msg: "command has too many nested statements", Hint: "split the command", At: place(src, i, j)}
-			}
-		case "fi", "done", "esac":
-			open = max(open-1, 0)
-		}
-		i = max(j, i+1)
-	}
-	return nil
-}
-
-// place is the position of src[from:to].
-func place(src string, from, to int) Pos {
-	line := strings.Count(src[:from], "\n")
-	return Pos{Offset: int32(from), End: int32(to), Line: int32(line + 1), Col: int32(from - strings.LastIndexByte(src[:from], '\n'))}
-}

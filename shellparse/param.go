@@ -6,24 +6,35 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // numbers are parameters whose value is always digits: any name made with them
 // stays in its directory.
-const numbers = " ? # $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID EPOCHSECONDS HISTCMD BASH_SUBSHELL COLUMNS LINES OPTIND "
+const numbers = " ? # $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID " +
+	"EPOCHSECONDS HISTCMD BASH_SUBSHELL COLUMNS LINES OPTIND "
 
 // param expands ${…}. Whatever is not a plain value is unknown, but the words in
 // it are walked for what they run.
 func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	if p.Param == nil || p.Flags != nil || p.NestedParam != nil || len(p.Modifiers) > 0 || p.IsSet || p.Width {
-		e.w.fail(&Error{Code: "unsupported", Msg: "a parameter expansion that is not known here", Hint: "use a plain variable", At: e.w.pos(p)})
+		e.w.fail(&Error{
+			Code: "unsupported", Msg: "a parameter expansion that is not known here",
+			Hint: "use a plain variable", At: e.w.pos(p),
+		})
 	}
 	name := p.Param.Value
 	if p.Index != nil {
-		e.w.arithm(p.Index, e.sc)
+		e.w.number(p.Index, e.sc)
 		e.w.subscript(p.Index, e.sc)
 	}
 	if p.Excl && p.Names == 0 {
+		if v, ok := e.sc.vars.get(name); ok && len(v.words) == 1 && v.words[0].Known {
+			e.w.mayAbort(perhaps, e.sc)
+		} else {
+			e.w.mayAbort(surely, e.sc)
+		}
 		e.w.evaluates(e.w.pos(p)) // the value is a name, whose index is arithmetic
 		if p.Exp != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
 			e.sc.forgetAll()
@@ -32,7 +43,10 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	if p.Slice != nil {
 		for _, x := range []syntax.ArithmExpr{p.Slice.Offset, p.Slice.Length} {
 			if x != nil {
-				e.w.arithm(x, e.sc)
+				e.w.number(x, e.sc)
+				if _, literal := x.(*syntax.Word); !literal {
+					e.w.mayAbort(surely, e.sc) // less than nothing is left
+				}
 			}
 		}
 	}
@@ -40,19 +54,22 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 		e.w.single(p.Repl.Orig, e.sc)
 		e.w.single(p.Repl.With, e.sc)
 	}
-	var operand field
+	var operand program.Word
 	if p.Exp != nil && p.Exp.Word != nil {
 		operand = e.w.single(p.Exp.Word, e.sc)
 	}
-	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && operand.text == "P" {
+	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && operand.Text == "P" {
 		// ${x@P} expands the value again, as a prompt.
-		e.w.opaque(Opaque{Code: "dynamic_eval", Message: fmt.Sprintf("${%s@P} executes the value of %s", name, name), At: e.w.pos(p)})
+		e.w.opaque(Opaque{
+			Code: "dynamic_eval", Message: fmt.Sprintf("${%s@P} executes the value of %s", name, name),
+			At: e.w.pos(p),
+		})
 	}
 	if p.Length || strings.Contains(numbers, " "+name+" ") && p.Exp == nil && p.Repl == nil && !p.Excl {
 		e.b.digits(e.w.source(p))
 		return
 	}
-	words, ok := e.values(p, name, operand)
+	words, ok := e.values(p, name, operand, quoted)
 	if !ok {
 		e.b.missing()
 		e.b.many = e.b.many || !quoted || name == "@" || name == "*"
@@ -62,24 +79,25 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 }
 
 // values are the words that a parameter expansion gives, if they are known.
-func (e *expansion) values(p *syntax.ParamExp, name string, operand field) ([]field, bool) {
+func (e *expansion) values(p *syntax.ParamExp, name string, operand program.Word, quoted bool) ([]program.Word, bool) {
 	if p.Excl || p.Names != 0 || p.Slice != nil || p.Repl != nil {
 		e.noteCut(name)
 		return nil, false
 	}
-	words, set := e.lookup(p, name)
+	words, set := e.lookup(p, name, quoted)
 	if p.Exp == nil {
 		return words, set
 	}
 	if !set {
 		if (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) && p.Param != nil {
-			e.w.assign(e.sc, name, value{words: []field{{at: e.at}}}, e.w.pos(p))
+			e.w.noteSuspect(operand) // it becomes the value
+			e.w.assign(e.sc, name, value{words: []program.Word{{At: e.at}}}, e.w.pos(p))
 		}
 		return nil, false
 	}
-	empty := len(words) == 0 || len(words) == 1 && words[0].known && words[0].text == ""
+	empty := len(words) == 0 || len(words) == 1 && words[0].Known && words[0].Text == ""
 	for _, f := range words {
-		if !f.known {
+		if !f.Known {
 			return nil, false
 		}
 	}
@@ -90,10 +108,10 @@ func (e *expansion) values(p *syntax.ParamExp, name string, operand field) ([]fi
 		}
 		return words, true
 	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
-		if empty || !operand.known {
+		if empty || !operand.Known {
 			return nil, false
 		}
-		return []field{operand}, true
+		return []program.Word{operand}, true
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix, syntax.RemSmallPrefix, syntax.RemLargePrefix:
 		return trim(words, p.Exp.Op, operand)
 	}
@@ -101,43 +119,43 @@ func (e *expansion) values(p *syntax.ParamExp, name string, operand field) ([]fi
 }
 
 // trim removes a literal prefix or suffix. Patterns are left unknown.
-func trim(words []field, op syntax.ParExpOperator, operand field) ([]field, bool) {
-	if !operand.known || operand.glob || operand.text == "" || len(words) != 1 {
+func trim(words []program.Word, op syntax.ParExpOperator, operand program.Word) ([]program.Word, bool) {
+	if !operand.Known || operand.Glob || operand.Text == "" || len(words) != 1 {
 		return nil, false
 	}
 	f := words[0]
 	switch op {
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
-		f.text = strings.TrimSuffix(f.text, operand.text)
-		if f.glob {
-			cut := strings.TrimSuffix(f.pat, escapePattern(operand.text))
-			if cut == f.pat || strings.Contains(operand.text, "/") {
+		f.Text = strings.TrimSuffix(f.Text, operand.Text)
+		if f.Glob {
+			cut := strings.TrimSuffix(f.Pat, program.EscapePattern(operand.Text))
+			if cut == f.Pat || strings.Contains(operand.Text, "/") {
 				return nil, false
 			}
-			f.pat = cut
+			f.Pat = cut
 		}
 	default:
-		if f.glob {
+		if f.Glob {
 			return nil, false
 		}
-		f.text = strings.TrimPrefix(f.text, operand.text)
+		f.Text = strings.TrimPrefix(f.Text, operand.Text)
 	}
-	return []field{f}, true
+	return []program.Word{f}, true
 }
 
 // lookup finds the tracked words of a variable or positional parameter.
-func (e *expansion) lookup(p *syntax.ParamExp, name string) ([]field, bool) {
+func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]program.Word, bool) {
 	if name == "@" || name == "*" {
-		return e.sc.args, e.sc.args != nil && name == "@"
+		return e.sc.args, e.sc.args != nil && (name == "@" || !quoted && !e.sc.ifs)
 	}
 	if n, err := strconv.Atoi(name); err == nil {
 		switch {
 		case n == 0 || e.sc.args == nil:
 			return nil, false
 		case n > len(e.sc.args):
-			return []field{{known: true}}, true
+			return []program.Word{{Known: true}}, program.Placed(e.sc.args, len(e.sc.args))
 		}
-		return e.sc.args[n-1 : n], true
+		return e.sc.args[n-1 : n], program.Placed(e.sc.args, n-1)
 	}
 	v, ok := e.sc.vars.get(name)
 	if !ok {
@@ -159,12 +177,14 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string) ([]field, bool) {
 	switch lit := index.Lit(); lit {
 	case "@":
 		return v.words, true
+	case "*": // its words joined, and split again where nothing quotes them
+		return v.words, !quoted && !e.sc.ifs
 	default:
 		n, err := strconv.Atoi(lit)
 		if err != nil || n < 0 || n >= len(v.words) {
 			return nil, false
 		}
-		return v.words[n : n+1], true
+		return v.words[n : n+1], program.Placed(v.words, n)
 	}
 }
 
@@ -173,31 +193,31 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string) ([]field, bool) {
 func (e *expansion) noteCut(name string) {
 	v, _ := e.sc.vars.get(name)
 	for _, f := range v.words {
-		f.code = f.code || strings.Contains(f.text, "$(") || strings.Contains(f.text, "`")
+		f.Code = f.Code || strings.Contains(f.Text, "$(") || strings.Contains(f.Text, "`")
 		e.w.noteSuspect(f)
 	}
 }
 
 // add puts known words in place: quoted ones stay whole, others are split.
-func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
-	list := p.Param.Value == "@" || p.Index != nil
+func (e *expansion) add(words []program.Word, quoted bool, p *syntax.ParamExp) {
+	list := p.Param.Value == "@" || p.Param.Value == "*" || p.Index != nil
 	for i, f := range words {
 		if i > 0 && (quoted || e.split) && list {
 			e.flush()
 			e.b.some = true
 		}
-		e.w.grow(len(f.text))
-		if !f.known {
-			if !quoted && e.split && !e.sc.ifs {
-				e.splitSkeleton(f.skeleton)
+		e.w.grow(len(f.Text))
+		if !f.Known {
+			if f.Skeleton != "" && (list || !quoted && e.split && !e.sc.ifs) {
+				e.splitSkeleton(f.Skeleton)
 				continue
 			}
 			e.b.missing()
 			e.b.many = e.b.many || !quoted
 			continue
 		}
-		e.b.fd = e.b.fd || f.fd
-		if f.tree {
+		e.b.fd = e.b.fd || f.Fd
+		if f.Tree {
 			if !e.only || len(words) > 1 {
 				e.b.missing()
 				continue
@@ -205,12 +225,15 @@ func (e *expansion) add(words []field, quoted bool, p *syntax.ParamExp) {
 			e.b.tree = true
 		}
 		switch {
-		case f.glob && (quoted || !strings.ContainsAny(f.text, " \t\n")):
-			e.b.pattern(f.text, f.pat)
+		case f.Glob && (quoted || !strings.ContainsAny(f.Text, " \t\n")):
+			e.b.pattern(f.Text, f.Pat)
+		case f.Glob && e.split: // a name that it matched is split, or with nullglob it is the word behind it
+			e.b.missing()
+			e.b.many = true
 		case quoted || !e.split:
-			e.b.quoted(f.text)
+			e.b.quoted(f.Text)
 		default:
-			e.splitText(f.text)
+			e.splitText(f.Text)
 		}
 	}
 	if list && len(words) == 0 && quoted {
@@ -248,7 +271,10 @@ func (e *expansion) splitSkeleton(s string) {
 func (w *walker) grow(n int) {
 	const perWord = 16 // a word costs more than its text
 	if w.text += n + perWord; w.text > maxText {
-		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("the values of this command grow over %d bytes", maxText), Hint: "put the script in a file of the workspace and run that"})
+		w.fail(&Error{
+			Code: "too_large", Msg: fmt.Sprintf("the values of this command grow over %d bytes", maxText),
+			Hint: "put the script in a file of the workspace and run that",
+		})
 	}
 }
 

@@ -5,13 +5,31 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
+	"github.com/sandboxd/sandboxd/shellparse/source"
 )
 
 // Parse lists what the program text src can do when bash runs it under o.
 func Parse(src string, o Options) (*Script, error) {
+	s, err := parse(src, o)
+	if err != nil || !o.Typed || len(s.Opaque) == 0 {
+		return s, err
+	}
+	o.Typed = false
+	silent, err := parse(src, o)
+	if err != nil {
+		return nil, err
+	}
+	for i, opaque := range s.Opaque {
+		s.Opaque[i].Typed = !slices.Contains(silent.Opaque, opaque)
+	}
+	return s, nil
+}
+
+func parse(src string, o Options) (*Script, error) {
 	w := newWalker(o)
 	if err := w.program(src, w.top(o), nil); err != nil {
 		return nil, err
@@ -23,47 +41,112 @@ func Parse(src string, o Options) (*Script, error) {
 // Positions are offsets into the words joined by single blanks.
 func Argv(words []string, o Options) (*Script, error) {
 	w := newWalker(o)
-	fields := make([]field, 0, len(words))
+	fields := make([]program.Word, 0, len(words))
 	at := int32(0)
 	for _, text := range words {
 		if strings.IndexByte(text, 0) >= 0 {
 			return nil, &Error{Code: "control_character", Msg: "an argument holds NUL", Hint: "leave it out"}
 		}
-		fields = append(fields, literal(text, Pos{Offset: at, End: at + int32(len(text)), Line: 1, Col: at + 1}))
-		at += int32(len(text)) + 1
+		end := at + int32(len(text))
+		fields = append(fields, program.Literal(text, Pos{Offset: at, End: end, Line: 1, Col: at + 1}))
+		at = end + 1
 	}
-	if len(fields) > maxWords {
-		return nil, &Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", maxWords), Hint: "split the command"}
+	if len(fields) > source.MaxWords {
+		return nil, &Error{
+			Code: "too_large", Msg: fmt.Sprintf("command has more than %d words", source.MaxWords),
+			Hint: "split the command",
+		}
 	}
 	if len(fields) > 0 {
-		w.try(func() { w.start(call{argv: fields, external: true, at: fields[0].at}, w.top(o)) })
+		w.try(func() { w.start(call{argv: fields, external: true, at: fields[0].At}, w.top(o)) })
 	}
 	return w.finish()
 }
 
-// walker visits a program and collects what it can do.
+// walker visits a program and collects what it can do. It follows the statements in
+// the order in which bash may run them; what is known at one place is in a [scope].
 type walker struct {
-	out        *Script
-	opts       Options
-	via        []string
-	fixed      *Pos // inside the text of an argument: the place of that argument
-	src        string
-	nested     int // shells within shells
-	conds      int // conditions, in which a failing command does not end a set -e shell
-	calls      []string
-	piped      []field // below which the input of the last stage of a pipeline names files
-	called     map[*syntax.Stmt]bool
-	declared   []*syntax.FuncDecl
-	references bool // a variable is another name for a variable
-	execStdin  bool // exec gave the shell another standard input
-	idle       []*act
-	again      bool // the words are read a second time, as they may be
-	steps      int
-	words      int
-	text       int  // bytes and words that values put into words
-	arith      *Pos // first arithmetic evaluation of a variable
-	suspect    *Pos // first value that arithmetic would execute
-	err        error
+	// out collects the answer.
+	out *Script
+	// opts is what Parse was given.
+	opts Options
+
+	// via says how the current place is reached, outermost first. It is never changed
+	// in place, because commands keep it.
+	via []string
+	// src is the text that is being walked: the line, or the text of an argument.
+	src string
+	// fixed is nil in the line itself. Inside the text of an argument it is the place
+	// of that argument, and every position is that one.
+	fixed *Pos
+	// nested counts the shells within shells at the current place.
+	nested int
+	// conds counts the conditions around the current place. A command that fails in a
+	// condition does not end a shell with set -e.
+	conds int
+
+	// calls names the functions that are being followed, outermost first.
+	calls []string
+	// declared lists the functions that the current text defines.
+	declared []*syntax.FuncDecl
+	// called holds the bodies that were followed at least once.
+	called map[*syntax.Stmt]bool
+
+	// written is what the text itself writes into files, by their paths, and made what else writes them.
+	written map[string][]string
+	made    map[string]Run
+	group   *strings.Builder // what the commands of a group print that writes into a file
+	scripts int              // of these, how many were followed
+	// assigned names the variables that the text sets.
+	assigned []string
+	// rounds counts the loops around the current place.
+	rounds int
+	// opaqueCommands are the places of commands that execute what nobody can read.
+	opaqueCommands []Pos
+
+	// piped holds the directories below which everything lies that the stage of a
+	// pipeline followed last prints. It is nil if that stage prints anything else.
+	piped []program.Word
+	// execStdin is true when exec gave the shell another standard input.
+	execStdin bool
+
+	// references is true when a variable may be another name for any variable: no
+	// value is certain from there on.
+	references bool
+	// refs names the variables that are another name for a variable.
+	refs map[string]bool
+	// frozen names the variables that may be readonly: an assignment may not happen.
+	frozen map[string]bool
+	// arith is the first place where the value of a variable is evaluated, nil if
+	// there is none.
+	arith *Pos
+	// suspect is the first value that such an evaluation would execute, nil if there
+	// is none. Together with arith it makes the script opaque, in whatever order.
+	suspect *Pos
+
+	// again is true while the words of a wrapper are read a second time, as another
+	// value of a variable would make them.
+	again bool
+	// idle holds analyses that have ended, whose memory the next one uses.
+	idle []*act
+
+	// steps counts the statements and commands that were followed, up to maxSteps.
+	steps int
+	// deletes counts the names that commands delete or move, up to maxDeletes.
+	deletes int
+	// words counts the words of all commands after expansion, up to maxWords.
+	words int
+	// text counts the bytes and words that values put into words, up to maxText.
+	text int
+	// err is the refusal that ended the walk, nil while it goes on.
+	err error
+
+	// handsDown is true when functions may be exported.
+	handsDown bool
+	// aborts are the places where the line that is walked may have ended.
+	aborts []aborted
+	// posix is true when the text is read as sh reads it.
+	posix bool
 }
 
 func newWalker(o Options) *walker {
@@ -71,16 +154,28 @@ func newWalker(o Options) *walker {
 }
 
 func (w *walker) top(o Options) *scope {
-	sc := &scope{dirs: []workdir{{path: o.Dir}}, vars: make(bindings, 0, len(o.Env)+4)}
+	// All of it is one piece of memory, since every line needs it.
+	m := &struct {
+		scope
+		dirs  [1]workdir
+		vars  [4]binding
+		words [2]program.Word
+	}{dirs: [1]workdir{{path: o.Dir}}}
+	sc := &m.scope
+	sc.dirs, sc.vars = m.dirs[:], m.vars[:0]
+	word := func(i int, text string) value {
+		m.words[i] = program.Literal(text, Pos{})
+		return value{words: m.words[i : i+1 : i+1]}
+	}
 	for name, text := range o.Env {
 		sc.exported(name)
-		sc.set(name, value{words: []field{literal(text, Pos{})}})
+		sc.set(name, value{words: []program.Word{program.Literal(text, Pos{})}})
 	}
 	if _, given := o.Env["HOME"]; !given && o.Home != "" {
-		sc.set("HOME", value{words: []field{literal(o.Home, Pos{})}})
+		sc.set("HOME", word(0, o.Home))
 	}
 	if o.Dir != "" {
-		sc.set("PWD", value{words: []field{literal(o.Dir, Pos{})}})
+		sc.set("PWD", word(1, o.Dir))
 	}
 	return sc
 }
@@ -99,7 +194,10 @@ func (w *walker) try(f func()) {
 			w.err = r.err
 		default:
 			// A mistake in here must deny the line and leave the daemon up.
-			w.err = &Error{Code: "internal", Msg: fmt.Sprintf("the line could not be read: %v", r), Hint: "write it in another way"}
+			w.err = &Error{
+				Code: "internal", Msg: fmt.Sprintf("the line could not be read: %v", r),
+				Hint: "write it in another way",
+			}
 		}
 	}()
 	f()
@@ -110,15 +208,20 @@ func (w *walker) finish() (*Script, error) {
 		return nil, w.err
 	}
 	if w.arith != nil && w.suspect != nil {
-		w.out.Opaque = append(w.out.Opaque, Opaque{Code: "dynamic_eval", Message: "arithmetic would execute the text of a variable", At: *w.suspect})
+		w.out.Opaque = append(w.out.Opaque,
+			Opaque{Code: "dynamic_eval", Message: "arithmetic would execute the text of a variable", At: *w.suspect})
 	}
+	w.runsText()
 	return w.out, nil
 }
 
 // program parses and walks one text in sc. at is nil for the text that Parse was
 // given, else the place of the word that holds src.
 func (w *walker) program(src string, sc *scope, at *Pos) error {
-	file, err := parse(src)
+	if w.posix {
+		return w.asPosix(src, sc, at)
+	}
+	file, err := source.Parse(src)
 	if err != nil {
 		var pe *Error
 		if errors.As(err, &pe) && at != nil {
@@ -126,11 +229,16 @@ func (w *walker) program(src string, sc *scope, at *Pos) error {
 		}
 		return err
 	}
+	return w.walkFile(file, src, sc, at)
+}
+
+// walkFile walks a text that was parsed.
+func (w *walker) walkFile(file *syntax.File, src string, sc *scope, at *Pos) error {
 	savedSrc, savedFixed, savedDeclared := w.src, w.fixed, w.declared
 	w.src, w.fixed, w.declared = src, at, nil
 	w.out.Commands = slices.Grow(w.out.Commands, max(len(file.Stmts), 4))
 	w.try(func() {
-		w.stmts(file.Stmts, sc)
+		w.lines(file.Stmts, sc)
 		w.uncalled(sc)
 	})
 	w.src, w.fixed, w.declared = savedSrc, savedFixed, savedDeclared
@@ -138,41 +246,6 @@ func (w *walker) program(src string, sc *scope, at *Pos) error {
 		return w.err
 	}
 	return nil
-}
-
-// parsers are costly to make and keep nothing of what they parsed.
-var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
-
-func parse(src string) (*syntax.File, error) {
-	if err := precheck(src); err != nil {
-		return nil, err
-	}
-	file, err := parseFile(src)
-	if err == nil {
-		return file, nil
-	}
-	if internal := (*Error)(nil); errors.As(err, &internal) {
-		return nil, internal
-	}
-	e := &Error{Code: "syntax", Msg: err.Error(), Hint: "correct the shell syntax"}
-	if pe := (syntax.ParseError{}); errors.As(err, &pe) {
-		e.Msg = pe.Text
-		off := min(int(pe.Pos.Offset()), len(src))
-		e.At = place(src, off, off)
-	}
-	return nil, e
-}
-
-func parseFile(src string) (file *syntax.File, err error) {
-	p := parsers.Get().(*syntax.Parser)
-	defer func() {
-		if r := recover(); r != nil { // the parser is dropped with its state
-			err = &Error{Code: "internal", Msg: fmt.Sprintf("the parser failed: %v", r), Hint: "write it in another way"}
-			return
-		}
-		parsers.Put(p)
-	}()
-	return p.Parse(strings.NewReader(src), "")
 }
 
 // pos is the place of a node.
@@ -195,7 +268,15 @@ func (w *walker) source(n syntax.Node) string {
 
 func (w *walker) step(n syntax.Node) {
 	if w.steps++; w.steps > maxSteps {
-		w.fail(&Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d steps, loops and functions followed", maxSteps), Hint: "split the command", At: w.pos(n)})
+		var at Pos
+		if n != nil {
+			at = w.pos(n)
+		}
+		w.fail(&Error{
+			Code: "too_large",
+			Msg:  fmt.Sprintf("command has more than %d steps, loops and functions followed", maxSteps),
+			Hint: "split the command", At: at,
+		})
 	}
 }
 

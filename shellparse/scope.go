@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // scope is what is known at one place of the program: values, functions and the
@@ -14,12 +17,18 @@ import (
 type scope struct {
 	vars  bindings
 	funcs map[string]function
-	args  []field // positional parameters; nil: not known
+	args  []program.Word // positional parameters; nil: not known
 	dirs  []workdir
 	// failed are the directories to be in if the last cd failed.
 	failed []workdir
 	export []string // besides those that every shell exports
 	locals []string // names that belong to the function being followed
+	// function is where return leads, nil outside of one; loops where break and continue
+	// may lead.
+	function *jumps
+	loops    []*jumps
+	outer    []string // names that belong to the functions which called it
+	apart    bool     // of a shell of its own: when it ends, the line goes on
 	errexit,
 	ifs bool // IFS was changed: splitting cannot be foreseen
 	changed bool // a variable was set, or may have been
@@ -35,7 +44,7 @@ type workdir struct {
 // value of a variable: one word, or the words of an array. One that is not
 // tracked is unknown.
 type value struct {
-	words []field
+	words []program.Word
 	array bool
 }
 
@@ -67,11 +76,7 @@ func (s *scope) own() {
 func (s *scope) merge(o *scope) {
 	if !sameList(s.vars, o.vars) {
 		s.own()
-		other := o.vars.index()
-		s.vars = slices.DeleteFunc(s.vars, func(b binding) bool {
-			i, ok := other[b.name]
-			return !ok || !b.value.equal(o.vars[i].value)
-		})
+		s.vars = eitherOf(s.vars, o.vars)
 	}
 	for name, f := range s.funcs {
 		if g, ok := o.funcs[name]; !ok || g.body != f.body {
@@ -100,6 +105,60 @@ func (s *scope) merge(o *scope) {
 	s.errexit = s.errexit && o.errexit
 	s.dirs = union(s.dirs, o.dirs)
 	s.failed = union(s.failed, o.failed)
+}
+
+// eitherOf is what two branches leave of the variables: those whose values are equal,
+// and of the others the options that they may hold.
+func eitherOf(a, b bindings) bindings {
+	other, have := b.index(), a.index()
+	out := make(bindings, 0, len(a))
+	for _, v := range a {
+		i, ok := other[v.name]
+		switch {
+		case ok && v.value.equal(b[i].value):
+			out = append(out, v)
+		case ok:
+			out = out.doubt(v.name, v.value, b[i].value)
+		default:
+			out = out.doubt(v.name, v.value)
+		}
+	}
+	for _, v := range b {
+		if _, ok := have[v.name]; !ok {
+			out = out.doubt(v.name, v.value)
+		}
+	}
+	return out
+}
+
+// doubt adds a variable that has one of these values, or another: it is not known, but
+// options among them count, since find and its like run what they are told.
+func (b bindings) doubt(name string, values ...value) bindings {
+	var parts []string
+	var at Pos
+	doubtful := value{}
+	for _, v := range values {
+		doubtful.array = doubtful.array || v.array
+		for _, f := range v.words {
+			part := f.Skeleton
+			if part == "" {
+				part = f.Lit()
+			}
+			parts = append(parts, part)
+			at = f.At
+		}
+	}
+	if len(b) >= maxVars || !slices.ContainsFunc(parts, hasOption) {
+		return b
+	}
+	// Around the parts stands what is not known, which may be nothing.
+	whole := program.Word{Text: name, Skeleton: "_ " + strings.Join(parts, " ") + " _", At: at}
+	doubtful.words = []program.Word{whole}
+	return append(b, binding{name, doubtful})
+}
+
+func hasOption(text string) bool {
+	return slices.ContainsFunc(strings.Fields(text), func(word string) bool { return word[0] == '-' && len(word) > 1 })
 }
 
 // sameList reports whether neither branch has changed what they share.
@@ -135,6 +194,15 @@ func (s *scope) forget(name string) {
 	s.changed = true
 	s.own()
 	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool { return b.name == name })
+}
+
+// doubt makes a value one that may not be there: it was assigned by what may fail.
+func (s *scope) doubt(name string) {
+	v, ok := s.vars.get(name)
+	s.forget(name)
+	if ok {
+		s.vars = s.vars.doubt(name, v)
+	}
 }
 
 // bindings are few: a list is smaller and faster than a map.
@@ -173,7 +241,10 @@ func (s *scope) setFunc(name string, f function) {
 // tooMany gives up: every branch copies and compares these.
 func tooMany(n int, what string) {
 	if n > maxNames {
-		panic(stop{&Error{Code: "too_large", Msg: fmt.Sprintf("command has more than %d %s", maxNames, what), Hint: "put the script in a file of the workspace and run that"}})
+		panic(stop{&Error{
+			Code: "too_large", Msg: fmt.Sprintf("command has more than %d %s", maxNames, what),
+			Hint: "put the script in a file of the workspace and run that",
+		}})
 	}
 }
 
@@ -196,8 +267,8 @@ func (v value) equal(w value) bool {
 	return v.array == w.array && slices.EqualFunc(v.words, w.words, sameField)
 }
 
-func sameField(a, b field) bool {
-	return a.text == b.text && a.pat == b.pat && a.known == b.known && a.glob == b.glob && a.tree == b.tree
+func sameField(a, b program.Word) bool {
+	return a.Text == b.Text && a.Pat == b.Pat && a.Known == b.Known && a.Glob == b.Glob && a.Tree == b.Tree
 }
 
 func union(a, b []workdir) []workdir {

@@ -14,24 +14,36 @@
 // parser read differently) is an [*Error]. Callers deny all three unless a person
 // decides otherwise.
 //
-// It does not judge: that is package sandbox for paths and names, and package
-// policy for meaning.
+// It follows the statements and knows what words become and what a shell does by itself.
+// What programs do with their words is package program; how text becomes a syntax tree, and
+// where bash and the parser differ, is package source. It does not judge: that is package
+// guard for paths and names, and package policy for meaning.
 package shellparse
+
+import (
+	"github.com/sandboxd/sandboxd/shellparse/program"
+	"github.com/sandboxd/sandboxd/shellparse/source"
+)
 
 // Options is what the shell will be given; the guard has to know the same.
 type Options struct {
 	Dir  string            // absolute working directory; "" if unknown
 	Home string            // absolute home directory, for ~ and $HOME; "" if unknown
 	Env  map[string]string // variables known to be set; all others are unknown
+
+	// Typed says that somebody may type into what the text starts, so that its standard
+	// input is known to nobody.
+	Typed bool
+
+	in program.Input // of text that runs elsewhere
 }
 
-// Pos is a half-open byte range in the text, with the place of its first byte. A
-// script has many: they are small.
-type Pos struct {
-	Offset int32 `json:"offset"` // 0-based byte offset of the first byte
-	End    int32 `json:"end"`    // byte offset after the last byte
-	Line   int32 `json:"line"`   // 1-based
-	Col    int32 `json:"col"`    // 1-based, in bytes
+// stdin is the standard input of the shell.
+func (o Options) stdin() program.Input {
+	if o.Typed {
+		return program.Input{Kind: program.Piped}
+	}
+	return o.in
 }
 
 // Script is everything that one text can do.
@@ -51,10 +63,12 @@ type Word struct {
 // Command is one program start, or one call of a shell builtin. Keywords and
 // functions of the text are not commands; what they run is.
 type Command struct {
-	Name  string   `json:"name"`            // last path segment of the program ("rm"); "" when unknown
-	Path  string   `json:"path,omitempty"`  // the program as written and resolved ("/usr/bin/rm")
-	Args  []Word   `json:"args,omitempty"`  // the words after the name
-	Via   []string `json:"via,omitempty"`   // how it is reached, outermost first: "pipeline", "substitution", "xargs", "bash -c"
+	Name string `json:"name"`           // last path segment of the program ("rm"); "" when unknown
+	Path string `json:"path,omitempty"` // the program as written and resolved ("/usr/bin/rm")
+	Args []Word `json:"args,omitempty"` // the words after the name
+	// Via is how it is reached, outermost first: "pipeline", "substitution", "xargs",
+	// "bash -c".
+	Via   []string `json:"via,omitempty"`
 	Env   []Assign `json:"env,omitempty"`   // assignments in front of it, wrappers' included
 	Dir   string   `json:"dir,omitempty"`   // tracked working directory; "" if unknown
 	Files []File   `json:"files,omitempty"` // operands and redirections that name files
@@ -63,7 +77,20 @@ type Command struct {
 	// Script: a shell reads this as a script file, which only could be a program
 	// found in PATH; a list of allowed programs speaks of the shell.
 	Script bool `json:"script,omitempty"`
+	// Code are the files that it executes, as far as its words name them. They are in
+	// Files too. [Command.Obeys] has those that it looks for by itself.
+	Code []File `json:"-"`
+	// Builtin: the shell itself does it, unless the script switches that off with enable.
+	Builtin bool   `json:"-"`
+	Told    bool   `json:"-"` // an option names a file of Code in place of what the program looks for
+	Sub     string `json:"-"` // the subcommand, where the program has some
+	// Effects are what it would lose, publish or change elsewhere; nil: nothing that is known.
+	Effects *Effects `json:"effects,omitempty"`
 }
+
+// Obeys returns what the program executes although no word names it. known is false for a
+// program that no table has.
+func (c *Command) Obeys() (o program.Obeys, known bool) { return program.LooksFor(c.Name, c.Sub) }
 
 // Assign is NAME=VALUE in front of a command.
 type Assign struct {
@@ -72,22 +99,33 @@ type Assign struct {
 }
 
 // Access says what a command does with a file.
-type Access string
+type Access = program.Access
 
 // The two accesses (X-15).
 const (
-	Read  Access = "read"
-	Write Access = "write"
+	Read  = program.Read
+	Write = program.Write
 )
 
 // File is one word that names a file.
 type File struct {
-	Path      string `json:"path"`           // as resolved, made absolute with the tracked directory where that is known; not cleaned
-	Known     bool   `json:"known"`          // false: the path depends on something outside the text
-	Access    Access `json:"access"`         //
-	Recursive bool   `json:"recursive"`      // the whole tree below it is touched, or moved
-	At        Pos    `json:"at"`             //
-	Glob      bool   `json:"glob,omitempty"` // holds pattern characters that the shell expands; literal ones are escaped by \
+	// Path is as resolved, and absolute where the directory is known. It is not cleaned.
+	Path      string         `json:"path"`
+	Known     bool           `json:"known"`     // false: the path depends on something outside the text
+	Access    program.Access `json:"access"`    // what the command does with it
+	Recursive bool           `json:"recursive"` // the whole tree below it is touched, or moved
+	At        Pos            `json:"at"`        // the place of the word
+	// Glob: it holds pattern characters that the shell expands; literal ones are
+	// escaped by \.
+	Glob bool `json:"glob,omitempty"`
+	// Guess: the word only looks like a path, and nothing is known of the program.
+	Guess bool `json:"-"`
+	// Looks: a test or a listing, which reads nothing of the content.
+	Looks bool `json:"-"`
+	// Keeps: of a file that is written, what it held before stays in it.
+	Keeps bool `json:"-"`
+	// First: it is emptied before the command reads anything.
+	First bool `json:"-"`
 	// OnlyIfMissing is a directory: this use happens only if a cd to it fails.
 	OnlyIfMissing string `json:"-"`
 }
@@ -103,14 +141,12 @@ type Opaque struct {
 	// CommandsOnly: it decides which programs run and touches nothing that path
 	// rules speak of (a variable that makes a program load other code).
 	CommandsOnly bool `json:"-"`
+	Words        bool `json:"-"` // the code is the words themselves (python -c), so nobody can change it
+	Typed        bool `json:"-"` // the code is what somebody may type, see Options
 }
 
-// Error is text that is refused before or while it is parsed.
-type Error struct {
-	Code string // stable: "too_large", "control_character", "invalid_utf8", "too_deep", "syntax", "unsupported", "parser_difference", "internal"
-	Msg  string
-	Hint string
-	At   Pos
-}
+// Pos is a place in the text.
+type Pos = source.Pos
 
-func (e *Error) Error() string { return e.Msg }
+// Error is text that is refused before or while it is read.
+type Error = source.Error

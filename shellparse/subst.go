@@ -1,41 +1,50 @@
 package shellparse
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // subst walks $(…) and gives its output where that is certain.
 func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 	if c.TempFile || c.ReplyVar {
-		e.w.fail(&Error{Code: "unsupported", Msg: "a substitution of another shell", Hint: "use $(…)", At: e.w.pos(c)})
+		e.w.fail(&Error{
+			Code: "unsupported", Msg: "a substitution of another shell", Hint: "use $(…)", At: e.w.pos(c),
+		})
 	}
 	before := len(e.w.out.Commands)
-	var names []field
+	var names []program.Word
 	e.w.within("substitution", func() {
 		e.w.piped = nil
-		e.w.stmts(c.Stmts, e.sc.clone())
+		e.w.stmts(c.Stmts, e.sc.fork())
 		if len(c.Stmts) == 1 && e.only {
 			names = e.w.printedNames(lastStage(c.Stmts[0]), before, e.w.piped)
 		}
 	})
 	e.b.some = true
-	if len(names) == 1 && !names[0].glob {
+	if len(names) == 1 && !names[0].Glob {
 		// However many names it prints, all lie below that root.
-		e.b.quoted(names[0].text)
+		e.b.quoted(names[0].Text)
 		e.b.tree = true
 		return
 	}
 	if pat, ok := e.w.output(c, before, e.sc); ok {
-		if !quoted && strings.ContainsAny(pat.text, " \t\n") {
-			e.splitText(pat.text)
+		if !quoted && !pat.Glob {
+			if e.split {
+				e.splitText(pat.Text)
+			} else {
+				e.b.bare(pat.Text)
+			}
 			return
 		}
-		if pat.glob {
-			e.b.pattern(pat.text, pat.pat)
+		if pat.Glob {
+			e.b.pattern(pat.Text, pat.Pat)
 		} else {
-			e.b.quoted(pat.text)
+			e.b.quoted(pat.Text)
 		}
 		return
 	}
@@ -43,45 +52,76 @@ func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 	e.b.many = e.b.many || !quoted
 }
 
+// plainDate reports whether date prints one word with a number in it and no slash:
+// %D has one, %n is a line feed, and what has no number may be a dot.
+func plainDate(line string) bool {
+	format, ok := strings.CutPrefix(line, "+")
+	if !ok || strings.ContainsAny(format, "/ \n\t") {
+		return false
+	}
+	numbers := 0
+	for {
+		var next string
+		var found bool
+		if _, next, found = strings.Cut(format, "%"); !found {
+			return numbers > 0
+		}
+		next = strings.TrimLeft(next, "-0_")
+		if next == "" || strings.IndexByte("abhjmpsuwyBCFGHIMNSTUVWYd", next[0]) < 0 {
+			return false
+		}
+		if strings.IndexByte("abhpB", next[0]) < 0 {
+			numbers++
+		}
+		format = next[1:]
+	}
+}
+
 // output is what a substitution prints, for the few commands that print one word
 // without "/" or a value that is tracked here.
-func (w *walker) output(c *syntax.CmdSubst, before int, sc *scope) (field, bool) {
+func (w *walker) output(c *syntax.CmdSubst, before int, sc *scope) (program.Word, bool) {
 	if len(c.Stmts) != 1 || len(w.out.Commands) != before+1 {
-		return field{}, false
+		return program.Word{}, false
 	}
 	cmd := &w.out.Commands[before]
-	if cmd.Path != cmd.Name || len(c.Stmts[0].Redirs) > 0 && c.Stmts[0].Redirs[0].Op != syntax.RdrOut {
-		return field{}, false
+	if call, ok := c.Stmts[0].Cmd.(*syntax.CallExpr); !ok || len(call.Args) == 0 || len(cmd.Via) != len(w.via)+1 {
+		// In a list, a loop or a function it may not run, or print elsewhere.
+		return program.Word{}, false
+	}
+	if cmd.Path != cmd.Name || slices.ContainsFunc(c.Stmts[0].Redirs, func(r *syntax.Redirect) bool {
+		return r.Op != syntax.RdrOut || r.N == nil || r.N.Value != "2"
+	}) {
+		return program.Word{}, false
 	}
 	var args []string
 	for _, a := range cmd.Args {
 		if !a.Known {
-			return field{}, false
+			return program.Word{}, false
 		}
 		args = append(args, a.Text)
 	}
 	line := strings.Join(args, " ")
-	name := field{text: "$(" + cmd.Name + ")", pat: "*", known: true, glob: true}
+	name := program.Word{Text: "$(" + cmd.Name + ")", Pat: "*", Known: true, Glob: true}
 	switch cmd.Name {
 	case "pwd":
 		if line == "" && len(sc.dirs) == 1 && sc.dirs[0].path != "" {
-			return literal(sc.dirs[0].path, cmd.At), true
+			return program.Literal(sc.dirs[0].path, cmd.At), true
 		}
 	case "date":
-		// Formats with / in them: %D %x, and what a locale makes of %c.
-		return name, !strings.ContainsAny(line, "/ ") && !strings.Contains(line, "%D") && !strings.Contains(line, "%x") && !strings.Contains(line, "%c") && strings.HasPrefix(line, "+%")
+		return name, plainDate(line)
 	case "nproc", "hostname", "whoami", "arch", "uname", "id", "tty":
-		return name, cmd.Name != "tty" && (line == "" && cmd.Name != "id" || len(args) == 1 && strings.HasPrefix(line, "-") && len(line) == 2)
+		return name, cmd.Name != "tty" &&
+			(line == "" && cmd.Name != "id" || len(args) == 1 && strings.HasPrefix(line, "-") && len(line) == 2)
 	case "mktemp":
 		if line == "" || line == "-d" {
-			return field{text: "$(mktemp)", pat: "/tmp/tmp.*", known: true, glob: true}, true
+			return program.Word{Text: "$(mktemp)", Pat: "/tmp/tmp.*", Known: true, Glob: true}, true
 		}
 	case "git":
 		return name, line == "rev-parse HEAD" || line == "rev-parse --short HEAD"
 	case "echo":
 		if line != "" && !strings.HasPrefix(line, "-") && !strings.Contains(line, `\`) {
-			return literal(line, cmd.At), true
+			return program.Literal(line, cmd.At), true
 		}
 	}
-	return field{}, false
+	return program.Word{}, false
 }

@@ -6,24 +6,31 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 func (w *walker) stmts(list []*syntax.Stmt, sc *scope) {
 	for _, s := range list {
-		w.stmt(s, sc, stream{})
+		w.stmt(s, sc, w.opts.stdin())
 		sc.settle()
 	}
 }
 
 // stmt walks one statement. in is what its standard input is connected to.
-func (w *walker) stmt(s *syntax.Stmt, sc *scope, in stream) {
+func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	w.step(s)
 	if s.Negated {
 		w.conds++
 		defer func() { w.conds-- }()
 	}
 	if s.Background || s.Coprocess {
-		sc = sc.clone()
+		sc = sc.fork()
+	}
+	if mayFail(s.Redirs) {
+		// If a file cannot be opened, nothing of this happens.
+		before := sc.clone()
+		defer func() { sc.merge(before) }()
 	}
 	if s.Cmd == nil {
 		files, _ := w.redirects(s.Redirs, sc)
@@ -36,18 +43,48 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in stream) {
 	}
 	files, redirected := w.redirects(s.Redirs, sc)
 	w.out.Files = append(w.out.Files, files...)
-	if redirected.kind != inherited {
+	if redirected.Kind != program.Inherited {
 		in = redirected
+	}
+	if paths := writtenTo(files); len(paths) > 0 {
+		// What its commands print is what stands in the file.
+		saved := w.group
+		w.group = new(strings.Builder)
+		w.compound(s.Cmd, sc, in)
+		text := w.group.String()
+		w.group = saved
+		for _, p := range paths {
+			w.writesText(p, text, false)
+		}
+		return
 	}
 	w.compound(s.Cmd, sc, in)
 }
 
-func (w *walker) compound(cmd syntax.Command, sc *scope, in stream) {
+// mayFail reports whether a redirection opens a file, which may not be there.
+func mayFail(redirs []*syntax.Redirect) bool {
+	for _, r := range redirs {
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			continue
+		case syntax.DplIn, syntax.DplOut:
+			if lit := r.Word.Lit(); lit == "1" || lit == "2" || lit == "0" || lit == "-" {
+				continue
+			}
+		}
+		if r.Word.Lit() != "/dev/null" {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *walker) compound(cmd syntax.Command, sc *scope, in program.Input) {
 	switch c := cmd.(type) {
 	case *syntax.Block:
 		w.stmtsIn(c.Stmts, sc, in)
 	case *syntax.Subshell:
-		inner := sc.clone()
+		inner := sc.fork()
 		w.within("subshell", func() { w.stmtsIn(c.Stmts, inner, in) })
 	case *syntax.BinaryCmd:
 		w.binary(c, sc, in)
@@ -78,30 +115,54 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, in stream) {
 		}
 		w.stmt(c.Stmt, sc, in)
 	case *syntax.CoprocClause:
-		if _, simple := c.Stmt.Cmd.(*syntax.CallExpr); c.Name != nil && (simple || c.Stmt.Cmd == nil) {
-			// Bash takes a name only in front of a compound command.
-			w.fail(&Error{Code: "parser_difference", Msg: "coproc with a name in front of a simple command", Hint: "leave coproc out", At: w.pos(c)})
+		if c.Name != nil && !grouping(c.Stmt.Cmd) || !grouping(c.Stmt.Cmd) && len(c.Stmt.Redirs) > 0 ||
+			slices.Contains(w.via, "substitution") || slices.Contains(w.via, "process substitution") {
+			// Bash takes a name only in front of a compound command; the parser takes
+			// the number of a descriptor for the command. In a substitution bash takes the name that it
+			// makes up itself for a command.
+			w.fail(&Error{
+				Code: "parser_difference", Msg: "coproc with a name in front of a simple command",
+				Hint: "leave coproc out", At: w.pos(c),
+			})
 		}
-		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 && strings.Contains(w.source(call.Args[0]), "=") {
-			w.fail(&Error{Code: "parser_difference", Msg: "coproc with an assignment in front of the command", Hint: "leave coproc out", At: w.pos(c)})
+		if call, ok := c.Stmt.Cmd.(*syntax.CallExpr); ok && len(call.Args) > 0 &&
+			strings.Contains(w.source(call.Args[0]), "=") {
+			w.fail(&Error{
+				Code: "parser_difference", Msg: "coproc with an assignment in front of the command",
+				Hint: "leave coproc out", At: w.pos(c),
+			})
 		}
-		if in.kind == inherited {
-			in.kind = piped // the shell's end of the pipe
+		if in.Kind == program.Inherited {
+			in.Kind = program.Piped // the shell's end of the pipe
 		}
-		w.within("coproc", func() { w.stmt(c.Stmt, sc.clone(), in) })
+		w.within("coproc", func() { w.stmt(c.Stmt, sc.fork(), in) })
 	default:
-		w.fail(&Error{Code: "unsupported", Msg: fmt.Sprintf("a construct that is not known here (%T)", cmd), Hint: "write it in another way", At: w.pos(cmd)})
+		w.fail(&Error{
+			Code: "unsupported", Msg: fmt.Sprintf("a construct that is not known here (%T)", cmd),
+			Hint: "write it in another way", At: w.pos(cmd),
+		})
 	}
 }
 
-func (w *walker) stmtsIn(list []*syntax.Stmt, sc *scope, in stream) {
+// grouping reports whether cmd is a compound command: nothing but its end word or
+// bracket ends it.
+func grouping(cmd syntax.Command) bool {
+	switch cmd.(type) {
+	case *syntax.Block, *syntax.Subshell, *syntax.IfClause, *syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause,
+		*syntax.ArithmCmd, *syntax.TestClause:
+		return true
+	}
+	return false
+}
+
+func (w *walker) stmtsIn(list []*syntax.Stmt, sc *scope, in program.Input) {
 	for _, s := range list {
 		w.stmt(s, sc, in)
 		sc.settle()
 	}
 }
 
-func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in stream) {
+func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	switch c.Op {
 	case syntax.Pipe, syntax.PipeAll:
 		w.pipeline(c, sc, in)
@@ -129,7 +190,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in stream) {
 			otherwise.dirs, otherwise.failed = otherwise.failed, nil
 		}
 		w.stmt(c.Y, otherwise, in)
-		if leaves(c.Y) {
+		if sc.leaves(c.Y) {
 			// cd x || exit: who goes on is in x.
 			sc.failed = nil
 			return
@@ -146,21 +207,7 @@ func orDirs(a, b []workdir) []workdir {
 	return b
 }
 
-// leaves reports whether a statement always ends the program or function.
-func leaves(s *syntax.Stmt) bool {
-	if s.Background || s.Negated || len(s.Redirs) > 0 && s.Cmd == nil {
-		return false
-	}
-	switch c := s.Cmd.(type) {
-	case *syntax.CallExpr:
-		return len(c.Args) > 0 && slices.Contains([]string{"exit", "return", "continue", "break"}, c.Args[0].Lit())
-	case *syntax.Block:
-		return len(c.Stmts) > 0 && leaves(c.Stmts[len(c.Stmts)-1])
-	}
-	return false
-}
-
-func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in stream) {
+func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	if n := len(w.via); n > 0 && w.via[n-1] == "pipeline" {
 		w.stages(c, sc, in)
 		return
@@ -168,14 +215,21 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in stream) {
 	w.within("pipeline", func() { w.stages(c, sc, in) })
 }
 
-func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in stream) {
+func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	from := len(w.out.Commands)
 	w.piped = nil
-	w.stmt(c.X, sc.clone(), in)
+	w.stmt(c.X, sc.fork(), in)
 	names := w.printedNames(lastStage(c.X), from, w.piped)
+	if t, ok := c.Y.Cmd.(*syntax.TimeClause); ok {
+		// Bash starts a program of that name here, which has options of its own.
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "time behind a pipe", Hint: "put time in front of the pipeline",
+			At: w.pos(t),
+		})
+	}
 	// With lastpipe the right side would run in this shell; that needs shopt,
 	// which is refused.
-	w.stmt(c.Y, sc.clone(), stream{kind: piped, paths: names})
+	w.stmt(c.Y, sc.fork(), w.printed(from, names))
 	w.piped = names
 }
 
@@ -187,7 +241,7 @@ func lastStage(s *syntax.Stmt) *syntax.Stmt {
 	return s
 }
 
-func (w *walker) ifClause(c *syntax.IfClause, sc *scope, in stream) {
+func (w *walker) ifClause(c *syntax.IfClause, sc *scope, in program.Input) {
 	if len(c.Cond) > 0 {
 		w.conds++
 		w.stmtsIn(c.Cond, sc, in)
@@ -197,7 +251,7 @@ func (w *walker) ifClause(c *syntax.IfClause, sc *scope, in stream) {
 	w.stmtsIn(c.Then, then, in)
 	if c.Else != nil {
 		w.ifClause(c.Else, sc, in)
-		if stmtsLeave(c.Else.Then) && c.Else.Else == nil && len(c.Else.Cond) == 0 {
+		if sc.listLeaves(c.Else.Then) && c.Else.Else == nil && len(c.Else.Cond) == 0 {
 			*sc = *then
 			return
 		}
@@ -206,25 +260,25 @@ func (w *walker) ifClause(c *syntax.IfClause, sc *scope, in stream) {
 		*sc = *then
 		return
 	}
-	if stmtsLeave(c.Then) {
+	if sc.listLeaves(c.Then) {
 		return
 	}
 	sc.merge(then)
 }
 
-func stmtsLeave(list []*syntax.Stmt) bool { return len(list) > 0 && leaves(list[len(list)-1]) }
-
-func (w *walker) whileClause(c *syntax.WhileClause, sc *scope, in stream) {
+func (w *walker) whileClause(c *syntax.WhileClause, sc *scope, in program.Input) {
 	w.forgetChanged(c, sc)
-	w.conds++
-	w.stmtsIn(c.Cond, sc, in)
-	w.conds--
-	body := sc.clone()
-	w.stmtsIn(c.Do, body, in)
-	sc.merge(body)
+	w.loop(sc, func(round *scope) {
+		w.conds++
+		w.stmtsIn(c.Cond, round, in)
+		w.conds--
+		ends := round.clone() // here, where the condition does
+		w.stmtsIn(c.Do, round, in)
+		round.merge(ends)
+	})
 }
 
-func (w *walker) forClause(c *syntax.ForClause, sc *scope, in stream) {
+func (w *walker) forClause(c *syntax.ForClause, sc *scope, in program.Input) {
 	switch loop := c.Loop.(type) {
 	case *syntax.CStyleLoop:
 		w.forgetChanged(c, sc)
@@ -233,9 +287,7 @@ func (w *walker) forClause(c *syntax.ForClause, sc *scope, in stream) {
 				w.arithm(x, sc)
 			}
 		}
-		body := sc.clone()
-		w.stmtsIn(c.Do, body, in)
-		sc.merge(body)
+		w.loop(sc, func(round *scope) { w.stmtsIn(c.Do, round, in) })
 	case *syntax.WordIter:
 		w.forWords(c, loop, sc, in)
 	default:
@@ -245,7 +297,7 @@ func (w *walker) forClause(c *syntax.ForClause, sc *scope, in stream) {
 
 // forWords follows a loop once for each of its words, while they are few and
 // known; a wider one is followed once with an unknown variable.
-func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope, in stream) {
+func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope, in program.Input) {
 	items := sc.args
 	if loop.InPos.IsValid() || len(loop.Items) > 0 {
 		items = w.fields(loop.Items, sc)
@@ -254,17 +306,30 @@ func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope,
 	name := loop.Name.Value
 	known := items != nil && len(items) <= maxUnroll && !c.Select
 	for _, it := range items {
-		known = known && it.known
+		known = known && it.Known
 	}
 	if !known {
-		items = []field{{text: "$" + name, at: w.pos(loop)}}
+		items = []program.Word{{Text: "$" + name, At: w.pos(loop)}}
 	}
+	w.rounds++
+	defer func() { w.rounds-- }()
 	before := sc.clone()
-	for _, it := range items {
-		w.assign(sc, name, value{words: []field{it}}, w.pos(loop))
-		w.stmtsIn(c.Do, sc, in)
-		w.forgetChanged(c, sc)
+	j, outer := &jumps{}, sc.loops
+	sc.loops = append(slices.Clip(outer), j)
+	for range 1 + len(sc.vars) {
+		start := sc.clone()
+		for _, it := range items {
+			w.assign(sc, name, value{words: []program.Word{it}}, w.pos(loop))
+			w.stmtsIn(c.Do, sc, in)
+			w.forgetChanged(c, sc)
+			sc.landed(j)
+		}
+		if known || !start.changes(sc) {
+			break // an unknown number of rounds starts from what no round changes
+		}
+		*sc = *start
 	}
+	sc.loops = outer
 	if known && len(items) == 1 {
 		if v, ok := sc.vars.get(name); ok {
 			before.set(name, v)
@@ -273,7 +338,7 @@ func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope,
 	sc.merge(before)
 }
 
-func (w *walker) caseClause(c *syntax.CaseClause, sc *scope, in stream) {
+func (w *walker) caseClause(c *syntax.CaseClause, sc *scope, in program.Input) {
 	w.single(c.Word, sc)
 	after := sc.clone()
 	for _, item := range c.Items {
@@ -282,7 +347,7 @@ func (w *walker) caseClause(c *syntax.CaseClause, sc *scope, in stream) {
 		}
 		branch := after.clone()
 		w.stmtsIn(item.Stmts, branch, in)
-		if !stmtsLeave(item.Stmts) || item.Op != syntax.Break {
+		if !after.listLeaves(item.Stmts) || item.Op != syntax.Break {
 			after.merge(branch)
 		}
 	}
@@ -303,7 +368,8 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 		case *syntax.WordIter:
 			sc.forget(n.Name.Value)
 		case *syntax.ParamExp:
-			if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
+			if n.Exp != nil && n.Param != nil &&
+				(n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 				sc.forget(n.Param.Value)
 			}
 		case *syntax.BinaryArithm:
@@ -349,6 +415,13 @@ func (w *walker) declare(c *syntax.FuncDecl, sc *scope) {
 	if c.Name == nil || c.Body == nil {
 		w.fail(&Error{Code: "unsupported", Msg: "a function without a name", Hint: "name it", At: w.pos(c)})
 	}
+	if !grouping(c.Body.Cmd) || c.Body.Background || c.Body.Negated {
+		// For bash a definition in a pipeline is made in a shell of its own.
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "a function whose body is more than one compound command",
+			Hint: "end the definition with a line of its own", At: w.pos(c),
+		})
+	}
 	w.declared = append(w.declared, c)
 	sc.setFunc(c.Name.Value, function{body: c.Body})
 }
@@ -358,12 +431,12 @@ func (w *walker) declare(c *syntax.FuncDecl, sc *scope) {
 func (w *walker) uncalled(sc *scope) {
 	for _, d := range w.declared {
 		if !w.called[d.Body] {
-			w.invoke(d.Name.Value, d.Body, nil, sc.clone(), stream{})
+			w.invoke(d.Name.Value, d.Body, nil, sc.fork(), program.Input{})
 		}
 	}
 }
 
-func (w *walker) invoke(name string, body *syntax.Stmt, args []field, sc *scope, in stream) {
+func (w *walker) invoke(name string, body *syntax.Stmt, args []program.Word, sc *scope, in program.Input) {
 	if again := count(w.calls, name); again > 0 {
 		if again > 1 || len(w.calls) >= 2*maxNested {
 			return // this body was followed with nothing known: it cannot do more
@@ -376,13 +449,19 @@ func (w *walker) invoke(name string, body *syntax.Stmt, args []field, sc *scope,
 	}
 	w.called[body] = true
 	w.calls = append(w.calls, name)
-	savedArgs, savedLocals := sc.args, sc.locals
-	sc.args, sc.locals = args, nil
+	savedArgs, savedLocals, savedFunction, savedLoops := sc.args, sc.locals, sc.function, sc.loops
+	j, ifs := &jumps{}, sc.ifs
+	savedOuter := sc.outer
+	sc.outer = append(slices.Clip(savedOuter), savedLocals...)
+	sc.args, sc.locals, sc.function, sc.loops = args, nil, j, nil
 	w.within("function", func() { w.stmt(body, sc, in) })
+	sc.landed(j)
 	for _, l := range sc.locals {
 		sc.forget(l)
+		sc.ifs = sc.ifs || l == "IFS" && ifs
 	}
-	sc.args, sc.locals = savedArgs, savedLocals
+	sc.outer = savedOuter
+	sc.args, sc.locals, sc.function, sc.loops = savedArgs, savedLocals, savedFunction, savedLoops
 	sc.settle()
 	w.calls = w.calls[:len(w.calls)-1]
 }

@@ -1,0 +1,131 @@
+package guard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Rules are settings prepared for many checks: the cost of one does not grow with
+// the number of rules. Safe for concurrent use.
+type Rules struct {
+	s       Settings
+	denied  pathSet
+	closed  pathSet // nothing in these places is looked at: denied, and hidden
+	hidden  pathSet // for a caller who brings settings: what the daemon denies
+	read    pathSet
+	write   pathSet
+	allowed map[string]bool // nil: deny-list mode
+	refused map[string]bool
+}
+
+// NewRules prepares settings as [Settings.Normalise] leaves them.
+func NewRules(s Settings) *Rules {
+	denied := newPathSet(s.DeniedPaths)
+	r := &Rules{
+		s: s, denied: denied, closed: denied, read: newPathSet(s.AllowedReadPaths),
+		write: newPathSet(s.AllowedWritePaths),
+	}
+	if s.AllowedCommands != nil {
+		r.allowed = set(s.AllowedCommands)
+	} else {
+		r.refused = set(s.DeniedCommands)
+	}
+	return r
+}
+
+// Network is where programs may connect under these rules. Nil rules let them connect nowhere.
+func (r *Rules) Network() Network {
+	if r == nil {
+		return Network{}
+	}
+	return r.s.Network
+}
+
+// Check compares what a call would touch with the settings. It is pure: nil means inside
+// the floor, and the same input has the same answer.
+func (r *Rules) Check(u Uses) []Refusal {
+	var out []Refusal
+	if u.Script != nil {
+		out = r.checkScript(u.Script)
+	}
+	for _, p := range u.Paths {
+		if ref := r.checkPath(p, u.Script != nil); ref != nil {
+			out = append(out, *ref)
+		}
+	}
+	for _, h := range u.Hosts {
+		if ref := checkHost(h, r.s); ref != nil {
+			out = append(out, *ref)
+		}
+	}
+	if u.Unconfined {
+		out = append(out, unconfined(r.s))
+	}
+	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Compare(a.At.Offset, b.At.Offset) })
+	return slices.CompactFunc(out, func(a, b Refusal) bool { return a == b })
+}
+
+// unconfined is the answer to a call that asks to leave the sandbox (CX-62): no, or
+// a question to a person.
+func unconfined(s Settings) Refusal {
+	if !s.AllowUnsandboxedCommands {
+		return Refusal{
+			Code: "unsandboxed_refused", Message: "commands do not run outside the sandbox",
+			Rule: "allowUnsandboxedCommands: false",
+			Hint: "leave the argument out; when the sandbox stops something, the answer says which setting allows it",
+		}
+	}
+	return Refusal{
+		Code: "unsandboxed_asked", Message: "it asks to read and write every file but the denied ones",
+		Rule: "allowUnsandboxedCommands", Ask: true,
+		Hint: "leave the argument out to run it in the sandbox as it is",
+	}
+}
+
+func set(names []string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// pathSet answers "is path at or below one of these" by looking up path and each
+// of its parents.
+type pathSet struct {
+	paths map[string]string // spelling for comparison -> as configured
+	all   []string          // for patterns and trees, which have to look at each
+}
+
+func newPathSet(paths []string) pathSet {
+	ps := pathSet{paths: make(map[string]string, len(paths)), all: paths}
+	for _, p := range paths {
+		key := sameOnAnyVolume(p)
+		if len(key) > 1 {
+			key = strings.TrimRight(key, "/")
+		}
+		ps.paths[key] = p
+	}
+	return ps
+}
+
+func (ps pathSet) empty() bool { return len(ps.all) == 0 }
+
+func (ps pathSet) above(path string) (string, bool) {
+	if len(ps.paths) == 0 {
+		return "", false
+	}
+	path = sameOnAnyVolume(path)
+	for {
+		if p, ok := ps.paths[path]; ok {
+			return p, true
+		}
+		i := strings.LastIndexByte(path, '/')
+		if i <= 0 {
+			p, ok := ps.paths["/"]
+			return p, ok
+		}
+		path = path[:i]
+	}
+}

@@ -1,0 +1,117 @@
+package guard
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// Deletion is a file or tree that a command of the script removes, empties or moves, by the
+// physical path that it has now.
+type Deletion struct {
+	Command int // its place in Script.Commands
+	PathUse
+	Many  bool     // a pattern, a list, a loop, a search
+	Names []string // of a tree only names like these; none: all
+	Moved string   // where it is afterwards, physical; "": nowhere
+	// Outside: the path is not known only because of variables that the line does not set.
+	Outside bool
+	Was     string // what lies there now was here when the line began
+	// Tracked: git tracks some of it, or it is a repository; also where the index cannot be read.
+	Tracked bool
+	// Unsaved: one file, which holds something of which git has no copy.
+	Unsaved bool
+}
+
+// Discard is what a command of the script makes git throw away.
+type Discard struct {
+	Command int
+	What    string // one of the constants of package effect
+}
+
+// effects adds what a command loses, by the paths that it has now.
+func (r *Rules) effects(u *Uses, i int, e *shellparse.Effects, dir string, git *tracker) {
+	tree := git.names
+	for _, d := range e.Deletes {
+		if d.OnlyIfMissing != "" && tree.isDir(d.OnlyIfMissing) {
+			continue
+		}
+		del := Deletion{
+			Command: i, PathUse: r.fileUse(d.File, dir, tree), Many: d.Many, Names: d.Names,
+			Outside: d.Outside,
+		}
+		if del.Recursive && del.Path != "" && !d.Glob && !tree.hides(del.Path) {
+			if info, err := os.Lstat(del.Path); err == nil && !info.IsDir() {
+				del.Recursive = false // one file, whatever the option says
+			}
+		}
+		if d.Moved != "" {
+			if del.Moved = d.Moved; strings.HasPrefix(d.Moved, "/") {
+				if path, err := r.physical(d.Moved, dir, tree); err == nil {
+					del.Moved = path
+				}
+			}
+		}
+		for _, at := range git.moved {
+			before := &u.Deletes[at]
+			if to := before.Moved; del.Path != "" && (Within(to, del.Path) || Within(del.Path, to)) {
+				if del.Was = before.Path; before.Was != "" {
+					del.Was = before.Was
+				}
+			}
+		}
+		if del.Moved != "" {
+			git.moved = append(git.moved, len(u.Deletes))
+		}
+		if del.Recursive || del.Many {
+			del.Tracked = git.tracks(del.PathUse, del.Names)
+		}
+		u.Deletes = append(u.Deletes, del)
+	}
+	for _, d := range e.Discards {
+		if d.IfThere != "" && !r.there(d.IfThere, dir, tree) || r.unchanged(u, i, d, dir, git) {
+			continue
+		}
+		u.Discards = append(u.Discards, Discard{i, d.What})
+	}
+	left := maxFed
+	r.feeds(u, i, e.Feeds, dir, git, &left)
+}
+
+// unchanged reports whether git has all that is in some files and trees now, so that to check them out loses nothing.
+// What the line itself has put there in front is not known.
+func (r *Rules) unchanged(u *Uses, i int, d shellparse.Discard, dir string, git *tracker) bool {
+	only := d.Only
+	puts := func(c shellparse.Command) bool { return c.Name == "" || c.Name == "git" && c.Sub == "stash" }
+	if len(only) == 0 || len(git.moved) > 0 || slices.ContainsFunc(u.Script.Commands[:i], puts) {
+		return false
+	}
+	if d.Mixed && (!only[0].Known || !r.there(only[0].Path, dir, git.names)) {
+		return false
+	}
+	for _, f := range only {
+		if f.OnlyIfMissing != "" && git.names.isDir(f.OnlyIfMissing) {
+			continue
+		}
+		use := r.fileUse(f, dir, git.names)
+		if use.Path == "" || use.Glob || !git.saved(use.Path) {
+			return false
+		}
+	}
+	return true
+}
+
+// there reports whether a file is at a path. In a place that is closed nobody looks: it may be.
+func (r *Rules) there(path, dir string, tree *names) bool {
+	physical, err := r.physical(path, dir, tree)
+	if err != nil {
+		return true
+	}
+	if _, closed := r.closedPlaces().above(physical); closed {
+		return true
+	}
+	_, err = os.Lstat(physical)
+	return err == nil
+}

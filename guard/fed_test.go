@@ -1,0 +1,57 @@
+package guard
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// What a client reads in a file is read here as well: of the workspace, and what that names.
+func TestStatementsInFilesAreRead(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.sql"), "-- all of them\nDROP TABLE users;\n")
+	write(t, filepath.Join(dir, "select.sql"), "select 'drop table a';\n")
+	write(t, filepath.Join(dir, "reset.sql"), "select 1;\n")
+	write(t, filepath.Join(dir, "main.sql"), "begin;\n\\i a.sql\n")
+	write(t, filepath.Join(dir, "loop.sql"), "\\i loop.sql\n")
+	write(t, filepath.Join(dir, "wipe.js"), "db.dropDatabase()\n")
+	write(t, filepath.Join(dir, "keys"), "GET a\nFLUSHALL\n")
+	write(t, filepath.Join(dir, "large.sql"), strings.Repeat(" ", maxFedBytes+1))
+	for line, want := range map[string]int{
+		"psql -f a.sql": 1, "psql -d x --file=a.sql": 1, "psql < a.sql": 1, "cat a.sql | psql": 1, "psql -fa.sql": 1,
+		"mysql -e 'source a.sql'": 1, `psql -c '\i a.sql'`: 1, "sqlite3 x.db '.read a.sql'": 1, "psql -f main.sql": 1,
+		"clickhouse-client --queries-file a.sql": 1, "mongosh x wipe.js": 1, "redis-cli < keys": 1,
+		"docker exec -i db psql < a.sql": 1, "cat a.sql | kubectl exec -i db -- psql": 1, "cd sub; psql -f ../a.sql": 1,
+		"python manage.py dbshell < a.sql": 1, "psql -f large.sql": 1, `mysql -e "$(cat a.sql)"`: 1, `psql -c "$(< a.sql)"`: 1, `mongosh --eval "$(cat wipe.js)"`: 1,
+		`mysql -e "$(cat select.sql)"`: 0, "psql -f drop_all.sql": 1,
+		"psql -f select.sql": 0, "psql < select.sql": 0, "psql -f reset.sql": 0, "psql -f missing.sql": 0, "psql -f loop.sql": 0,
+		"pg_dump x > a.sql": 0, "cat a.sql": 0, "psql -o a.sql -c 'select 1'": 0, "wc -l < a.sql": 0, "psql -f .": 0,
+	} {
+		s, err := shellparse.Parse(line, shellparse.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := (*Rules)(nil).ScriptUses(s, dir); len(u.Acts) != want {
+			t.Errorf("%s: %v, want %d", line, u.Acts, want)
+		}
+	}
+}
+
+// A file in a denied place is not read, so that no answer says what stands there.
+func TestStatementsInDeniedPlacesAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.sql"), "DROP TABLE users;\n")
+	s, err := shellparse.Parse("psql -f a.sql", shellparse.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, bad := prepare(Settings{DeniedPaths: []string{dir}})
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	if u := r.ScriptUses(s, dir); len(u.Acts) != 0 {
+		t.Errorf("%v", u.Acts)
+	}
+}

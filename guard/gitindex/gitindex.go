@@ -1,0 +1,247 @@
+// Package gitindex reads which files a git repository tracks.
+//
+// The bytes of an index file go in, the names of its entries come out, in git's order:
+//
+//	names, err := gitindex.Read(data)
+//	// names.List: README.md, src/a.go; names.Shared: the index that this one adds to, or ""
+//	names.Has("src") // true
+//
+// Versions 2, 3 and 4 are read, of repositories with SHA-1 or SHA-256, sparse and split ones too. Whoever
+// may write the repository wrote the bytes, so that nothing in them is trusted: what is not well
+// formed is an error, and callers then take everything for tracked. Checksums are not compared. A file that is
+// tracked may have changed since: [Entry] tells.
+package gitindex
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Names are the entries of an index.
+type Names struct {
+	List   []string // as they stand: sorted; a directory that is not checked out ends in a slash
+	Shared string   // the hash in the name of the file sharedindex.HASH, whose entries count too; "": none
+
+	entries [][]byte // the first bytes of each: times, numbers and the hash
+	hash    int      // bytes of a hash
+}
+
+var errForm = errors.New("not an index of git")
+
+// Read reads an index.
+func Read(data []byte) (Names, error) {
+	if len(data) < 12 || string(data[:4]) != "DIRC" {
+		return Names{}, errForm
+	}
+	version, count := binary.BigEndian.Uint32(data[4:]), binary.BigEndian.Uint32(data[8:])
+	if version < 2 || version > 4 {
+		return Names{}, errForm
+	}
+	for _, hash := range []int{20, 32} { // nothing in the file says which
+		if n, err := read(data, version, count, hash); err == nil {
+			return n, nil
+		}
+	}
+	return Names{}, errForm
+}
+
+// Entry is what git knows of one file.
+type Entry struct {
+	Size     uint32
+	Modified int64  // of the file when it was added, in nanoseconds since 1970; 0: unknown
+	Changed  int64  // its change time, likewise
+	Hash     []byte // of its blob: SHA-1 or SHA-256
+	Stage    int    // not 0 while a merge has conflicts
+	Mode     uint32 // type and rights, as in a tree of git
+	Flags    uint16 // of an entry that is assumed to be unchanged
+}
+
+// Sum is over what an index says of content: not over the times by which git finds out quickly what has
+// changed, which git status writes anew.
+func Sum(data []byte) (string, error) {
+	all, n, err := Entries(data)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n", n.Shared)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e := all[name]
+		fmt.Fprintf(sum, "%x %o %d %x %q\n", e.Hash, e.Mode, e.Stage, e.Flags, name)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Entries reads an index with what it says of each file, the last of those with one name.
+func Entries(data []byte) (map[string]Entry, Names, error) {
+	n, err := Read(data)
+	if err != nil {
+		return nil, n, err
+	}
+	all := make(map[string]Entry, len(n.List))
+	version, count := binary.BigEndian.Uint32(data[4:]), binary.BigEndian.Uint32(data[8:])
+	rest, last := data[12:], ""
+	for range count { // it was well formed for Read
+		name, used, err := entry(rest, version, n.hash, last)
+		if err != nil {
+			return nil, n, err
+		}
+		all[name] = entryOf(rest, n.hash)
+		if rest = rest[used:]; name != "" {
+			last = name
+		}
+	}
+	return all, n, nil
+}
+
+func entryOf(data []byte, hash int) Entry {
+	number := func(at int) int64 { return int64(binary.BigEndian.Uint32(data[at:])) }
+	flags := binary.BigEndian.Uint16(data[40+hash:])
+	return Entry{
+		Size: uint32(number(36)), Modified: number(8)*1e9 + number(12), Changed: number(0)*1e9 + number(4),
+		Hash:  data[40 : 40+hash],
+		Stage: int(flags>>12) & 3, Mode: uint32(number(24)), Flags: flags &^ 0x3fff,
+	}
+}
+
+func read(data []byte, version, count uint32, hash int) (n Names, err error) {
+	n.hash = hash
+	if int64(count) > int64(len(data))/int64(42+hash) {
+		return n, errForm
+	}
+	n.List, n.entries = make([]string, 0, count), make([][]byte, 0, count)
+	rest, last := data[12:], ""
+	for range count {
+		name, used, err := entry(rest, version, hash, last)
+		if err != nil || name < last && name != "" {
+			return n, errForm
+		}
+		if name != "" { // else in place of one of the shared index, which has the name
+			n.List, n.entries, last = append(n.List, name), append(n.entries, rest[:42+hash]), name
+		}
+		rest = rest[used:]
+	}
+	return n, n.extensions(rest, hash)
+}
+
+// entry reads one entry: 40 bytes of times and numbers, the hash, the flags, the name.
+func entry(data []byte, version uint32, hash int, last string) (name string, used int, err error) {
+	at := 40 + hash
+	if len(data) < at+2 {
+		return "", 0, errForm
+	}
+	flags := binary.BigEndian.Uint16(data[at:])
+	if at += 2; flags&0x4000 != 0 {
+		if at += 2; version < 3 {
+			return "", 0, errForm
+		}
+	}
+	if len(data) < at {
+		return "", 0, errForm
+	}
+	begin := ""
+	if version == 4 { // how much of the last name is cut off, and what follows instead
+		cut, n := offset(data[at:])
+		if n == 0 || cut > uint64(len(last)) {
+			return "", 0, errForm
+		}
+		begin, at = last[:len(last)-int(cut)], at+n
+	}
+	end := bytes.IndexByte(data[at:], 0)
+	if end < 0 {
+		return "", 0, errForm
+	}
+	name = begin + string(data[at:at+end])
+	if length := int(flags & 0xfff); length != min(len(name), 0xfff) {
+		return "", 0, errForm
+	}
+	if used = at + end + 1; version < 4 {
+		used = (at + end + 8) &^ 7 // filled with zeros to eight bytes, one at least
+	}
+	if used > len(data) {
+		return "", 0, errForm
+	}
+	return name, used, nil
+}
+
+// offset reads a number as git writes those in packs: seven bits a byte, one added for each that goes on.
+func offset(data []byte) (value uint64, n int) {
+	for n < len(data) && n < 8 {
+		b := data[n]
+		value = value<<7 | uint64(b&0x7f)
+		if n++; b&0x80 == 0 {
+			return value, n
+		}
+		value++
+	}
+	return 0, 0
+}
+
+// extensions looks for the one that names a shared index. Behind them is the checksum.
+func (n *Names) extensions(data []byte, hash int) error {
+	for len(data) > hash {
+		if len(data) < 8+hash {
+			return errForm
+		}
+		size := int64(binary.BigEndian.Uint32(data[4:]))
+		if size > int64(len(data)-8-hash) {
+			return errForm
+		}
+		body := data[8 : 8+size]
+		if string(data[:4]) == "link" {
+			if len(body) < hash {
+				return errForm
+			}
+			if id := body[:hash]; !bytes.Equal(id, make([]byte, hash)) {
+				n.Shared = hex.EncodeToString(id)
+			}
+		}
+		data = data[8+size:]
+	}
+	if len(data) != hash {
+		return errForm
+	}
+	return nil
+}
+
+// Below are the entries that a path names: itself, or what lies below it. "" is the top.
+func (n *Names) Below(path string) []string {
+	if path == "" {
+		return n.List
+	}
+	// Names that go on with a byte in front of "/" stand between a path and what lies below it.
+	from, exact := slices.BinarySearch(n.List, path)
+	if exact {
+		return n.List[from : from+1]
+	}
+	from, _ = slices.BinarySearch(n.List, path+"/")
+	to := from
+	for to < len(n.List) && strings.HasPrefix(n.List[to], path+"/") {
+		to++
+	}
+	return n.List[from:to]
+}
+
+// Has reports whether a path or something below it is tracked.
+func (n *Names) Has(path string) bool {
+	if len(n.Below(path)) > 0 {
+		return true
+	}
+	for dir := path; ; { // a directory that is not checked out
+		i := strings.LastIndexByte(dir, '/')
+		if i < 0 {
+			return false
+		}
+		dir = dir[:i]
+		if _, ok := slices.BinarySearch(n.List, dir+"/"); ok {
+			return true
+		}
+	}
+}

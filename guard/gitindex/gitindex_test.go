@@ -1,0 +1,166 @@
+package gitindex_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/guard/gitindex"
+	"github.com/sandboxd/sandboxd/tests/needs"
+)
+
+// git runs git in a directory, with nothing of the configuration of whoever runs the tests.
+func git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	needs.Program(t, "git")
+	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// repository tracks files whose names try the format: many, and some that sort around a slash.
+func repository(t testing.TB, format string) string {
+	t.Helper()
+	dir := t.TempDir()
+	git(t, dir, "init", "-q", "--object-format="+format)
+	names := []string{"README.md", "src/a.go", "src/b/c.go", "src.go", "src-x/a", "src0", "ü/ä", "a b"}
+	for i := range 300 {
+		names = append(names, fmt.Sprintf("many/%d/%d.txt", i%7, i))
+	}
+	for _, n := range names {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, n)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, n), []byte(n), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git(t, dir, "add", ".")
+	return dir
+}
+
+func read(t testing.TB, dir string) gitindex.Names {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, ".git", "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := gitindex.Read(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestGitSaysTheSame compares with git ls-files, for each form that git writes.
+func TestGitSaysTheSame(t *testing.T) {
+	for _, format := range []string{"sha1", "sha256"} {
+		for _, version := range []string{"2", "3", "4"} {
+			t.Run(format+" "+version, func(t *testing.T) {
+				dir := repository(t, format)
+				git(t, dir, "update-index", "--index-version="+version)
+				if version != "2" { // flags that only newer versions have
+					if err := os.WriteFile(filepath.Join(dir, "later"), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+					git(t, dir, "add", "-N", "later")
+				}
+				want := strings.Split(strings.TrimRight(git(t, dir, "ls-files", "-z"), "\x00"), "\x00")
+				if got := read(t, dir).List; !slices.Equal(got, want) {
+					t.Errorf("%d entries, want %d", len(got), len(want))
+				}
+			})
+		}
+	}
+}
+
+func TestASplitIndexNamesItsOtherHalf(t *testing.T) {
+	dir := repository(t, "sha1")
+	git(t, dir, "update-index", "--split-index")
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git(t, dir, "add", "README.md") // an entry of the shared half is replaced, and has no name then
+	n := read(t, dir)
+	data, err := os.ReadFile(filepath.Join(dir, ".git", "sharedindex."+n.Shared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := gitindex.Read(data)
+	if err != nil || !shared.Has("src/a.go") {
+		t.Errorf("%v, %v", err, shared.List)
+	}
+}
+
+func TestASparseIndexHoldsDirectories(t *testing.T) {
+	dir := repository(t, "sha1")
+	git(t, dir, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x")
+	git(t, dir, "sparse-checkout", "set", "--cone", "--sparse-index", "src")
+	n := read(t, dir)
+	if !slices.Contains(n.List, "many/") {
+		needs.Missing(t, "this git writes no sparse index: %v", n.List)
+	}
+	for path, want := range map[string]bool{"many": true, "many/3": true, "many/3/x": true, "man": false, "src/b": true} {
+		if n.Has(path) != want {
+			t.Errorf("Has(%q) is %v", path, !want)
+		}
+	}
+}
+
+func TestHas(t *testing.T) {
+	n := gitindex.Names{List: []string{"a b", "src-x/a", "src.go", "src/a.go", "src/b/c.go", "src0"}}
+	for path, want := range map[string]bool{
+		"": true, "src": true, "src/b": true, "src/a.go": true, "src/a": false, "sr": false, "src-x": true, "build": false,
+		"src0": true, "a": false,
+	} {
+		if n.Has(path) != want {
+			t.Errorf("Has(%q) is %v", path, !want)
+		}
+	}
+	if got := n.Below("src"); !slices.Equal(got, []string{"src/a.go", "src/b/c.go"}) {
+		t.Error(got)
+	}
+	var none gitindex.Names
+	if none.Has("") || none.Has("x") {
+		t.Error("an index without entries has some")
+	}
+}
+
+// FuzzRead: any bytes are read without a panic, and what is read is sorted.
+func FuzzRead(f *testing.F) {
+	dir := repository(f, "sha1")
+	for _, version := range []string{"2", "4"} {
+		git(f, dir, "update-index", "--index-version="+version)
+		data, err := os.ReadFile(filepath.Join(dir, ".git", "index"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Add([]byte("DIRC\x00\x00\x00\x02\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := gitindex.Read(data)
+		if err == nil && !slices.IsSorted(n.List) {
+			t.Error(n.List)
+		}
+		n.Has("src/a.go")
+		all, _, bad := gitindex.Entries(data)
+		if (err == nil) != (bad == nil) {
+			t.Errorf("Read says %v, Entries %v", err, bad)
+		}
+		for _, name := range n.List {
+			if _, ok := all[name]; !ok && err == nil {
+				t.Errorf("%q has no entry", name)
+			}
+		}
+	})
+}

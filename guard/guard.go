@@ -1,0 +1,78 @@
+// Package guard judges what a call would touch, without running anything and
+// without asking the kernel to hold it.
+//
+// [Rules.ScriptUses] lists the files of a parsed script by their physical paths, and
+// [Rules.Check] compares what a call would touch ([Uses]) with the settings ([Settings])
+// and returns every [Refusal]. [JudgeCommand] and [JudgePath] do both for one line
+// or path.
+//
+//	j := guard.JudgeCommand("cat ~/.ssh/id_rsa", "/work", "/home/dev", settings)
+//	// j.Verdict == guard.Deny; j.Reasons[0].Code == "path_denied"
+//
+// Guaranteed: the same uses and settings give the same answer; what cannot be known
+// is refused or asked about, never allowed. Paths are those of the moment: package
+// sandbox holds the same settings while the program runs.
+package guard
+
+import "github.com/sandboxd/sandboxd/shellparse"
+
+// Op is what is done with a path (X-15).
+type Op = shellparse.Access
+
+// The two operations.
+const (
+	Read  = shellparse.Read
+	Write = shellparse.Write
+)
+
+// PathUse is one file or directory that a call would touch.
+type PathUse struct {
+	Raw       string         // as the caller wrote it
+	Path      string         // physical: absolute, cleaned, symlinks resolved; "" when it cannot be known
+	Op        Op             //
+	Recursive bool           // the whole tree below is touched
+	Problem   string         // why Path is "": what could not be known
+	Glob      bool           // Path is a pattern: any name that it matches may be touched
+	At        shellparse.Pos // where in the command line; zero for a tool's own argument
+	Guess     bool           // a word that looks like a path, of a program of which nothing is known
+	Looks     bool           `json:",omitempty"` // a test or a listing: nothing of the content is read
+	// From says what makes the bytes that a command writes there: download, decoder, text, "".
+	From string `json:",omitempty"`
+}
+
+// Uses is what a call would touch, found without side effects.
+type Uses struct {
+	Script *shellparse.Script // nil when the call runs no shell text
+	Paths  []PathUse
+	Hosts  []string
+	// Deletes, Discards and Losses are what its commands lose; Effects of the commands of Script have the rest.
+	Deletes  []Deletion `json:",omitempty"`
+	Discards []Discard  `json:",omitempty"`
+	Acts     []Act      `json:",omitempty"` // of statements that its commands read in files
+	Losses   []Loss     `json:",omitempty"` // single files of which git has no copy
+	// Unconfined: the call asks for more than the lists of paths allow (X-08).
+	Unconfined bool `json:",omitempty"`
+}
+
+// Refusal is one reason why a call is below the floor; its JSON is that of an answer.
+type Refusal struct {
+	// Code is stable: "path_denied", "path_outside_read_scope",
+	// "path_outside_write_scope", "path_unknown", "command_denied",
+	// "command_not_allowed", "command_unknown", "host_denied", "opaque", …
+	Code    string         `json:"code"`
+	Message string         `json:"message"` // one sentence for a model or a person (X-21, X-34)
+	At      shellparse.Pos `json:"at"`
+	Hint    string         `json:"hint,omitempty"` // which setting would allow it, or what to do instead
+	Rule    string         `json:"rule,omitempty"` // the setting that decided: "deniedPaths: /etc"
+
+	Ask bool `json:"-"` // a person may allow it; without one it is a denial
+	// Caged: the kernel holds everything that this protects (no command list is
+	// at stake, only paths and hosts). Under a cage that holds, a caller may go on.
+	Caged bool `json:"-"`
+	// Ours: it is caged by our own cage alone, which leaves what is denied out of a tree that is read,
+	// and asks about a host when a program connects. Where somebody else runs the program, nothing does.
+	Ours bool `json:"-"`
+	// Guess: nothing is known of the program, so that nothing but the look of a word says that
+	// there is anything to refuse. A cage that holds is enough then; without one it is a denial.
+	Guess bool `json:"-"`
+}

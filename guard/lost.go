@@ -1,0 +1,191 @@
+package guard
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// Loss is one file whose content a call would destroy, and of which git has no copy.
+type Loss struct {
+	Use  int    // the place in Uses.Paths of what is written, replaced or deleted
+	Path string // the file, physical: where its content lies now
+}
+
+// maxSources is how many files are remembered of which another one is made. With more, an edit is asked about.
+const maxSources = 32
+
+// losses finds what the commands of a script destroy, one after the other.
+type losses struct {
+	rules *Rules
+	git   *tracker
+	uses  *Uses
+	dir   string
+	group []string            // what the commands read that are linked to this one
+	made  map[string][]string // by a file that the line writes: what its content is made from
+}
+
+// mayLose reports whether a script can destroy a file at all. Most only read.
+func mayLose(s *shellparse.Script) bool {
+	if slices.ContainsFunc(s.Files, destroys) {
+		return true
+	}
+	return slices.ContainsFunc(s.Commands, func(c shellparse.Command) bool {
+		return slices.ContainsFunc(c.Files, destroys) ||
+			c.Effects != nil && len(c.Effects.Replaces)+len(c.Effects.Deletes)+len(c.Effects.Unpacks) > 0
+	})
+}
+
+// command adds what the i-th command destroys. Its uses are those from a place in Uses.Paths on.
+func (l *losses) command(i int, c *shellparse.Command) {
+	if !l.uses.Script.Linked(i) {
+		l.group = nil
+	}
+	var written []string
+	for _, f := range c.Files {
+		switch path := l.known(f); {
+		case path == "" || f.Guess:
+		case f.Access == Read && !f.Recursive:
+			l.group = remember(l.group, path)
+		case f.Access == Write:
+			written = append(written, path)
+		}
+	}
+	for _, f := range c.Files {
+		if path := l.known(f); path != "" && destroys(f) && !l.edits(path, f.First, l.group) {
+			l.add(path, path)
+		}
+	}
+	if e := c.Effects; e != nil {
+		for _, r := range e.Replaces {
+			l.replaces(r)
+		}
+		for _, x := range e.Unpacks {
+			l.unpacked(x)
+		}
+		l.deletions(i)
+	}
+	if l.made == nil && len(written) > 0 {
+		l.made = map[string][]string{}
+	}
+	for _, path := range written {
+		from := l.made[path]
+		for _, f := range l.group {
+			from = remember(from, f)
+			for _, f := range l.made[f] {
+				from = remember(from, f)
+			}
+		}
+		l.made[path] = from
+	}
+}
+
+// remember adds a file to a list that has no file twice.
+func remember(list []string, file string) []string {
+	if len(list) == maxSources || slices.Contains(list, file) {
+		return list
+	}
+	return append(list, file)
+}
+
+// loose are files that the shell opens for no command.
+func (l *losses) loose(files []shellparse.File) {
+	for _, f := range files {
+		if path := l.known(f); path != "" && destroys(f) {
+			l.add(path, path)
+		}
+	}
+}
+
+// destroys reports whether a use of a file leaves nothing of what is in it.
+func destroys(f shellparse.File) bool {
+	return f.Access == Write && !f.Keeps && !f.Guess && !f.Recursive && !f.Glob
+}
+
+// known is the physical path of a file, or "".
+func (l *losses) known(f shellparse.File) string {
+	if !f.Known || f.Glob || f.OnlyIfMissing != "" && l.git.names.isDir(f.OnlyIfMissing) {
+		return ""
+	}
+	return l.rules.fileUse(f, l.dir, l.git.names).Path
+}
+
+// edits reports whether the new content of a file is made from the old one: sort -o f f; jq . f > new && mv new f.
+// What is emptied first has nothing to be made from any more.
+func (l *losses) edits(path string, first bool, from []string) bool {
+	return slices.ContainsFunc(from, func(f string) bool {
+		if f == path {
+			return !first
+		}
+		return slices.Contains(l.made[f], path)
+	})
+}
+
+func (l *losses) replaces(r shellparse.Replace) {
+	to := l.known(r.To)
+	if to == "" {
+		return
+	}
+	var from []string
+	for _, f := range r.From {
+		from = append(from, l.known(f))
+	}
+	if !l.git.names.isDir(to) {
+		if l.isLink(r.To.Path) || l.edits(to, true, from) {
+			return
+		}
+		l.add(to, to)
+		return
+	}
+	for _, name := range r.Names {
+		if path := filepath.Join(to, name); !l.edits(path, true, from) {
+			l.add(path, to)
+		}
+	}
+}
+
+// deletions adds what the i-th command removes: one file each, trees and lists have rules of their own.
+func (l *losses) deletions(i int) {
+	for j := len(l.uses.Deletes) - 1; j >= 0 && l.uses.Deletes[j].Command == i; j-- {
+		d := &l.uses.Deletes[j]
+		if d.Path == "" || d.Glob || d.Recursive || l.isLink(d.Raw) {
+			continue
+		}
+		path := d.Path
+		if d.Was != "" {
+			path = d.Was
+		}
+		if d.Unsaved = l.git.unsaved(path); d.Unsaved && d.Moved == "" {
+			l.add(path, d.Path)
+		}
+	}
+}
+
+// isLink reports whether a path is a link, of which a removal takes nothing but the link.
+func (l *losses) isLink(path string) bool {
+	if !filepath.IsAbs(path) || l.git.names.hides(path) {
+		return false
+	}
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
+}
+
+// add notes the loss of a file by a use of a path.
+func (l *losses) add(path, by string) {
+	if !l.git.unsaved(path) {
+		return
+	}
+	for i := len(l.uses.Paths) - 1; i >= 0; i-- {
+		if u := &l.uses.Paths[i]; u.Op == Write && u.Path == by {
+			n := len(l.uses.Losses) // the same command may be known to lose it twice
+			if loss := (Loss{i, path}); !slices.Contains(l.uses.Losses[max(n-maxSources, 0):], loss) {
+				l.uses.Losses = append(l.uses.Losses, loss)
+			}
+			return
+		}
+	}
+	l.uses.Paths = append(l.uses.Paths, PathUse{Raw: by, Path: by, Op: Write})
+	l.uses.Losses = append(l.uses.Losses, Loss{len(l.uses.Paths) - 1, path})
+}

@@ -1,0 +1,89 @@
+package guard
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// names holds what was found under each name, so that all paths of one call are
+// judged by one state of the tree, and looked up once.
+type names struct {
+	found map[string]entry
+	// What lies below these places is not looked up: whoever asks must not learn from the
+	// answer which names are there, and where links lead.
+	closed pathSet
+}
+
+func newNames(closed pathSet) *names { return &names{map[string]entry{}, closed} }
+
+// stop is where the way to rest, from the directory at, ends without a look: in a closed
+// place. It reports false if at is none.
+func (n *names) stop(at, rest string) (string, bool) {
+	if len(n.closed.paths) == 0 {
+		return "", false
+	}
+	if _, closed := n.closed.paths[sameOnAnyVolume(at)]; !closed {
+		return "", false
+	}
+	return filepath.Join(at, filepath.Clean("/"+rest)), true // no .. leads out again
+}
+
+// hides reports whether a path lies in a closed place.
+func (n *names) hides(path string) bool {
+	_, closed := n.closed.above(path)
+	return closed
+}
+
+type entry struct {
+	kind   kind
+	target string // of a link
+	err    error  // why its target cannot be read
+}
+
+type kind uint8
+
+const (
+	// missing is also what cannot be looked at: this uid cannot open it either.
+	missing kind = iota
+	plain
+	link
+)
+
+func (n *names) lookup(path string) entry {
+	e, ok := n.found[path]
+	if !ok {
+		e = lookup(path)
+		n.found[path] = e
+	}
+	return e
+}
+
+// isDir reports whether an absolute path is a directory, as far as that may be known.
+func (n *names) isDir(path string) bool {
+	path, err := resolve(path, "", n)
+	if _, closed := n.closed.above(path); err != nil || closed {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func lookup(path string) entry {
+	var info unix.Stat_t
+	if unix.Lstat(path, &info) != nil {
+		return entry{kind: missing}
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFLNK || keepDevice(path) {
+		return entry{kind: plain}
+	}
+	target, err := os.Readlink(path)
+	return entry{kind: link, target: target, err: err}
+}
+
+// keepDevice names the standard streams, which are links into /proc/self; they
+// are matched by their own names.
+func keepDevice(path string) bool {
+	return path == "/dev/stdin" || path == "/dev/stdout" || path == "/dev/stderr"
+}

@@ -1,0 +1,116 @@
+package guard
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// ScriptUses lists the files that a script would touch, by the physical paths
+// they have now. dir is the one that the script was parsed with. It does not look into
+// places that the rules deny; nil rules deny none.
+func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
+	u := Uses{Script: s, Paths: make([]PathUse, 0, len(s.Commands))}
+	seen, tree := make(map[PathUse]bool, len(s.Commands)), newNames(r.closedPlaces())
+	git := tracker{rules: r, names: tree}
+	loses := mayLose(s)
+	lost := losses{rules: r, git: &git, uses: &u, dir: dir}
+	var makers []string
+	add := func(files []shellparse.File, command int) {
+		for _, f := range files {
+			if f.OnlyIfMissing != "" && tree.isDir(f.OnlyIfMissing) {
+				continue // the cd that has to fail for this will not fail
+			}
+			use := r.fileUse(f, dir, tree)
+			if f.Access == Write && command >= 0 {
+				if makers == nil {
+					makers = s.Makers()
+				}
+				use.From = makers[command]
+			}
+			if !seen[use] {
+				seen[use] = true
+				u.Paths = append(u.Paths, use)
+			}
+		}
+	}
+	for i := range s.Commands {
+		add(s.Commands[i].Files, i)
+		if e := s.Commands[i].Effects; e != nil {
+			r.effects(&u, i, e, dir, &git)
+		}
+		if loses {
+			lost.command(i, &s.Commands[i])
+		}
+	}
+	add(s.Files, -1)
+	lost.loose(s.Files)
+	return u
+}
+
+func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
+	use := PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, Glob: f.Glob, At: f.At, Guess: f.Guess}
+	use.Looks = f.Looks
+	if !f.Known {
+		use.Problem = "depends on something that is only known when it runs"
+		return use
+	}
+	path, pattern := f.Path, ""
+	if f.Glob {
+		path, pattern = splitGlob(f.Path)
+		if throughProc(path, pattern) {
+			use.Problem = "may go through /proc/PID, which means something else in every process"
+			return use
+		}
+	}
+	resolved, err := r.physical(path, dir, tree)
+	if err != nil {
+		use.Problem = err.Error()
+		if pe := (*PathError)(nil); errors.As(err, &pe) {
+			use.Problem = strings.TrimPrefix(pe.Msg, "path '"+pe.Path+"' ")
+		}
+		return use
+	}
+	use.Path = resolved
+	if pattern != "" {
+		use.Path = filepath.Join(escapeGlob(resolved), pattern)
+	}
+	return use
+}
+
+// throughProc reports whether a pattern may lead through the links of a process,
+// such as /proc/*/root.
+func throughProc(dir, pattern string) bool {
+	segs := strings.Split(pattern, "/")
+	if dir == "/" {
+		if ok, err := filepath.Match(segs[0], "proc"); !ok && err == nil {
+			return false
+		}
+		segs = segs[1:]
+	} else if strings.TrimRight(dir, "/") != "/proc" {
+		return false
+	}
+	if len(segs) < 2 {
+		return false
+	}
+	for _, link := range []string{"cwd", "root", "fd", "exe", "task", "map_files", "ns"} {
+		if ok, err := filepath.Match(segs[1], link); ok || err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// splitGlob parts a pattern at the last "/" in front of its first pattern
+// character; the shell parser leaves no ".." behind that.
+func splitGlob(p string) (dir, pattern string) {
+	dir = globDir(p)
+	pattern = strings.TrimPrefix(p[len(dir):], "/")
+	return dir, pattern
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+func escapeGlob(s string) string { return globEscaper.Replace(s) }

@@ -1,0 +1,116 @@
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// TestBulkOfPaths: every line has its answer, in order, and none of them fails open.
+func TestBulkOfPaths(t *testing.T) {
+	in := strings.Join([]string{
+		`{"id":1,"path":"/w/a","op":"read","cwd":"/w","settings":{}}`,
+		`{"id":2,"path":"~/.ssh/id","op":"read","cwd":"/home/dev/app","settings":{"deniedPaths":["/home/dev/.ssh"]}}`,
+		`{"id":3,"path":"~/a","op":"read","cwd":"/w","home":"/h","settings":{"allowedReadPaths":["/h"]}}`,
+		`{"id":4,"path":"~/a","op":"read","cwd":"/home/..","settings":{}}`,
+		`{"id":5,"op":"read","cwd":"/w","settings":{}}`,
+		`{"id":6,"path":"a","op":"run","cwd":"/w","settings":{}}`,
+		`{"id":7,"path":"a","op":"write","cwd":"/w"}`,
+		`{"id":8,"path":"a","op":"write","cwd":"/w","settings":{"deniedPaths":["rel"]}}`,
+		`{"id":9,"path":["a"]}`,
+	}, "\n\n")
+	want := []string{
+		`{"id":1,"verdict":"allow","resolved":"/w/a","reasons":[]}`,
+		`{"id":2,"verdict":"deny","resolved":"/home/dev/.ssh/id","reasons":[{"code":"path_denied"`,
+		`{"id":3,"verdict":"allow","resolved":"/h/a"`,
+		`{"id":4,"verdict":"deny","resolved":"","reasons":[{"code":"path_no_directory"`,
+		`{"id":5,"error":"no path"}`,
+		`{"id":6,"error":"op \"run\" is not read or write"}`,
+		`{"id":7,"error":"no settings"}`,
+		`{"id":8,"verdict":"deny","resolved":"","reasons":[{"code":"settings_invalid"`,
+		`{"id":9,"error":"json: `,
+	}
+	var out strings.Builder
+	if err := CheckPathLines(strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d answers, want %d: %s", len(lines), len(want), out.String())
+	}
+	for i := range want {
+		if !strings.HasPrefix(lines[i], want[i]) {
+			t.Errorf("line %d: %s, want %s…", i+1, lines[i], want[i])
+		}
+	}
+}
+
+// broken is a pipe whose reader has gone.
+type broken struct{}
+
+var errGone = errors.New("the reader has gone")
+
+func (broken) Write([]byte) (int, error) { return 0, errGone }
+
+func TestBulkOfLongLines(t *testing.T) {
+	line := func(n int) string {
+		return `{"id":1,"command":"rm ` + strings.Repeat("x", n) + `","settings":{"deniedCommands":["rm"]}}`
+	}
+	var out strings.Builder
+	// Longer than the buffer of the reader, and than what the parser takes.
+	if err := CheckCommandLines(strings.NewReader(line(100)+"\n"+line(60_000)+"\n"+line(1<<20)+"\n"),
+		&out); err != nil {
+		t.Fatal(err)
+	}
+	for i, code := range []string{"command_denied", "command_denied", "too_large"} {
+		var a CommandAnswer
+		answer := strings.Split(out.String(), "\n")[i]
+		if err := json.Unmarshal([]byte(answer), &a); err != nil || a.Verdict != Deny || a.Reasons[0].Code != code {
+			t.Errorf("line %d: %.200s, want %s (%v)", i+1, answer, code, err)
+		}
+	}
+	if err := CheckCommandLines(strings.NewReader(line(maxLine+1<<17)), &out); err == nil {
+		t.Error("a line that is longer than the largest command is read")
+	}
+	if err := CheckCommandLines(strings.NewReader(line(1)), broken{}); !errors.Is(err, errGone) {
+		t.Errorf("an answer that cannot be written: %v", err)
+	}
+}
+
+func TestAVerdictThatIsNotKnownDenies(t *testing.T) {
+	for text, want := range map[string]Verdict{
+		`"allow"`: Allow, `"ask"`: Ask, `"deny"`: Deny, `"Allow"`: Deny, `""`: Deny,
+	} {
+		got := Allow
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s is %s (%v), want %s", text, got, err, want)
+		}
+	}
+	if got := Verdict(7).String() + Verdict(-1).String(); got != "denydeny" {
+		t.Errorf("numbers that are no verdict are %s", got)
+	}
+}
+
+// TestAnErrorOfAnyKindDenies: what is not understood is a denial, with its words.
+func TestAnErrorOfAnyKindDenies(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		code string
+	}{
+		{&shellparse.Error{Code: "too_large", Msg: "m"}, "too_large"},
+		{&PathError{Code: "path_loop", Msg: "m"}, "path_loop"},
+		{errors.New("m"), "internal"},
+	} {
+		ref := refusalOf(tt.err)
+		if j := judgement([]Refusal{ref}); j.Verdict != Deny || ref.Code != tt.code || ref.Message == "" {
+			t.Errorf("%v: %s %+v, want %s", tt.err, j.Verdict, ref, tt.code)
+		}
+	}
+	refused := Denied{Type: "path", Value: "/x", Refusals: []Refusal{{Message: "first"}, {Message: "second"}}}
+	if refused.Error() != "first" {
+		t.Errorf("the text of a denial is %q", refused.Error())
+	}
+}

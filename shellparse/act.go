@@ -1,0 +1,314 @@
+package shellparse
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
+)
+
+// act is the analysis of one command: what its words mean to the scope that it runs in.
+type act struct {
+	program.Call
+	w       *walker
+	sc      *scope // where it runs; options such as -C move it
+	cmd     Command
+	call    call
+	builtin bool
+	moved   bool
+	from    *scope // of one that has moved: where it started
+}
+
+func (a *act) run() {
+	w := a.w
+	name := a.Analyse()
+	a.cmd.Sub, a.cmd.Told, a.cmd.Builtin = a.Sub, a.Told, a.builtin
+	switch {
+	case name == "":
+	case shellHandler(name) == nil:
+		panic("no handler for " + name)
+	default:
+		shellHandler(name)(a)
+	}
+	a.effects()
+	if strings.Contains(a.cmd.Path, "/") {
+		a.script(a.Argv[0], false, a.Argv[1:])
+	}
+	if a.Name == "make" || a.Name == "gmake" {
+		a.recipes()
+	}
+	w.environments(a)
+	w.emit(a.cmd)
+	a.writes()
+	if len(a.Inner) > 0 {
+		via := a.cmd.Name
+		if a.Via != "" {
+			via = a.Via
+		}
+		w.within(via, func() {
+			for _, f := range a.Inner {
+				f()
+			}
+		})
+	}
+}
+
+// shellHandler is what the tables leave to the shell by this name, nil for nothing.
+func shellHandler(name string) func(*act) {
+	switch name {
+	case "shell":
+		return doShell
+	case "eval":
+		return doEval
+	case "source":
+		return doSource
+	case "exec":
+		return doExec
+	case "command", "builtin":
+		return doCommand
+	case "cd":
+		return doCd
+	case "trap":
+		return doTrap
+	case "test":
+		return doTest
+	case "read":
+		return doRead
+	case "printf":
+		return doPrintf
+	case "jobs":
+		return doJobs
+	case "npx":
+		return doNpx
+	case "fc":
+		return doFc
+	case "wait":
+		return doWait
+	case "compgen":
+		return doCompgen
+	case "let":
+		return doLet
+	case "unset":
+		return doUnset
+	case "set":
+		return doSet
+	case "shopt":
+		return doShopt
+	case "alias":
+		return doAlias
+	case "declare":
+		return doDeclare
+	case "shift":
+		return doShift
+	case "hash":
+		return doHash
+	case "enable":
+		return doEnable
+	case "data":
+		return doData
+	}
+	return nil
+}
+
+// File implements [Shell].
+func (a *act) File(f program.Word, access Access, recursive bool) {
+	if f.Is("-") {
+		return // standard input or output
+	}
+	from := len(a.cmd.Files)
+	a.cmd.Files = append(a.cmd.Files, a.w.file(f, access, recursive, a.sc)...)
+	for i := range a.cmd.Files[from:] {
+		a.cmd.Files[from+i].Looks = access == Read && looks(a.Name)
+		a.cmd.Files[from+i].First = access == Write && a.Name == "tee"
+	}
+}
+
+// looks reports whether a program reads names and attributes of files alone.
+func looks(name string) bool {
+	switch name {
+	case "test", "[", "ls", "stat", "realpath", "readlink", "du", "tree", "exa", "eza":
+		return true
+	}
+	return false
+}
+
+// Code implements [Shell].
+func (a *act) Code(f program.Word) {
+	from := len(a.cmd.Files)
+	a.File(f, Read, false)
+	a.cmd.Code = append(a.cmd.Code, a.cmd.Files[from:]...)
+}
+
+// CodeInput implements [Shell].
+func (a *act) CodeInput() {
+	for _, f := range a.call.files {
+		if f.Access == Read {
+			a.cmd.Code = append(a.cmd.Code, f)
+		}
+	}
+}
+
+// Inline implements [Shell].
+func (a *act) Inline(code program.Word) {
+	a.Opaque("inline_code", a.cmd.Name+" executes code given in the line, which is not read here", code.At)
+	a.w.out.Opaque[len(a.w.out.Opaque)-1].Words = code.Known
+}
+
+// Host implements [Shell].
+func (a *act) Host(name string) { a.cmd.Hosts = append(a.cmd.Hosts, name) }
+
+// Chdir implements [Shell]: it moves the command, not the shell.
+func (a *act) Chdir(to program.Word) {
+	if !a.moved {
+		a.from, a.sc, a.moved = a.sc, a.sc.clone(), true
+	}
+	a.sc.dirs = moveTo(a.sc.dirs, to)
+	a.cmd.Dir = a.sc.dir()
+}
+
+// Setenv implements [Shell].
+func (a *act) Setenv(f program.Word) {
+	text := f.Text
+	if !f.Known {
+		text = f.Skeleton
+	}
+	name, val, ok := strings.Cut(text, "=")
+	if !ok {
+		return
+	}
+	v := program.Word{Text: f.Text, Skeleton: val, At: f.At}
+	if f.Known {
+		v = f.Sub(val)
+	}
+	a.call.env = append(a.call.env,
+		assignment{name: name, value: value{words: []program.Word{v}}, known: f.Known && !f.Glob, at: f.At})
+	a.cmd.Env = append(a.cmd.Env, Assign{Name: name, Value: wordOf(v)})
+}
+
+// Steer implements [Shell].
+func (a *act) Steer(name string, value program.Word) {
+	a.w.environment(Assign{Name: name, Value: wordOf(value)}, a.Name, value.At)
+}
+
+// Start implements [Shell].
+func (a *act) Start(words []program.Word) {
+	if len(words) == 0 {
+		return
+	}
+	sc, env := a.sc, a.call.env
+	a.Inner = append(a.Inner, func() {
+		a.w.start(call{argv: words, env: env, in: a.In, external: true, at: words[0].At}, sc)
+	})
+}
+
+// Exec implements [Shell].
+func (a *act) Exec(words []program.Word, elsewhere bool) {
+	sc, env := a.sc, a.call.env
+	if elsewhere {
+		for i := range words {
+			if words[i].Tree {
+				words[i] = a.absolute(words[i])
+			}
+		}
+		sc = sc.clone()
+		sc.dirs = []workdir{{}}
+	}
+	a.Inner = append(a.Inner, func() {
+		a.w.start(call{argv: words, env: env, external: true, at: words[0].At}, sc)
+	})
+}
+
+// absolute pins a relative word to the directory that it is relative to now.
+func (a *act) absolute(f program.Word) program.Word {
+	if f.Known && !f.Glob && !strings.HasPrefix(f.Text, "/") {
+		if dir := a.sc.dir(); dir != "" {
+			f.Text = join(dir, f.Text)
+		} else {
+			f.Known = false
+		}
+	}
+	return f
+}
+
+// Again implements [Shell].
+func (a *act) Again(argv []program.Word) {
+	second := a.call
+	second.argv = argv
+	a.Inner = append(a.Inner, func() {
+		// An option that is none makes the program end: that is no reading.
+		was := a.w.again
+		a.w.again = true
+		a.w.start(second, a.sc)
+		a.w.again = was
+	})
+}
+
+// Run implements [Shell].
+func (a *act) Run(text program.Word) { a.shellText(text, nil) }
+
+// Opaque implements [Shell].
+func (a *act) Opaque(code, message string, at Pos) {
+	inline := code == "inline_code" || code == "dynamic_eval"
+	if inline || code == "unknown_command" {
+		a.w.opaqueCommands = append(a.w.opaqueCommands, a.cmd.At)
+	}
+	a.w.opaque(Opaque{Code: code, Message: message, Command: a.cmd.Name, At: at, Inline: inline})
+}
+
+func moveTo(from []workdir, f program.Word) []workdir {
+	if !f.Known || f.Glob {
+		return []workdir{{}}
+	}
+	if strings.HasPrefix(f.Text, "/") {
+		return []workdir{{path: f.Text}}
+	}
+	var out []workdir
+	for _, d := range from {
+		if d.path != "" {
+			d.path = join(d.path, f.Text)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// join keeps ".." where a link could stand in front of it, as the kernel does.
+func join(dir, rel string) string {
+	if strings.Contains(rel, "..") {
+		return dir + "/" + rel
+	}
+	return path.Join(dir, rel)
+}
+
+// shellText runs text as a shell would.
+func (a *act) shellText(f program.Word, args []program.Word) {
+	w, sc := a.w, a.sc
+	f = f.Numbers()
+	if !f.Known || f.Glob || f.Tree {
+		a.Opaque("inline_code", a.cmd.Name+" executes text that is only known when it runs", f.At)
+		return
+	}
+	if w.nested >= maxNested {
+		w.fail(&Error{
+			Code: "too_deep", Msg: "shells in shells are nested deeper than 8",
+			Hint: "run the inner command itself", At: f.At,
+		})
+	}
+	env, byBash := a.call.env, slices.Contains(bashes, a.cmd.Name)
+	a.Inner = append(a.Inner, func() {
+		w.nested++
+		at, from, saved := f.At, len(w.out.Commands), w.posix
+		w.posix = false
+		err := w.program(f.Text, w.childScope(sc, env, args), &at)
+		if err == nil && !byBash {
+			err = w.bySh(f.Text, w.childScope(sc, env, args), &at, from)
+		}
+		if err != nil {
+			w.err = nil
+			panicErr(w, err, at)
+		}
+		w.nested--
+		w.posix = saved
+	})
+}

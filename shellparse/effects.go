@@ -1,0 +1,398 @@
+package shellparse
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse/effect"
+	"github.com/sandboxd/sandboxd/shellparse/program"
+)
+
+// Effects are what a command would lose, publish or change elsewhere.
+type Effects struct {
+	Deletes  []Delete  `json:"deletes,omitempty"`
+	Replaces []Replace `json:"-"`
+	Discards []Discard `json:"discards,omitempty"`
+	Acts     []Act     `json:"acts,omitempty"` // on services, registries, and this machine
+	Runs     []Run     `json:"runs,omitempty"` // code that nobody can read here, or that hides what it does
+	Feeds    []Feed    `json:"-"`
+	Unpacks  []Unpack  `json:"-"`
+}
+
+// Unpack is an archive whose files are written into a directory, over those that are there.
+type Unpack struct {
+	Archive, Dir File
+	Strip        int  // how many segments the names lose in front
+	Tracked      bool // it holds files that git tracks
+}
+
+// Feed is a file from which a command takes statements for a database.
+type Feed struct {
+	File
+	// Destroys: its name says that the statements destroy. That counts where nobody can read them.
+	Destroys bool
+	// Of is what the command does with text that stands there, and the files that the text names.
+	Of func(text string) ([]Act, []Feed)
+}
+
+// Act is what a command does to a service, a registry or this machine.
+type Act = effect.Act
+
+// What an [Act] does that is no effect on a service.
+const (
+	Destroys  = effect.Destroys
+	Publishes = effect.Publishes
+	Plants    = effect.Plants
+)
+
+// Delete is a file or tree that a command removes, empties or moves.
+type Delete struct {
+	File
+	Many  bool     `json:"many,omitempty"`  // a pattern, a list, a loop, a search
+	Names []string `json:"names,omitempty"` // of the tree only names like these; none: all
+	Moved string   `json:"moved,omitempty"` // where it is afterwards, as Path; "": nowhere
+	// Outside: the path is not known only because of variables that the line does not set.
+	Outside bool `json:"outside,omitempty"`
+}
+
+// Replace is a file that gets the content of others, or the directory in which files do.
+type Replace struct {
+	To    File
+	Names []string // what the files have for a name if To is a directory
+	From  []File
+}
+
+// Discard is something that git throws away: one of the constants of package effect.
+type Discard struct {
+	What string `json:"what"`
+	// IfThere is a path: only if that is a file. The word may name a branch as well.
+	IfThere string `json:"-"`
+	Mixed   bool   `json:"-"` // the first of Only may be a commit as well, if no file has that name
+	// Only: nothing but these files and trees is changed, to what the index has.
+	Only []File `json:"-"`
+}
+
+// Run is code that a command executes and that is no file of the workspace.
+type Run struct {
+	From string `json:"from"`           // decoder, download, text, unknown, words
+	Does string `json:"does,omitempty"` // of words: deletes, starts, hides
+	Part string `json:"part,omitempty"` // what shows it: the program that makes the text, or a call in it
+}
+
+// effects asks package effect what the command does.
+func (a *act) effects() {
+	a.elsewhere()
+	a.empties()
+	if !effect.Knows(a.Name) {
+		return
+	}
+	found := effect.Of(&a.Call, a.w.outside)
+	if found == nil {
+		return
+	}
+	e := a.given()
+	for _, d := range found.Deletes {
+		many := d.Many || a.w.rounds > 0 && !d.Word.Known
+		moved := ""
+		if d.Moved {
+			if moved = d.To.Text; d.To.Known && !d.To.Glob && !strings.HasPrefix(moved, "/") && a.sc.dir() != "" {
+				moved = join(a.sc.dir(), moved)
+			}
+		}
+		for _, f := range a.w.file(d.Word, Write, d.Tree, a.sc) {
+			if a.w.deletes++; a.w.deletes > maxDeletes {
+				a.w.fail(&Error{
+					Code: "too_large",
+					Msg:  fmt.Sprintf("command deletes or moves more than %d names one by one", maxDeletes),
+					Hint: "name the directory or a pattern, or split the command", At: a.cmd.At,
+				})
+			}
+			e.Deletes = append(e.Deletes, Delete{
+				File: f, Many: many, Names: d.Names, Moved: moved, Outside: a.w.outside(d.Word) &&
+					!a.setsInFront(d.Word),
+			})
+		}
+	}
+	for _, x := range found.Replaces {
+		var from []File
+		for _, word := range x.From {
+			from = append(from, a.w.file(word, Read, false, a.sc)...)
+		}
+		for _, f := range a.w.file(x.Word, Write, false, a.sc) {
+			e.Replaces = append(e.Replaces, Replace{f, x.Names, from})
+		}
+	}
+	for _, d := range found.Discards {
+		var only []File
+		if !a.setsGit() {
+			for _, word := range d.Only {
+				only = append(only, a.w.file(word, Write, false, a.sc)...)
+			}
+		}
+		if d.IfThere == nil {
+			e.Discards = append(e.Discards, Discard{What: d.What, Mixed: d.Mixed, Only: only})
+			continue
+		}
+		for _, f := range a.w.file(*d.IfThere, Write, false, a.sc) {
+			if f.Known {
+				e.Discards = append(e.Discards, Discard{What: d.What, IfThere: f.Path, Only: only})
+			}
+		}
+	}
+	from := a.sc
+	if a.moved {
+		from = a.from // an archive is opened before tar goes to another directory
+	}
+	for _, x := range found.Unpacks {
+		for _, dir := range a.w.file(x.Dir, Write, true, a.sc) {
+			for _, archive := range append(a.w.file(x.Archive, Read, false, from), File{})[:1] {
+				e.Unpacks = append(e.Unpacks, Unpack{archive, dir, x.Strip, x.Tracked})
+			}
+		}
+	}
+	a.does(found)
+	a.feeds(found.Feeds)
+	if len(e.Deletes)+len(e.Replaces)+len(e.Discards)+len(e.Acts)+len(e.Runs)+len(e.Feeds)+len(e.Unpacks) == 0 {
+		a.cmd.Effects = nil
+	}
+}
+
+// does adds what a command does elsewhere, and what code it is given.
+func (a *act) does(found *effect.Effects) {
+	if len(found.Acts)+len(found.Code) == 0 {
+		return
+	}
+	e := a.given()
+	e.Acts = append(e.Acts, found.Acts...)
+	for _, c := range found.Code {
+		e.Runs = append(e.Runs, Run{From: "words", Does: c.Does, Part: c.Part})
+	}
+}
+
+// setsGit reports whether a variable says which repository or tree git works on.
+func (a *act) setsGit() bool {
+	return slices.ContainsFunc(a.cmd.Env, func(e Assign) bool { return strings.HasPrefix(e.Name, "GIT_") }) ||
+		slices.ContainsFunc(a.w.assigned, func(name string) bool { return strings.HasPrefix(name, "GIT_") })
+}
+
+// empties is a redirection of nothing into files that a pattern or a loop names.
+func (a *act) empties() {
+	if a.cmd.Path != ":" && a.cmd.Path != "true" {
+		return
+	}
+	for _, f := range a.call.files {
+		if f.Access == Write && (f.Glob || f.Recursive || a.w.rounds > 0 && !f.Known) {
+			e := a.given()
+			e.Deletes = append(e.Deletes, Delete{File: f, Many: true})
+		}
+	}
+}
+
+// setsInFront reports whether a variable of a word is set in front of the command. The shell
+// expands the word before it is, but who reads the line takes one for the other.
+func (a *act) setsInFront(f program.Word) bool {
+	names := variables(f.Text)
+	return slices.ContainsFunc(a.cmd.Env, func(e Assign) bool { return slices.Contains(names, e.Name) })
+}
+
+// printed is the input of the next command of a pipeline, as far as the last command since from says it: one that
+// prints its words, or files.
+func (w *walker) printed(from int, names []program.Word) program.Input {
+	in := program.Input{Kind: program.Piped, Paths: names}
+	n := len(w.out.Commands)
+	if n == from {
+		return in
+	}
+	switch c := &w.out.Commands[n-1]; c.Name {
+	case "echo", "printf", "print":
+		in.Printed = strings.Join(words(c), " ")
+	case "git":
+		in.Archive = c.Sub == "archive"
+	case "cat":
+		for _, f := range c.Files {
+			if f.Access == Read && f.Known && !f.Glob {
+				in.Files = append(in.Files, program.Literal(f.Path, f.At))
+			}
+		}
+	}
+	return in
+}
+
+// given is where the effects of the command are collected.
+func (a *act) given() *Effects {
+	if a.cmd.Effects == nil {
+		a.cmd.Effects = &Effects{}
+	}
+	return a.cmd.Effects
+}
+
+// outside reports whether a word is not known because of variables that the line does not set:
+// whoever started the shell chose them.
+func (w *walker) outside(f program.Word) bool {
+	names := variables(f.Text)
+	if f.Known || len(names) == 0 || strings.ContainsAny(f.Text, "`") || strings.Contains(f.Text, "$(") {
+		return false
+	}
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return slices.Contains(w.assigned, name) || len(w.calls) > 0 && strings.Trim(name, "0123456789@*") == ""
+	})
+}
+
+// variables are the names behind a $ in source text.
+func variables(text string) []string {
+	var names []string
+	for {
+		_, rest, ok := strings.Cut(text, "$")
+		if !ok {
+			return names
+		}
+		text = strings.TrimLeft(rest, "{!#")
+		end := 0
+		for end < len(text) && program.IsWordByte(text[end]) && text[end] != '-' && text[end] != '.' {
+			end++
+		}
+		if end == 0 && text != "" && strings.ContainsRune("@*", rune(text[0])) {
+			end = 1
+		}
+		if end > 0 {
+			names = append(names, text[:end])
+		}
+		text = text[end:]
+	}
+}
+
+// notes that the line sets a variable.
+func (w *walker) sets(name string) {
+	if len(w.assigned) < maxNames && !slices.Contains(w.assigned, name) {
+		w.assigned = append(w.assigned, name)
+	}
+}
+
+// runsText says of each command where the code comes from that it executes and nobody can read.
+func (w *walker) runsText() {
+	if len(w.opaqueCommands) == 0 {
+		return
+	}
+	commands := w.out.Commands
+	opaque := make(map[Pos]bool, len(w.opaqueCommands))
+	for _, at := range w.opaqueCommands {
+		opaque[at] = true
+	}
+	var makers []maker
+	for i := range commands {
+		if from := effect.Maker(commands[i].Name, func() []string { return words(&commands[i]) }); from != "" {
+			makers = append(makers, maker{i, from})
+		}
+	}
+	for i := range commands {
+		c := &commands[i]
+		if !opaque[c.At] {
+			continue
+		}
+		run, found := w.origin(i, makers)
+		if !found || run.From == "text" && effect.Queries(c.Name) {
+			continue
+		}
+		if c.Effects == nil {
+			c.Effects = &Effects{}
+		}
+		c.Effects.Runs = append(c.Effects.Runs, run)
+	}
+}
+
+// maker is a command that puts text together, decodes or downloads it.
+type maker struct {
+	command int
+	from    string
+}
+
+// origin is the strongest of what makes the text that a command executes.
+func (w *walker) origin(i int, makers []maker) (Run, bool) {
+	c := &w.out.Commands[i]
+	made := w.unknownWords(c)
+	best, found := Run{}, false
+	for _, m := range makers {
+		j, from := m.command, m.from
+		f := &w.out.Commands[j]
+		if j == i {
+			continue
+		}
+		inner := c.At.Offset <= f.At.Offset && f.At.End <= c.At.End && substituted(f)
+		if !inner && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
+			continue
+		}
+		if !found || stronger(from, best.From) {
+			best, found = Run{From: from, Part: f.Name}, true
+		}
+	}
+	if !found && made {
+		return Run{From: "unknown"}, true
+	}
+	return best, found
+}
+
+// Linked reports whether the i-th command takes part in what the one in front of it does: in a pipeline, or as a
+// substitution in it. Pipelines that follow each other count as one.
+func (s *Script) Linked(i int) bool {
+	if i == 0 {
+		return false
+	}
+	c, f := &s.Commands[i], &s.Commands[i-1]
+	inner := c.At.Offset <= f.At.Offset && f.At.End <= c.At.End && substituted(f)
+	return inner || piped(c) && piped(f)
+}
+
+// Makers says of each command what makes the bytes that it writes: "download", "decoder" or "text" for
+// what it prints itself or is given by a pipe or a substitution, "" for anything else. Pipelines that
+// follow each other count as one.
+func (s *Script) Makers() []string {
+	out := make([]string, len(s.Commands))
+	given := "" // by the commands in front that are linked to this one
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		if !s.Linked(i) {
+			given = ""
+		}
+		from := effect.Maker(c.Name, func() []string { return words(c) })
+		if from != "" && (given == "" || stronger(from, given)) {
+			given = from
+		}
+		out[i] = given
+	}
+	return out
+}
+
+func words(c *Command) []string {
+	out := make([]string, 0, len(c.Args))
+	for _, a := range c.Args {
+		out = append(out, a.Text)
+	}
+	return out
+}
+
+func stronger(a, b string) bool {
+	order := []string{"text", "decoder", "download"}
+	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+// unknownWords reports whether words of a command, or its name, come from variables that the line
+// sets to what is not known.
+func (w *walker) unknownWords(c *Command) bool {
+	set := func(text string) bool {
+		return slices.ContainsFunc(variables(text), func(name string) bool {
+			return slices.Contains(w.assigned,
+				name)
+		})
+	}
+	if c.Name == "" && set(c.Path) {
+		return true
+	}
+	return slices.ContainsFunc(c.Args, func(a Word) bool { return !a.Known && set(a.Text) })
+}
+
+func substituted(c *Command) bool {
+	return slices.ContainsFunc(c.Via, func(v string) bool { return strings.HasSuffix(v, "substitution") })
+}
+
+func piped(c *Command) bool { return slices.Contains(c.Via, "pipeline") || substituted(c) }

@@ -1,0 +1,132 @@
+package shellparse
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse/effect"
+	"github.com/sandboxd/sandboxd/shellparse/program"
+)
+
+// elsewhere says what a command does on another machine or in a container: its words are read
+// as a shell there reads them.
+func (a *act) elsewhere() {
+	text, ok := a.remoteText()
+	if !ok || a.w.nested >= maxNested {
+		return
+	}
+	in := a.In
+	in.Files = slices.Clone(in.Files)
+	for i := range in.Files {
+		in.Files[i] = a.absolute(in.Files[i])
+	}
+	s, err := Parse(text.Text, Options{in: in})
+	if err != nil {
+		return // it is data here; a shell there may refuse it as well
+	}
+	for i := range s.Commands {
+		c := &s.Commands[i]
+		if c.Effects == nil {
+			continue
+		}
+		for _, f := range c.Effects.Feeds {
+			if f.Destroys { // the file lies there
+				c.Effects.Acts = append(c.Effects.Acts, effect.Act{
+					Program: c.Name, Verb: "statements of", Target: f.Path, Does: effect.Destroys,
+				})
+			}
+			if slices.ContainsFunc(in.Files, func(w program.Word) bool { return w.Known && w.Text == f.Path }) {
+				e := a.given()
+				e.Feeds = append(e.Feeds, f) // a file of this machine; others lie there
+			}
+		}
+		does := effect.Changes
+		for _, d := range c.Effects.Deletes {
+			if (d.Recursive || d.Many) && d.Moved == "" {
+				does = effect.Destroys
+			}
+		}
+		if len(c.Effects.Discards) > 0 || slices.ContainsFunc(c.Effects.Acts,
+			func(x effect.Act) bool { return x.Does == effect.Destroys }) {
+			does = effect.Destroys
+		}
+		if does == effect.Changes && len(c.Effects.Acts) == 0 && len(c.Effects.Runs) == 0 {
+			continue
+		}
+		e := a.given()
+		e.Acts = append(e.Acts, effect.Act{
+			Program: a.Name,
+			Verb:    strings.TrimSpace(c.Name + " " + strings.Join(words(c), " ")), Does: does,
+		})
+		return
+	}
+}
+
+// engines are programs whose exec names a container, and then what runs there.
+var engines = []string{"docker", "podman", "nerdctl", "docker-compose", "podman-compose", "nerdctl-compose", "crictl"}
+
+// inContainer is what runs in a container, by the words behind exec.
+func inContainer(words []program.Word) (program.Word, bool) {
+	for len(words) > 0 && words[0].Known && strings.HasPrefix(words[0].Text, "-") {
+		switch words[0].Text {
+		case "-e", "--env", "-u", "--user", "-w", "--workdir", "--env-file", "--detach-keys", "--index":
+			words = words[1:]
+		}
+		words = words[min(1, len(words)):]
+	}
+	if len(words) < 2 {
+		return program.Word{}, false
+	}
+	return program.Quoted(words[1:]), true
+}
+
+// remoteText is the command that a command runs elsewhere, if it runs one.
+func (a *act) remoteText() (program.Word, bool) {
+	words := a.Operands
+	switch a.Name {
+	case "pdsh", "clush", "parallel-ssh", "pssh": // hosts are values of options
+		for i := 1; i < len(a.Argv); i++ {
+			if text := a.Argv[i].Text; strings.HasPrefix(text, "-") {
+				if len(text) == 2 && strings.Contains("wgxlhHtofn", text[1:]) {
+					i++
+				}
+				continue
+			}
+			return program.Joined(a.Argv[i:]), true
+		}
+		return program.Word{}, false
+	case "ssh", "autossh", "mosh", "adb":
+		if len(words) < 2 {
+			return program.Word{}, false
+		}
+		return program.Joined(words[1:]), true
+	case "docker", "podman", "nerdctl", "kubectl", "oc", "k", "docker-compose", "podman-compose", "nerdctl-compose",
+		"lxc", "incus", "nsenter", "crictl",
+		"multipass", "limactl", "fly", "flyctl", "heroku", "vagrant", "gcloud", "minikube":
+	default:
+		return program.Word{}, false
+	}
+	runs := false
+	for i, f := range a.Argv[1:] {
+		rest := a.Argv[i+2:]
+		if f.Is("exec") && slices.Contains(engines, a.Name) {
+			return inContainer(rest)
+		}
+		switch {
+		case f.Is("exec") || f.Is("run") || f.Is("ssh") || f.Is("shell") || f.Is("debug"):
+			runs = true
+		case runs && f.Is("--") && len(rest) == 0:
+			return program.Word{}, false
+		case runs && f.Is("--"):
+			return program.Quoted(rest), true
+		case runs && (f.Is("-c") || f.Is("--command") || f.Is("-C")) && len(rest) > 0:
+			return rest[0], true
+		case runs && strings.HasPrefix(f.Text, "--command="):
+			return f.Sub(strings.TrimPrefix(f.Text, "--command=")), true
+		}
+	}
+	if len(words) > 1 && runs {
+		return program.Quoted(words[1:]), true
+	}
+	return program.Word{}, false
+}

@@ -1,0 +1,108 @@
+package shellparse
+
+import (
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
+)
+
+// jumps are the ways in which a function or a loop may end before its last statement.
+// What is known at each of them may be what is known behind it.
+type jumps struct{ from []*scope }
+
+// fork is a copy for a shell of its own, which no jump leaves.
+func (s *scope) fork() *scope {
+	c := s.clone()
+	c.function, c.loops, c.apart = nil, nil, true
+	return c
+}
+
+// jump notes that return, break or continue may end what runs here.
+func (s *scope) jump(name string) {
+	switch {
+	case name == "return" && s.function != nil:
+		s.function.from = append(s.function.from, s.clone())
+	case name == "break" || name == "continue":
+		for _, loop := range s.loops { // a number may end any of them
+			loop.from = append(loop.from, s.clone())
+		}
+	}
+}
+
+// landed is what is known behind a function or a loop: what its end and its jumps
+// agree on.
+func (s *scope) landed(j *jumps) {
+	for _, from := range j.from {
+		s.locals = append(slices.Clip(s.locals), from.locals...)
+		s.merge(from)
+	}
+}
+
+// loop follows the body of a loop, of which sc is the start of each round, until
+// nothing that a round changes is known at its start.
+func (w *walker) loop(sc *scope, round func(*scope)) {
+	w.rounds++
+	defer func() { w.rounds-- }()
+	for {
+		j, body := &jumps{}, sc.clone()
+		body.loops = append(slices.Clip(sc.loops), j)
+		round(body)
+		body.landed(j)
+		body.loops = sc.loops
+		again := sc.changes(body)
+		if !again {
+			sc.merge(body)
+			return
+		}
+	}
+}
+
+// changes forgets what s knows and o, which began as s, does not know or knows
+// otherwise. It reports whether there was such a thing.
+func (s *scope) changes(o *scope) bool {
+	var lost []string
+	for _, v := range s.vars {
+		if now, ok := o.vars.get(v.name); !ok || !now.equal(v.value) {
+			lost = append(lost, v.name)
+		}
+	}
+	for _, name := range lost {
+		s.forget(name)
+	}
+	return len(lost) > 0
+}
+
+// leaves reports whether a statement always ends what runs here, so that nothing
+// behind it does: the program, the function or the round of a loop.
+func (s *scope) leaves(st *syntax.Stmt) bool {
+	if st.Background || st.Negated || len(st.Redirs) > 0 {
+		return false
+	}
+	switch c := st.Cmd.(type) {
+	case *syntax.CallExpr:
+		if len(c.Args) == 0 || len(c.Args) > 2 || len(c.Args) == 2 && !program.Digits(c.Args[1].Lit()) {
+			return false // an argument that is wrong may keep it from leaving
+		}
+		name := c.Args[0].Lit()
+		if _, ok := s.funcs[name]; ok {
+			return false
+		}
+		switch name {
+		case "exit":
+			return true
+		case "return":
+			return s.function != nil
+		case "break", "continue":
+			return len(s.loops) > 0
+		}
+	case *syntax.Block:
+		return s.listLeaves(c.Stmts)
+	}
+	return false
+}
+
+func (s *scope) listLeaves(list []*syntax.Stmt) bool {
+	return len(list) > 0 && s.leaves(list[len(list)-1])
+}

@@ -1,0 +1,135 @@
+package program
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse/source"
+)
+
+// Word is one word after expansion.
+type Word struct {
+	Text     string // resolved; the source text when not known
+	Pat      string // text as a pattern, literal pattern characters escaped; "" when not glob
+	Known    bool
+	Glob     bool   // stands for any name that pat matches
+	Many     bool   // not known, and may become no word or several
+	Number   bool   // a pattern only because of numbers that are not known
+	Tree     bool   // stands for anything below it
+	Named    string // of a tree: patterns of the names that are meant, separated by NUL; "" all
+	Skeleton string // of a word that is not known: what of it is, _ for the rest
+	Code     bool   // known parts of it hold an index that some builtins execute
+	Guess    bool   // of a use of a file: the word only looks like a path
+	Keeps    bool   // of a use of a file that is written: what it held before stays in it
+	Fd       bool   // a process substitution: a descriptor, not a file
+	At       source.Pos
+}
+
+// Is reports whether f is known to be exactly s.
+func (f Word) Is(s string) bool { return f.Known && !f.Glob && !f.Tree && f.Text == s }
+
+// Lit is the text of a known word without patterns, else "".
+func (f Word) Lit() string {
+	if f.Known && !f.Glob && !f.Tree {
+		return f.Text
+	}
+	return ""
+}
+
+// names reports whether f is a pattern that stands for as many names as there are, or
+// what a program prints: the words behind it may be at another place.
+func (f Word) names() bool { return f.Tree || f.Glob && !f.Number }
+
+// Placed reports whether the first n words are what stands at these places.
+func Placed(words []Word, n int) bool {
+	return !slices.ContainsFunc(words[:n], Word.names)
+}
+
+// Sub is a known part of f, at the same place.
+func (f Word) Sub(text string) Word {
+	g := f
+	if g.Glob {
+		// The part keeps its meaning as a pattern when it is the tail.
+		if strings.HasSuffix(f.Text, text) && len(f.Pat) >= len(text) {
+			if cut := len(f.Text) - len(text); cut <= len(f.Pat) && f.Pat[:cut] == f.Text[:cut] {
+				g.Pat = f.Pat[cut:]
+			}
+		}
+	}
+	g.Text = text
+	if g.Glob && !LivePattern(g.Pat) {
+		g.Glob, g.Pat = false, ""
+	}
+	return g
+}
+
+// Literal is a word that is known.
+func Literal(text string, at source.Pos) Word { return Word{Text: text, Known: true, At: at} }
+
+// Numbers is f with 0 for each number that is not known: what it does as code does
+// not depend on them.
+func (f Word) Numbers() Word {
+	if !f.Glob || !f.Number {
+		return f
+	}
+	var b strings.Builder
+	for i := 0; i < len(f.Pat); i++ {
+		switch {
+		case f.Pat[i] == '\\' && i+1 < len(f.Pat):
+			i++
+			b.WriteByte(f.Pat[i])
+		case f.Pat[i] == '*':
+			b.WriteByte('0')
+		default:
+			b.WriteByte(f.Pat[i])
+		}
+	}
+	f.Text, f.Pat, f.Glob, f.Number = b.String(), "", false, false
+	return f
+}
+
+// part is a file named inside a program: not known when it holds a value that is
+// not.
+func (f Word) part(text string) Word {
+	if !f.Known && strings.Contains(text, "_") {
+		return Word{Text: text, At: f.At}
+	}
+	return Literal(text, f.At)
+}
+
+// LivePattern reports whether the shell would expand pat: "[" alone is a letter.
+func LivePattern(pat string) bool {
+	for i := 0; i < len(pat); i++ {
+		switch pat[i] {
+		case '\\':
+			i++
+		case '*', '?':
+			return true
+		case '[':
+			if strings.IndexByte(pat[i:], ']') > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var patternEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// EscapePattern is a pattern that only s matches.
+func EscapePattern(s string) string {
+	if !strings.ContainsAny(s, `\*?[`) {
+		return s
+	}
+	return patternEscaper.Replace(s)
+}
+
+// Digits reports whether text is digits and nothing else.
+func Digits(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

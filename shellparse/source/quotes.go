@@ -1,0 +1,89 @@
+package source
+
+import (
+	"strconv"
+	"strings"
+)
+
+// AnsiC decodes the text of $'…'. As in bash, NUL ends it.
+func AnsiC(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 >= len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		if simple := strings.IndexByte(`abeEfnrtv\'"?`, s[i]); simple >= 0 {
+			b.WriteByte("\a\b\x1b\x1b\f\n\r\t\v\\'\"?"[simple])
+			continue
+		}
+		var r int64
+		n := 0
+		switch c := s[i]; {
+		case c == 'c' && i+1 < len(s):
+			i++
+			r, n = int64(s[i]&0x1f), 1
+		case c == 'x' && strings.HasPrefix(s[i+1:], "{"): // as many digits as there are
+			digits := strings.TrimLeft(s[i+2:], "0")
+			zeros := len(s[i+2:]) - len(digits)
+			r, n = Digits(digits, 16, len(digits))
+			digits = digits[n:]
+			i, n = len(s)-len(digits)-1, n+zeros
+			if strings.HasPrefix(digits, "}") {
+				i++
+			}
+		case c == 'x':
+			r, n = Digits(s[i+1:], 16, 2)
+			i += n
+		case c == 'u' || c == 'U':
+			r, n = Digits(s[i+1:], 16, map[byte]int{'u': 4, 'U': 8}[c])
+			i += n
+			if n > 0 && r > 0 {
+				b.WriteRune(rune(r))
+				continue
+			}
+		case '0' <= c && c <= '7':
+			r, n = Digits(s[i:], 8, 3)
+			i += n - 1
+		}
+		if n == 0 { // not an escape: both characters stay
+			b.WriteByte('\\')
+			b.WriteByte(s[i])
+			continue
+		}
+		if r&0xff == 0 {
+			break
+		}
+		b.WriteByte(byte(r))
+	}
+	return b.String()
+}
+
+// Digits reads up to most digits of a base.
+func Digits(s string, base, most int) (int64, int) {
+	n := 0
+	for n < len(s) && n < most {
+		if _, err := strconv.ParseInt(s[n:n+1], base, 64); err != nil {
+			break
+		}
+		n++
+	}
+	v, _ := strconv.ParseInt(s[:n], base, 64)
+	return v, n
+}
+
+// Unquote removes the backslashes that mean something in double quotes.
+func Unquote(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\", s[i+1]) >= 0 {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+// Package source reads the text of a shell program into a tree.
+//
+// Text goes in; the tree of the parser mvdan.cc/sh comes out. Guaranteed: the tree means
+// what bash would do with the text, as far as the differences of the two are known here.
+// Text that bash and the parser read differently is an [*Error], and so is text that is
+// too large or too deep, that is not UTF-8, or that holds control characters.
+//
+//	file, err := source.Parse("git push | tee log")
+//
+// A new difference between bash and the parser belongs here: as a function over text and
+// tree that returns an [*Error] with the code "parser_difference", called in [Parse]. It
+// refuses more than it must rather than less, and its cases stand in the table of its test.
+//
+// [ParsePosix] reads text as a shell does that knows nothing of bash's own. What words
+// become, and what commands do, is not known here: that is package shellparse.
+package source
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// parsers are costly to make and keep nothing of what they parsed.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+
+// Parse is the tree of src as bash reads it.
+func Parse(src string) (*syntax.File, error) {
+	if err := Check(src); err != nil {
+		return nil, err
+	}
+	file, err := parseFile(src)
+	if err == nil {
+		if err = comments(src, file); err == nil {
+			err = joined(src, file)
+		}
+		if err == nil {
+			err = letters(src, file)
+		}
+		return file, err
+	}
+	if internal := (*Error)(nil); errors.As(err, &internal) {
+		return nil, internal
+	}
+	e := &Error{Code: "syntax", Msg: err.Error(), Hint: "correct the shell syntax"}
+	if pe := (syntax.ParseError{}); errors.As(err, &pe) {
+		e.Msg = pe.Text
+		off := min(int(pe.Pos.Offset()), len(src))
+		e.At = place(src, off, off)
+	}
+	// Bash may find nothing wrong with these.
+	if at := continuedComment(src); at >= 0 {
+		return nil, endsInBackslash(src, at)
+	}
+	if at := middleJoint(src); at >= 0 {
+		return nil, joint(src, at)
+	}
+	return nil, e
+}
+
+func parseFile(src string) (*syntax.File, error) { return parseWith(&parsers, src) }
+
+func parseWith(pool *sync.Pool, src string) (file *syntax.File, err error) {
+	p := pool.Get().(*syntax.Parser)
+	defer func() {
+		if r := recover(); r != nil { // the parser is dropped with its state
+			err = &Error{
+				Code: "internal", Msg: fmt.Sprintf("the parser failed: %v", r),
+				Hint: "write it in another way",
+			}
+			return
+		}
+		pool.Put(p)
+	}()
+	return p.Parse(strings.NewReader(src), "")
+}

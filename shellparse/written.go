@@ -1,0 +1,353 @@
+package shellparse
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/shellparse/effect"
+	"github.com/sandboxd/sandboxd/shellparse/program"
+)
+
+// A line may write a script and run it. What it writes is read as what it runs, as far as the words and
+// here-documents of the line say it.
+
+const (
+	maxWritten = 32      // files whose text is remembered, and texts of one file
+	maxScript  = 1 << 16 // bytes of one
+	maxScripts = 16      // scripts that are followed
+)
+
+// writes remembers what the command writes into files.
+func (a *act) writes() {
+	w := a.w
+	paths := writtenTo(a.call.files)
+	switch a.Name {
+	case "tee", "curl", "wget", "base64", "openssl", "gpg", "dd":
+		paths = append(paths, writtenTo(a.cmd.Files)...)
+	case "mv", "cp", "install", "ln":
+		a.renames()
+		return
+	}
+	if len(paths) == 0 && w.group == nil {
+		return
+	}
+	text, ok := a.prints()
+	if ok && w.group != nil && w.group.Len()+len(text) <= maxScript {
+		w.group.WriteString(text)
+	}
+	for _, p := range paths {
+		switch {
+		case ok:
+			w.writesText(p, text, a.appends())
+		case len(w.made) < maxWritten:
+			if from := a.maker(); from == "decoder" || from == "download" {
+				if w.made == nil {
+					w.made = map[string]Run{}
+				}
+				w.made[p] = Run{From: from, Part: a.Name}
+			}
+		}
+	}
+}
+
+// writtenTo are the paths of files that are written.
+func writtenTo(files []File) (paths []string) {
+	for _, f := range files {
+		if f.Access == Write && f.Known && !f.Glob && f.Path != "/dev/null" {
+			paths = append(paths, path.Clean(f.Path))
+		}
+	}
+	return paths
+}
+
+// writesText remembers what a file holds, or what is put behind that.
+func (w *walker) writesText(p, text string, appends bool) {
+	if len(w.written) == maxWritten || len(w.written[p]) == maxWritten || text == "" {
+		return
+	}
+	if w.written == nil {
+		w.written = map[string][]string{}
+	}
+	if n := len(w.written[p]); n > 0 && appends && len(w.written[p][n-1])+len(text) <= maxScript {
+		w.written[p][n-1] += text
+	} else if !slices.Contains(w.written[p], text) {
+		w.written[p] = append(w.written[p], text)
+	}
+}
+
+// appends reports whether what the command writes follows what is in the file.
+func (a *act) appends() bool {
+	return slices.ContainsFunc(a.call.files, func(f File) bool { return f.Access == Write && f.Keeps }) ||
+		a.Name == "tee" && hasWord(&a.cmd, "-a", "--append")
+}
+
+// maker is what makes the bytes that the command writes: itself, or the one in front of it.
+func (a *act) maker() string {
+	commands := a.w.out.Commands
+	n := len(commands) - 1
+	from := effect.Maker(a.Name, func() []string { return words(&a.cmd) })
+	if from == "" && n > 0 && piped(&commands[n]) && piped(&commands[n-1]) {
+		from = effect.Maker(commands[n-1].Name, func() []string { return words(&commands[n-1]) })
+	}
+	return from
+}
+
+// prints is what the command writes on its output, where the line says it.
+func (a *act) prints() (string, bool) {
+	words := a.Argv[1:]
+	switch a.Name {
+	case "echo":
+		escapes := false
+		for len(words) > 0 && len(words[0].Text) > 1 && strings.Trim(words[0].Text[1:], "neE") == "" &&
+			words[0].Text[0] == '-' {
+			escapes = strings.Contains(words[0].Text, "e")
+			words = words[1:]
+		}
+		text := joined(words)
+		if escapes {
+			text = unescaped(strings.ReplaceAll(text, "%", "%%"), nil)
+		}
+		return text + "\n", true
+	case "printf":
+		if len(words) > 0 && words[0].Is("--") {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			return "", false
+		}
+		var args []string
+		for _, w := range words[1:] {
+			args = append(args, w.Text)
+		}
+		return unescaped(words[0].Text, args), true
+	case "cat", "tee":
+		operand := func(w program.Word) bool { return !strings.HasPrefix(w.Text, "-") }
+		if a.Name == "cat" && slices.ContainsFunc(words, operand) {
+			return "", false
+		}
+		if a.In.Kind == program.HereText || a.In.Text != "" {
+			return a.In.Text, true
+		}
+		return a.In.Printed + "\n", a.In.Printed != ""
+	}
+	return "", false
+}
+
+func joined(words []program.Word) string {
+	var texts []string
+	for _, w := range words {
+		texts = append(texts, w.Text)
+	}
+	return strings.Join(texts, " ")
+}
+
+// unescaped is what printf makes of a format: %s and the like without a width, and the format again while there
+// are arguments. What it does not know stays as it is.
+func unescaped(format string, args []string) string {
+	var b strings.Builder
+	for first := true; first || len(args) > 0; first = false {
+		left := len(args)
+		for i := 0; i < len(format); i++ {
+			c, next := format[i], byte(0)
+			if i+1 < len(format) {
+				next = format[i+1]
+			}
+			switch {
+			case c == '\\' && strings.IndexByte(escapes, next) >= 0 && next != 0:
+				b.WriteByte(escaped[strings.IndexByte(escapes, next)])
+				i++
+			case c == '\\' && (next == 'x' || next >= '0' && next <= '7'):
+				n, base, digits := i+1, 8, 3
+				if next == 'x' {
+					n, base, digits = i+2, 16, 2
+				} else if next == '0' {
+					digits = 4
+				}
+				end := n
+				for end < len(format) && end-n < digits && strings.IndexByte("0123456789abcdefABCDEF"[:base+base/16*6],
+					format[end]) >= 0 {
+					end++
+				}
+				code, _ := strconv.ParseUint(format[n:end], base, 16)
+				b.WriteByte(byte(code))
+				i = end - 1
+			case c == '%' && next == '%':
+				b.WriteByte('%')
+				i++
+			case c == '%' && strings.IndexByte("sbdiq", next) >= 0 && next != 0:
+				if len(args) > 0 {
+					b.WriteString(args[0])
+					args = args[1:]
+				}
+				i++
+			default:
+				b.WriteByte(c)
+			}
+		}
+		if len(args) == left {
+			break
+		}
+	}
+	return b.String()
+}
+
+// What stands behind a backslash, and what it is.
+const (
+	escapes = `nrtabfv\"'e`
+	escaped = "\n\r\t\a\b\f\v\\\"'\x1b"
+)
+
+// renames gives a file what is known of the one that it is made from.
+func (a *act) renames() {
+	w := a.w
+	if a.cmd.Effects == nil || len(w.written)+len(w.made) == 0 {
+		return
+	}
+	for _, r := range a.cmd.Effects.Replaces {
+		to := []string{path.Clean(r.To.Path)}
+		for _, name := range r.Names {
+			to = append(to, path.Join(r.To.Path, name))
+		}
+		for _, f := range r.From {
+			from := path.Clean(f.Path)
+			for _, p := range to {
+				if texts := w.written[from]; texts != nil {
+					w.written[p] = texts
+				}
+				if run, ok := w.made[from]; ok {
+					w.made[p] = run
+				}
+			}
+		}
+	}
+}
+
+// feeds reads the files from which the command takes text: at once what the line writes there, else later.
+func (a *act) feeds(feeds []effect.Feed) {
+	for _, x := range feeds {
+		for _, f := range a.w.file(x.Word, Read, false, a.sc) {
+			if !f.Known || f.Glob {
+				continue
+			}
+			p := path.Clean(f.Path)
+			if run, ok := a.w.made[p]; ok && x.Written {
+				e := a.given()
+				e.Runs = append(e.Runs, run)
+			}
+			for _, text := range a.w.written[p] {
+				a.does(x.Of(text))
+			}
+			if a.w.written[p] == nil && !x.Written {
+				e := a.given()
+				e.Feeds = append(e.Feeds, fed(f, x, a.sc.dir()))
+			}
+		}
+	}
+}
+
+// fed is a file that has to be read. What its text names is relative to the directory of the command.
+func fed(f File, x effect.Feed, dir string) Feed {
+	return Feed{f, x.Destroys(), func(text string) ([]Act, []Feed) {
+		found := x.Of(text)
+		var more []Feed
+		for _, y := range found.Feeds {
+			g := f
+			if g.Path = y.Word.Text; !path.IsAbs(g.Path) {
+				if dir == "" {
+					continue
+				}
+				g.Path = join(dir, g.Path)
+			}
+			more = append(more, fed(g, y, dir))
+		}
+		return found.Acts, more
+	}}
+}
+
+// script follows a script that the line itself has written.
+func (a *act) script(script program.Word, shell bool, args []program.Word) {
+	w := a.w
+	if len(w.written)+len(w.made) == 0 {
+		return
+	}
+	for _, f := range w.file(script, Read, false, a.sc) {
+		if !f.Known || f.Glob {
+			continue
+		}
+		p := path.Clean(f.Path)
+		if run, ok := w.made[p]; ok {
+			e := a.given()
+			e.Runs = append(e.Runs, run)
+		}
+		for _, text := range w.written[p] {
+			a.text(text, script, shell, args)
+		}
+	}
+}
+
+// text is that of a script: of a shell, or of what its first line names.
+func (a *act) text(text string, script program.Word, shell bool, args []program.Word) {
+	first, rest, _ := strings.Cut(text, "\n")
+	if name, ok := strings.CutPrefix(first, "#!"); ok && !shell {
+		fields := strings.Fields(name)
+		if len(fields) > 1 && path.Base(fields[0]) == "env" {
+			fields = slices.DeleteFunc(fields[1:], func(f string) bool { return strings.HasPrefix(f, "-") })
+		}
+		if len(fields) == 0 {
+			return
+		}
+		if name = path.Base(fields[0]); !strings.HasSuffix(name, "sh") || name == "jsh" {
+			call := program.Call{
+				Shell: a, Name: name, Argv: []program.Word{program.Literal(name, script.At)}, At: script.At,
+				In: program.Input{Kind: program.HereText, Text: rest, At: script.At},
+			}
+			if found := effect.Of(&call, a.w.outside); found != nil {
+				a.does(found)
+			}
+			return
+		}
+	}
+	if a.w.scripts++; a.w.nested >= maxNested || a.w.scripts > maxScripts {
+		return
+	}
+	// Text that no shell reads is no script; a script of the workspace would pass as well.
+	if _, err := Parse(text, Options{Dir: a.sc.dir(), Home: a.w.opts.Home}); err == nil {
+		a.shellText(program.Literal(text, script.At), args)
+	}
+}
+
+// recipes follows those of a Makefile that the line itself has written.
+func (a *act) recipes() {
+	if len(a.w.written) == 0 {
+		return
+	}
+	files := []program.Word{
+		program.Literal("Makefile", a.At), program.Literal("makefile", a.At), program.Literal("GNUmakefile", a.At),
+	}
+	for i, w := range a.Argv[1:] {
+		if before := a.Argv[i]; before.Is("-f") || before.Is("--file") || before.Is("--makefile") {
+			files = append(files, w)
+		} else if name, ok := strings.CutPrefix(w.Text, "-f"); ok && name != "" {
+			files = append(files, w.Sub(name))
+		}
+	}
+	for _, file := range files {
+		for _, f := range a.w.file(file, Read, false, a.sc) {
+			for _, text := range a.w.written[path.Clean(f.Path)] {
+				var recipes strings.Builder
+				for line := range strings.Lines(text) {
+					_, behind, rule := strings.Cut(line, ";")
+					if recipe, ok := strings.CutPrefix(line, "\t"); ok || rule {
+						if !ok {
+							recipe = behind
+						}
+						recipes.WriteString(strings.ReplaceAll(strings.TrimLeft(recipe, "@-+ "), "$$", "$"))
+					}
+				}
+				a.text(recipes.String(), file, true, nil)
+			}
+		}
+	}
+}
