@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +54,7 @@ func (a act) stays(dir string) bool {
 		if p == "" || a.Do == "symlink" && p == a.To {
 			continue
 		}
-		if r, err := Resolve(p, "/", ""); err != nil || r == dir && a.Do != "list" || !Within(r, dir) {
+		if r, err := guard.Resolve(p, "/", ""); err != nil || r == dir && a.Do != "list" || !guard.Within(r, dir) {
 			return false
 		}
 	}

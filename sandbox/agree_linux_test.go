@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/view"
 	"pgregory.net/rapid"
 )
 
@@ -33,8 +35,11 @@ import (
 func TestX39_GuardAndCageAgree(t *testing.T) {
 	bothUsers(t, func(t *testing.T) {
 		for _, parent := range treeParents() {
-			for _, rung := range []string{"namespaces", "landlock"} {
-				t.Run(rung+" in "+parent, func(t *testing.T) { agree(t, parent, Options{NoNamespaces: rung == "landlock"}) })
+			for _, level := range []string{"namespaces", "landlock"} {
+				t.Run(level+" in "+parent, func(t *testing.T) {
+					agree(t, parent,
+						Options{NoNamespaces: level == "landlock"})
+				})
 			}
 		}
 	})
@@ -56,7 +61,7 @@ func agree(t *testing.T, parent string, o Options) {
 	o.Home = base
 	cage := newCage(t, o)
 	if o.NoNamespaces {
-		needBare(t, cage)
+		needNoNamespaces(t, cage)
 	} else {
 		needCage(t, cage, "landlock")
 	}
@@ -80,8 +85,8 @@ type agreement struct {
 	base, tree string
 	cage       Backend
 	box        Box
-	s          Settings // normalised
-	rules      *Rules
+	s          guard.Settings // normalised
+	rules      *guard.Rules
 	secret     map[string]bool // contents that the guard refuses to read
 }
 
@@ -114,9 +119,13 @@ func (a *agreement) run(rt *rapid.T) {
 // build makes the tree. The content of each file is its own name.
 func (a *agreement) build(rt *rapid.T) {
 	must(rt, os.Mkdir(a.tree, 0o755))
-	for _, p := range rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return a.name(rt, "name", segment) }), 1, 12).Draw(rt, "tree") {
+	for _, p := range rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return a.name(rt, "name", segment) }), 1,
+		12).Draw(rt, "tree") {
 		if filepath.Base(p) == "l" { // a link
-			to := rapid.SampledFrom([]string{"a", "b", "../a", "../b/c", "..", ".", "l", a.tree + "/a", a.tree + "/b/c", a.tree + "/c", a.tree + "/../.."}).Draw(rt, "target")
+			to := rapid.SampledFrom([]string{
+				"a", "b", "../a", "../b/c", "..", ".", "l", a.tree + "/a", a.tree + "/b/c",
+				a.tree + "/c", a.tree + "/../..",
+			}).Draw(rt, "target")
 			if dir := a.dir(filepath.Dir(p)); dir != "" {
 				_ = os.Symlink(to, filepath.Join(dir, filepath.Base(p)))
 			}
@@ -133,8 +142,8 @@ func (a *agreement) build(rt *rapid.T) {
 // dir makes a directory and gives its physical name, for a part of it may be a link:
 // "" for one that leads out of the tree.
 func (a *agreement) dir(p string) string {
-	r, err := Resolve(p, "/", "")
-	if err != nil || !Within(r, a.tree) || os.MkdirAll(r, 0o755) != nil {
+	r, err := guard.Resolve(p, "/", "")
+	if err != nil || !guard.Within(r, a.tree) || os.MkdirAll(r, 0o755) != nil {
 		return ""
 	}
 	return r
@@ -159,13 +168,16 @@ func (a *agreement) settle(rt *rapid.T) bool {
 	list := func(label string, most int) (out []string) {
 		for _, p := range rapid.SliceOfN(path, 0, most).Draw(rt, label) {
 			// Above the tree lies what the test itself needs.
-			if r, err := Resolve(p, "/", ""); err == nil && Within(r, a.tree) {
+			if r, err := guard.Resolve(p, "/", ""); err == nil && guard.Within(r, a.tree) {
 				out = append(out, p)
 			}
 		}
 		return out
 	}
-	s := Settings{AllowedReadPaths: list("read", 3), AllowedWritePaths: list("write", 3), DeniedPaths: list("denied", 4)}
+	s := guard.Settings{
+		AllowedReadPaths: list("read", 3), AllowedWritePaths: list("write", 3),
+		DeniedPaths: list("denied", 4),
+	}
 	switch rapid.IntRange(0, 3).Draw(rt, "whole") {
 	case 0:
 		s.AllowedReadPaths = nil
@@ -176,7 +188,7 @@ func (a *agreement) settle(rt *rapid.T) bool {
 	case 0, 1:
 		s.AllowedWritePaths = append(s.AllowedWritePaths, a.tree)
 	case 2:
-		s.AllowedWritePaths = append(s.AllowedWritePaths, nowhere)
+		s.AllowedWritePaths = append(s.AllowedWritePaths, guard.NoPath)
 	}
 	if len(s.AllowedReadPaths) > 0 {
 		s.AllowedReadPaths = append(s.AllowedReadPaths, a.base+"/bin")
@@ -185,8 +197,8 @@ func (a *agreement) settle(rt *rapid.T) bool {
 	if err != nil {
 		return false
 	}
-	a.s, a.rules = n, NewRules(n)
-	a.box, err = a.cage.Box(context.Background(), a.tree, rapid.SampledFrom([]string{"strict", "light"}).Draw(rt, "profile"), s)
+	a.s, a.rules = n, guard.NewRules(n)
+	a.box, err = a.cage.Box(context.Background(), a.tree, rapid.SampledFrom(Profiles).Draw(rt, "profile"), s)
 	must(rt, err)
 	a.secret = map[string]bool{}
 	a.note()
@@ -196,14 +208,14 @@ func (a *agreement) settle(rt *rapid.T) bool {
 // note remembers what must not come out.
 func (a *agreement) note() {
 	for p, e := range a.snapshot() {
-		if strings.HasPrefix(e.text, a.tree) && e.mode.IsRegular() && a.refused(p, Read) {
+		if strings.HasPrefix(e.text, a.tree) && e.mode.IsRegular() && a.refused(p, guard.Read) {
 			a.secret[e.text] = true
 		}
 	}
 }
 
-func (a *agreement) refused(p string, op Op) bool {
-	return a.rules.Check(Uses{Paths: []PathUse{{Path: p, Op: op}}}) != nil
+func (a *agreement) refused(p string, op guard.Op) bool {
+	return a.rules.Check(guard.Uses{Paths: []guard.PathUse{{Path: p, Op: op}}}) != nil
 }
 
 type node struct {
@@ -246,7 +258,10 @@ func (a *agreement) inCage(rt *rapid.T, acts []act) []told {
 	_, err = in.Seek(0, 0)
 	must(rt, err)
 	var out, errs bytes.Buffer
-	p, err := a.box.Start(context.Background(), Spec{Argv: []string{a.base + "/bin/actor", "-acts", a.tree}, Dir: "/", Stdin: in, Stdout: &out, Stderr: &errs})
+	p, err := a.box.Start(context.Background(), Spec{
+		Argv: []string{a.base + "/bin/actor", "-acts", a.tree}, Dir: "/",
+		Stdin: in, Stdout: &out, Stderr: &errs,
+	})
 	must(rt, err)
 	e, err := p.Wait()
 	must(rt, err)
@@ -272,9 +287,9 @@ func (a *agreement) compare(rt *rapid.T) {
 	}
 	for i, got := range a.inCage(rt, acts) {
 		x := acts[i]
-		op := Read
+		op := guard.Read
 		if x.Do == "open to write" || x.Do == "make and remove" {
-			op = Write
+			op = guard.Write
 		}
 		refused := a.refused(x.Path, op)
 		if a.own(x, got) {
@@ -286,7 +301,7 @@ func (a *agreement) compare(rt *rapid.T) {
 		if got.Errno == "" && x.Do == "read" && got.Text != tree[x.Path].text {
 			rt.Errorf("reading %s gave %q", x.Path, got.Text)
 		}
-		f, err := a.box.Open(context.Background(), PathUse{Path: x.Path, Op: op}, os.O_RDONLY)
+		f, err := a.box.Open(context.Background(), guard.PathUse{Path: x.Path, Op: op}, os.O_RDONLY)
 		if err == nil {
 			f.Close()
 		}
@@ -303,8 +318,10 @@ func (a *agreement) compare(rt *rapid.T) {
 // host's name and nothing of the host but places for what is shown below it.
 func (a *agreement) own(x act, got told) bool {
 	c := a.cage.(*cage)
-	shown := c.readable(c.shown(a.s), a.s.AllowedReadPaths)
-	if c.bare || !belowPrivate(x.Path) || slices.ContainsFunc(shown, func(p string) bool { return Within(x.Path, p) }) {
+	v := a.box.(*box).prepared.view
+	shown := v.Readable(v.Shown)
+	if c.noNamespaces || !view.BelowTmp(x.Path) || slices.ContainsFunc(shown,
+		func(p string) bool { return guard.Within(x.Path, p) }) {
 		return false
 	}
 	if x.Do == "make and remove" {
@@ -314,7 +331,7 @@ func (a *agreement) own(x act, got told) bool {
 		return false
 	}
 	for name := range strings.SplitSeq(got.Text, "/") {
-		if name != "" && !slices.ContainsFunc(shown, func(p string) bool { return Within(p, x.Path+"/"+name) }) {
+		if name != "" && !slices.ContainsFunc(shown, func(p string) bool { return guard.Within(p, x.Path+"/"+name) }) {
 			return false
 		}
 	}
@@ -323,7 +340,7 @@ func (a *agreement) own(x act, got told) bool {
 
 // exempt is why the cage may refuse what the guard allows; it never is why it may
 // let through what the guard refuses.
-func (a *agreement) exempt(x act, op Op) string {
+func (a *agreement) exempt(x act, op guard.Op) string {
 	if a.refused(x.Path, op) {
 		return ""
 	}
@@ -333,26 +350,38 @@ func (a *agreement) exempt(x act, op Op) string {
 		dir = filepath.Dir(dir)
 	}
 	hides := slices.Clone(a.s.DeniedPaths)
-	if op == Write {
-		hides = slices.Concat(hides, c.protected(a.s, nil))
+	if op == guard.Write {
+		hides = slices.Concat(hides, keptPaths(a.box.(*box).prepared.trees.State()))
 	}
-	readable := len(a.s.AllowedReadPaths) == 0 || slices.ContainsFunc(a.s.AllowedReadPaths, func(p string) bool { return Within(x.Path, p) })
+	readable := len(a.s.AllowedReadPaths) == 0 || slices.ContainsFunc(a.s.AllowedReadPaths,
+		func(p string) bool { return guard.Within(x.Path, p) })
 	switch {
-	case op == Write && a.protected(x.Path):
+	case op == guard.Write && a.protected(x.Path):
 		return "what decides what runs on the host is read-only, though the list allows it"
-	case op == Write && (belowPrivate(x.Path) || c.bare) && !readable:
+	case op == guard.Write && (view.BelowTmp(x.Path) || c.noNamespaces) && !readable:
 		return "below /tmp, and everywhere without namespaces, the cage shows only what may be read"
-	case c.bare && slices.ContainsFunc(hides, func(p string) bool { return Within(p, dir) && exists(p) }):
+	case c.noNamespaces && slices.ContainsFunc(hides, func(p string) bool { return guard.Within(p, dir) && exists(p) }):
 		return "without namespaces, a directory above a hidden path cannot be given whole"
-	case op == Write && len(a.s.AllowedWritePaths) == 0 && !readable:
+	case op == guard.Write && len(a.s.AllowedWritePaths) == 0 && !readable:
 		return "unrestricted writing with a list of readable paths: the cage shows those alone"
 	}
 	return ""
 }
 
-// protected paths, where they exist, are read-only; the guard does not know them.
+// protected paths, where they exist, are read-only; the guard does not refuse them.
 func (a *agreement) protected(path string) bool {
-	return slices.ContainsFunc(a.cage.(*cage).protected(a.s, nil), func(p string) bool { return Within(path, p) })
+	return a.box.(*box).prepared.trees.Keeps(path)
+}
+
+// moved reports whether a protected file is as it was below another directory: the name is
+// what counts, so a directory above it may be moved, with the file and the mount on it.
+func moved[T comparable](path string, was T, after map[string]T) bool {
+	for q, is := range after {
+		if q != path && is == was && filepath.Base(q) == filepath.Base(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // attack is point 2.
@@ -360,7 +389,8 @@ func (a *agreement) attack(rt *rapid.T) {
 	word := rapid.OneOf(segment, rapid.Just(".."), rapid.Just("new"))
 	acts := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) act {
 		x := act{Do: rapid.SampledFrom([]string{
-			"put", "append", "truncate", "mkdir", "remove", "remove all", "rename", "rename", "exchange", "symlink", "link", "chmod",
+			"put", "append", "truncate", "mkdir", "remove", "remove all", "rename", "rename", "exchange", "symlink",
+			"link", "chmod",
 		}).Draw(rt, "do"), Path: a.name(rt, "path", word), To: a.name(rt, "to", word)}
 		x.Path = strings.TrimRight(x.Path, "/.") // nothing can be done to ".."
 		if x.Do == "symlink" && rapid.Bool().Draw(rt, "relative") {
@@ -368,11 +398,20 @@ func (a *agreement) attack(rt *rapid.T) {
 		}
 		return x
 	}), 1, 12).Draw(rt, "acts")
-	// After each, everything is read again that has a name now or had one before.
+	// After each, everything is read again that has a name now or had one before. What is
+	// protected is what was when the call began: a link that the call makes of a protected
+	// name protects what it leads to from the next call on.
 	before := a.snapshot()
+	protected := map[string]bool{}
+	for p := range before {
+		protected[p] = a.protected(p)
+	}
 	all := slices.Clone(acts)
 	for _, first := range []string{"a", "b", "c", "l", "new", "..", ".envrc", ".vscode"} {
-		for _, second := range []string{"", "/a", "/b", "/c", "/l", "/new", "/l/a", "/l/b", "/a/a", "/b/b", "/c/c", "/a/b", "/b/a", "/../a/b"} {
+		for _, second := range []string{
+			"", "/a", "/b", "/c", "/l", "/new", "/l/a", "/l/b", "/a/a", "/b/b", "/c/c",
+			"/a/b", "/b/a", "/../a/b",
+		} {
 			all = append(all, act{Do: "read", Path: a.tree + "/" + first + second})
 		}
 	}
@@ -394,11 +433,11 @@ func (a *agreement) attack(rt *rapid.T) {
 		if was == is && there == still {
 			continue
 		}
-		denied := slices.ContainsFunc(a.s.DeniedPaths, func(d string) bool { return Within(p, d) })
+		denied := slices.ContainsFunc(a.s.DeniedPaths, func(d string) bool { return guard.Within(p, d) })
 		switch {
-		case a.refused(p, Write), denied:
+		case a.refused(p, guard.Write), denied:
 			rt.Errorf("%s changed from %v to %v", p, was, is)
-		case there && a.protected(p):
+		case protected[p] && !(moved(p, was, after) && !still):
 			rt.Errorf("the protected %s changed from %v to %v", p, was, is)
 		}
 	}
@@ -429,7 +468,7 @@ func (a *agreement) hostChanges(rt *rapid.T) {
 			must(rt, os.Rename(a.base+"/replacement", p))
 		}
 	}
-	for _, d := range a.s.DeniedPaths { // those that were not there come to be
+	for _, d := range a.s.DeniedPaths { // those that were absent appear
 		a.file(d)
 	}
 	a.note()

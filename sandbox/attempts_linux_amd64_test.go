@@ -9,7 +9,8 @@ import (
 )
 
 var archAttempts = append(refused(eperm, map[string]uintptr{
-	"iopl": unix.SYS_IOPL, "ioperm": unix.SYS_IOPERM, "modify_ldt": unix.SYS_MODIFY_LDT, "lookup_dcookie": unix.SYS_LOOKUP_DCOOKIE,
+	"iopl": unix.SYS_IOPL, "ioperm": unix.SYS_IOPERM, "modify_ldt": unix.SYS_MODIFY_LDT,
+	"lookup_dcookie": unix.SYS_LOOKUP_DCOOKIE,
 }), []attempt{
 	{"call of the x32 ABI", enosys, func(world) error { return sys(0x40000000 | unix.SYS_GETPID) }},
 	{"mount by the x32 ABI", enosys, func(world) error { return sys(0x40000000 | unix.SYS_MOUNT) }},
@@ -18,7 +19,10 @@ var archAttempts = append(refused(eperm, map[string]uintptr{
 	{"old chmod set-user-id", eperm, func(w world) error {
 		return own(w, func(f string) error { return sys(unix.SYS_CHMOD, cstr(f), 0o4755) })
 	}},
-	{"creat with set-user-id", eperm, func(w world) error { return sys(unix.SYS_CREAT, cstr(w.Workspace+"/free/suid4"), 0o4755) }},
+	{"creat with set-user-id", eperm, func(w world) error {
+		return sys(unix.SYS_CREAT, cstr(w.Workspace+"/free/suid4"),
+			0o4755)
+	}},
 	{"open with set-user-id", eperm, func(w world) error {
 		return sys(unix.SYS_OPEN, cstr(w.Workspace+"/free/suid5"), unix.O_CREAT|unix.O_WRONLY, 0o4755)
 	}},
@@ -29,7 +33,8 @@ var archAttempts = append(refused(eperm, map[string]uintptr{
 
 // int80 makes a system call as a 32-bit program does, which any 64-bit one can.
 func int80(nr byte) error {
-	code, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	code, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}

@@ -17,20 +17,20 @@ import (
 
 // world is what the host has that a caged program would like to reach.
 type world struct {
-	Workspace string
-	Outside   string // visible, not writable
-	Secret    string // a denied file inside the workspace: ws/deep/er/secret
-	SecretDir string // a denied directory outside it, with "key" in it
-	Daemon    string // the daemon's own directory
-	Socket    string // a listening socket of the host in the workspace
-	Private   string // a listening socket in the daemon's directory
-	Abstract  string // a listening abstract socket
-	Port      int    // a listening TCP port on the host's loopback
-	Pid       int    // a process of the same uid
-	ShmKey    int    // a System V segment
-	Shm       string // a file in the host's /dev/shm
-	HostTmp   string // a file in the host's /tmp
-	Bare      bool   // there are no namespaces: Landlock and the filter stop it
+	Workspace    string
+	Outside      string // visible, not writable
+	Secret       string // a denied file inside the workspace: ws/deep/er/secret
+	SecretDir    string // a denied directory outside it, with "key" in it
+	Daemon       string // the daemon's own directory
+	Socket       string // a listening socket of the host in the workspace
+	Private      string // a listening socket in the daemon's directory
+	Abstract     string // a listening abstract socket
+	Port         int    // a listening TCP port on the host's loopback
+	Pid          int    // a process of the same uid
+	ShmKey       int    // a System V segment
+	Shm          string // a file in the host's /dev/shm
+	HostTmp      string // a file in the host's /tmp
+	NoNamespaces bool   // there are no namespaces: Landlock and the filter stop it
 }
 
 // attempt is one act that must not work. It runs in the cage, in a copy of the
@@ -126,8 +126,8 @@ func (a attempt) outcome(w world) string {
 		return "NOT TRIED: " + err.Error()
 	}
 	want := a.want
-	if w.Bare {
-		want = append(slices.Clone(want), bareWant...)
+	if w.NoNamespaces {
+		want = append(slices.Clone(want), wantWithoutNamespaces...)
 	}
 	for _, want := range want {
 		if errors.Is(err, want) {
@@ -137,15 +137,16 @@ func (a attempt) outcome(w world) string {
 	return fmt.Sprintf("WRONG ERROR: %v, want one of %v", err, a.want)
 }
 
-// bareWant is how the rung without namespaces says no. Which errno it is says
+// wantWithoutNamespaces is how the level without namespaces says no. Which errno it is says
 // which layer stopped it, and here it is always one of two.
-var bareWant = []error{unix.EACCES, unix.EPERM}
+var wantWithoutNamespaces = []error{unix.EACCES, unix.EPERM}
 
 func allAttempts() []attempt {
 	var all []attempt
 	for _, group := range [][]attempt{
 		descriptorAttempts, // before the others leave descriptors open
-		fileAttempts, modeAttempts, processAttempts, kernelAttempts, networkAttempts, ipcAttempts, moreAttempts, leakAttempts, resourceAttempts,
+		fileAttempts, modeAttempts, processAttempts, kernelAttempts, networkAttempts, ipcAttempts, moreAttempts,
+		leakAttempts, resourceAttempts,
 	} {
 		all = append(all, group...)
 	}
@@ -157,78 +158,153 @@ var fileAttempts = []attempt{
 	{"secret listed", hidden, func(w world) error { return list(w.SecretDir) }},
 	{"secret in the workspace read", hidden, func(w world) error { return read(w.Secret) }},
 	{"secret in the workspace overwritten", readOnly, func(w world) error { return write(w.Secret) }},
-	{"secret in the workspace appended to", readOnly, func(w world) error { return open(w.Secret, unix.O_WRONLY|unix.O_APPEND) }},
+	{
+		"secret in the workspace appended to", readOnly,
+		func(w world) error { return open(w.Secret, unix.O_WRONLY|unix.O_APPEND) },
+	},
 	{"secret in the workspace truncated", readOnly, func(w world) error { return unix.Truncate(w.Secret, 0) }},
 	{"secret in the workspace removed", []error{unix.EBUSY}, func(w world) error { return unix.Unlink(w.Secret) }},
-	{"secret in the workspace renamed", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(w.Secret, w.Workspace+"/free/x") }},
+	{
+		"secret in the workspace renamed",
+		[]error{unix.EBUSY, unix.EXDEV},
+		func(w world) error { return unix.Rename(w.Secret, w.Workspace+"/free/x") },
+	},
 	{"secret replaced by rename", []error{unix.EBUSY, unix.EXDEV}, func(w world) error {
 		if err := write(w.Workspace + "/free/mine"); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
 		return unix.Rename(w.Workspace+"/free/mine", w.Secret)
 	}},
-	{"parent of a secret renamed", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(filepath.Dir(w.Secret), w.Workspace+"/free/x") }},
-	{"grandparent of a secret renamed", []error{unix.EBUSY}, func(w world) error { return unix.Rename(filepath.Dir(filepath.Dir(w.Secret)), w.Workspace+"/free/x") }},
+	{
+		"parent of a secret renamed",
+		[]error{unix.EBUSY, unix.EXDEV},
+		func(w world) error { return unix.Rename(filepath.Dir(w.Secret), w.Workspace+"/free/x") },
+	},
+	{
+		"grandparent of a secret renamed",
+		[]error{unix.EBUSY},
+		func(w world) error { return unix.Rename(filepath.Dir(filepath.Dir(w.Secret)), w.Workspace+"/free/x") },
+	},
 	{"grandparent of a secret exchanged", []error{unix.EBUSY}, func(w world) error {
 		if err := os.MkdirAll(w.Workspace+"/free/swap", 0o755); err != nil {
 			return fmt.Errorf("prepare: %w", err)
 		}
-		return unix.Renameat2(unix.AT_FDCWD, filepath.Dir(filepath.Dir(w.Secret)), unix.AT_FDCWD, w.Workspace+"/free/swap", unix.RENAME_EXCHANGE)
+		return unix.Renameat2(unix.AT_FDCWD, filepath.Dir(filepath.Dir(w.Secret)), unix.AT_FDCWD,
+			w.Workspace+"/free/swap", unix.RENAME_EXCHANGE)
 	}},
-	{"secret linked", []error{unix.EXDEV, unix.EPERM, unix.EACCES}, func(w world) error { return unix.Link(w.Secret, w.Workspace+"/free/hard") }},
-	{"key linked into the workspace", []error{unix.EXDEV, unix.EPERM, unix.EACCES, unix.ENOENT}, func(w world) error { return unix.Link(w.SecretDir+"/key", w.Workspace+"/free/hard2") }},
+	{
+		"secret linked",
+		[]error{unix.EXDEV, unix.EPERM, unix.EACCES},
+		func(w world) error { return unix.Link(w.Secret, w.Workspace+"/free/hard") },
+	},
+	{
+		"key linked into the workspace",
+		[]error{unix.EXDEV, unix.EPERM, unix.EACCES, unix.ENOENT},
+		func(w world) error { return unix.Link(w.SecretDir+"/key", w.Workspace+"/free/hard2") },
+	},
 	{"secret through a symlink", hidden, func(w world) error {
 		_ = unix.Symlink(w.SecretDir+"/key", w.Workspace+"/free/soft")
 		return read(w.Workspace + "/free/soft")
 	}},
 	{"mask made readable", append(readOnly, unix.EPERM), func(w world) error { return unix.Chmod(w.Secret, 0o644) }},
 	{"mask given away", append(readOnly, unix.EPERM), func(w world) error { return unix.Chown(w.Secret, 1, 1) }},
-	{"secret's attributes", append(readOnly, unix.EPERM, unix.EOPNOTSUPP), func(w world) error { return unix.Setxattr(w.Secret, "user.x", []byte("y"), 0) }},
-	{"secret through /proc/self/root", hidden, func(w world) error { return read("/proc/self/root" + w.SecretDir + "/key") }},
-	{"secret through dot dot", hidden, func(w world) error { return read(w.Workspace + "/../" + filepath.Base(w.SecretDir) + "/key") }},
-	{"secret opened without a trace", hidden, func(w world) error { return open(w.SecretDir+"/key", unix.O_RDONLY|unix.O_NOATIME) }},
+	{
+		"secret's attributes", append(readOnly, unix.EPERM, unix.EOPNOTSUPP),
+		func(w world) error { return unix.Setxattr(w.Secret, "user.x", []byte("y"), 0) },
+	},
+	{"secret through /proc/self/root", hidden, func(w world) error {
+		return read("/proc/self/root" + w.SecretDir +
+			"/key")
+	}},
+	{"secret through dot dot", hidden, func(w world) error {
+		return read(w.Workspace + "/../" +
+			filepath.Base(w.SecretDir) + "/key")
+	}},
+	{"secret opened without a trace", hidden, func(w world) error {
+		return open(w.SecretDir+"/key",
+			unix.O_RDONLY|unix.O_NOATIME)
+	}},
 	{"write outside", readOnly, func(w world) error { return write(w.Outside + "/new") }},
 	{"overwrite outside", readOnly, func(w world) error { return open(w.Outside+"/file", unix.O_WRONLY) }},
 	{"truncate outside", readOnly, func(w world) error { return unix.Truncate(w.Outside+"/file", 0) }},
 	{"remove outside", readOnly, func(w world) error { return unix.Unlink(w.Outside + "/file") }},
-	{"rename outside", append(readOnly, unix.EXDEV), func(w world) error { return unix.Rename(w.Outside+"/file", w.Workspace+"/file") }},
-	{"link from outside", append(readOnly, unix.EXDEV), func(w world) error { return unix.Link(w.Outside+"/file", w.Workspace+"/file") }},
+	{
+		"rename outside", append(readOnly, unix.EXDEV),
+		func(w world) error { return unix.Rename(w.Outside+"/file", w.Workspace+"/file") },
+	},
+	{
+		"link from outside", append(readOnly, unix.EXDEV),
+		func(w world) error { return unix.Link(w.Outside+"/file", w.Workspace+"/file") },
+	},
 	{"mkdir outside", readOnly, func(w world) error { return unix.Mkdir(w.Outside+"/dir", 0o755) }},
 	{"symlink made outside", readOnly, func(w world) error { return unix.Symlink("x", w.Outside+"/soft") }},
-	{"chmod outside", append(readOnly, unix.EPERM), func(w world) error { return unix.Chmod(w.Outside+"/file", 0o777) }},
-	{"touch outside", append(readOnly, unix.EPERM), func(w world) error { return unix.Utimes(w.Outside+"/file", make([]unix.Timeval, 2)) }},
-	{"xattr outside", append(readOnly, unix.EPERM, unix.EOPNOTSUPP), func(w world) error { return unix.Setxattr(w.Outside+"/file", "user.x", []byte("y"), 0) }},
+	{
+		"chmod outside", append(readOnly, unix.EPERM),
+		func(w world) error { return unix.Chmod(w.Outside+"/file", 0o777) },
+	},
+	{
+		"touch outside", append(readOnly, unix.EPERM),
+		func(w world) error { return unix.Utimes(w.Outside+"/file", make([]unix.Timeval, 2)) },
+	},
+	{
+		"xattr outside", append(readOnly, unix.EPERM, unix.EOPNOTSUPP),
+		func(w world) error { return unix.Setxattr(w.Outside+"/file", "user.x", []byte("y"), 0) },
+	},
 	{"symlink out", readOnly, func(w world) error {
 		_ = unix.Symlink(w.Outside, w.Workspace+"/free/out")
 		return write(w.Workspace + "/free/out/new")
 	}},
-	{"tmpfile outside", append(readOnly, unix.EOPNOTSUPP), func(w world) error { return open(w.Outside, unix.O_TMPFILE|unix.O_WRONLY) }},
+	{
+		"tmpfile outside", append(readOnly, unix.EOPNOTSUPP),
+		func(w world) error { return open(w.Outside, unix.O_TMPFILE|unix.O_WRONLY) },
+	},
 	{"write to /etc", readOnly, func(world) error { return write("/etc/cage") }},
 	{"write to /usr/bin", readOnly, func(world) error { return write("/usr/bin/cage") }},
 	{"write to the root", readOnly, func(world) error { return write("/cage") }},
-	{"write to home", append(readOnly, unix.ENOENT), func(world) error { return write(os.Getenv("HOME") + "/.bashrc") }},
+	{
+		"write to home", append(readOnly, unix.ENOENT),
+		func(world) error { return write(os.Getenv("HOME") + "/.bashrc") },
+	},
 	{"write to /dev", readOnly, func(world) error { return write("/dev/cage") }},
 	{"shadow read", hidden, func(world) error { return read("/etc/shadow") }},
 	{"daemon's directory read", hidden, func(w world) error { return read(w.Daemon + "/state.db") }},
 	{"daemon's directory listed", hidden, func(w world) error { return list(w.Daemon) }},
 	{"host's /tmp read", hidden, func(w world) error { return read(w.HostTmp) }},
-	{"host's /tmp through /proc/1/root", append(hidden, unix.EPERM), func(w world) error { return read("/proc/1/root" + w.HostTmp) }},
+	{
+		"host's /tmp through /proc/1/root", append(hidden, unix.EPERM),
+		func(w world) error { return read("/proc/1/root" + w.HostTmp) },
+	},
 	{"host's /run listed", hidden, func(world) error { return list("/run/user") }},
 	{"device of the disk", hidden, func(world) error { return open("/dev/vda", unix.O_RDONLY) }},
 	{"memory device", hidden, func(world) error { return open("/dev/mem", unix.O_RDONLY) }},
 	{"kernel log device", hidden, func(world) error { return open("/dev/kmsg", unix.O_RDONLY) }},
 	{"fuse device", hidden, func(world) error { return open("/dev/fuse", unix.O_RDWR) }},
 	{"kvm device", hidden, func(world) error { return open("/dev/kvm", unix.O_RDWR) }},
-	{"core_pattern written", readOnly, func(world) error { return open("/proc/sys/kernel/core_pattern", unix.O_WRONLY) }},
-	{"modprobe path written", append(readOnly, unix.ENOENT), func(world) error { return open("/proc/sys/kernel/modprobe", unix.O_WRONLY) }},
-	{"sysrq written", append(readOnly, unix.ENOENT), func(world) error { return open("/proc/sysrq-trigger", unix.O_WRONLY) }},
+	{"core_pattern written", readOnly, func(world) error {
+		return open("/proc/sys/kernel/core_pattern",
+			unix.O_WRONLY)
+	}},
+	{
+		"modprobe path written", append(readOnly, unix.ENOENT),
+		func(world) error { return open("/proc/sys/kernel/modprobe", unix.O_WRONLY) },
+	},
+	{
+		"sysrq written", append(readOnly, unix.ENOENT),
+		func(world) error { return open("/proc/sysrq-trigger", unix.O_WRONLY) },
+	},
 	{"kcore read", append(hidden, unix.EPERM), func(world) error { return open("/proc/kcore", unix.O_RDONLY) }},
 	{"uid map written", append(readOnly, unix.EPERM), func(world) error { return write("/proc/self/uid_map") }},
-	{"own limits on pids raised", readOnly, func(world) error { return open("/proc/sys/kernel/pid_max", unix.O_WRONLY) }},
+	{"own limits on pids raised", readOnly, func(world) error {
+		return open("/proc/sys/kernel/pid_max",
+			unix.O_WRONLY)
+	}},
 	{"control groups", hidden, func(world) error { return list("/sys/fs/cgroup") }},
 	{"kernel debug files", hidden, func(world) error { return list("/sys/kernel/debug") }},
 	{"host's interfaces", hidden, func(world) error { return list("/sys/class/net") }},
-	{"thp setting written", readOnly, func(world) error { return open("/sys/kernel/mm/transparent_hugepage/enabled", unix.O_WRONLY) }},
+	{"thp setting written", readOnly, func(world) error {
+		return open("/sys/kernel/mm/transparent_hugepage/enabled",
+			unix.O_WRONLY)
+	}},
 	{"git hook written", readOnly, func(w world) error { return write(w.Workspace + "/.git/hooks/pre-commit") }},
 	{"git config written", readOnly, func(w world) error { return open(w.Workspace+"/.git/config", unix.O_WRONLY) }},
 	{"git config replaced", []error{unix.EBUSY}, func(w world) error {
@@ -237,8 +313,14 @@ var fileAttempts = []attempt{
 		}
 		return unix.Rename(w.Workspace+"/.git/config.lock", w.Workspace+"/.git/config")
 	}},
-	{"git directory renamed", []error{unix.EBUSY}, func(w world) error { return unix.Rename(w.Workspace+"/.git", w.Workspace+"/.git2") }},
-	{"workspace renamed", append(readOnly, unix.EBUSY), func(w world) error { return unix.Rename(w.Workspace, w.Workspace+"2") }},
+	{"git directory renamed", []error{unix.EBUSY}, func(w world) error {
+		return unix.Rename(w.Workspace+"/.git",
+			w.Workspace+"/.git2")
+	}},
+	{
+		"workspace renamed", append(readOnly, unix.EBUSY),
+		func(w world) error { return unix.Rename(w.Workspace, w.Workspace+"2") },
+	},
 }
 
 var modeAttempts = []attempt{
@@ -280,10 +362,16 @@ var modeAttempts = []attempt{
 	{"block device made", notOurs, func(w world) error {
 		return unix.Mknod(w.Workspace+"/free/disk", unix.S_IFBLK|0o666, int(unix.Mkdev(254, 0)))
 	}},
-	{"file given away", append(eperm, unix.EINVAL), func(w world) error { return own(w, func(f string) error { return unix.Chown(f, 1, 1) }) }},
+	{
+		"file given away", append(eperm, unix.EINVAL),
+		func(w world) error { return own(w, func(f string) error { return unix.Chown(f, 1, 1) }) },
+	},
 	{"file capability set", eperm, func(w world) error {
 		return own(w, func(f string) error {
-			return unix.Setxattr(f, "security.capability", []byte{1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0)
+			return unix.Setxattr(f, "security.capability", []byte{
+				1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+				0, 0,
+			}, 0)
 		})
 	}},
 }
@@ -304,9 +392,14 @@ var processAttempts = []attempt{
 	{"signal to the host", notThere, func(w world) error { return unix.Kill(w.Pid, unix.SIGTERM) }},
 	{"signal 0 to the host", notThere, func(w world) error { return unix.Kill(w.Pid, 0) }},
 	{"queued signal to the host", []error{unix.ESRCH, unix.EPERM}, func(w world) error {
-		return sys(unix.SYS_RT_SIGQUEUEINFO, uintptr(w.Pid), uintptr(unix.SIGTERM), uintptr(unsafe.Pointer(&make([]byte, 128)[0])))
+		return sys(unix.SYS_RT_SIGQUEUEINFO, uintptr(w.Pid), uintptr(unix.SIGTERM),
+			uintptr(unsafe.Pointer(&make([]byte, 128)[0])))
 	}},
-	{"pidfd of the host", append(notThere, unix.EINVAL), func(w world) error { _, err := unix.PidfdOpen(w.Pid, 0); return err }},
+	{"pidfd of the host", append(notThere, unix.EINVAL), func(w world) error {
+		_,
+			err := unix.PidfdOpen(w.Pid, 0)
+		return err
+	}},
 	{"signal to the host by a pidfd", append(notThere, unix.EPERM, unix.EINVAL), func(w world) error {
 		fd, err := unix.PidfdOpen(w.Pid, 0)
 		if err != nil {
@@ -342,8 +435,14 @@ var processAttempts = []attempt{
 	{"program of the init", notOurs, func(world) error { _, err := os.Readlink("/proc/1/exe"); return err }},
 	{"root of the init", notOurs, func(world) error { return list("/proc/1/root/") }},
 	{"namespaces of the init", notOurs, func(world) error { return open("/proc/1/ns/mnt", unix.O_RDONLY) }},
-	{"memory read across processes", eperm, func(world) error { return sys(unix.SYS_PROCESS_VM_READV, 1, 0, 0, 0, 0, 0) }},
-	{"memory written across processes", eperm, func(world) error { return sys(unix.SYS_PROCESS_VM_WRITEV, 1, 0, 0, 0, 0, 0) }},
+	{"memory read across processes", eperm, func(world) error {
+		return sys(unix.SYS_PROCESS_VM_READV, 1, 0, 0, 0, 0,
+			0)
+	}},
+	{"memory written across processes", eperm, func(world) error {
+		return sys(unix.SYS_PROCESS_VM_WRITEV, 1, 0, 0, 0, 0,
+			0)
+	}},
 	{"process_madvise", eperm, func(world) error { return sys(unix.SYS_PROCESS_MADVISE, 3, 0, 0, 0, 0) }},
 	{"descriptor taken from a process", eperm, func(world) error { return sys(unix.SYS_PIDFD_GETFD, 3, 0, 0) }},
 	{"kcmp", eperm, func(world) error { return sys(unix.SYS_KCMP, 1, 2, 0, 0, 0) }},
@@ -351,7 +450,10 @@ var processAttempts = []attempt{
 	{"another gid", append(notOurs, unix.EINVAL), func(world) error { return sys(unix.SYS_SETRESGID, 1, 1, 1) }},
 	{"other groups", notOurs, func(world) error { return sys(unix.SYS_SETGROUPS, 0, 0) }},
 	{"capabilities taken back", eperm, func(world) error {
-		head, data := [2]uint32{unix.LINUX_CAPABILITY_VERSION_3}, [6]uint32{1 << unix.CAP_SYS_ADMIN, 1 << unix.CAP_SYS_ADMIN}
+		head, data := [2]uint32{unix.LINUX_CAPABILITY_VERSION_3}, [6]uint32{
+			1 << unix.CAP_SYS_ADMIN,
+			1 << unix.CAP_SYS_ADMIN,
+		}
 		return sys(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&data)))
 	}},
 	{"capabilities left over", eperm, func(w world) error {
@@ -360,7 +462,7 @@ var processAttempts = []attempt{
 			return fmt.Errorf("prepare: %w", err)
 		}
 		sets := []string{"CapInh", "CapPrm", "CapEff", "CapAmb", "CapBnd"}
-		if w.Bare && os.Getuid() != 0 {
+		if w.NoNamespaces && os.Getuid() != 0 {
 			sets = sets[:4] // the last takes a privilege to empty, and bounds what no_new_privs refuses anyway
 		}
 		for _, set := range sets {

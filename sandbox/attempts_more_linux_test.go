@@ -13,10 +13,23 @@ import (
 // others try directly.
 var moreAttempts = []attempt{
 	// Sockets whose name in the kernel's table is not where they are.
-	{"host's socket bound by a relative name", hiddenSocket, func(w world) error { return dial("unix", w.Workspace+"/relative.sock") }},
-	{"host's socket renamed since", hiddenSocket, func(w world) error { return dial("unix", w.Workspace+"/renamed.sock") }},
-	{"host's socket bound through a link", hiddenSocket, func(w world) error { return dial("unix", w.Workspace+"/linked.sock") }},
-	{"host's socket moved away by its parent", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(w.Workspace+"/socks", w.Workspace+"/socks2") }},
+	{
+		"host's socket bound by a relative name", hiddenSocket,
+		func(w world) error { return dial("unix", w.Workspace+"/relative.sock") },
+	},
+	{"host's socket renamed since", hiddenSocket, func(w world) error {
+		return dial("unix",
+			w.Workspace+"/renamed.sock")
+	}},
+	{
+		"host's socket bound through a link", hiddenSocket,
+		func(w world) error { return dial("unix", w.Workspace+"/linked.sock") },
+	},
+	{
+		"host's socket moved away by its parent",
+		[]error{unix.EBUSY, unix.EXDEV},
+		func(w world) error { return unix.Rename(w.Workspace+"/socks", w.Workspace+"/socks2") },
+	},
 	{"host's socket removed", []error{unix.EBUSY}, func(w world) error { return unix.Unlink(w.Socket) }},
 
 	// Descriptors that refer to what may not be opened.
@@ -52,18 +65,21 @@ var moreAttempts = []attempt{
 		defer unix.Close(fd)
 		return unix.Fchmod(fd, 0o777)
 	}},
-	{"flags of a file outside changed through its descriptor", append(readOnly, unix.EPERM, unix.ENOTTY), func(w world) error {
-		fd, err := unix.Open(w.Outside+"/file", unix.O_RDONLY, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
-		if err != nil {
-			return err
-		}
-		return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags))
-	}},
+	{
+		"flags of a file outside changed through its descriptor", append(readOnly, unix.EPERM, unix.ENOTTY),
+		func(w world) error {
+			fd, err := unix.Open(w.Outside+"/file", unix.O_RDONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+			if err != nil {
+				return err
+			}
+			return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags))
+		},
+	},
 	{"file outside leased, so that its writers wait", eperm, func(w world) error {
 		fd, err := unix.Open(w.Outside+"/file", unix.O_RDONLY, 0)
 		if err != nil {
@@ -95,8 +111,14 @@ var moreAttempts = []attempt{
 			return unix.Renameat2(unix.AT_FDCWD, f, unix.AT_FDCWD, w.Outside+"/file", unix.RENAME_EXCHANGE)
 		})
 	}},
-	{"secret through the thread's root", hidden, func(w world) error { return read("/proc/thread-self/root" + w.Secret) }},
-	{"secret through the working directory", hidden, func(w world) error { return read("/proc/self/cwd/../../../../../.." + w.Secret) }},
+	{"secret through the thread's root", hidden, func(w world) error {
+		return read("/proc/thread-self/root" +
+			w.Secret)
+	}},
+	{
+		"secret through the working directory", hidden,
+		func(w world) error { return read("/proc/self/cwd/../../../../../.." + w.Secret) },
+	},
 	{"access list given to a file outside", append(readOnly, unix.EPERM, unix.EOPNOTSUPP), func(w world) error {
 		return unix.Setxattr(w.Outside+"/file", "system.posix_acl_access", []byte{2, 0, 0, 0}, 0)
 	}},
@@ -127,22 +149,37 @@ var moreAttempts = []attempt{
 	{"mode of a device", append(readOnly, unix.EPERM), func(world) error { return sameMode("/dev/zero") }},
 	{"mode of the terminal device", append(readOnly, unix.EPERM), func(world) error { return sameMode("/dev/tty") }},
 	{"times of a device", append(readOnly, unix.EPERM), func(world) error {
-		return unix.UtimesNanoAt(unix.AT_FDCWD, "/dev/full", []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}, 0)
+		return unix.UtimesNanoAt(unix.AT_FDCWD, "/dev/full", []unix.Timespec{
+			{Nsec: unix.UTIME_OMIT},
+			{Nsec: unix.UTIME_NOW},
+		}, 0)
 	}},
-	{"secret's mask changed through a path descriptor", append(readOnly, unix.EPERM, unix.EBADF, unix.EOPNOTSUPP), func(w world) error {
-		fd, err := unix.Open(w.Secret, unix.O_PATH, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		return unix.Chmod(fmt.Sprint("/proc/self/fd/", fd), 0o644)
-	}},
-	{"standard input's file linked into the workspace", []error{unix.EXDEV, unix.EACCES, unix.EPERM}, func(w world) error {
-		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/0", unix.AT_FDCWD, w.Workspace+"/free/stdin", unix.AT_SYMLINK_FOLLOW)
-	}},
+	{
+		"secret's mask changed through a path descriptor", append(readOnly, unix.EPERM, unix.EBADF, unix.EOPNOTSUPP),
+		func(w world) error {
+			fd, err := unix.Open(w.Secret, unix.O_PATH, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return unix.Chmod(fmt.Sprint("/proc/self/fd/", fd), 0o644)
+		},
+	},
+	{
+		"standard input's file linked into the workspace",
+		[]error{unix.EXDEV, unix.EACCES, unix.EPERM},
+		func(w world) error {
+			return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/0", unix.AT_FDCWD, w.Workspace+"/free/stdin",
+				unix.AT_SYMLINK_FOLLOW)
+		},
+	},
 	{"secret's directory entered", hidden, func(w world) error { return unix.Chdir(w.SecretDir) }},
 	{"secret executed", hidden, func(w world) error { return unix.Exec(w.SecretDir+"/key", []string{"key"}, nil) }},
-	{"secret's mask removed with its directory", []error{unix.EBUSY, unix.ENOTEMPTY}, func(w world) error { return unix.Rmdir(w.Workspace + "/deep/er") }},
+	{
+		"secret's mask removed with its directory",
+		[]error{unix.EBUSY, unix.ENOTEMPTY},
+		func(w world) error { return unix.Rmdir(w.Workspace + "/deep/er") },
+	},
 	{"parent of a secret replaced by a link", []error{unix.EBUSY, unix.EXDEV}, func(w world) error {
 		if err := os.MkdirAll(w.Workspace+"/free/fake", 0o755); err != nil {
 			return fmt.Errorf("prepare: %w", err)
@@ -152,26 +189,76 @@ var moreAttempts = []attempt{
 	{"whiteout made over a secret", []error{unix.EBUSY, unix.EXDEV, unix.EINVAL, unix.EPERM}, func(w world) error {
 		return unix.Renameat2(unix.AT_FDCWD, w.Secret, unix.AT_FDCWD, w.Workspace+"/free/white", unix.RENAME_WHITEOUT)
 	}},
-	{"git hook by another name", readOnly, func(w world) error { return write(w.Workspace + "/.git/./hooks/../hooks/post-checkout") }},
-	{"git hook directory replaced", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(w.Workspace+"/.git/hooks", w.Workspace+"/free/hooks") }},
-	{"git hook made executable", append(readOnly, unix.EPERM, unix.ENOENT), func(w world) error { return unix.Chmod(w.Workspace+"/.git/hooks/sample", 0o755) }},
+	{"git hook by another name", readOnly, func(w world) error {
+		return write(w.Workspace +
+			"/.git/./hooks/../hooks/post-checkout")
+	}},
+	{
+		"git hook directory replaced",
+		[]error{unix.EBUSY, unix.EXDEV},
+		func(w world) error { return unix.Rename(w.Workspace+"/.git/hooks", w.Workspace+"/free/hooks") },
+	},
+	{
+		"git hook made executable", append(readOnly, unix.EPERM, unix.ENOENT),
+		func(w world) error { return unix.Chmod(w.Workspace+"/.git/hooks/sample", 0o755) },
+	},
 	{"git config linked elsewhere", []error{unix.EXDEV, unix.EPERM, unix.EACCES}, func(w world) error {
 		return unix.Link(w.Workspace+"/.git/config", w.Workspace+"/free/config")
 	}},
-	{"git config of a submodule written", readOnly, func(w world) error { return open(w.Workspace+"/.git/modules/sub/config", unix.O_WRONLY) }},
-	{"git hook of a submodule written", readOnly, func(w world) error { return write(w.Workspace + "/.git/modules/sub/hooks/update") }},
-	{"git hook of a submodule with a slash in its name written", readOnly, func(w world) error { return write(w.Workspace + "/.git/modules/libs/deep/hooks/pre-commit") }},
-	{"git config of a repository further down written", readOnly, func(w world) error { return write(w.Workspace + "/far/down/below/.git/config") }},
-	{"git hook of a repository further down written", readOnly, func(w world) error { return write(w.Workspace + "/far/down/below/.git/hooks/pre-commit") }},
-	{"repository further down moved away", []error{unix.EBUSY, unix.EXDEV}, func(w world) error { return unix.Rename(w.Workspace+"/far", w.Workspace+"/far2") }},
-	{"hook where git's configuration says that they are", readOnly, func(w world) error { return write(w.Workspace + "/.githooks/pre-commit") }},
-	{"file that git's configuration includes written", readOnly, func(w world) error { return write(w.Workspace + "/team.gitconfig") }},
+	{
+		"git config of a submodule written", readOnly,
+		func(w world) error { return open(w.Workspace+"/.git/modules/sub/config", unix.O_WRONLY) },
+	},
+	{"git hook of a submodule written", readOnly, func(w world) error {
+		return write(w.Workspace +
+			"/.git/modules/sub/hooks/update")
+	}},
+	{
+		"git hook of a submodule with a slash in its name written", readOnly,
+		func(w world) error { return write(w.Workspace + "/.git/modules/libs/deep/hooks/pre-commit") },
+	},
+	{
+		"git config of a repository further down written", readOnly,
+		func(w world) error { return write(w.Workspace + "/far/down/below/.git/config") },
+	},
+	{
+		"git hook of a repository further down written", readOnly,
+		func(w world) error { return write(w.Workspace + "/far/down/below/.git/hooks/pre-commit") },
+	},
+	{
+		"repository further down moved away",
+		[]error{unix.EBUSY, unix.EXDEV},
+		func(w world) error { return unix.Rename(w.Workspace+"/far", w.Workspace+"/far2") },
+	},
+	{
+		"hook where git's configuration says that they are", readOnly,
+		func(w world) error { return write(w.Workspace + "/.githooks/pre-commit") },
+	},
+	{
+		"file that git's configuration includes written", readOnly,
+		func(w world) error { return write(w.Workspace + "/team.gitconfig") },
+	},
 	{"start-up file written through a link", readOnly, func(w world) error { return write(w.Workspace + "/.envrc") }},
-	{"start-up file that a link leads to written", readOnly, func(w world) error { return write(w.Workspace + "/conf/envrc") }},
-	{"git config of a nested repository written", readOnly, func(w world) error { return open(w.Workspace+"/nested/.git/config", unix.O_WRONLY) }},
-	{"git config of the worktree's repository written", readOnly, func(w world) error { return open(w.Workspace+"/main.git/config", unix.O_WRONLY) }},
-	{"git hook of the worktree's repository written", readOnly, func(w world) error { return write(w.Workspace + "/main.git/hooks/update") }},
-	{"worktree's .git file written", readOnly, func(w world) error { return open(w.Workspace+"/tree/.git", unix.O_WRONLY) }},
+	{
+		"start-up file that a link leads to written", readOnly,
+		func(w world) error { return write(w.Workspace + "/conf/envrc") },
+	},
+	{
+		"git config of a nested repository written", readOnly,
+		func(w world) error { return open(w.Workspace+"/nested/.git/config", unix.O_WRONLY) },
+	},
+	{
+		"git config of the worktree's repository written", readOnly,
+		func(w world) error { return open(w.Workspace+"/main.git/config", unix.O_WRONLY) },
+	},
+	{
+		"git hook of the worktree's repository written", readOnly,
+		func(w world) error { return write(w.Workspace + "/main.git/hooks/update") },
+	},
+	{"worktree's .git file written", readOnly, func(w world) error {
+		return open(w.Workspace+"/tree/.git",
+			unix.O_WRONLY)
+	}},
 
 	// What every mount must say.
 	{"a mount that honours set-user-id", eperm, func(w world) error { return mountsLack(w, unix.ST_NOSUID) }},
@@ -192,24 +279,48 @@ var moreAttempts = []attempt{
 	{"kernel log by /proc", append(hidden, unix.EPERM), func(world) error { return open("/proc/kmsg", unix.O_RDONLY) }},
 	{"own memory written by its file", readOnly, func(world) error { return open("/proc/self/mem", unix.O_RDWR) }},
 	{"own login uid written", readOnly, func(world) error { return open("/proc/self/loginuid", unix.O_WRONLY) }},
-	{"own profile changed", append(readOnly, unix.ENOENT), func(world) error { return open("/proc/self/attr/exec", unix.O_WRONLY) }},
+	{
+		"own profile changed", append(readOnly, unix.ENOENT),
+		func(world) error { return open("/proc/self/attr/exec", unix.O_WRONLY) },
+	},
 	{"caches dropped", readOnly, func(world) error { return open("/proc/sys/vm/drop_caches", unix.O_WRONLY) }},
-	{"overcommit changed", readOnly, func(world) error { return open("/proc/sys/vm/overcommit_memory", unix.O_WRONLY) }},
-	{"randomisation changed", readOnly, func(world) error { return open("/proc/sys/kernel/randomize_va_space", unix.O_WRONLY) }},
+	{"overcommit changed", readOnly, func(world) error {
+		return open("/proc/sys/vm/overcommit_memory",
+			unix.O_WRONLY)
+	}},
+	{"randomisation changed", readOnly, func(world) error {
+		return open("/proc/sys/kernel/randomize_va_space",
+			unix.O_WRONLY)
+	}},
 	{"forwarding changed", readOnly, func(world) error { return open("/proc/sys/net/ipv4/ip_forward", unix.O_WRONLY) }},
-	{"binfmt registered", append(readOnly, unix.ENOENT), func(world) error { return open("/proc/sys/fs/binfmt_misc/register", unix.O_WRONLY) }},
-	{"memory types changed", append(readOnly, unix.ENOENT, unix.EPERM), func(world) error { return open("/proc/mtrr", unix.O_WRONLY) }},
+	{
+		"binfmt registered", append(readOnly, unix.ENOENT),
+		func(world) error { return open("/proc/sys/fs/binfmt_misc/register", unix.O_WRONLY) },
+	},
+	{
+		"memory types changed", append(readOnly, unix.ENOENT, unix.EPERM),
+		func(world) error { return open("/proc/mtrr", unix.O_WRONLY) },
+	},
 	{"time namespace offsets", readOnly, func(world) error { return open("/proc/self/timens_offsets", unix.O_WRONLY) }},
 	{"gid map written", readOnly, func(world) error { return open("/proc/self/gid_map", unix.O_WRONLY) }},
 	{"launcher's program read", notOurs, func(world) error { return open("/proc/1/exe", unix.O_RDONLY) }},
 	{"launcher's program written", notOurs, func(world) error { return open("/proc/1/exe", unix.O_WRONLY) }},
-	{"launcher's memory written", append(notOurs, unix.EROFS), func(world) error { return open("/proc/1/mem", unix.O_RDWR) }},
-	{"launcher's score changed", append(notOurs, unix.EROFS), func(world) error { return open("/proc/1/oom_score_adj", unix.O_WRONLY) }},
+	{
+		"launcher's memory written", append(notOurs, unix.EROFS),
+		func(world) error { return open("/proc/1/mem", unix.O_RDWR) },
+	},
+	{
+		"launcher's score changed", append(notOurs, unix.EROFS),
+		func(world) error { return open("/proc/1/oom_score_adj", unix.O_WRONLY) },
+	},
 	{"efi variables", hidden, func(world) error { return list("/sys/firmware") }},
 	{"kernel modules listed", hidden, func(world) error { return list("/sys/module") }},
 	{"block devices listed", hidden, func(world) error { return list("/sys/block") }},
 	{"power state", hidden, func(world) error { return open("/sys/power/state", unix.O_WRONLY) }},
-	{"processor switched off", append(readOnly, unix.ENOENT), func(world) error { return open("/sys/devices/system/cpu/cpu1/online", unix.O_WRONLY) }},
+	{
+		"processor switched off", append(readOnly, unix.ENOENT),
+		func(world) error { return open("/sys/devices/system/cpu/cpu1/online", unix.O_WRONLY) },
+	},
 
 	// Processes.
 	{"signal of a descriptor's owner", []error{unix.ESRCH, unix.EPERM}, func(w world) error {
@@ -232,11 +343,24 @@ var moreAttempts = []attempt{
 		return sys(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&attr)), 0)
 	}},
 	{"securebits unlocked", eperm, func(world) error { return unix.Prctl(unix.PR_SET_SECUREBITS, 0, 0, 0, 0) }},
+	{"uid 0 that is more than a user", eperm, func(world) error {
+		// no root, no fix-ups of set-user-id, no ambient capabilities, and all that locked
+		if bits, err := unix.PrctlRetInt(unix.PR_GET_SECUREBITS, 0, 0, 0, 0); err != nil || bits != 0xef {
+			return err
+		}
+		return unix.EPERM
+	}},
 	{"ambient capability raised", append(eperm, unix.EINVAL), func(world) error {
 		return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_SYS_ADMIN, 0, 0)
 	}},
-	{"memory layout rewritten", eperm, func(world) error { return unix.Prctl(unix.PR_SET_MM, unix.PR_SET_MM_EXE_FILE, 0, 0, 0) }},
-	{"profile of another security module", eperm, func(world) error { return sys(unix.SYS_LSM_SET_SELF_ATTR, 100, 0, 0, 0) }},
+	{"memory layout rewritten", eperm, func(world) error {
+		return unix.Prctl(unix.PR_SET_MM, unix.PR_SET_MM_EXE_FILE, 0,
+			0, 0)
+	}},
+	{"profile of another security module", eperm, func(world) error {
+		return sys(unix.SYS_LSM_SET_SELF_ATTR, 100, 0, 0,
+			0)
+	}},
 	{"file system uid", eperm, func(world) error {
 		// setfsuid has no error: it answers with the uid that holds.
 		if _, _ = unix.SetfsuidRetUid(1); true {
@@ -315,7 +439,8 @@ var leakAttempts = []attempt{
 	{"host's sockets in /proc", eperm, func(w world) error {
 		for _, f := range []string{"unix", "tcp", "tcp6", "udp"} {
 			b, _ := os.ReadFile("/proc/net/" + f)
-			if strings.Contains(string(b), w.Workspace) || strings.Contains(string(b), strings.TrimPrefix(w.Abstract, "@")) || strings.Contains(string(b), fmt.Sprintf(":%04X", w.Port)) {
+			if strings.Contains(string(b), w.Workspace) || strings.Contains(string(b),
+				strings.TrimPrefix(w.Abstract, "@")) || strings.Contains(string(b), fmt.Sprintf(":%04X", w.Port)) {
 				return nil
 			}
 		}
@@ -332,13 +457,17 @@ var leakAttempts = []attempt{
 	}},
 	{"daemon's socket named in the environment", eperm, func(world) error {
 		for _, e := range os.Environ() {
-			if strings.HasPrefix(e, "SANDBOXD_") || strings.HasPrefix(e, "SSH_") || strings.HasPrefix(e, "DBUS_") || strings.HasPrefix(e, "XDG_RUNTIME") {
+			if strings.HasPrefix(e, "SANDBOXD_") || strings.HasPrefix(e, "SSH_") || strings.HasPrefix(e, "DBUS_") ||
+				strings.HasPrefix(e, "XDG_RUNTIME") {
 				return nil
 			}
 		}
 		return unix.EPERM
 	}},
-	{"file of the call before in shared memory", append(hidden, unix.EPERM), func(world) error { return read("/dev/shm/of-the-call-before") }},
+	{
+		"file of the call before in shared memory", append(hidden, unix.EPERM),
+		func(world) error { return read("/dev/shm/of-the-call-before") },
+	},
 	{"control group of the host", eperm, func(world) error {
 		if err := write("/sys/fs/cgroup/cgroup.procs"); err == nil {
 			return nil

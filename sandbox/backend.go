@@ -5,24 +5,31 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
+	"github.com/sandboxd/sandboxd/sandbox/limit"
 )
 
-// Options say where a backend finds and puts things. All fields may be empty.
+// Options are the same for all calls of a backend. The zero value is usable.
 type Options struct {
-	Child        string             // path of sandboxd-child; "": the running binary, which must call child.Main
-	Runtime      string             // directory for the sessions' private files; "": a temporary one
-	Private      []string           // the daemon's own directories and sockets: invisible in the cage
-	Roots        []string           // workspaces: shown at their own paths even below a private directory
-	Home         string             // the caller's home; "": of this process
-	NoUserns     bool               // behave as on a host without user namespaces
-	NoNamespaces bool               // behave as on a host without any namespaces
-	NoCgroups    bool               // behave as on a host that gives no control groups
-	OnMissing    func(layer string) // told once of every layer that this host does not give, and why
+	Child        string          // path of sandboxd-child; "": the running binary, which must call child.Main
+	Runtime      string          // directory for the sessions' private files; "": a temporary one
+	Private      []string        // the daemon's own directories and sockets: invisible in the sandbox
+	Roots        func() []string // workspaces at present: shown at their own paths, also below /tmp; nil: none
+	Home         string          // the caller's home; "": that of this process
+	NoUserns     bool            // behave as on a host without user namespaces
+	NoNamespaces bool            // behave as on a host without any namespaces
+	NoCgroups    bool            // behave as on a host that gives no control groups
+
+	Reserve limit.Reserve  // room that calls may not take
+	Dialer  *egress.Dialer // makes every connection to other hosts; nil: with the host's resolver
+
+	OnMissing func(layer string) // called once for each layer that this host does not give, with the reason
 }
 
-// StartError says that a program did not start for a reason of its own: there is
-// none of that name, or it cannot be executed. Proc.Wait returns it with the exit
-// code that a shell would give.
+// StartError says that a program did not start, for a reason of its own: it was not found,
+// or it cannot be executed. Proc.Wait returns it with the exit code that a shell would give.
 type StartError struct {
 	Code int // 127 not found, 126 not executable
 	Msg  string
@@ -30,7 +37,15 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.Msg }
 
-// MissingError says that a layer which the settings require does not hold.
+// ReplacedError says that somebody replaced a bound file while the program ran. The program
+// and all that it had started were ended, before the first instruction of the other file.
+type ReplacedError struct{ Path string }
+
+func (e *ReplacedError) Error() string {
+	return e.Path + " was replaced after it was approved; the call was ended, and the other file did not run"
+}
+
+// MissingError says that this host does not give a layer that the settings require.
 type MissingError struct {
 	Layer string
 	Why   string
@@ -40,8 +55,8 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("the sandbox layer %q is required and this host does not give it: %s", e.Layer, e.Why)
 }
 
-// require holds the settings against what there is.
-func (r Report) require(s Settings) error {
+// Require returns an error if a layer that the settings require is missing.
+func (r Report) Require(s guard.Settings) error {
 	for _, want := range s.Require {
 		has := func(layer string) bool { return layer == want || strings.HasPrefix(layer, want+":") }
 		if slices.ContainsFunc(r.Layers, has) {
@@ -58,7 +73,7 @@ func (r Report) require(s Settings) error {
 	return nil
 }
 
-// clone keeps callers' lists apart.
+// clone copies the lists, so that a caller cannot change those of another.
 func (r Report) clone() Report {
 	r.Limits = maps.Clone(r.Limits)
 	r.Layers, r.Missing, r.Denials = slices.Clone(r.Layers), slices.Clone(r.Missing), slices.Clone(r.Denials)

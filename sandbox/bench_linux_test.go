@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/tests/bench"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // The program is /bin/true, IPC with the launcher included. bwrap gets what a
@@ -35,7 +37,7 @@ func BenchmarkPacedCall(b *testing.B) {
 func compareCalls(b *testing.B, pause time.Duration) {
 	c := benchCage(b, Options{})
 	ws := b.TempDir()
-	s := DefaultSettings(ws, os.Getenv("HOME"), nil)
+	s := guard.DefaultSettings(ws, os.Getenv("HOME"), nil)
 	cases := []bench.Case{
 		{Name: "plain", Run: func() { benchRun(b, "/bin/true") }},
 		{Name: "strict", Run: benchCall(b, c, "strict", ws, s)},
@@ -51,7 +53,8 @@ func compareCalls(b *testing.B, pause time.Duration) {
 		if pause > 0 {
 			strict, light = 0.35, 0
 		}
-		limits = append(limits, bench.Limit{Case: "strict", Over: "bwrap", AtMost: strict}, bench.Limit{Case: "light", Over: "bwrap", AtMost: light})
+		limits = append(limits, bench.Limit{Case: "strict", Over: "bwrap", AtMost: strict},
+			bench.Limit{Case: "light", Over: "bwrap", AtMost: light})
 	}
 	for i := range cases {
 		cases[i].N = 210
@@ -60,7 +63,10 @@ func compareCalls(b *testing.B, pause time.Duration) {
 		}
 	}
 	if _, err := exec.LookPath("firejail"); err == nil && pause == 0 && os.Getuid() == 0 { // slow, and only for comparison
-		cases = append(cases, bench.Case{Name: "firejail", N: 35, Run: func() { benchRun(b, "firejail", "--quiet", "--noprofile", "--net=none", "/bin/true") }})
+		cases = append(cases, bench.Case{
+			Name: "firejail", N: 35,
+			Run: func() { benchRun(b, "firejail", "--quiet", "--noprofile", "--net=none", "/bin/true") },
+		})
 		limits = append(limits, bench.Limit{Case: "strict", Over: "firejail"})
 	}
 	bench.Compare(b, cases, limits...)
@@ -71,7 +77,7 @@ func compareCalls(b *testing.B, pause time.Duration) {
 func BenchmarkTwoAtOnce(b *testing.B) {
 	c := benchCage(b, Options{})
 	ws := b.TempDir()
-	call := benchCall(b, c, "strict", ws, DefaultSettings(ws, os.Getenv("HOME"), nil))
+	call := benchCall(b, c, "strict", ws, guard.DefaultSettings(ws, os.Getenv("HOME"), nil))
 	calls := func(callers int) func() {
 		return func() {
 			var wg sync.WaitGroup
@@ -102,12 +108,12 @@ func BenchmarkLargeDaemon(b *testing.B) {
 // host that gives none.
 func BenchmarkControlGroups(b *testing.B) {
 	ws := b.TempDir()
-	s := DefaultSettings(ws, os.Getenv("HOME"), nil)
+	s := guard.DefaultSettings(ws, os.Getenv("HOME"), nil)
 	with, without := benchCage(b, Options{}), benchCage(b, Options{NoCgroups: true})
 	if with.groups == nil {
-		b.Skipf("no control groups: %s", with.noGroups)
+		needs.Missing(b, "no control groups: %s", with.noGroups)
 	}
-	b.Log(with.groups.layer())
+	b.Log(with.groups.Layer())
 	bench.Compare(b, []bench.Case{
 		{Name: "rlimits", Run: benchCall(b, without, "strict", ws, s), N: 350},
 		{Name: "control group", Run: benchCall(b, with, "strict", ws, s), N: 350},
@@ -120,10 +126,13 @@ func BenchmarkControlGroups(b *testing.B) {
 func BenchmarkFirstUse(b *testing.B) {
 	c := benchCage(b, Options{})
 	ws := b.TempDir()
-	s := DefaultSettings(ws, os.Getenv("HOME"), nil)
+	s := guard.DefaultSettings(ws, os.Getenv("HOME"), nil)
 	n := 0
 	bench.Compare(b, []bench.Case{
-		{Name: "child alone", N: 210, Run: func() { _ = exec.Command(c.opts.Child).Run() }, Before: func() { time.Sleep(30 * time.Millisecond) }},
+		{
+			Name: "child alone", N: 210, Run: func() { _ = exec.Command(c.opts.Child).Run() },
+			Before: func() { time.Sleep(30 * time.Millisecond) },
+		},
 		{Name: "first call", N: 210, Run: func() {
 			n++
 			box, err := c.Box(context.Background(), strconv.Itoa(n), "strict", s)
@@ -156,10 +165,13 @@ func BenchmarkTemplates(b *testing.B) {
 	for _, t := range []struct {
 		name, built string
 		o           Options
-	}{{name: "as it is"}, {name: "over the host's build cache", built: built}, {name: "100 more directories", o: Options{Roots: many}}} {
+	}{{name: "as it is"}, {name: "over the host's build cache", built: built}, {
+		name: "100 more directories",
+		o:    Options{Roots: are(many...)},
+	}} {
 		t.o.Home = ws
 		c, n := benchCage(b, t.o), 0
-		s := DefaultSettings(ws, ws, nil)
+		s := guard.DefaultSettings(ws, ws, nil)
 		start := func(session string) func() {
 			return func() {
 				box, err := c.Box(context.Background(), session, "strict", s)
@@ -183,7 +195,8 @@ func BenchmarkTemplates(b *testing.B) {
 	}
 	for name, cases := range map[string][]bench.Case{"first call": first, "next call": next} {
 		b.Run(name, func(b *testing.B) {
-			bench.Compare(b, cases, bench.Limit{Case: cases[1].Name, Over: cases[0].Name}, bench.Limit{Case: cases[2].Name, Over: cases[0].Name})
+			bench.Compare(b, cases, bench.Limit{Case: cases[1].Name, Over: cases[0].Name},
+				bench.Limit{Case: cases[2].Name, Over: cases[0].Name})
 		})
 	}
 }
@@ -192,12 +205,12 @@ func BenchmarkTemplates(b *testing.B) {
 func BenchmarkLauncherMemory(b *testing.B) {
 	c := benchCage(b, Options{})
 	ws := b.TempDir()
-	call := benchCall(b, c, "strict", ws, DefaultSettings(ws, os.Getenv("HOME"), nil))
+	call := benchCall(b, c, "strict", ws, guard.DefaultSettings(ws, os.Getenv("HOME"), nil))
 	for range 1000 {
 		call()
 	}
-	for _, l := range c.launchers {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.cmd.Process.Pid))
+	for _, l := range c.pool.All() {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.Process.Pid))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -224,7 +237,10 @@ func benchUsers(b *testing.B, run func(b *testing.B)) {
 	}
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "out")
-	for name, from := range map[string]string{"sandbox.test": "/proc/self/exe", "child": benchChild(b), "out": os.DevNull} {
+	for name, from := range map[string]string{
+		"sandbox.test": "/proc/self/exe", "child": benchChild(b),
+		"out": os.DevNull,
+	} {
 		text, err := os.ReadFile(from)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o755)
@@ -239,9 +255,11 @@ func benchUsers(b *testing.B, run func(b *testing.B)) {
 	if err := os.Chmod(out, 0o666); err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "sandbox.test"), "-test.run=^$", "-test.bench=^"+b.Name()+"$", "-test.benchtime=1x", "-test.v")
+	cmd := exec.Command(filepath.Join(dir, "sandbox.test"), "-test.run=^$", "-test.bench=^"+b.Name()+"$",
+		"-test.benchtime=1x", "-test.v")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR=/tmp", "SANDBOXD_BENCH_OUT="+out, "SANDBOXD_CHILD="+filepath.Join(dir, "child"))
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR=/tmp", "SANDBOXD_BENCH_OUT="+out,
+		"SANDBOXD_CHILD="+filepath.Join(dir, "child"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUID, Gid: otherUID}}
 	text, err := cmd.CombinedOutput()
 	b.Logf("as uid %d:\n%s", otherUID, text)
@@ -300,13 +318,13 @@ func benchCage(t testing.TB, o Options) *cage {
 		}
 	})
 	if err := b.Probe().cageable(); err != nil {
-		t.Skip(err)
+		needs.Missing(t, "%v", err)
 	}
 	return b.(*cage)
 }
 
 // benchCall is one call of a session.
-func benchCall(t testing.TB, c *cage, profile, ws string, s Settings) func() {
+func benchCall(t testing.TB, c *cage, profile Profile, ws string, s guard.Settings) func() {
 	box, err := c.Box(context.Background(), "bench", profile, s)
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +395,7 @@ func runBenchDaemon(heap, dir string) error {
 		return err
 	}
 	defer c.Close()
-	box, err := c.Box(context.Background(), "bench", "strict", DefaultSettings(dir, os.Getenv("HOME"), nil))
+	box, err := c.Box(context.Background(), "bench", "strict", guard.DefaultSettings(dir, os.Getenv("HOME"), nil))
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/view"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
+	"github.com/sandboxd/sandboxd/tests/needs"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
-
-	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
 // TestX39_VisibilityAgainstBwrap holds what a program sees in the cage against what it
@@ -29,14 +31,10 @@ import (
 // Where they differ on purpose, [differs] says why.
 func TestX39_VisibilityAgainstBwrap(t *testing.T) {
 	bothUsers(t, func(t *testing.T) {
-		if _, err := exec.LookPath("bwrap"); err != nil {
-			t.Skip("no bwrap on this host")
-		}
-		if out, err := exec.Command("bwrap", "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc", "/proc", "true").CombinedOutput(); err != nil {
-			if os.Getenv("SANDBOXD_REQUIRE_KERNEL_TESTS") == "1" {
-				t.Fatalf("a required kernel test cannot run: bwrap: %v\n%s", err, out)
-			}
-			t.Skipf("no bwrap that runs on this host: %v\n%s", err, out)
+		needs.Program(t, "bwrap")
+		if out, err := exec.Command("bwrap", "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--proc",
+			"/proc", "true").CombinedOutput(); err != nil {
+			needs.Missing(t, "no bwrap that runs on this host: %v\n%s", err, out)
 		}
 		for _, parent := range treeParents() {
 			t.Run("default settings in "+parent, func(t *testing.T) { bwrapDefaults(t, parent) })
@@ -49,7 +47,8 @@ func TestX39_VisibilityAgainstBwrap(t *testing.T) {
 func treeParents() []string {
 	parents := []string{os.TempDir()}
 	for _, d := range []string{"/srv", os.Getenv("HOME")} {
-		if p, err := filepath.EvalSymlinks(d); err == nil && !belowPrivate(p) && p != "/" && unix.Access(p, unix.W_OK) == nil {
+		if p, err := filepath.EvalSymlinks(d); err == nil && !view.BelowTmp(p) && p != "/" &&
+			unix.Access(p, unix.W_OK) == nil {
 			return append(parents, p)
 		}
 	}
@@ -61,24 +60,28 @@ func bwrapDefaults(t *testing.T, parent string) {
 	ws := home + "/ws"
 	for _, p := range []string{
 		"ws/file", "ws/sub/deep/f", "ws/.git/hooks/pre-commit", "ws/.git/config", "ws/.vscode/tasks.json", "ws/.envrc",
-		"ws/secrets/key", "ws/sub/secret", ".ssh/id", ".aws/credentials", ".netrc", "other/file", ".bash_history", ".profile",
+		"ws/secrets/key", "ws/sub/secret", ".ssh/id", ".aws/credentials", ".netrc", "other/file", ".bash_history",
+		".profile",
 	} {
 		writeTree(t, filepath.Join(home, p))
 	}
-	for link, to := range map[string]string{"ws/out": "../other/file", "ws/key": "../.ssh/id", "ws/away": "/etc/shadow", "link": "ws"} {
+	for link, to := range map[string]string{
+		"ws/out": "../other/file", "ws/key": "../.ssh/id", "ws/away": "/etc/shadow",
+		"link": "ws",
+	} {
 		if err := os.Symlink(to, filepath.Join(home, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	backend := newCage(t, Options{Home: home, Roots: []string{ws}})
+	backend := newCage(t, Options{Home: home, Roots: are(ws)})
 	needCage(t, backend, "landlock")
-	s := DefaultSettings(ws, home, nil)
+	s := guard.DefaultSettings(ws, home, nil)
 	s.DeniedPaths = append(s.DeniedPaths, ws+"/secrets", ws+"/sub/secret", ws+"/absent")
 	s, _, err := s.Normalise()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, profile := range []string{"strict", "light"} {
+	for _, profile := range Profiles {
 		againstBwrap(t, home, backend.(*cage), newBox(t, backend, profile, s), s)
 	}
 }
@@ -98,10 +101,11 @@ func bwrapRandom(t *testing.T, parent string) {
 		a := &agreement{base: base, tree: fmt.Sprintf("%s/t%d", base, n), cage: backend}
 		defer a.end()
 		a.build(rt)
-		if !a.settle(rt) || belowPrivate(parent+"/x") && len(a.s.AllowedReadPaths) > 0 {
+		if !a.settle(rt) || view.BelowTmp(parent+"/x") && len(a.s.AllowedReadPaths) > 0 {
 			return // what may be read decides there what is bound, which agree_linux_test.go tries
 		}
-		if slices.ContainsFunc(slices.Concat(a.s.AllowedReadPaths, a.s.AllowedWritePaths, a.s.DeniedPaths), throughLink) {
+		if slices.ContainsFunc(slices.Concat(a.s.AllowedReadPaths, a.s.AllowedWritePaths, a.s.DeniedPaths),
+			throughLink) {
 			return // one that a program could have planted, which bwrap would follow
 		}
 		againstBwrap(rt, base, backend.(*cage), a.box, a.s)
@@ -156,12 +160,12 @@ type failer interface {
 }
 
 // againstBwrap compares what two walkers see.
-func againstBwrap(t failer, base string, c *cage, box Box, s Settings) {
+func againstBwrap(t failer, base string, c *cage, box Box, s guard.Settings) {
 	t.Helper()
 	// What the host has, and not only what can be found by listing inside.
 	host := map[string]string{}
 	survey(host, base, base, func(string, fs.FileMode) string { return "" })
-	for _, p := range slices.Concat(child.SystemPaths, s.DeniedPaths, protectedPaths(s.AllowedWritePaths)) {
+	for _, p := range slices.Concat(wire.SystemPaths, s.DeniedPaths) {
 		host[p] = ""
 	}
 	for _, dir := range append(hides, "/") {
@@ -190,7 +194,10 @@ func againstBwrap(t failer, base string, c *cage, box Box, s Settings) {
 		t.Fatalf("%v", err)
 	}
 	var out, errs bytes.Buffer
-	p, err := box.Start(context.Background(), Spec{Argv: walker, Dir: "/", Stdin: in, Stdout: &out, Stderr: &errs, Limits: Limits{OutputBytes: 16 << 20}})
+	p, err := box.Start(context.Background(), Spec{
+		Argv: walker, Dir: "/", Stdin: in, Stdout: &out, Stderr: &errs,
+		Limits: guard.Limits{OutputBytes: 16 << 20},
+	})
 	if err != nil {
 		t.Fatalf("start the walker: %v", err)
 	}
@@ -238,23 +245,28 @@ func againstBwrap(t failer, base string, c *cage, box Box, s Settings) {
 }
 
 // differs is why the cage shows another picture than bwrap does.
-func differs(p, ours, theirs string, s Settings) string {
-	readable := slices.Concat(child.SystemPaths, s.AllowedReadPaths, []string{"/dev", "/sys", "/proc", "/tmp", "/var/tmp"})
+func differs(p, ours, theirs string, s guard.Settings) string {
+	readable := slices.Concat(wire.SystemPaths, s.AllowedReadPaths, []string{
+		"/dev", "/sys", "/proc", "/tmp",
+		"/var/tmp",
+	})
 	switch {
 	case p == "/dev/core", p == "/dev/console":
 		return "bwrap makes it, and nobody needs it"
-	case p == child.CacheDir, slices.ContainsFunc(child.Overlaid, func(o string) bool { return Within(p, o) }), Within(p, "/run/.masked"):
+	case p == wire.CacheDir, slices.ContainsFunc(wire.Overlaid,
+		func(o string) bool { return guard.Within(p, o) }), guard.Within(p, "/run/.masked"):
 		return "the cage's own"
 	case strings.HasPrefix(theirs, "socket"):
 		return "sockets of the host are masked wherever they lie"
-	case len(s.AllowedReadPaths) > 0 && strings.Replace(theirs, "+read", "", 1) == ours && !slices.ContainsFunc(readable, func(r string) bool { return Within(p, r) }):
+	case len(s.AllowedReadPaths) > 0 && strings.Replace(theirs, "+read", "", 1) == ours &&
+		!slices.ContainsFunc(readable, func(r string) bool { return guard.Within(p, r) }):
 		return "bwrap has no Landlock: what is bound to be written, or is made to reach what is bound, may here not be read or listed"
 	}
 	return ""
 }
 
 // bwrapFor says to bwrap what the settings mean.
-func bwrapFor(c *cage, s Settings) []string {
+func bwrapFor(c *cage, s guard.Settings) []string {
 	args := []string{"--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session"}
 	add := func(words ...string) { args = append(args, words...) }
 	writeAll := len(s.AllowedWritePaths) == 0
@@ -272,25 +284,27 @@ func bwrapFor(c *cage, s Settings) []string {
 
 	var first []string
 	if len(s.AllowedReadPaths) > 0 {
-		first = slices.Clone(child.SystemPaths)
+		first = slices.Clone(wire.SystemPaths)
 	} else {
 		entries, _ := os.ReadDir("/")
 		for _, e := range entries {
 			first = append(first, "/"+e.Name())
 		}
 		first = slices.DeleteFunc(first, func(p string) bool {
-			return slices.Contains([]string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}, p)
+			return slices.Contains([]string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"},
+				p)
 		})
 	}
-	shown := slices.Concat(s.AllowedReadPaths, s.AllowedWritePaths, c.opts.Roots)
+	shown := slices.Concat(s.AllowedReadPaths, s.AllowedWritePaths, c.workspaces())
 	if len(s.AllowedReadPaths) == 0 {
 		shown = append(shown, c.opts.Home)
 	}
 	own := func(p string) bool { // or there is nothing to bind
-		return !exists(p) || p == "/tmp" || p == "/var/tmp" || Within(p, "/dev") || Within(p, "/proc") || Within(p, "/sys")
+		return !exists(p) || p == "/tmp" || p == "/var/tmp" || guard.Within(p, "/dev") || guard.Within(p, "/proc") ||
+			guard.Within(p, "/sys")
 	}
 	shown = slices.DeleteFunc(shown, own)
-	outside := slices.DeleteFunc(slices.Concat(first, shown), belowPrivate)
+	outside := slices.DeleteFunc(slices.Concat(first, shown), view.BelowTmp)
 	slices.Sort(outside)
 	for _, p := range slices.Compact(outside) {
 		if exists(p) {
@@ -303,14 +317,17 @@ func bwrapFor(c *cage, s Settings) []string {
 		add("--remount-ro", "/dev")
 	}
 	add("--perms", "1777", "--tmpfs", "/dev/shm")
-	for _, p := range []string{"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"} {
+	for _, p := range []string{
+		"/sys/devices/system/cpu", "/sys/devices/system/node",
+		"/sys/kernel/mm/transparent_hugepage",
+	} {
 		add("--ro-bind-try", p, p)
 	}
 	add("--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/var/tmp")
 	slices.Sort(shown)
 	shown = slices.Compact(shown)
 	for _, p := range shown {
-		if belowPrivate(p) {
+		if view.BelowTmp(p) {
 			add(shownHow, p, p)
 		}
 	}
@@ -326,19 +343,18 @@ func bwrapFor(c *cage, s Settings) []string {
 		if err != nil || info.Mode()&fs.ModeSymlink != 0 {
 			return false
 		}
-		return p == "/home" || p == "/root" || slices.ContainsFunc(slices.Concat(first, shown), func(r string) bool { return Within(p, r) || Within(r, p) })
+		return p == "/home" || p == "/root" || slices.ContainsFunc(slices.Concat(first, shown),
+			func(r string) bool { return guard.Within(p, r) || guard.Within(r, p) })
 	}
-	for _, w := range write {
-		for _, name := range protectedNames {
-			if p := filepath.Join(w, name); there(p) {
-				add("--ro-bind", p, p)
-			}
+	for _, p := range keptPaths(c.later.Trees(write).State()) {
+		if there(p) {
+			add("--ro-bind", p, p)
 		}
 	}
 	denied := slices.Sorted(slices.Values(s.DeniedPaths))
 	masked, fd := "", 3
 	for _, p := range denied {
-		if !there(p) || masked != "" && Within(p, masked) {
+		if !there(p) || masked != "" && guard.Within(p, masked) {
 			continue
 		}
 		if info, err := os.Lstat(p); err == nil && info.IsDir() {
@@ -385,13 +401,14 @@ func survey(out map[string]string, p, base string, see func(string, fs.FileMode)
 		return
 	}
 	out[p] = see(p, info.Mode())
-	if !info.IsDir() || p != "/" && !Within(base, p) && !slices.ContainsFunc(append(hides, base), func(h string) bool { return Within(p, h) || Within(h, p) }) {
+	if !info.IsDir() || p != "/" && !guard.Within(base, p) && !slices.ContainsFunc(append(hides, base),
+		func(h string) bool { return guard.Within(p, h) || guard.Within(h, p) }) {
 		return
 	}
 	entries, _ := os.ReadDir(p)
 	for _, e := range entries {
 		q := filepath.Join(p, e.Name())
-		if p == filepath.Dir(base) && !belowPrivate(base) && q != base {
+		if p == filepath.Dir(base) && !view.BelowTmp(base) && q != base {
 			continue
 		}
 		survey(out, q, base, see)

@@ -4,6 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestX39_CachesAreUsedAgain: the package managers of developers write their caches
@@ -51,12 +54,12 @@ cd app; cargo build -q; rm -rf target ../dep`,
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				if err := exec.Command("sh", "-c", tt.needs+" --version").Run(); err != nil {
-					t.Skipf("%s does not run for uid %d outside either: %v", tt.needs, os.Getuid(), err)
+					needs.Elsewhere(t, "%s does not run for uid %d outside either: %v", tt.needs, os.Getuid(), err)
 				}
 				cage := newCage(t, Options{})
 				needCage(t, cage)
 				ws := shortTemp(t)
-				box := newBox(t, cage, "strict", DefaultSettings(ws, home, nil))
+				box := newBox(t, cage, "strict", guard.DefaultSettings(ws, home, nil))
 				if e, out := runIn(t, box, ws, "bash", "-ec", tt.first); e.Code != 0 {
 					t.Fatalf("the first call: exit %d %s, output %q", e.Code, e.Signal, out)
 				}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,8 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox/child"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // otherUID is who the kernel tests run as a second time when they run as root.
@@ -30,11 +34,17 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "-inflight" {
 		putInFlight()
 	}
+	if len(os.Args) == 4 && os.Args[1] == "-flip" {
+		flip(os.Args[2], os.Args[3])
+	}
 	if len(os.Args) == 3 && os.Args[1] == "-flood" {
 		flood(os.Args[2])
 	}
 	if len(os.Args) > 2 && os.Args[1] == "-network" {
 		tryNetwork(os.Args[2], os.Args[3:])
+	}
+	if len(os.Args) > 2 && os.Args[1] == "-connect" {
+		connectInside(os.Args[2:])
 	}
 	if len(os.Args) == 3 && os.Args[1] == "-acts" {
 		runActs()
@@ -80,7 +90,7 @@ func bothUsers(t *testing.T, test func(t *testing.T)) {
 			t.Fatal(err)
 		}
 		name := strings.SplitN(t.Name(), "/", 2)[0]
-		cmd := exec.Command(bin, "-test.run=^"+name+"$", "-test.v", "-test.timeout=3m")
+		cmd := exec.Command(bin, "-test.run=^"+name+"$", "-test.v", "-test.timeout=10m")
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR=/tmp", "GOCOVERDIR=")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUID, Gid: otherUID}}
@@ -89,9 +99,29 @@ func bothUsers(t *testing.T, test func(t *testing.T)) {
 			t.Fatalf("as uid %d: %v\n%s", otherUID, err, out)
 		}
 		if bytes.Contains(out, []byte("--- SKIP")) { // also a part of it
-			t.Skipf("as uid %d:\n%s", otherUID, out)
+			needs.Elsewhere(t, "as uid %d:\n%s", otherUID, out)
 		}
 	})
+}
+
+// keepDevices puts the machine's devices back as they were, for a test that tries to change
+// them as root from inside a cage: what is found must not stay.
+func keepDevices(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"} {
+		before, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			after, err := os.Stat(name)
+			if err == nil && after.Mode() == before.Mode() && after.ModTime().Equal(before.ModTime()) {
+				return
+			}
+			err = errors.Join(err, os.Chmod(name, before.Mode().Perm()), os.Chtimes(name, time.Time{}, before.ModTime()))
+			t.Errorf("the machine's %s was changed, and is put back: %v", name, err)
+		})
+	}
 }
 
 func copyFile(t *testing.T, from, to string, mode os.FileMode) {
@@ -112,16 +142,16 @@ func needCage(t *testing.T, b Backend, layers ...string) {
 	rep := b.Probe()
 	err := rep.cageable()
 	if err == nil {
-		err = rep.require(Settings{Require: layers})
+		err = rep.Require(guard.Settings{Require: layers})
 	}
 	if err == nil {
 		return
 	}
-	if os.Getenv("SANDBOXD_REQUIRE_KERNEL_TESTS") == "1" {
-		t.Fatalf("a required kernel test cannot run: %v (missing: %v)", err, rep.Missing)
-	}
-	t.Skipf("this kernel cannot confine: %v", err)
+	needs.Missing(t, "this kernel cannot confine: %v (missing: %v)", err, rep.Missing)
 }
+
+// are is these workspaces, always.
+func are(roots ...string) func() []string { return func() []string { return roots } }
 
 func newCage(t *testing.T, o Options) Backend {
 	t.Helper()
@@ -154,7 +184,7 @@ func shortTemp(t *testing.T) string {
 	return dir
 }
 
-func newBox(t *testing.T, b Backend, profile string, s Settings) Box {
+func newBox(t *testing.T, b Backend, profile Profile, s guard.Settings) Box {
 	t.Helper()
 	box, err := b.Box(context.Background(), t.Name(), profile, s)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/cgroups/fs"
 	"github.com/opencontainers/cgroups/fs2"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/limit"
 )
 
 // TestX39_CgroupsOfTheHost gives a group beside that of a call the same limits by the
@@ -21,18 +23,18 @@ func TestX39_CgroupsOfTheHost(t *testing.T) {
 	needGroups(t, backend)
 	g := backend.(*cage).groups
 	const oracle = "oracle"
-	files, err := g.open(oracle)
+	files, err := g.Open(oracle)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
 		f.Close()
 	}
-	t.Cleanup(func() { g.close(oracle) })
+	t.Cleanup(func() { g.Close(oracle) })
 
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
-	for _, l := range []Limits{
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+	for _, l := range []guard.Limits{
 		{MemoryBytes: 64 << 20, Processes: 40},
 		{MemoryBytes: 2<<30 + 12345, Processes: 1000}, // not a whole number of pages
 		{MemoryBytes: 32 << 20, Processes: 7},
@@ -47,7 +49,7 @@ func TestX39_CgroupsOfTheHost(t *testing.T) {
 		processes := int64(l.Processes)
 		r := &cgroups.Resources{Memory: l.MemoryBytes, MemorySwap: l.MemoryBytes, PidsLimit: &processes}
 		names := []string{"memory.max", "memory.swap.max", "pids.max"}
-		if g.version == "v1" {
+		if g.Version == "v1" {
 			names = []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "pids.max"}
 			err = limitV1(g, oracle, r)
 		} else {
@@ -63,9 +65,9 @@ func TestX39_CgroupsOfTheHost(t *testing.T) {
 		// Of the groups of the launcher one had these limits, and the one that waits
 		// for the next call may have others.
 		found := map[string]string{}
-		calls, _ := filepath.Glob(filepath.Join(g.dirs[0], p.(*proc).launcher.groupName, "c[0-9]*"))
+		calls, _ := filepath.Glob(filepath.Join(g.Dirs[0], p.(*proc).launcher.GroupName, "c[0-9]*"))
 		for _, c := range calls {
-			got := groupValues(t, g, filepath.Join(p.(*proc).launcher.groupName, filepath.Base(c)), names)
+			got := groupValues(t, g, filepath.Join(p.(*proc).launcher.GroupName, filepath.Base(c)), names)
 			if found = got; maps.Equal(got, want) {
 				break
 			}
@@ -76,18 +78,18 @@ func TestX39_CgroupsOfTheHost(t *testing.T) {
 	}
 }
 
-func limitV1(g *groupTree, name string, r *cgroups.Resources) error {
-	if _, err := os.Stat(filepath.Join(g.dirs[0], name, "memory.memsw.limit_in_bytes")); err != nil {
+func limitV1(g *limit.Groups, name string, r *cgroups.Resources) error {
+	if _, err := os.Stat(filepath.Join(g.Dirs[0], name, "memory.memsw.limit_in_bytes")); err != nil {
 		r.MemorySwap = 0 // a kernel without it
 	}
-	if err := (&fs.MemoryGroup{}).Set(filepath.Join(g.dirs[0], name), r); err != nil {
+	if err := (&fs.MemoryGroup{}).Set(filepath.Join(g.Dirs[0], name), r); err != nil {
 		return err
 	}
-	return (&fs.PidsGroup{}).Set(filepath.Join(g.dirs[1], name), r)
+	return (&fs.PidsGroup{}).Set(filepath.Join(g.Dirs[1], name), r)
 }
 
-func limitV2(g *groupTree, name string, r *cgroups.Resources) error {
-	m, err := fs2.NewManager(&cgroups.Cgroup{Resources: &cgroups.Resources{}}, filepath.Join(g.dirs[0], name))
+func limitV2(g *limit.Groups, name string, r *cgroups.Resources) error {
+	m, err := fs2.NewManager(&cgroups.Cgroup{Resources: &cgroups.Resources{}}, filepath.Join(g.Dirs[0], name))
 	if err != nil {
 		return err
 	}
@@ -95,10 +97,10 @@ func limitV2(g *groupTree, name string, r *cgroups.Resources) error {
 }
 
 // groupValues are what the kernel holds, of the files that it has.
-func groupValues(t *testing.T, g *groupTree, name string, files []string) map[string]string {
+func groupValues(t *testing.T, g *limit.Groups, name string, files []string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, dir := range g.dirs {
+	for _, dir := range g.Dirs {
 		for _, f := range files {
 			if b, err := os.ReadFile(filepath.Join(dir, name, f)); err == nil {
 				out[f] = strings.TrimSpace(string(b))

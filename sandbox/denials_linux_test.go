@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/tests/needs"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,10 +20,10 @@ import (
 // answer says of each. docs/sandbox.md has the same table.
 func TestX39_DenialsNameTheAct(t *testing.T) {
 	acts := []struct {
-		attempt string // from the list of attempts, or a command line
-		act     string // W is the workspace; "": not known
-		layer   string
-		bare    string // on the rung without namespaces, where it differs
+		attempt      string // from the list of attempts, or a command line
+		act          string // W is the workspace; "": not known
+		layer        string
+		noNamespaces string // without namespaces, where it differs
 	}{
 		{"mount", "mount at W", "seccomp", ""},
 		{"mask unmounted", "unmount W/deep/er/secret", "seccomp", ""},
@@ -71,10 +73,12 @@ func TestX39_DenialsNameTheAct(t *testing.T) {
 				var out bytes.Buffer
 				denials := runSpec(t, box, Spec{
 					Argv: []string{filepath.Join(w.Workspace, "attempt"), "-attempts"}, Dir: w.Workspace,
-					Env: []string{"ATTEMPT_WORLD=" + string(body), "ATTEMPT_ONLY=" + strings.Join(names, "\n")}, Stdout: &out, Stderr: &out,
+					Env: []string{"ATTEMPT_WORLD=" + string(body), "ATTEMPT_ONLY=" + strings.Join(names,
+						"\n")}, Stdout: &out, Stderr: &out,
 				}).Denials
-				if why := box.Report().Missing; slices.ContainsFunc(why, func(m string) bool { return strings.HasPrefix(m, "denials: ") }) {
-					t.Skipf("%q", why)
+				if why := box.Report().Missing; slices.ContainsFunc(why,
+					func(m string) bool { return strings.HasPrefix(m, "denials: ") }) {
+					needs.Missing(t, "%q", why)
 				}
 				for _, a := range acts {
 					if script, ok := strings.CutPrefix(a.attempt, "sh: "); ok {
@@ -84,10 +88,13 @@ func TestX39_DenialsNameTheAct(t *testing.T) {
 						t.Errorf("%s: %s", a.attempt, out.String())
 					}
 					want := Denial{Act: strings.ReplaceAll(a.act, "W", w.Workspace), Layer: a.layer}
-					if a.bare != "" && w.Bare {
-						want = Denial{Act: a.bare, Layer: "seccomp"}
+					if a.noNamespaces != "" && w.NoNamespaces {
+						want = Denial{Act: a.noNamespaces, Layer: "seccomp"}
 					}
-					if a.act != "" && !slices.ContainsFunc(denials, func(d Denial) bool { return d.Act == want.Act && d.Layer == want.Layer }) {
+					if a.act != "" && !slices.ContainsFunc(denials, func(d Denial) bool {
+						return d.Act == want.Act &&
+							d.Layer == want.Layer
+					}) {
 						t.Errorf("%s: denials %+v, want %+v", a.attempt, denials, want)
 					}
 				}
@@ -105,10 +112,10 @@ func TestX39_DenialsNameTheAct(t *testing.T) {
 // TestX39_DenialsOfAFlood: who is refused without end gets its refusals, the answer
 // stays short, and other calls of the session go on.
 func TestX39_DenialsOfAFlood(t *testing.T) {
-	bothRungs(t, func(t *testing.T, cage Backend) {
+	bothLevels(t, func(t *testing.T, cage Backend) {
 		ws := shortTemp(t)
 		copyFile(t, "/proc/self/exe", ws+"/try", 0o755)
-		box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+		box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 		e, out := runIn(t, box, ws, "./try", "-flood", "700")
 		if e.Code != 0 || out != "refused 700 times\n" {
 			t.Errorf("exit %+v: %s", e, out)

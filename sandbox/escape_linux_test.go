@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestX39_NothingGetsOut tries every attempt, in both profiles, as root and as
@@ -27,11 +30,11 @@ func TestX39_NothingGetsOut(t *testing.T) {
 	})
 }
 
-// TestX39_RootWithoutUserNamespaces is the rung of a root whose host has none:
+// TestX39_RootWithoutUserNamespaces is the isolation level of a root whose host has none:
 // the capabilities are real, and dropping them is all the more needed.
 func TestX39_RootWithoutUserNamespaces(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root: another uid is refused, which TestX39_NoNamespacesIsRefused shows")
+		needs.Elsewhere(t, "needs root: another uid is refused, which TestX39_NoNamespacesIsRefused shows")
 	}
 	t.Setenv("CAGE_TEST_SECRET", "hunter2")
 	w, cage, settings := newWorld(t, Options{NoUserns: true})
@@ -39,7 +42,7 @@ func TestX39_RootWithoutUserNamespaces(t *testing.T) {
 	nothingGetsOut(t, w, cage, settings)
 }
 
-func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
+func nothingGetsOut(t *testing.T, w world, cage Backend, settings guard.Settings) {
 	t.Helper()
 	body, err := json.Marshal(w)
 	if err != nil {
@@ -50,15 +53,17 @@ func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
+	keepDevices(t)
 	all := allAttempts()
 	if len(all) < 120 {
 		t.Fatalf("only %d attempts", len(all))
 	}
-	for _, profile := range []string{"strict", "light"} {
-		t.Run(profile, func(t *testing.T) {
+	for _, profile := range Profiles {
+		t.Run(string(profile), func(t *testing.T) {
 			box := newBox(t, cage, profile, settings)
-			if profile == "strict" && !w.Bare {
-				if e, out := runIn(t, box, w.Workspace, "sh", "-c", "echo x > /dev/shm/of-the-call-before"); e.Code != 0 {
+			if profile == "strict" && !w.NoNamespaces {
+				if e, out := runIn(t, box, w.Workspace, "sh", "-c",
+					"echo x > /dev/shm/of-the-call-before"); e.Code != 0 {
 					t.Fatalf("exit %d: %s", e.Code, out)
 				}
 			}
@@ -77,7 +82,7 @@ func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
 				outcome[name] = what
 			}
 			for _, a := range all {
-				if why := bareOpen[a.name]; w.Bare && why != "" {
+				if why := openWithoutNamespaces[a.name]; w.NoNamespaces && why != "" {
 					continue
 				}
 				if outcome[a.name] != "stopped" {
@@ -100,7 +105,7 @@ func nothingGetsOut(t *testing.T, w world, cage Backend, settings Settings) {
 }
 
 // newWorld makes the things that attempts are made on.
-func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
+func newWorld(t *testing.T, o Options) (world, Backend, guard.Settings) {
 	t.Helper()
 	base := shortTemp(t)
 	must := func(err error) {
@@ -116,21 +121,28 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 	}
 	w.Socket, w.Private = w.Workspace+"/host.sock", w.Daemon+"/agent.sock"
 	for _, d := range []string{
-		filepath.Dir(w.Secret), w.Outside, w.SecretDir, w.Daemon, w.Workspace + "/.git/hooks", w.Workspace + "/socks", w.Workspace + "/free",
+		filepath.Dir(w.Secret), w.Outside, w.SecretDir, w.Daemon, w.Workspace + "/.git/hooks", w.Workspace +
+			"/socks", w.Workspace + "/free",
 		w.Workspace + "/.git/modules/sub/hooks", w.Workspace + "/nested/.git", w.Workspace + "/tree",
 		w.Workspace + "/main.git/hooks", w.Workspace + "/main.git/worktrees/tree",
-		w.Workspace + "/.git/modules/libs/deep/hooks", w.Workspace + "/far/down/below/.git/hooks", w.Workspace + "/.githooks", w.Workspace + "/conf",
+		w.Workspace + "/.git/modules/libs/deep/hooks", w.Workspace + "/far/down/below/.git/hooks", w.Workspace +
+			"/.githooks", w.Workspace + "/conf",
 	} {
 		must(os.MkdirAll(d, 0o755))
 	}
 	for f, text := range map[string]string{
-		w.Secret: "secret", w.SecretDir + "/key": "key", w.Outside + "/file": "outside", w.Daemon + "/state.db": "state",
-		w.Workspace + "/.git/config": "[core]\n\thooksPath = .githooks\n[include]\n\tpath = ../team.gitconfig\n", w.Workspace + "/.git/HEAD": "ref: refs/heads/main\n", w.Workspace + "/.git/hooks/sample": "#!/bin/sh\n",
-		w.Workspace + "/.git/modules/sub/config": "[core]\n", w.Workspace + "/nested/.git/config": "[core]\n", w.Workspace + "/nested/.git/HEAD": "ref: refs/heads/main\n",
+		w.Secret: "secret", w.SecretDir + "/key": "key", w.Outside + "/file": "outside", w.Daemon +
+			"/state.db": "state",
+		w.Workspace + "/.git/config": "[core]\n\thooksPath = .githooks\n[include]\n\tpath = ../team.gitconfig\n",
+		w.Workspace + "/.git/HEAD":   "ref: refs/heads/main\n", w.Workspace + "/.git/hooks/sample": "#!/bin/sh\n",
+		w.Workspace + "/.git/modules/sub/config": "[core]\n", w.Workspace +
+			"/nested/.git/config": "[core]\n", w.Workspace + "/nested/.git/HEAD": "ref: refs/heads/main\n",
 		w.Workspace + "/main.git/config": "[core]\n", w.Workspace + "/main.git/HEAD": "ref: refs/heads/main\n",
-		w.Workspace + "/.git/modules/libs/deep/HEAD": "ref: refs/heads/main\n", w.Workspace + "/far/down/below/.git/config": "[core]\n",
+		w.Workspace + "/.git/modules/libs/deep/HEAD": "ref: refs/heads/main\n", w.Workspace +
+			"/far/down/below/.git/config": "[core]\n",
 		w.Workspace + "/team.gitconfig": "[core]\n", w.Workspace + "/conf/envrc": "export X=1\n",
-		w.Workspace + "/tree/.git": "gitdir: " + w.Workspace + "/main.git/worktrees/tree\n", w.Workspace + "/main.git/worktrees/tree/commondir": "../..\n",
+		w.Workspace + "/tree/.git": "gitdir: " + w.Workspace + "/main.git/worktrees/tree\n", w.Workspace +
+			"/main.git/worktrees/tree/commondir": "../..\n",
 	} {
 		must(os.WriteFile(f, []byte(text), 0o644))
 	}
@@ -164,13 +176,13 @@ func newWorld(t *testing.T, o Options) (world, Backend, Settings) {
 	t.Cleanup(func() { sleeper.Process.Kill(); sleeper.Wait() })
 	w.Pid = sleeper.Process.Pid
 
-	w.Bare = o.NoNamespaces
-	o.Private, o.Roots = []string{w.Daemon}, []string{base}
+	w.NoNamespaces = o.NoNamespaces
+	o.Private, o.Roots = []string{w.Daemon}, are(base)
 	cage := newCage(t, o)
-	return w, cage, Settings{
+	return w, cage, guard.Settings{
 		AllowedWritePaths: []string{w.Workspace, "/tmp"},
 		DeniedPaths:       []string{w.Secret, w.SecretDir, "/etc/shadow"},
-		Limits:            Limits{WallSeconds: 60, MemoryBytes: 512 << 20},
+		Limits:            guard.Limits{WallSeconds: 60, MemoryBytes: 512 << 20},
 	}
 }
 
@@ -192,7 +204,8 @@ func misnamedSockets(t *testing.T, w world) {
 	listen(w.Workspace + "/before.sock")
 	listen(w.Workspace + "/socks/s")
 	link := filepath.Join(shortTemp(t), "l")
-	if err := errors.Join(os.Rename(w.Workspace+"/before.sock", w.Workspace+"/renamed.sock"), os.Symlink(w.Workspace, link)); err != nil {
+	if err := errors.Join(os.Rename(w.Workspace+"/before.sock", w.Workspace+"/renamed.sock"),
+		os.Symlink(w.Workspace, link)); err != nil {
 		t.Fatal(err)
 	}
 	listen(link + "/linked.sock")
@@ -201,13 +214,13 @@ func misnamedSockets(t *testing.T, w world) {
 // TestX39_LeftoverDaemonIsGone starts a process that leaves its session, group
 // and parent behind; it does not outlive the call, nor does the call wait for it.
 func TestX39_LeftoverDaemonIsGone(t *testing.T) {
-	bothUsers(t, func(t *testing.T) { bothRungs(t, leftoverDaemonIsGone) })
+	bothUsers(t, func(t *testing.T) { bothLevels(t, leftoverDaemonIsGone) })
 }
 
 func leftoverDaemonIsGone(t *testing.T, cage Backend) {
 	ws := shortTemp(t)
-	for _, profile := range []string{"strict", "light"} {
-		box := newBox(t, cage, profile, Settings{AllowedWritePaths: []string{ws}})
+	for _, profile := range Profiles {
+		box := newBox(t, cage, profile, guard.Settings{AllowedWritePaths: []string{ws}})
 		mark := fmt.Sprintf("1000.%d", time.Now().UnixNano())
 		start := time.Now()
 		e, out := runIn(t, box, ws, "sh", "-c", "(setsid sh -c '(sleep "+mark+" &) ; sleep "+mark+"' &) ; echo done")
@@ -232,7 +245,8 @@ func processesWith(t *testing.T, mark string) []string {
 	}
 	var pids []string
 	for _, f := range files {
-		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(mark)) && !bytes.Contains(b, []byte("sandbox.test")) {
+		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(mark)) &&
+			!bytes.Contains(b, []byte("sandbox.test")) {
 			pids = append(pids, f)
 		}
 	}

@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/launch"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestFaults: whatever a program does, its call ends with a status that says what
@@ -27,7 +31,7 @@ func TestFaults(t *testing.T) {
 		}
 		t.Run("no namespaces", func(t *testing.T) {
 			c := newCage(t, Options{NoNamespaces: true, NoCgroups: true})
-			needBare(t, c)
+			needNoNamespaces(t, c)
 			faults(t, c.(*cage))
 		})
 	})
@@ -40,26 +44,58 @@ func faults(t *testing.T, c *cage) {
 		memory.Limit = "" // an allocation fails, and what then is the program's
 	}
 	ws := shortTemp(t)
-	box := newBox(t, c, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+	box := newBox(t, c, "strict", guard.Settings{AllowedWritePaths: []string{ws, "/tmp"}})
 	for _, tt := range []struct {
 		name, script string
-		limits       Limits
+		limits       guard.Limits
 		want         Exit // Code -1: any but 0
 	}{
-		{"fork bomb", "b() { b | b & b; }; b", Limits{Processes: 320, WallSeconds: 1}, Exit{Code: -1}},
-		{"memory bomb", "head -c 2000000000 /dev/zero | tail -c 2000000000 | wc -c | grep 2000000000", Limits{MemoryBytes: 48 << 20, WallSeconds: 60}, memory},
-		{"one file fills the disk", "exec head -c 1000000000 /dev/zero > big", Limits{FileSizeBytes: 1 << 20}, Exit{Code: 153, Signal: "SIGXFSZ", Limit: "file_size"}},
-		{"a gigabyte of output", "head -c 1000000000 /dev/zero; sleep 1000", Limits{OutputBytes: 1 << 20}, Exit{Code: 137, Signal: "SIGKILL", Limit: "output"}},
-		{"busy for ever", "while :; do :; done", Limits{CPUSeconds: 1}, Exit{Code: 152, Signal: "SIGXCPU", Limit: "cpu"}},
-		{"ignores TERM", "trap '' TERM INT HUP; while :; do sleep 1000; done", Limits{WallSeconds: 1}, Exit{Code: 137, Signal: "SIGKILL", TimedOut: true}},
-		{"stops itself", "kill -STOP $$", Limits{WallSeconds: 1}, Exit{Code: 137, Signal: "SIGKILL", TimedOut: true}},
-		{"stops what it started, and goes", "sleep 1000 & kill -STOP $!; exit 5", Limits{}, Exit{Code: 5}},
-		{"daemons", "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP; setsid sleep 1000 & sleep 1000' &); done; exit 6", Limits{}, Exit{Code: 6}},
-		{"a daemon with the output in its hands", "setsid sleep 1000 & echo started; exit 7", Limits{}, Exit{Code: 7}},
-		{"too many open files", "ulimit -n; i=3; while [ $i -lt 5000 ]; do eval \"exec $i</dev/null\" || exit 9; i=$((i+1)); done", Limits{OpenFiles: 64}, Exit{Code: -1}},
-		{"closes its streams", "exec <&- >&- 2>&-; exit 8", Limits{}, Exit{Code: 8}},
-		{"closes its streams and stays", "exec <&- >&- 2>&-; sleep 1000", Limits{WallSeconds: 1}, Exit{Code: 143, Signal: "SIGTERM", TimedOut: true}},
-		{"kills everything it can see", "sleep 1000 & kill -KILL -1; exit 3", Limits{}, Exit{Code: 3}},
+		{"fork bomb", "b() { b | b & b; }; b", guard.Limits{Processes: 320, WallSeconds: 1}, Exit{Code: -1}},
+		{
+			"memory bomb", "head -c 2000000000 /dev/zero | tail -c 2000000000 | wc -c | grep 2000000000",
+			guard.Limits{MemoryBytes: 48 << 20, WallSeconds: 60},
+			memory,
+		},
+		{
+			"one file fills the disk", "exec head -c 1000000000 /dev/zero > big",
+			guard.Limits{FileSizeBytes: 1 << 20},
+			Exit{Code: 153, Signal: "SIGXFSZ", Limit: "file_size"},
+		},
+		{
+			"a gigabyte of output", "head -c 1000000000 /dev/zero; sleep 1000",
+			guard.Limits{OutputBytes: 1 << 20, OutputAction: guard.OutputKill},
+			Exit{Code: 137, Signal: "SIGKILL", Limit: "output"},
+		},
+		{
+			"busy for ever", "while :; do :; done",
+			guard.Limits{CPUSeconds: 1},
+			Exit{Code: 152, Signal: "SIGXCPU", Limit: "cpu"},
+		},
+		{
+			"ignores TERM", "trap '' TERM INT HUP; while :; do sleep 1000; done",
+			guard.Limits{WallSeconds: 1},
+			Exit{Code: 137, Signal: "SIGKILL", TimedOut: true},
+		},
+		{
+			"stops itself", "kill -STOP $$",
+			guard.Limits{WallSeconds: 1},
+			Exit{Code: 137, Signal: "SIGKILL", TimedOut: true},
+		},
+		{"stops what it started, and goes", "sleep 1000 & kill -STOP $!; exit 5", guard.Limits{}, Exit{Code: 5}},
+		{"daemons", "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP; setsid sleep 1000 & sleep 1000' &); done; exit 6", guard.Limits{}, Exit{Code: 6}},
+		{
+			"a daemon with the output in its hands", "setsid sleep 1000 & echo started; exit 7",
+			guard.Limits{},
+			Exit{Code: 7},
+		},
+		{"too many open files", "ulimit -n; i=3; while [ $i -lt 5000 ]; do eval \"exec $i</dev/null\" || exit 9; i=$((i+1)); done", guard.Limits{OpenFiles: 64}, Exit{Code: -1}},
+		{"closes its streams", "exec <&- >&- 2>&-; exit 8", guard.Limits{}, Exit{Code: 8}},
+		{
+			"closes its streams and stays", "exec <&- >&- 2>&-; sleep 1000",
+			guard.Limits{WallSeconds: 1},
+			Exit{Code: 143, Signal: "SIGTERM", TimedOut: true},
+		},
+		{"kills everything it can see", "sleep 1000 & kill -KILL -1; exit 3", guard.Limits{}, Exit{Code: 3}},
 	} {
 		if c.groups == nil && tt.limits.WallSeconds == 1 && tt.limits.Processes == 0 {
 			continue // has nothing to do with them, and takes its second
@@ -69,14 +105,18 @@ func faults(t *testing.T, c *cage) {
 			before := mountTable(t)
 			var out bytes.Buffer
 			start := time.Now()
-			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", tt.script}, Dir: ws, Env: []string{mark}, Stdout: &out, Stderr: &out, Limits: tt.limits})
+			e := runSpec(t, box, Spec{
+				Argv: []string{"sh", "-c", tt.script}, Dir: ws, Env: []string{mark}, Stdout: &out,
+				Stderr: &out, Limits: tt.limits,
+			})
 			if took := time.Since(start); took > time.Minute {
 				t.Errorf("it took %v to end", took)
 			}
 			if e.Usage.Wall <= 0 || e.Usage.MaxRSSBytes <= 0 {
 				t.Errorf("usage %+v", e.Usage)
 			}
-			if e.Limit != tt.want.Limit || e.TimedOut != tt.want.TimedOut && tt.want.Code >= 0 || tt.want.Code >= 0 && (e.Code != tt.want.Code || e.Signal != tt.want.Signal) || tt.want.Code < 0 && e.Code == 0 {
+			if e.Limit != tt.want.Limit || e.TimedOut != tt.want.TimedOut && tt.want.Code >= 0 || tt.want.Code >= 0 &&
+				(e.Code != tt.want.Code || e.Signal != tt.want.Signal) || tt.want.Code < 0 && e.Code == 0 {
 				t.Errorf("exit %+v, want %+v; output %.200q", e, tt.want, out.String())
 			}
 			if left := processesOf(t, mark); left != nil {
@@ -102,38 +142,41 @@ func faults(t *testing.T, c *cage) {
 // TestFault_LauncherKilled: with SIGKILL, in the middle of several calls. Not even
 // its control groups are left.
 func TestFault_LauncherKilled(t *testing.T) {
-	bothUsers(t, func(t *testing.T) { bothRungs(t, launcherKilled) })
+	bothUsers(t, func(t *testing.T) { bothLevels(t, launcherKilled) })
 }
 
 func launcherKilled(t *testing.T, backend Backend) {
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 	mark := "FAULT_MARK=" + filepath.Base(ws)
 	var procs []*proc
 	for range 3 {
-		p, err := box.Start(context.Background(), Spec{Argv: []string{"sh", "-c", "setsid sleep 1000 & sleep 1000"}, Dir: ws, Env: []string{mark}})
+		p, err := box.Start(context.Background(), Spec{
+			Argv: []string{"sh", "-c", "setsid sleep 1000 & sleep 1000"},
+			Dir:  ws, Env: []string{mark},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		procs = append(procs, p.(*proc))
 	}
 	l := procs[0].launcher
-	if err := l.cmd.Process.Kill(); err != nil {
+	if err := l.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range procs {
-		if e, err := p.Wait(); !errors.Is(err, errLauncherGone) || e.Code != 137 {
+		if e, err := p.Wait(); !errors.Is(err, launch.ErrGone) || e.Code != 137 {
 			t.Errorf("exit %+v, %v", e, err)
 		}
 	}
 	if left := processesOf(t, mark); left != nil {
 		t.Errorf("processes left: %v", left)
 	}
-	<-l.ended
-	if l.groups != nil {
-		for _, parent := range l.groups.dirs {
-			if _, err := os.Stat(filepath.Join(parent, l.groupName)); err == nil {
-				t.Errorf("the control group %s is left", l.groupName)
+	<-l.Ended
+	if l.Groups != nil {
+		for _, parent := range l.Groups.Dirs {
+			if _, err := os.Stat(filepath.Join(parent, l.GroupName)); err == nil {
+				t.Errorf("the control group %s is left", l.GroupName)
 			}
 		}
 	}
@@ -145,11 +188,11 @@ func launcherKilled(t *testing.T, backend Backend) {
 // TestFault_NoRoomLeft: the file system of the private directories is full.
 func TestFault_NoRoomLeft(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root to make a small file system")
+		needs.Elsewhere(t, "needs root to make a small file system")
 	}
 	base := shortTemp(t)
 	if err := unix.Mount("small", base, "tmpfs", 0, "size=256k"); err != nil {
-		t.Skipf("mount a small file system: %v", err)
+		needs.Missing(t, "mount a small file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(base, unix.MNT_DETACH); err != nil {
@@ -159,8 +202,9 @@ func TestFault_NoRoomLeft(t *testing.T) {
 	backend := newCage(t, Options{Runtime: filepath.Join(base, "run")})
 	needCage(t, backend)
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
-	if e, out := runIn(t, box, ws, "sh", "-c", "head -c 10000000 /dev/zero > /tmp/fill"); e.Code == 0 || !strings.Contains(out, "No space") {
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+	if e, out := runIn(t, box, ws, "sh", "-c", "head -c 10000000 /dev/zero > /tmp/fill"); e.Code == 0 ||
+		!strings.Contains(out, "No space") {
 		t.Errorf("exit %+v: %s", e, out)
 	}
 	for range 2 {
@@ -203,7 +247,7 @@ func nothingInGroups(t *testing.T, c *cage) {
 	if c.groups == nil {
 		return
 	}
-	for _, dir := range c.groups.dirs {
+	for _, dir := range c.groups.Dirs {
 		lists, _ := filepath.Glob(filepath.Join(dir, "*", "*", "cgroup.procs"))
 		for _, list := range lists {
 			b, _ := os.ReadFile(list)

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestManyCallsLeaveNothing makes calls of all kinds of endings, several at once,
@@ -23,9 +26,12 @@ func TestManyCallsLeaveNothing(t *testing.T) {
 	backend := newCage(t, Options{})
 	needCage(t, backend)
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 	run := func(i int) {
-		scripts := []string{"true", "exit 3", "sleep 100 & exit 0", "kill -KILL $$", "echo out", "exec 9</etc/passwd; sleep 100 9<&- & disown"}
+		scripts := []string{
+			"true", "exit 3", "sleep 100 & exit 0", "kill -KILL $$", "echo out",
+			"exec 9</etc/passwd; sleep 100 9<&- & disown",
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		p, err := box.Start(ctx, Spec{Argv: []string{"sh", "-c", scripts[i%len(scripts)]}, Dir: ws})
@@ -53,8 +59,8 @@ func TestManyCallsLeaveNothing(t *testing.T) {
 	}
 	batch(40) // what is made once and used again is there
 	pid := 0
-	for _, l := range backend.(*cage).launchers {
-		pid = l.cmd.Process.Pid
+	for _, l := range backend.(*cage).pool.All() {
+		pid = l.Process.Pid
 	}
 	before, host := state(t, pid), state(t, os.Getpid())
 	batch(calls)
@@ -82,21 +88,23 @@ func TestManyCallsLeaveNothing(t *testing.T) {
 // held is what a process has: descriptors, mounts and children.
 type held struct{ fds, mounts, children int }
 
-// within allows for four more calls made ready: each has three descriptors, a
-// process, and six descriptors of its control group.
+// within allows for four more calls made ready, each with three descriptors, a process, and
+// six descriptors of its control group, and for eight groups that are kept.
 func (h held) within(before held) bool {
-	return h.fds <= before.fds+4*9 && h.mounts <= before.mounts && h.children <= before.children+4
+	return h.fds <= before.fds+4*9+8*6 && h.mounts <= before.mounts && h.children <= before.children+4
 }
 
 func state(t *testing.T, pid int) held {
 	t.Helper()
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
-		t.Skipf("look at process %d: %v", pid, err)
+		needs.Root(t, "to look at a process")
+		needs.Missing(t, "look at process %d: %v", pid, err)
 	}
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
-		t.Skipf("look at process %d: %v", pid, err)
+		needs.Root(t, "to look at a process")
+		needs.Missing(t, "look at process %d: %v", pid, err)
 	}
 	h := held{fds: len(fds), mounts: strings.Count(string(mounts), "\n")}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -117,11 +125,11 @@ func TestWhatDoesNotFitIsThrownAway(t *testing.T) {
 	for i := range 30 {
 		denied = append(denied, filepath.Join(ws, fmt.Sprint("secret", i)))
 	}
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}, DeniedPaths: denied})
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}, DeniedPaths: denied})
 	runIn(t, box, ws, "true")
 	pid := 0
-	for _, l := range backend.(*cage).launchers {
-		pid = l.cmd.Process.Pid
+	for _, l := range backend.(*cage).pool.All() {
+		pid = l.Process.Pid
 	}
 	before := state(t, pid)
 	for _, d := range denied {
@@ -133,6 +141,33 @@ func TestWhatDoesNotFitIsThrownAway(t *testing.T) {
 		}
 	}
 	before.mounts += len(denied)
+	var after held
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if after = state(t, pid); after.within(before) {
+			return
+		}
+	}
+	t.Errorf("the launcher held %+v before and %+v after", before, after)
+}
+
+// TestManyCallsAtOnceLeaveFewDescriptors: of the control groups that many calls at once
+// need, the launcher keeps a few.
+func TestManyCallsAtOnceLeaveFewDescriptors(t *testing.T) {
+	backend := newCage(t, Options{})
+	needCage(t, backend)
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+	runIn(t, box, ws, "true")
+	pid := 0
+	for _, l := range backend.(*cage).pool.All() {
+		pid = l.Process.Pid
+	}
+	before := state(t, pid)
+	var calls sync.WaitGroup
+	for range 24 {
+		calls.Go(func() { runIn(t, box, ws, "sleep", "0.5") })
+	}
+	calls.Wait()
 	var after held
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if after = state(t, pid); after.within(before) {

@@ -3,14 +3,12 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/launch"
 )
 
 // TestForget: what runs ends, what was private is gone, also where a program closed
@@ -21,7 +19,7 @@ func TestForget(t *testing.T) {
 		needCage(t, backend)
 		c := backend.(*cage)
 		ws := shortTemp(t)
-		s := Settings{AllowedWritePaths: []string{ws, "/tmp"}}
+		s := guard.Settings{AllowedWritePaths: []string{ws, "/tmp"}}
 		boxes := map[string]Box{}
 		for _, session := range []string{"gone", "stays"} {
 			box, err := c.Box(context.Background(), session, "strict", s)
@@ -29,7 +27,8 @@ func TestForget(t *testing.T) {
 				t.Fatal(err)
 			}
 			boxes[session] = box
-			e, out := runIn(t, box, ws, "sh", "-c", "mkdir -p /tmp/a/b && echo x > /tmp/a/b/f && chmod 0 /tmp/a/b /tmp/a && echo y > /tmp/g")
+			e, out := runIn(t, box, ws, "sh", "-c",
+				"mkdir -p /tmp/a/b && echo x > /tmp/a/b/f && chmod 0 /tmp/a/b /tmp/a && echo y > /tmp/g")
 			if e.Code != 0 {
 				t.Fatalf("exit %+v: %s", e, out)
 			}
@@ -41,20 +40,21 @@ func TestForget(t *testing.T) {
 		if err := c.Forget("gone"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Wait(); !errors.Is(err, errLauncherGone) {
+		if _, err := p.Wait(); !errors.Is(err, launch.ErrGone) {
 			t.Errorf("the call that ran: %v", err)
 		}
 		if left := processesWith(t, "1000.2323"); left != nil {
 			t.Errorf("left: %v", left)
 		}
-		if _, err := os.Lstat(c.sessionDir("gone")); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(c.sessionDir("gone", Daemon())); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the private directory: %v", err)
 		}
 		again, err := c.Box(context.Background(), "gone", "strict", s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e, out := runIn(t, again, ws, "sh", "-c", "test -e /tmp/a || test -e /tmp/g || echo empty"); e.Code != 0 || out != "empty\n" {
+		if e, out := runIn(t, again, ws, "sh", "-c", "test -e /tmp/a || test -e /tmp/g || echo empty"); e.Code != 0 ||
+			out != "empty\n" {
 			t.Errorf("a new session of that name finds %q, %+v", out, e)
 		}
 		if e, out := runIn(t, boxes["stays"], ws, "cat", "/tmp/g"); e.Code != 0 || out != "y\n" {
@@ -70,110 +70,38 @@ func TestLaunchersRest(t *testing.T) {
 	needCage(t, backend)
 	c := backend.(*cage)
 	ws := shortTemp(t)
-	box := newBox(t, c, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+	box := newBox(t, c, "strict", guard.Settings{AllowedWritePaths: []string{ws, "/tmp"}})
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p, err := box.Start(context.Background(), Spec{Argv: []string{"sh", "-c", "echo here > /tmp/f; read x"}, Dir: ws, Stdin: r})
+	p, err := box.Start(context.Background(), Spec{
+		Argv: []string{"sh", "-c", "echo here > /tmp/f; read x"}, Dir: ws,
+		Stdin: r,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	working := p.(*proc).launcher
-	c.retireUnused(0)
-	if working.gone() {
+	c.pool.RetireUnused(0)
+	if working.Gone() {
 		t.Error("a launcher with a call in it was ended")
 	}
 	w.Close()
 	if _, err := p.Wait(); err != nil {
 		t.Errorf("the call: %v", err)
 	}
-	c.retireUnused(idleTime)
-	if working.gone() {
+	c.pool.RetireUnused(launch.IdleTime)
+	if working.Gone() {
 		t.Error("a launcher that was just used was ended")
 	}
-	c.retireUnused(0)
-	if !working.gone() {
+	c.pool.RetireUnused(0)
+	if !working.Gone() {
 		t.Error("the launcher that rests was not ended")
 	}
 	if e, out := runIn(t, box, ws, "cat", "/tmp/f"); e.Code != 0 || out != "here\n" {
 		t.Errorf("the next call: %+v %q", e, out)
-	}
-}
-
-// TestStartThatHangs: the launcher of one session does not get ready. Calls of other
-// sessions go on, those of the same one wait no longer than they are willing to, and
-// deleting the session ends the start.
-func TestStartThatHangs(t *testing.T) {
-	backend := newCage(t, Options{})
-	needCage(t, backend)
-	c := backend.(*cage)
-	ws := shortTemp(t)
-	box := func(session string) Box {
-		b, err := c.Box(context.Background(), session, "strict", Settings{AllowedWritePaths: []string{ws}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { b.Close() })
-		return b
-	}
-	works := func(b Box) {
-		t.Helper()
-		if e, out := runIn(t, b, ws, "echo", "ok"); e.Code != 0 || out != "ok\n" {
-			t.Fatalf("%+v %q", e, out)
-		}
-	}
-	one, two := box("one"), box("two")
-	works(one)
-	works(two) // from now on a launcher stands by
-	for _, forget := range []bool{true, false} {
-		c.background.Wait()
-		c.mu.Lock()
-		standby := c.standby
-		c.mu.Unlock()
-		if standby == nil {
-			t.Fatal("no launcher stands by")
-		}
-		if err := standby.cmd.Process.Signal(unix.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Waitid(unix.P_PID, standby.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
-			t.Fatal(err)
-		}
-		hangs := box("hangs")
-		answer := make(chan error, 1)
-		go func() {
-			p, err := hangs.Start(context.Background(), Spec{Argv: []string{"true"}, Dir: ws})
-			if err == nil {
-				_, err = p.Wait()
-			}
-			answer <- err
-		}()
-		for began := false; !began; runtime.Gosched() {
-			c.mu.Lock()
-			began = len(c.starts) > 0 && c.standby != standby
-			c.mu.Unlock()
-		}
-		works(one)
-		works(box(fmt.Sprint("new", forget)))
-		ctx, cancel := context.WithCancel(context.Background())
-		time.AfterFunc(time.Millisecond, cancel)
-		if _, err := hangs.Start(ctx, Spec{Argv: []string{"true"}, Dir: ws}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a call that is cancelled while it waits: %v", err)
-		}
-		var want error
-		if forget {
-			want = errLauncherGone
-			if err := c.Forget("hangs"); err != nil {
-				t.Fatal(err)
-			}
-		} else if err := standby.cmd.Process.Signal(unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-answer; !errors.Is(err, want) {
-			t.Errorf("the call that waited: %v, want %v", err, want)
-		}
 	}
 }
 
@@ -182,19 +110,18 @@ func TestLaunchersAreBounded(t *testing.T) {
 	backend := newCage(t, Options{})
 	needCage(t, backend)
 	c := backend.(*cage)
-	c.maxLaunchers = 3
+	c.pool.Max = 3
 	ws := shortTemp(t)
 	for i := range 12 {
-		box, err := c.Box(context.Background(), strconv.Itoa(i), "strict", Settings{AllowedWritePaths: []string{ws}})
+		box, err := c.Box(context.Background(), strconv.Itoa(i), "strict",
+			guard.Settings{AllowedWritePaths: []string{ws}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e, out := runIn(t, box, ws, "echo", "ok"); e.Code != 0 || out != "ok\n" {
 			t.Fatalf("session %d: %+v %q", i, e, out)
 		}
-		c.mu.Lock()
-		n := len(c.launchers)
-		c.mu.Unlock()
+		n := len(c.pool.All())
 		if n > 3 {
 			t.Fatalf("%d launchers after %d sessions", n, i+1)
 		}

@@ -6,7 +6,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/limit"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // needGroups skips where memory and processes of a call are not counted together.
@@ -16,7 +21,7 @@ func needGroups(t *testing.T, b Backend) {
 	if b.(*cage).groups != nil {
 		return
 	}
-	t.Skipf("no control groups: %s", b.(*cage).noGroups)
+	needs.Missing(t, "no control groups: %s", b.(*cage).noGroups)
 }
 
 // TestLimit_MemoryOfAllProcessesTogether: many processes that each stay below the
@@ -24,12 +29,10 @@ func needGroups(t *testing.T, b Backend) {
 func TestLimit_MemoryOfAllProcessesTogether(t *testing.T) {
 	backend := newCage(t, Options{})
 	needGroups(t, backend)
-	if _, err := os.Stat("/usr/bin/perl"); err != nil {
-		t.Skip("needs perl")
-	}
+	needs.Program(t, "perl")
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
-	limits := Limits{MemoryBytes: 64 << 20, WallSeconds: 60}
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+	limits := guard.Limits{MemoryBytes: 64 << 20, WallSeconds: 60}
 	for _, tt := range []struct{ name, script, limit string }{
 		{"below", `perl -e '$x="a"x(8<<20)'`, ""},
 		{"one process", `perl -e '$x="a"x(200<<20)'`, "memory"},
@@ -41,7 +44,10 @@ func TestLimit_MemoryOfAllProcessesTogether(t *testing.T) {
 			if tt.name == "eight processes" {
 				limits.WallSeconds = 5 // those that are not killed sleep
 			}
-			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", tt.script}, Dir: ws, Stdout: &out, Stderr: &out, Limits: limits})
+			e := runSpec(t, box, Spec{
+				Argv: []string{"sh", "-c", tt.script}, Dir: ws, Stdout: &out, Stderr: &out,
+				Limits: limits,
+			})
 			if e.Limit != tt.limit {
 				t.Errorf("exit %+v, want the limit %q: %s", e, tt.limit, out.String())
 			}
@@ -58,16 +64,19 @@ func TestLimit_ProcessesAreCounted(t *testing.T) {
 	backend := newCage(t, Options{})
 	needGroups(t, backend)
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 	var out bytes.Buffer
 	e := runSpec(t, box, Spec{
 		Argv: []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 100 & done; echo all"}, Dir: ws,
-		Stdout: &out, Stderr: &out, Limits: Limits{Processes: 8},
+		Stdout: &out, Stderr: &out, Limits: guard.Limits{Processes: 8},
 	})
 	if strings.Contains(out.String(), "all") || e.Code == 0 {
 		t.Errorf("twelve processes run under a limit of eight: %+v %s", e, out.String())
 	}
-	if !slices.ContainsFunc(e.Denials, func(d Denial) bool { return d.Act == "fork" && d.Setting == "limits.processes" }) {
+	if !slices.ContainsFunc(e.Denials, func(d Denial) bool {
+		return d.Act == "fork" &&
+			d.Setting == "limits.processes"
+	}) {
 		t.Errorf("the denials do not say so: %+v", e.Denials)
 	}
 }
@@ -76,10 +85,10 @@ func TestLimit_ProcessesAreCounted(t *testing.T) {
 func TestLimit_GroupsLeaveNothing(t *testing.T) {
 	backend := newCage(t, Options{})
 	needGroups(t, backend)
-	dirs := backend.(*cage).groups.dirs
+	dirs := backend.(*cage).groups.Dirs
 	ws := shortTemp(t)
 	for _, session := range []string{"a", "b", "c"} {
-		box, err := backend.Box(t.Context(), session, "strict", Settings{AllowedWritePaths: []string{ws}})
+		box, err := backend.Box(t.Context(), session, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,49 +123,23 @@ func TestLimit_WithoutGroups(t *testing.T) {
 	if slices.ContainsFunc(rep.Layers, func(l string) bool { return strings.HasPrefix(l, "cgroup") }) {
 		t.Errorf("layers %q", rep.Layers)
 	}
-	if _, err := backend.Box(t.Context(), "s", "strict", Settings{Require: []string{"cgroup2"}}); err == nil {
+	if _, err := backend.Box(t.Context(), "s", "strict", guard.Settings{Require: []string{"cgroup2"}}); err == nil {
 		t.Error("cgroup2 is required and not there, and a box was given")
 	}
 	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 	if got, want := box.Report().Limits["memoryBytes"], "rlimit of each process"; got != want {
 		t.Errorf("memory is held by %q, want %q", got, want)
 	}
 	if got := box.Report().Limits["processes"]; strings.HasPrefix(got, "cgroup") {
 		t.Errorf("processes are held by %q", got)
 	}
-	e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", "x=$(head -c 100000000 /dev/zero | tr '\\0' x); echo ${#x}"}, Dir: ws, Limits: Limits{MemoryBytes: 32 << 20}})
+	e := runSpec(t, box, Spec{
+		Argv: []string{"sh", "-c", "x=$(head -c 100000000 /dev/zero | tr '\\0' x); echo ${#x}"},
+		Dir:  ws, Limits: guard.Limits{MemoryBytes: 32 << 20},
+	})
 	if e.Code == 0 {
 		t.Error("100 MB fit into 32 MiB")
-	}
-}
-
-// TestGroupDir reads the tables of hosts of all kinds.
-func TestGroupDir(t *testing.T) {
-	root := t.TempDir()
-	for _, d := range []string{"v2/user.slice/me", "memory/box", "v2/inner"} {
-		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	v2 := "30 23 0:26 / " + root + "/v2 rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-	for _, tt := range []struct{ name, table, mounts, controller, want string }{
-		{"pure v2", "0::/user.slice/me\n", v2, "", "/v2/user.slice/me"},
-		{"a namespace whose mount starts at the group", "0::/docker/abc/inner\n", strings.Replace(v2, " / ", " /docker/abc ", 1), "", "/v2/inner"},
-		{"v1 memory", "4:memory:/box\n0::/\n", "31 23 0:27 / " + root + "/memory rw - cgroup cgroup rw,memory\n", "memory", "/memory/box"},
-		{"two controllers in one hierarchy", "4:cpu,memory:/box\n", "31 23 0:27 / " + root + "/memory rw - cgroup cgroup rw,cpu,memory\n", "memory", "/memory/box"},
-		{"not mounted", "0::/user.slice/me\n", "", "", ""},
-		{"a group that the mount does not show", "0::/elsewhere\n", v2, "", ""},
-		{"only v1", "4:memory:/box\n", v2, "", ""},
-	} {
-		got, ok := groupDir(tt.table, tt.mounts, tt.controller)
-		want := tt.want
-		if want != "" {
-			want = root + want
-		}
-		if got != want || ok != (want != "") {
-			t.Errorf("%s: got %q %v, want %q", tt.name, got, ok, want)
-		}
 	}
 }
 
@@ -171,18 +154,21 @@ func TestLimit_Disk(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			backend := newCage(t, Options{})
 			needCage(t, backend)
-			left := uint64(1 << 40)
-			backend.(*cage).freeSpace = func([]string) map[uint64]uint64 {
-				left -= 1 << 30
-				return map[uint64]uint64{1: left}
+			var left atomic.Uint64
+			left.Store(1 << 40)
+			backend.(*cage).disk.FreeSpace = func([]string) map[uint64]limit.Space {
+				return map[uint64]limit.Space{1: {Free: left.Add(^uint64(1<<30 - 1))}}
 			}
 			ws := shortTemp(t)
-			box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws, "/tmp"}})
+			box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws, "/tmp"}})
 			script := "sleep 3"
 			if tt.dir != "" {
 				script = "cd " + tt.dir + "; for i in 1 2 3 4 5 6 7 8; do head -c 2000000 /dev/zero > fill$i; done; sleep 100"
 			}
-			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Limits: Limits{DiskBytes: 10 << 20}})
+			e := runSpec(t, box, Spec{
+				Argv: []string{"sh", "-c", script}, Dir: ws,
+				Limits: guard.Limits{DiskBytes: 10 << 20},
+			})
 			if e.Limit != tt.limit || tt.limit == "" && e.Code != 0 {
 				t.Errorf("exit %+v, want the limit %q", e, tt.limit)
 			}

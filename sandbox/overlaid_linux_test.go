@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/sandbox/child"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestX39_HostsBuildCache: what the host has compiled is used by a session, which
@@ -21,32 +23,34 @@ func TestX39_HostsBuildCache(t *testing.T) {
 		t.Setenv("GOCACHE", dir)
 		cage := newCage(t, Options{Home: ws})
 		needCage(t, cage)
-		run := func(t *testing.T, s Settings, script string) string {
+		run := func(t *testing.T, s guard.Settings, script string) string {
 			box := newBox(t, cage, "strict", s)
 			_, out := runIn(t, box, ws, "sh", "-c", "cd $GOCACHE; "+script)
 			return out
 		}
-		usual := Settings{AllowedWritePaths: []string{ws}}
+		usual := guard.Settings{AllowedWritePaths: []string{ws}}
 		t.Run("first", func(t *testing.T) {
 			if out := run(t, usual, "cat built; echo session > built; echo more > new; cat built new"); out != "hostsession\nmore\n" {
-				t.Skipf("no overlay here: %q", out)
+				needs.Missing(t, "no overlay here: %q", out)
 			}
 			if out := run(t, usual, "cat built new"); out != "session\nmore\n" {
 				t.Errorf("the session's own is gone: %q", out)
 			}
 			// What is in it takes the mount to tell, and file tools say so.
-			var denied *Denied
+			var denied *guard.Denied
 			box := newBox(t, cage, "strict", usual)
-			if _, err := box.Open(t.Context(), PathUse{Path: child.GoCache + "/built", Op: Read}, os.O_RDONLY); !errors.As(err, &denied) || !strings.Contains(denied.Refusals[0].Hint, "with a command") {
+			if _, err := box.Open(t.Context(), guard.PathUse{Path: wire.GoCache + "/built", Op: guard.Read},
+				os.O_RDONLY); !errors.As(err, &denied) || !strings.Contains(denied.Refusals[0].Hint, "with a command") {
 				t.Errorf("a file tool: %v", err)
 			}
 		})
 		t.Run("second", func(t *testing.T) {
-			if out := run(t, usual, "ls; cat built"); out != "built\nhost" && out != "cat: built: No such file or directory\n" {
+			if out := run(t, usual, "ls; cat built"); out != "built\nhost" &&
+				out != "cat: built: No such file or directory\n" {
 				t.Errorf("another session sees %q", out)
 			}
 		})
-		for name, s := range map[string]Settings{
+		for name, s := range map[string]guard.Settings{
 			"a denied path in it":        {AllowedWritePaths: []string{ws}, DeniedPaths: []string{dir + "/built"}},
 			"a denied directory over it": {AllowedWritePaths: []string{ws}, DeniedPaths: []string{dir}},
 			"not on the read list":       {AllowedWritePaths: []string{ws}, AllowedReadPaths: []string{ws}},

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/launch"
+	"github.com/sandboxd/sandboxd/sandbox/limit"
 	"golang.org/x/sys/unix"
-
-	"github.com/sandboxd/sandboxd/sandbox/child"
 )
 
-// tryLayers finds out what holds by building a root as every session gets it and
-// by asking the kernel. What fails is named with its reason.
+// tryLayers finds out which layers hold: it builds a root as a session gets it, and asks the
+// kernel. It reports each layer that is missing, with the reason.
 func (c *cage) tryLayers() Report {
 	var r Report
 	lack := func(layer, why string) {
@@ -25,30 +26,30 @@ func (c *cage) tryLayers() Report {
 		}
 	}
 	c.tryGroups()
-	err := c.tryRung()
+	err := c.tryLevel()
 	if err != nil && os.Geteuid() == 0 && !c.opts.NoUserns && !c.opts.NoNamespaces {
-		// Root can have the other namespaces without one for users; the
-		// capabilities are dropped in the call either way.
+		// Root can make the other namespaces without a user namespace. A call drops all
+		// capabilities either way.
 		c.opts.NoUserns = true
-		if again := c.tryRung(); again == nil {
+		if again := c.tryLevel(); again == nil {
 			lack("userns", err.Error())
 			err = nil
 		}
 	}
 	if err == nil {
-		r.Rung = "namespaces"
+		r.Isolation = "namespaces"
 		if !c.opts.NoUserns {
 			r.Layers = append(r.Layers, "userns")
 		}
 		r.Layers = append(r.Layers, "mountns", "pidns", "ipcns", "netns", "utsns")
 	} else {
 		lack("userns", err.Error())
-		c.bare = true
-		if bare := c.tryRung(); bare != nil {
-			lack("netns", "needs namespaces, and the rung without them does not hold: "+bare.Error())
+		c.noNamespaces = true
+		if why := c.tryLevel(); why != nil {
+			lack("netns", "needs namespaces, and the isolation level without them does not hold: "+why.Error())
 		} else {
-			r.Rung = "landlock"
-			for _, l := range bareLacks {
+			r.Isolation = "landlock"
+			for _, l := range withoutNamespaces {
 				lack(l.layer, l.why)
 			}
 		}
@@ -69,67 +70,45 @@ func (c *cage) tryLayers() Report {
 	}
 	r.Layers = append(r.Layers, "rlimits")
 	if c.groups != nil {
-		r.Layers = append(r.Layers, c.groups.layer())
+		r.Layers = append(r.Layers, c.groups.Layer())
 	}
-	if c.groups == nil || c.groups.version != "v2" {
+	if c.groups == nil || c.groups.Version != "v2" {
 		lack("cgroup2", c.noGroups)
 	}
 	return r
 }
 
-// limitsHeldBy says who counts for a call of a profile.
-func (c *cage) limitsHeldBy(profile string) map[string]string {
-	const each = "rlimit of each process"
-	held := map[string]string{
-		"wallSeconds": "clock", "outputBytes": "count", "diskBytes": "measured each second",
-		"cpuSeconds": each, "fileSizeBytes": each, "openFiles": each, "memoryBytes": each,
-	}
-	switch {
-	case c.groups != nil:
-		name, _, _ := strings.Cut(c.groups.layer(), ":")
-		held["memoryBytes"], held["processes"] = name, name
-	case profile == "strict" && kernelAtLeast(6, 14):
-		held["processes"] = "pid namespace"
-	case os.Geteuid() != 0:
-		held["processes"] = "rlimit of the user"
-	default:
-		held["processes"] = "nothing" // root has no such limit
-	}
-	return held
+// withoutNamespaces are the layers that are missing without namespaces, for the report.
+var withoutNamespaces = []struct{ layer, why string }{
+	{"netns", "no socket can be opened at all, not even on a loopback"},
+	{"mountns", "/tmp is out of reach and TMPDIR names a private directory; that files exist, their sizes and times " +
+		"can be seen; modes, owners, times and attributes of files cannot be changed"},
+	{"pidns", "numbers of other processes can be told from free ones; Landlock keeps signals and ptrace in; " +
+		"most of /proc is out of reach"},
+	{"ipcns", "System V and POSIX queues, semaphores and shared memory are refused, and /dev/shm is out of reach"},
+	{"utsns", "the name of the host can be seen"},
 }
 
-func kernelAtLeast(major, minor int) bool {
-	var u unix.Utsname
-	var a, b int
-	if unix.Uname(&u) != nil {
-		return false
-	}
-	if n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); n != 2 {
-		return false
-	}
-	return a > major || a == major && b >= minor
-}
-
-// tryGroups finds out who counts memory and processes of a call together.
+// tryGroups finds out whether control groups can count the memory and processes of a call.
 func (c *cage) tryGroups() {
 	if c.opts.NoCgroups {
 		c.noGroups = "switched off"
 		return
 	}
-	g, err := newGroupTree()
+	g, err := limit.NewGroups()
 	if err != nil {
 		c.noGroups = err.Error() + "; limits hold for each process, by rlimits"
 		return
 	}
 	c.groups = g
-	if g.version != "v2" {
+	if g.Version != "v2" {
 		c.noGroups = "this host counts memory and processes with cgroup v1"
 	}
 }
 
-// tryRung builds a root on the rung that c is set to. If that works without
-// control groups only, it goes on without.
-func (c *cage) tryRung() error {
+// tryLevel tries the isolation level that c is set to. If it works only without control
+// groups, c continues without them.
+func (c *cage) tryLevel() error {
 	err := c.trySession()
 	if err == nil || c.groups == nil {
 		return err
@@ -140,41 +119,44 @@ func (c *cage) tryRung() error {
 		c.groups = groups
 		return err
 	}
-	groups.remove()
+	groups.Remove()
 	c.noGroups = err.Error()
 	return nil
 }
 
+// trySession has a launcher build a root, and ends it.
 func (c *cage) trySession() error {
-	if c.opts.NoNamespaces && !c.bare {
+	if c.opts.NoNamespaces && !c.noNamespaces {
 		return errors.New("switched off")
 	}
 	const session = "probe"
-	t, err := c.template(session, "strict", Settings{AllowedWritePaths: []string{nowhere}}, nil, nil)
+	s := guard.Settings{AllowedWritePaths: []string{guard.NoPath}}
+	p := &prepared{user: Daemon(), dir: c.sessionDir(session, Daemon())}
+	p.view = c.view(p.dir, p.user, s, guard.NewRules(s), c.workspaces())
+	t, err := c.template(p, ProfileStrict, "", nil)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(c.sessionDir(session))
+	defer os.RemoveAll(p.dir)
 	body, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
-	l, err := c.start()
+	l, err := c.startLauncher()
 	if err != nil {
 		return err
 	}
-	l.onGone = func() {}
-	if err := l.serve(context.Background(), template{body: body}, child.Request{}); err != nil {
+	if err := l.Serve(context.Background(), launch.Config{Template: body}, launch.Entry{}); err != nil {
 		return err
 	}
-	l.close()
+	l.Close()
 	return nil
 }
 
-// cageable reports whether programs can be confined at all.
+// cageable returns an error if programs cannot be confined at all.
 func (r Report) cageable() error {
 	must := []string{"seccomp: "}
-	if r.Rung != "landlock" {
+	if r.Isolation != "landlock" {
 		must = append(must, "netns: ")
 	}
 	for _, m := range r.Missing {
@@ -184,7 +166,7 @@ func (r Report) cageable() error {
 			}
 		}
 	}
-	if r.Rung == "" {
+	if r.Isolation == "" {
 		return errors.New("no sandbox layer holds on this host")
 	}
 	return nil

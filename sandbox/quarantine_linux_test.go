@@ -1,9 +1,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
 )
 
 func TestX03_DeniedPathThatAppears(t *testing.T) {
@@ -12,7 +15,10 @@ func TestX03_DeniedPathThatAppears(t *testing.T) {
 		needCage(t, backend)
 		ws := shortTemp(t)
 		env, deep := ws+"/.env", ws+"/conf/prod/key"
-		box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}, DeniedPaths: []string{env, deep, "/etc/shadow"}})
+		box := newBox(t, backend, "strict", guard.Settings{
+			AllowedWritePaths: []string{ws},
+			DeniedPaths:       []string{env, deep, "/etc/shadow"},
+		})
 
 		e, out := runIn(t, box, ws, "sh", "-c", "ls -A")
 		if e.Code != 0 || out != "" || len(e.Denials) != 0 {
@@ -30,7 +36,7 @@ func TestX03_DeniedPathThatAppears(t *testing.T) {
 		if b, err := os.ReadFile(ws + "/other"); err != nil || string(b) != "fine\n" {
 			t.Errorf("another file: %q %v", b, err)
 		}
-		kept, err := filepath.Glob(filepath.Join(backend.(*cage).sessionDir(t.Name()), "quarantine", "*"))
+		kept, err := filepath.Glob(filepath.Join(backend.(*cage).sessionDir(t.Name(), Daemon()), "quarantine", "*"))
 		if err != nil || len(kept) != 2 {
 			t.Errorf("kept %v, %v", kept, err)
 		}
@@ -46,4 +52,33 @@ func TestX03_DeniedPathThatAppears(t *testing.T) {
 			t.Errorf("the person's file: %q %v", b, err)
 		}
 	})
+}
+
+// TestX03_ALastingProgramKeepsNothingDenied: what it makes is taken away while it runs, and
+// reported once; no limit of the settings that is made for calls ends it.
+func TestX03_ALastingProgramKeepsNothingDenied(t *testing.T) {
+	backend := newCage(t, Options{})
+	needCage(t, backend)
+	ws := shortTemp(t)
+	box := newBox(t, backend, "strict", guard.Settings{
+		AllowedWritePaths: []string{ws}, DeniedPaths: []string{ws + "/.env"},
+		Limits: guard.Limits{WallSeconds: 1, OutputBytes: 10, OutputAction: guard.OutputKill},
+	})
+	var out bytes.Buffer
+	// It ends when the file has gone twice.
+	e := runSpec(t, box, Spec{
+		Argv: []string{"sh", "-c", `for i in 1 2; do echo stolen > .env; while [ -e .env ]; do sleep 0.05; done; echo "gone, time $i"; done`},
+		Dir:  ws, Stdout: &out, Stderr: &out, Bounded: true, Lasting: true,
+	})
+	if e.Code != 0 || e.TimedOut || e.Limit != "" || out.String() != "gone, time 1\ngone, time 2\n" {
+		t.Errorf("got %+v %q", e, &out)
+	}
+	if len(e.Denials) != 1 || e.Denials[0].Layer != "denied_path_created" {
+		t.Errorf("denials %+v", e.Denials)
+	}
+	// Limits of its own hold.
+	e = runSpec(t, box, Spec{Argv: []string{"sleep", "100"}, Dir: ws, Lasting: true, Limits: guard.Limits{WallSeconds: 1}})
+	if !e.TimedOut {
+		t.Errorf("got %+v, want that its own time was over", e)
+	}
 }

@@ -1,21 +1,21 @@
-// Package sandbox decides which files, programs and hosts a call may touch, and
-// confines what runs to exactly that.
+// Package sandbox confines what a call runs to exactly what its settings allow.
 //
-// It has two halves that share one rule set, [Settings]. The checker is pure:
-// [Check] holds what a call would touch ([Uses]) against the settings and names
-// every [Refusal]. The cage is the kernel: a [Backend] gives a [Box], the hands
-// of one call, in which files are opened and programs started under the same
-// settings.
+// A [Backend] makes a [Box] for one call, bound to [guard.Settings]. Files are opened and
+// programs are started only through the Box.
 //
-//	uses := sandbox.ScriptUses(script, dir, home)
-//	if refused := sandbox.Check(uses, settings); refused != nil { … }
-//	box, err := backend.Box(ctx, session, "strict", settings)
-//	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"/bin/true"}})
+//	box, err := backend.Box(ctx, session, sandbox.ProfileStrict, settings)
+//	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"/bin/true"}, Dir: "/work"})
+//	exit, err := proc.Wait()
 //
-// Guaranteed: a path that Check refuses cannot be opened through the Box, nor by
-// a program in it, on any rung of the ladder; what a kernel cannot enforce is
-// named in [Report] and never skipped in silence. Not guaranteed: anything
-// against a bug in the kernel.
+// The parts are packages of their own, and none of them imports this one: view (what
+// programs see), later (what a person's tools would run), seccomp (system calls), limit
+// (control groups, disk), stdio (streams), egress (connections to other hosts), launch (the
+// daemon's side of the launchers), wire and script (the protocol), child (the launcher itself),
+// ctime (whether directories changed).
+//
+// Guaranteed: a path that [guard.Rules.Check] refuses cannot be opened through the Box, nor by a
+// program in it, at any isolation level. What a kernel cannot enforce is named in [Report]
+// and never skipped in silence. Not guaranteed: anything against a bug in the kernel.
 package sandbox
 
 import (
@@ -25,119 +25,39 @@ import (
 	"os"
 	"time"
 
-	"github.com/sandboxd/sandboxd/shellparse"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/bound"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// Op is what is done with a path (X-15).
-type Op = shellparse.Access
+// Profile says how far the calls of a session are kept apart from each other.
+type Profile = wire.Profile
 
-// The two operations.
+// The profiles.
 const (
-	Read  = shellparse.Read
-	Write = shellparse.Write
+	ProfileStrict = wire.ProfileStrict // the default
+	ProfileLight  = wire.ProfileLight
 )
 
-// PathUse is one file or directory that a call would touch.
-type PathUse struct {
-	Raw       string         // as the caller wrote it
-	Path      string         // physical: absolute, cleaned, symlinks resolved; "" when it cannot be known
-	Op        Op             //
-	Recursive bool           // the whole tree below is touched
-	Problem   string         // why Path is "": what could not be known
-	Glob      bool           // Path is a pattern: any name that it matches may be touched
-	At        shellparse.Pos // where in the command line; zero for a tool's own argument
-}
-
-// Uses is what a call would touch, found without side effects.
-type Uses struct {
-	Script *shellparse.Script // nil when the call runs no shell text
-	Paths  []PathUse
-	Hosts  []string
-	// Unconfined: the call asks for more than the lists of paths allow (X-08).
-	Unconfined bool `json:",omitempty"`
-}
-
-// Settings are the floor under one call: plain data, comparable, and the same on
-// the wire (X-41). For the path lists empty means unrestricted; for
-// AllowedCommands nil means deny-list mode and [] means that nothing may run.
-type Settings struct {
-	AllowedReadPaths  []string `json:"allowedReadPaths" yaml:"allowedReadPaths"`
-	AllowedWritePaths []string `json:"allowedWritePaths" yaml:"allowedWritePaths"`
-	DeniedPaths       []string `json:"deniedPaths" yaml:"deniedPaths"`
-	DeniedCommands    []string `json:"deniedCommands" yaml:"deniedCommands"`
-	AllowedCommands   []string `json:"allowedCommands" yaml:"allowedCommands"`
-
-	AllowNestedSandbox        bool `json:"allowNestedSandbox" yaml:"allowNestedSandbox"`
-	EnableWeakerNestedSandbox bool `json:"enableWeakerNestedSandbox" yaml:"enableWeakerNestedSandbox"`
-	AutoAllowBashIfSandboxed  bool `json:"autoAllowBashIfSandboxed" yaml:"autoAllowBashIfSandboxed"`
-	AllowUnsandboxedCommands  bool `json:"allowUnsandboxedCommands" yaml:"allowUnsandboxedCommands"`
-
-	Network Network `json:"network" yaml:"network"`
-	Limits  Limits  `json:"limits" yaml:"limits"`
-
-	// Env adds variables to the child's environment (X-40: all others are an
-	// allow list). Values are literal.
-	Env map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
-	// Require names layers that must hold, else nothing runs: "userns", "netns",
-	// "landlock", "seccomp", "cgroup2".
-	Require []string `json:"require,omitempty" yaml:"require,omitempty"`
-}
-
-// Network is what a confined program may reach.
-type Network struct {
-	AllowedDomains    []string `json:"allowedDomains" yaml:"allowedDomains"`
-	AllowLocalBinding bool     `json:"allowLocalBinding" yaml:"allowLocalBinding"`
-}
-
-// Limits bound one call. Zero means the default of [DefaultLimits].
-type Limits struct {
-	WallSeconds   int   `json:"wallSeconds,omitempty" yaml:"wallSeconds,omitempty"`
-	CPUSeconds    int   `json:"cpuSeconds,omitempty" yaml:"cpuSeconds,omitempty"`
-	MemoryBytes   int64 `json:"memoryBytes,omitempty" yaml:"memoryBytes,omitempty"`
-	Processes     int   `json:"processes,omitempty" yaml:"processes,omitempty"`
-	FileSizeBytes int64 `json:"fileSizeBytes,omitempty" yaml:"fileSizeBytes,omitempty"`
-	OpenFiles     int   `json:"openFiles,omitempty" yaml:"openFiles,omitempty"`
-	OutputBytes   int64 `json:"outputBytes,omitempty" yaml:"outputBytes,omitempty"`
-	DiskBytes     int64 `json:"diskBytes,omitempty" yaml:"diskBytes,omitempty"`
-}
-
-// Obligations are conditions that a policy attaches to its decision. They only
-// tighten.
-type Obligations struct {
-	NoNetwork   bool `json:"no_network,omitempty"`
-	ReadOnly    bool `json:"read_only,omitempty"`
-	WallSeconds int  `json:"wall_seconds,omitempty"`
-}
-
-// Refusal is one reason why a call is below the floor.
-type Refusal struct {
-	Code    string         // stable: "path_denied", "path_outside_read_scope", "path_outside_write_scope", "path_unknown", "command_denied", "command_not_allowed", "command_unknown", "host_denied", "opaque", …
-	Message string         // one sentence for a model or a person (X-21, X-34)
-	Hint    string         // which setting would allow it, or what to do instead
-	Rule    string         // the setting that decided: "deniedPaths: /etc"
-	At      shellparse.Pos //
-	Ask     bool           // a person may allow it; without one it is a denial
-	// Caged: the kernel holds everything that this protects (no command list is
-	// at stake, only paths and hosts). Under a cage that holds, a caller may go on.
-	Caged bool
-}
+// Profiles are all profiles, the strictest first.
+var Profiles = []Profile{ProfileStrict, ProfileLight}
 
 // Report says which layers hold.
 type Report struct {
-	Profile string `json:"profile"`
-	// Rung is what holds a program: "namespaces", or "landlock" on a host that
-	// gives none; "" when nothing does, and nothing runs.
-	Rung     string   `json:"rung,omitempty"`
-	Layers   []string `json:"layers"`  // "userns", "netns", "landlock:7", "seccomp", …
-	Missing  []string `json:"missing"` // what this kernel or host could not give
-	Denials  []Denial `json:"denials"` // what the cage stopped during the call
-	Landlock int      `json:"-"`       // ABI version, 0 if absent
-	// Limits says what holds each of the limits: "cgroup2", "rlimit of each
-	// process", …
+	Profile Profile `json:"profile"`
+	// Isolation is the level: "namespaces", or "landlock" on a host that gives none. ""
+	// means that programs cannot be confined and none is run.
+	Isolation string   `json:"rung,omitempty"`
+	Layers    []string `json:"layers"`  // "userns", "netns", "landlock:7", "seccomp", …
+	Missing   []string `json:"missing"` // what this kernel or host does not give
+	Denials   []Denial `json:"denials"` // what the sandbox stopped during the call
+	Landlock  int      `json:"-"`       // ABI version, 0 if absent
+	// Limits says what enforces each limit: "cgroup2", "rlimit of each process", …
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
-// Denial is one act that the cage stopped.
+// Denial is one act that the sandbox stopped.
 type Denial struct {
 	Act     string `json:"act"`               // "connect 127.0.0.1:80", "open /etc/shadow"
 	Layer   string `json:"layer"`             // "netns", "landlock", …
@@ -146,14 +66,35 @@ type Denial struct {
 
 // Spec is one program to start in a Box. The words are literal.
 type Spec struct {
-	Argv   []string  // Argv[0] is looked up in the PATH of the Box when it holds no slash
+	Argv   []string  // Argv[0] is searched in the PATH of the Box if it has no slash
 	Dir    string    // absolute working directory
 	Env    []string  // NAME=VALUE added over the environment of the Box
 	Stdin  *os.File  // nil: empty
-	Stdout io.Writer // an *os.File is passed as it is; nil discards
-	Stderr io.Writer // may be the same value as Stdout, which keeps the order
-	Limits Limits    // only tighten those of the settings
+	Stdout io.Writer // a pipe, socket or terminal is passed as it is; nil discards
+	Stderr io.Writer // may be the same value as Stdout, to keep their order
+	// Bounded says that Stdout and Stderr keep a bounded part of what they get. They get
+	// everything then, where the limit of output does not end the program.
+	Bounded bool
+	Limits  guard.Limits // can only lower those of the settings
+	// Lasting says that the program may run until it is ended: of the wall clock, the time of
+	// processors and the bytes of output only Limits count, not the settings. Stdout and Stderr
+	// bound how fast the output comes. What it makes and must not be there is taken away while it
+	// runs, too.
+	Lasting bool
+	// Name is what others are told that cannot reach the ports of a lasting program: see
+	// [Exit.Apart].
+	Name string
+	// Terminal says that Stdin is a new terminal for this program, which it gets to control.
+	Terminal bool
+	// Bound are files that the program and all that it starts get with this content, by
+	// these names, whatever lies there; one without content is absent. They cannot change them.
+	// If somebody makes one of them execute something else, the program ends with a
+	// [ReplacedError].
+	Bound []Bound
 }
+
+// Bound is a file with the content that a person approved; see [Bind].
+type Bound = bound.File
 
 // Exit is how a program ended.
 type Exit struct {
@@ -161,8 +102,13 @@ type Exit struct {
 	Signal   string // "SIGKILL", "" if it exited
 	TimedOut bool   // the wall clock ended it
 	Limit    string // the limit that ended it: "output", "memory", …; "" if none
+	Overflow int64  // the limits.outputBytes that it wrote more than, if that did not end it
 	Usage    Usage
 	Denials  []Denial
+	Network  egress.Ledger // what it connected to, and what was refused
+	// Apart names the lasting programs of the session that run in another network namespace,
+	// because the settings or the paths of the sandbox were others when they began.
+	Apart []string
 }
 
 // Why is one word for how a program ended: "exited", "signaled", "timed_out", or
@@ -188,15 +134,26 @@ type Usage struct {
 
 // Proc is a started program.
 type Proc interface {
-	// Wait returns when the program and everything it started are gone. The
-	// error is for failures of the sandbox itself, never for an exit status.
-	// Cancelling the context given to Start kills the whole tree.
+	// Wait returns when the program and everything that it started are gone. The error is
+	// for failures of the sandbox itself and for a program that did not start
+	// ([StartError]), never for an exit status.
+	// Cancelling the context given to Start kills all processes.
 	Wait() (Exit, error)
-	// Terminate ends the whole tree: politely when grace > 0, then by force.
+	// Terminate ends all processes: with SIGTERM first if grace > 0, then with SIGKILL.
 	Terminate(grace time.Duration)
+	// Dial connects to a port that programs of the session serve on their loopback. Without
+	// network namespaces they have none: that is a [MissingError].
+	Dial(ctx context.Context, port uint16) (net.Conn, error)
+	// Apart reports whether the last program of the session that began is in another network
+	// namespace, and cannot reach the ports of this one, which is a lasting one with a name.
+	Apart() bool
+	// Sweep takes away now what a lasting program has made and must not be there, and returns what that
+	// was. Without it that happens within two seconds.
+	Sweep() []Denial
 }
 
-// Box is one call's hands, bound to judged settings. Safe for concurrent use.
+// Box opens files and runs programs for one call, bound to judged settings. It is safe for
+// concurrent use.
 type Box interface {
 	// Open opens exactly use.Path, which must be physical: a symlink anywhere in
 	// it, a magic link or a path outside the settings is an error. It never
@@ -204,16 +161,32 @@ type Box interface {
 	//
 	// For Read the file itself is returned. For Write it is the directory that
 	// holds use.Path, made if it is absent, so that the write is a new file and
-	// a rename: see [WriteFile].
-	Open(ctx context.Context, use PathUse, flag int) (*os.File, error)
-	// Start runs a program in the cage. If a layer that is required does not
-	// hold, nothing starts.
+	// a rename: see [WriteFile]. If anything else than a file or a directory lies there, that
+	// is an error, unless flag has O_NOFOLLOW.
+	Open(ctx context.Context, use guard.PathUse, flag int) (*os.File, error)
+	// As is this box for another user, whose rights Open takes and whose ids programs have. What
+	// they make belongs to the user. Each user of a session has private files of its own.
+	As(u User) Box
+	// Do runs f with the rights that Open takes for this path. Its goroutine is on one
+	// thread meanwhile, and f starts no others.
+	Do(use guard.PathUse, f func() error) error
+	// Start runs a program in the sandbox. It starts nothing if a required layer is missing.
 	Start(ctx context.Context, s Spec) (Proc, error)
-	// Dial connects to a host that the settings allow.
-	Dial(ctx context.Context, host string) (net.Conn, error)
+	// LookPath returns where a program without a slash in its name is found in the PATH of
+	// programs in the sandbox, or "", and the paths at which it is looked for before.
+	LookPath(name string) (found string, before []string)
+	// Judged is this box with who decides about connections: those of programs that it
+	// starts, where the settings let hosts be reached, and of Dial. A box without a judge
+	// allows what the settings list, and asks nobody.
+	Judged(egress.Judge) Box
+	// Dial connects to a host for the daemon itself. An [egress.RefusedError] says why not.
+	Dial(ctx context.Context, to egress.Connection) (net.Conn, error)
+	// Ledger is what programs that have ended, and Dial, have connected to in the box, and
+	// what was refused. It ends the connections of Dial.
+	Ledger() egress.Ledger
 	// Report names the layers this Box runs programs under.
 	Report() Report
-	// Close releases what the Box holds on the host and ends what still runs.
+	// Close ends what still runs in the Box.
 	Close() error
 }
 
@@ -221,7 +194,10 @@ type Box interface {
 type Backend interface {
 	// Probe says what this host can enforce, by trying it.
 	Probe() Report
-	Box(ctx context.Context, session, profile string, s Settings) (Box, error)
+	// Binds returns why no program of this host can be given [Spec.Bound], by trying it, or
+	// nil.
+	Binds() error
+	Box(ctx context.Context, session string, profile Profile, s guard.Settings) (Box, error)
 	// Forget ends what runs in a session and removes its private files. Call it
 	// when the session is deleted: its id may be given to somebody else.
 	Forget(session string) error

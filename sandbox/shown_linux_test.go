@@ -6,21 +6,21 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/view"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestX36_HomeBelowAPrivateDirectory has the caller's home below the /tmp that the
 // cage has of its own: it is shown for reading, and no byte leaves through it.
 func TestX36_HomeBelowAPrivateDirectory(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3 on this host")
-	}
+	needs.Program(t, "python3")
 	bothUsers(t, func(t *testing.T) {
 		for _, below := range []string{"/tmp", "/var/tmp"} {
 			t.Run(below, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestX36_HomeBelowAPrivateDirectory(t *testing.T) {
 
 				cage := newCage(t, Options{Home: home})
 				needCage(t, cage)
-				box := newBox(t, cage, "strict", DefaultSettings(ws, home, nil))
+				box := newBox(t, cage, "strict", guard.DefaultSettings(ws, home, nil))
 				script := `
 import socket, os, errno, sys
 def tell(what, f):
@@ -77,7 +77,8 @@ print(open(h + "/file").read())
 				if n, err := unix.Read(pipe, make([]byte, 8)); n > 0 {
 					t.Errorf("%d bytes came through the FIFO (%v)", n, err)
 				}
-				f, err := box.Open(context.Background(), PathUse{Path: home + "/file", Op: Read}, os.O_RDONLY)
+				f, err := box.Open(context.Background(), guard.PathUse{Path: home + "/file", Op: guard.Read},
+					os.O_RDONLY)
 				if err != nil {
 					t.Fatalf("a file tool does not see what a program sees: %v", err)
 				}
@@ -87,11 +88,13 @@ print(open(h + "/file").read())
 					t.Errorf("a file tool reads %q", text[:n])
 				}
 				// The list names /tmp, which is the cage's own and not this one.
-				var denied *Denied
-				if _, err := box.Open(context.Background(), PathUse{Path: home + "/new", Op: Write}, os.O_WRONLY); !errors.As(err, &denied) {
+				var denied *guard.Denied
+				if _, err := box.Open(context.Background(), guard.PathUse{Path: home + "/new", Op: guard.Write},
+					os.O_WRONLY); !errors.As(err, &denied) {
 					t.Errorf("a file tool writes what a program may only read: %v", err)
 				}
-				if _, err := box.Open(context.Background(), PathUse{Path: ws + "/new", Op: Write}, os.O_WRONLY); err != nil {
+				if _, err := box.Open(context.Background(), guard.PathUse{Path: ws + "/new", Op: guard.Write},
+					os.O_WRONLY); err != nil {
 					t.Errorf("a file tool in the workspace: %v", err)
 				}
 			})
@@ -101,9 +104,7 @@ print(open(h + "/file").read())
 
 // TestX36_DirectoryOfACallBelowTmp: where a call starts is shown, its sockets are not.
 func TestX36_DirectoryOfACallBelowTmp(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3 on this host")
-	}
+	needs.Program(t, "python3")
 	dir, ws := shortTemp(t), shortTemp(t)
 	l, err := net.Listen("unix", dir+"/h.sock")
 	if err != nil {
@@ -112,7 +113,7 @@ func TestX36_DirectoryOfACallBelowTmp(t *testing.T) {
 	defer l.Close()
 	cage := newCage(t, Options{Home: ws})
 	needCage(t, cage)
-	box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+	box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 	_, out := runIn(t, box, dir, "python3", "-c", `
 import socket, os
 print(os.listdir("."))
@@ -124,29 +125,6 @@ except OSError as e: print(type(e).__name__)
 	}
 }
 
-func TestFIFOsOfWhatIsShown(t *testing.T) {
-	dir := shortTemp(t)
-	for _, d := range []string{"a/b", "denied", "ws"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Mkfifo(filepath.Join(dir, d, "fifo"), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !belowPrivate(dir) {
-		t.Skipf("temporary files of this host are not below %v", private)
-	}
-	got, err := fifos([]string{"/usr", dir, dir + "/a"}, []string{"/tmp", dir + "/ws"}, []string{dir + "/denied"}, 100)
-	if want := []string{dir + "/a/b/fifo"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("found %v, %v, want %v", got, err, want)
-	}
-	_, err = fifos([]string{dir}, nil, nil, 3)
-	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "allowedReadPaths") {
-		t.Errorf("too many files: %v", err)
-	}
-}
-
 // TestX36_HomesThatAreNotShown: file tools refuse what the cage leaves empty.
 func TestX36_HomesThatAreNotShown(t *testing.T) {
 	other := ""
@@ -154,29 +132,31 @@ func TestX36_HomesThatAreNotShown(t *testing.T) {
 		found, _ := filepath.Glob(h + "/.[a-z]*")
 		more, _ := filepath.Glob(h + "/*")
 		for _, p := range append(found, more...) {
-			if info, err := os.Stat(p); err == nil && (info.Mode().IsRegular() || info.IsDir()) && unix.Access(p, unix.R_OK) == nil {
+			if info, err := os.Stat(p); err == nil && (info.Mode().IsRegular() || info.IsDir()) &&
+				unix.Access(p, unix.R_OK) == nil {
 				other = p
 			}
 		}
 	}
 	if other == "" {
-		t.Skip("this host has nothing readable in /root or /home")
+		needs.Elsewhere(t, "this host has nothing readable in /root or /home")
 	}
 	ws := shortTemp(t)
-	cage := newCage(t, Options{Home: ws, Roots: []string{ws}})
+	cage := newCage(t, Options{Home: ws, Roots: are(ws)})
 	needCage(t, cage)
-	box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
-	var denied *Denied
-	if _, err := box.Open(context.Background(), PathUse{Path: other, Op: Read}, os.O_RDONLY); !errors.As(err, &denied) || denied.Refusals[0].Code != "path_denied" {
+	box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+	var denied *guard.Denied
+	if _, err := box.Open(context.Background(), guard.PathUse{Path: other, Op: guard.Read},
+		os.O_RDONLY); !errors.As(err, &denied) || denied.Refusals[0].Code != "path_denied" {
 		t.Errorf("a file tool opens %s: %v", other, err)
 	}
 	if e, out := runIn(t, box, ws, "ls", "-d", other); e.Code == 0 || !strings.Contains(out, "No such file") {
 		t.Errorf("a program sees %s: %q", other, out)
 	}
 	// Where it is a root of the workspace, both see it.
-	cage = newCage(t, Options{Home: ws, Roots: []string{ws, other}})
-	box = newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
-	f, err := box.Open(context.Background(), PathUse{Path: other, Op: Read}, os.O_RDONLY)
+	cage = newCage(t, Options{Home: ws, Roots: are(ws, other)})
+	box = newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+	f, err := box.Open(context.Background(), guard.PathUse{Path: other, Op: guard.Read}, os.O_RDONLY)
 	if err != nil {
 		t.Fatalf("a root of the workspace: %v", err)
 	}
@@ -195,12 +175,12 @@ func TestX39_LinksInThePrivateTmp(t *testing.T) {
 		if err := os.MkdirAll(ws, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if !belowPrivate(ws) {
-			t.Skipf("temporary files of this host are not below %v", private)
+		if !view.BelowTmp(ws) {
+			needs.Missing(t, "temporary files of this host are not below /tmp")
 		}
 		cage := newCage(t, Options{Home: ws})
 		needCage(t, cage)
-		s := Settings{AllowedWritePaths: []string{ws}}
+		s := guard.Settings{AllowedWritePaths: []string{ws}}
 		for i, script := range []string{
 			`cd /tmp; mv "$1" moved && ln -s "$2" "$1"`,
 			`cd /tmp; mv "$1" moved2 && touch "$1"`,

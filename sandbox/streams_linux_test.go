@@ -9,23 +9,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/stdio"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestX39_StreamsAreNoFilesOfTheHost: a program reads and writes files that the
 // caller gives it as streams, and can do nothing else with them.
 func TestX39_StreamsAreNoFilesOfTheHost(t *testing.T) {
-	bothUsers(t, func(t *testing.T) { bothRungs(t, streamsAreNoFiles) })
+	bothUsers(t, func(t *testing.T) { bothLevels(t, streamsAreNoFiles) })
 }
 
 func streamsAreNoFiles(t *testing.T, cage Backend) {
+	keepDevices(t)
 	base := shortTemp(t)
 	ws := base + "/ws"
 	if err := os.MkdirAll(ws+"/.git/hooks", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	settings := Settings{AllowedWritePaths: []string{ws}, DeniedPaths: []string{ws + "/secret"}}
-	for _, profile := range []string{"strict", "light"} {
+	settings := guard.Settings{AllowedWritePaths: []string{ws}, DeniedPaths: []string{ws + "/secret"}}
+	for _, profile := range Profiles {
 		box := newBox(t, cage, profile, settings)
 		for _, tt := range []struct{ name, path string }{
 			{"a file outside", base + "/file"},
@@ -33,7 +38,7 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 			{"a denied file", ws + "/secret"},
 			{"a file of the workspace", ws + "/file"},
 		} {
-			t.Run(profile+": "+tt.name, func(t *testing.T) {
+			t.Run(string(profile)+": "+tt.name, func(t *testing.T) {
 				if err := os.WriteFile(tt.path, []byte("line\nrest\n"), 0o640); err != nil {
 					t.Fatal(err)
 				}
@@ -60,21 +65,24 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 				}
 			})
 		}
-		t.Run(profile+": a file for the output", func(t *testing.T) {
+		t.Run(string(profile)+": a file for the output", func(t *testing.T) {
 			f, err := os.OpenFile(base+"/out", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o640)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", "echo out; echo err >&2; chmod 777 /proc/self/fd/1 2>/dev/null; true"}, Dir: ws, Stdout: f, Stderr: f})
+			e := runSpec(t, box, Spec{Argv: []string{
+				"sh", "-c",
+				"echo out; echo err >&2; chmod 777 /proc/self/fd/1 2>/dev/null; true",
+			}, Dir: ws, Stdout: f, Stderr: f})
 			info, err := f.Stat()
 			text, rerr := os.ReadFile(base + "/out")
 			if e.Code != 0 || err != nil || rerr != nil || info.Mode() != 0o640 || string(text) != "out\nerr\n" {
 				t.Errorf("exit %+v, %v %q, %v %v", e, info.Mode(), text, err, rerr)
 			}
 		})
-		t.Run(profile+": more than is copied", func(t *testing.T) {
-			const size = maxCopied + 100_001
+		t.Run(string(profile)+": more than is copied", func(t *testing.T) {
+			const size = stdio.MaxCopied + 100_001
 			if err := os.WriteFile(base+"/large", bytes.Repeat([]byte("x"), size), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -85,21 +93,25 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 				}
 				defer in.Close()
 				var out bytes.Buffer
-				if e := runSpec(t, box, Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Stdin: in, Stdout: &out}); e.Code != 0 || out.String() != want {
+				if e := runSpec(t, box, Spec{
+					Argv: []string{"sh", "-c", script}, Dir: ws, Stdin: in,
+					Stdout: &out,
+				}); e.Code != 0 || out.String() != want {
 					t.Errorf("%s: exit %+v, %.20q, want %q", script, e, out.String(), want)
 				}
 			}
 		})
-		t.Run(profile+": devices of the host", func(t *testing.T) {
+		t.Run(string(profile)+": devices of the host", func(t *testing.T) {
 			for name, minor := range map[string]uint32{"/dev/null": 3, "/dev/zero": 5, "/dev/full": 7} {
 				// A node of its own: what goes wrong must not be the machine's.
 				node := shortTemp(t) + "/node"
 				if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor))); err != nil {
-					t.Skipf("make a device: %v", err)
+					needs.Root(t, "to make a device")
+					needs.Missing(t, "make a device: %v", err)
 				}
 				f, err := os.OpenFile(node, os.O_RDWR, 0)
 				if err != nil {
-					t.Skipf("open a device: %v", err)
+					needs.Missing(t, "open a device: %v", err)
 				}
 				before, err := f.Stat()
 				if err != nil {
@@ -110,7 +122,8 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 				runSpec(t, box, Spec{Argv: []string{"sh", "-c", script}, Dir: ws, Stdin: f, Stdout: &out, Stderr: f})
 				after, err := f.Stat()
 				if err != nil || !after.ModTime().Equal(before.ModTime()) || after.Mode() != before.Mode() {
-					t.Errorf("the host's %s has changed: %v %v, before %v %v; %v", name, after.Mode(), after.ModTime(), before.Mode(), before.ModTime(), err)
+					t.Errorf("the host's %s has changed: %v %v, before %v %v; %v", name, after.Mode(), after.ModTime(),
+						before.Mode(), before.ModTime(), err)
 				}
 				read, written := 3, 0
 				switch name {
@@ -125,9 +138,12 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 				f.Close()
 			}
 		})
-		t.Run(profile+": no stream at all", func(t *testing.T) {
+		t.Run(string(profile)+": no stream at all", func(t *testing.T) {
 			var out bytes.Buffer
-			runSpec(t, box, Spec{Argv: []string{"sh", "-c", "readlink /proc/self/fd/0; touch -d @1 /proc/self/fd/0 /dev/null 2>/dev/null"}, Dir: ws, Stdout: &out})
+			runSpec(t, box, Spec{Argv: []string{
+				"sh", "-c",
+				"readlink /proc/self/fd/0; touch -d @1 /proc/self/fd/0 /dev/null 2>/dev/null",
+			}, Dir: ws, Stdout: &out})
 			info, err := os.Stat(os.DevNull)
 			if err != nil || info.ModTime().Before(time.Unix(10, 0)) {
 				t.Errorf("the host's %s has changed: %v, %v", os.DevNull, info.ModTime(), err)
@@ -142,10 +158,10 @@ func streamsAreNoFiles(t *testing.T, cage Backend) {
 // TestProgramTracedByNobody: a program that asks to be traced by who started it, the
 // init process of its call, goes on and ends as any other.
 func TestProgramTracedByNobody(t *testing.T) {
-	bothRungs(t, func(t *testing.T, cage Backend) {
+	bothLevels(t, func(t *testing.T, cage Backend) {
 		ws := shortTemp(t)
 		copyFile(t, "/proc/self/exe", ws+"/traced", 0o755)
-		box := newBox(t, cage, "strict", Settings{AllowedWritePaths: []string{ws}})
+		box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 		if e, out := runIn(t, box, ws, "./traced", "-traced"); e.Code != 7 || !strings.HasSuffix(out, "went on\n") {
 			t.Errorf("exit %+v, %q", e, out)
 		}
@@ -164,4 +180,20 @@ func beTraced() {
 	}
 	fmt.Println("went on")
 	os.Exit(7)
+}
+
+// TestX39_NoDirectoryAsAStream: openat from one would go round every mask.
+func TestX39_NoDirectoryAsAStream(t *testing.T) {
+	cage := newCage(t, Options{})
+	needCage(t, cage)
+	ws := shortTemp(t)
+	dir, err := os.Open(ws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+	if _, err := box.Start(t.Context(), Spec{Argv: []string{"true"}, Dir: ws, Stdin: dir}); err == nil {
+		t.Error("a directory was passed on")
+	}
 }

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestWaitingProcessIsKilled: what waits for the next call is gone when it comes, its
@@ -19,7 +22,7 @@ import (
 // that nothing was run, or has just begun and ends.
 func TestWaitingProcessIsKilled(t *testing.T) {
 	everywhere(t, func(t *testing.T, backend Backend, ws string) {
-		box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+		box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 		for i := range 6 {
 			for range 3 { // after such a death nothing is made ahead until a call has asked for it
 				runIn(t, box, ws, "true")
@@ -37,7 +40,8 @@ func TestWaitingProcessIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			e, err := p.Wait()
-			if i >= 4 && (err != nil && strings.Contains(err.Error(), "no program was run") && out.Len() == 0 || e.Signal == "SIGKILL") {
+			if i >= 4 && (err != nil && strings.Contains(err.Error(), "no program was run") && out.Len() == 0 ||
+				e.Signal == "SIGKILL") {
 				continue // it was on its way already, or began
 			}
 			if err != nil || e.Code != 0 || out.String() != "ok\n" {
@@ -48,16 +52,17 @@ func TestWaitingProcessIsKilled(t *testing.T) {
 }
 
 // TestWaitingProcessesHoldLittle: what the launcher has open of other calls, and the
-// doors of the others, would keep things alive that have ended.
+// slots of the others, would keep things alive that have ended.
 func TestWaitingProcessesHoldLittle(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root to look at processes that hide from their own user")
+		needs.Elsewhere(t, "needs root to look at processes that hide from their own user")
 	}
-	bothRungs(t, func(t *testing.T, backend Backend) {
+	bothLevels(t, func(t *testing.T, backend Backend) {
 		c := backend.(*cage)
 		ws := shortTemp(t)
-		box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
-		long, err := box.Start(context.Background(), Spec{Argv: []string{"sleep", "1000"}, Dir: ws}) // of which the launcher has descriptors
+		box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+		// of which the launcher has descriptors
+		long, err := box.Start(context.Background(), Spec{Argv: []string{"sleep", "1000"}, Dir: ws})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,11 +73,11 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 		if c.groups != nil {
 			most += 2 // the counters
 		}
-		if c.bare {
+		if c.noNamespaces {
 			most += 3 // the streams of the launcher
 		}
 		init, program := waiting(t, c)
-		for pid, want := range map[int]int{init: most, program: 4} { // its streams, and the door
+		for pid, want := range map[int]int{init: most, program: 4} { // its streams, and the slot
 			var held []string
 			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 				fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -104,10 +109,11 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 func waiting(t *testing.T, c *cage) (init, program int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, l := range c.launchers {
-			pid := l.cmd.Process.Pid
+		for _, l := range c.pool.All() {
+			pid := l.Process.Pid
 			for _, init := range childrenOf(pid) {
-				if below := childrenOf(init); len(below) == 1 && runs(init) && runs(below[0]) && comm(below[0]) == comm(pid) {
+				if below := childrenOf(init); len(below) == 1 && runs(init) && runs(below[0]) &&
+					comm(below[0]) == comm(pid) {
 					return init, below[0]
 				}
 			}
@@ -144,7 +150,7 @@ func childrenOf(pid int) (out []int) {
 // the program ends with it.
 func TestInitProcessIsKilled(t *testing.T) {
 	everywhere(t, func(t *testing.T, backend Backend, ws string) {
-		box := newBox(t, backend, "strict", Settings{AllowedWritePaths: []string{ws}})
+		box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 		mark := "INIT_MARK=" + filepath.Base(ws)
 		p, err := box.Start(context.Background(), Spec{Argv: []string{"sleep", "1000"}, Dir: ws, Env: []string{mark}})
 		if err != nil {

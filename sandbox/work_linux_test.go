@@ -6,6 +6,9 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestX39_RealWorkInside does what developers do, under the default settings of a
@@ -90,16 +93,16 @@ X`, "served\n"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				if _, err := exec.LookPath(tt.needs); err != nil {
-					t.Skipf("no %s on this host", tt.needs)
+					needs.Elsewhere(t, "no %s on this host", tt.needs)
 				}
 				cage := newCage(t, Options{})
 				needCage(t, cage)
 				ws := shortTemp(t)
-				s := DefaultSettings(ws, home, nil)
+				s := guard.DefaultSettings(ws, home, nil)
 				s.Network.AllowLocalBinding = true
 				if tt.needs != "bash" && os.Getuid() != 0 {
 					if err := exec.Command(tt.needs, "--version").Run(); err != nil && tt.needs != "go" {
-						t.Skipf("%s does not run for uid %d outside either: %v", tt.needs, os.Getuid(), err)
+						needs.Elsewhere(t, "%s does not run for uid %d outside either: %v", tt.needs, os.Getuid(), err)
 					}
 				}
 				box, err := cage.Box(context.Background(), "work", "strict", s)
@@ -113,7 +116,8 @@ X`, "served\n"},
 				}
 				// Programs look up names, and strace prefers a call that is refused.
 				for _, d := range e.Denials {
-					if d.Layer != "protected_path_created" && !strings.HasPrefix(d.Act, "connect ") && d.Act != "process_vm_readv" {
+					if d.Layer != "protected_path_created" && !strings.HasPrefix(d.Act, "connect ") &&
+						d.Act != "process_vm_readv" {
 						t.Errorf("nothing was forbidden, and the answer says %+v", d)
 					}
 				}

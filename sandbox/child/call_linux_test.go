@@ -1,47 +1,40 @@
 package child
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/sandbox/script"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
+	"github.com/sandboxd/sandboxd/tests/golden"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
-// TestOperations prints what a call runs, without running it.
-func TestOperations(t *testing.T) {
+// TestOperationsAreGenerated prints what a call runs, without running it.
+func TestOperationsAreGenerated(t *testing.T) {
 	s := &server{
-		t:   Template{Profile: "strict", Filter: []Insn{{Code: 6, K: 0x7fff0000}}},
+		t:   wire.Template{Profile: "strict", Filter: []wire.Insn{{Code: 6, K: 0x7fff0000}}},
 		abi: 7, lastCap: 2, privileged: true, procMasks: []string{"/proc/keys"},
 		rules: []rule{{"/", llRead, 7}, {"/proc", llRead, -1}, {"/tmp", llRead | llWrite, 8}},
 	}
-	call := Call{
+	call := script.Call{
 		Argv: []string{"sh", "-c", "true"}, Env: []string{"A=b", "PATH=/usr/bin:bin:/bin"}, Dir: "/ws",
-		Limits: Limits{CPUSeconds: 10, FileSize: 1 << 20, OpenFiles: 64, Processes: 400}, Devices: [3]Device{{Path: "/dev/null"}},
+		Limits: wire.Limits{
+			CPUSeconds: 10,
+			FileSize:   1 << 20,
+			OpenFiles:  64,
+			Processes:  400,
+		}, Devices: [3]script.Device{{Path: "/dev/null"}},
 	}
-	a, err := newArena(s.ahead() + call.Room())
+	a, err := newArena(s.fixedRoom() + call.Room())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.free()
 	got := "init:\n" + strings.Join(names(a.initOps(s, nil)), "\n") +
-		"\n\nahead:\n" + strings.Join(names(a.aheadOps(s, call.Limits.Processes, 1, 9)), "\n")
-	script := Door{Arena: uint64(a.at), Area: uint64(a.at) + uint64(a.used)}.Script(call)
-	got += "\n\nprogram:\n" + strings.Join(names(script.ops), "\n") + "\n"
-	const golden = "testdata/strict.ops"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("operations changed (-update writes them):\n%s", got)
-	}
+		"\n\nconfine:\n" + strings.Join(names(a.confineOps(s, nil, call.Limits.Processes, 1, 9)), "\n")
+	script := script.Compile(wire.Slot{Arena: uint64(a.At), Area: uint64(a.At) + uint64(a.Used)}, call)
+	got += "\n\nprogram:\n" + strings.Join(names(script.Ops), "\n") + "\n"
+	golden.Check(t, "testdata/strict.ops", got)
 	// The order is the protection: nothing may come after the filter but what it
 	// allows, and no file may be opened after the capabilities are gone.
 	at := func(name string) int { return strings.Index(got, name) }
@@ -61,18 +54,31 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+func names(list []script.Op) []string {
+	out := make([]string, len(list))
+	for i, o := range list {
+		out[i] = strings.ReplaceAll(o.Name, "\n", `\n`)
+	}
+	return out
+}
+
 func TestFailureNamesItsOperation(t *testing.T) {
-	list := []Op{{Name: "setsid"}, {Name: "mount /proc"}}
-	if got, want := (Failure{Op: 2, Errno: 1}).explain("set up the call", list), "set up the call: op 2 mount /proc: operation not permitted"; got != want {
+	list := []script.Op{{Name: "setsid"}, {Name: "mount /proc"}}
+	if got, want := script.Explain(wire.Failure{Op: 2, Errno: 1}, "set up the call",
+		list), "set up the call: op 2 mount /proc: operation not permitted"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := (Failure{Op: -1, Errno: 11}).explain("set up the call", list); !strings.Contains(got, "temporarily unavailable") {
+	if got := script.Explain(wire.Failure{Op: -1, Errno: 11}, "set up the call", list); !strings.Contains(got,
+		"temporarily unavailable") {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestHandledRights(t *testing.T) {
-	for abi, want := range map[int]uint64{1: 1<<13 - 1, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1, 7: 1<<16 - 1} {
+	for abi, want := range map[int]uint64{
+		1: 1<<13 - 1, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1,
+		7: 1<<16 - 1,
+	} {
 		if got := handledFS(abi); got != want {
 			t.Errorf("ABI %d handles %#x, want %#x", abi, got, want)
 		}
@@ -98,7 +104,7 @@ func TestMemoryOfOrphansIsNotUsedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.release(&running{a: a, pidfd: -1, door: -1, mounts: -1, listener: -1, orphans: orphans})
+		s.release(&running{a: a, pidfd: -1, slot: -1, mounts: -1, listener: -1, orphans: orphans})
 		if again := len(s.spares.arenas) == 1; again == orphans {
 			t.Errorf("orphans %v: used again %v", orphans, again)
 		}

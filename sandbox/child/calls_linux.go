@@ -2,15 +2,14 @@ package child
 
 import "golang.org/x/sys/unix"
 
-// call is how a system call is named when it is told of.
+// call is how a system call is named in a report.
 type call struct {
 	nr   uint32
 	name string
 	path int // the argument that is a path, counted from 1
 }
 
-// callNames are those of the calls that filters refuse, and which of their arguments
-// is a path.
+// callNames are the names of the system calls that filters refuse.
 var callNames = append([]call{
 	{nr: unix.SYS_MOUNT, name: "mount at", path: 2},
 	{nr: unix.SYS_UMOUNT2, name: "unmount", path: 1},
@@ -74,7 +73,7 @@ var callNames = append([]call{
 	{nr: unix.SYS_SOCKET, name: "socket"},
 	{nr: unix.SYS_FCNTL, name: "take a lease on a file or be sent its signals (fcntl)"},
 
-	// On the rung without namespaces.
+	// Refused only without namespaces.
 	{nr: unix.SYS_CONNECT, name: "connect"},
 	{nr: unix.SYS_BIND, name: "bind"},
 	{nr: unix.SYS_SOCKETPAIR, name: "socketpair"},

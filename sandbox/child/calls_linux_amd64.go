@@ -2,7 +2,7 @@ package child
 
 import "golang.org/x/sys/unix"
 
-// archCallNames are the older forms of some calls.
+// archCallNames are older forms of some calls.
 var archCallNames = []call{
 	{nr: unix.SYS_CHMOD, name: "chmod", path: 1},
 	{nr: unix.SYS_CREAT, name: "create with a set-user-id bit", path: 1},
@@ -17,3 +17,6 @@ var archCallNames = []call{
 	{nr: unix.SYS_UTIMES, name: "set the times of", path: 1},
 	{nr: unix.SYS_FUTIMESAT, name: "set the times of", path: 2},
 }
+
+// resultRegister is the register with the result of a call, as the kernel orders them.
+const resultRegister = 10 // rax

@@ -8,55 +8,53 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/sandbox/script"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 	"golang.org/x/sys/unix"
 )
 
-// GroupsEnv tells the launcher which control groups it was given from descriptor
-// 4 on: "v2" for one directory, "v1" for those of memory and of pids. It makes one
-// group below for each call at a time and uses it again; a group that goes away
-// with pages still charged would linger in the kernel.
-const GroupsEnv = "SANDBOXD_GROUPS"
-
-// groups are the control groups of a launcher. The zero value has none.
+// groups are the control groups of a launcher; see [wire.GroupsEnv]. The zero value has
+// none.
 type groups struct {
 	v2   bool
-	dirs []int
-	free []*group
+	dirs []int    // of memory and of pids; in version 2 the same
+	free []*group // that no call uses
 	made int
 }
 
-// group holds one call at a time: the program and all that comes from it, but not
-// the init process, which shares memory with the launcher and must not be what the
-// kernel kills when memory runs out.
+// group holds one call at a time: the program and everything it starts. The init process is
+// not in it: it shares memory with the launcher, and the kernel must not kill it when memory
+// runs out.
 type group struct {
+	name    string
 	limits  groupLimits
 	procs   []int   // a process that writes "0" here joins
 	memory  int     // directory
 	pids    int     // directory
-	oom     int     // counts what the kernel killed for want of memory
-	refused int     // counts processes refused
-	last    counted // when it was last asked
+	oom     int     // file that counts processes killed because memory ran out
+	refused int     // file that counts processes refused
+	last    counted // the counters when they were read last
 }
 
 type groupLimits struct{ memory, processes uint64 }
 
-// counted only ever grows.
+// counted are the counters of a group. They only grow.
 type counted struct{ oomKills, refused int64 }
 
 func groupsFromEnv() groups {
-	switch os.Getenv(GroupsEnv) {
+	switch os.Getenv(wire.GroupsEnv) {
 	case "v2":
-		unix.CloseOnExec(socketFD + 1)
-		return groups{v2: true, dirs: []int{socketFD + 1, socketFD + 1}}
+		unix.CloseOnExec(wire.SocketFD + 1)
+		return groups{v2: true, dirs: []int{wire.SocketFD + 1, wire.SocketFD + 1}}
 	case "v1":
-		unix.CloseOnExec(socketFD + 1)
-		unix.CloseOnExec(socketFD + 2)
-		return groups{dirs: []int{socketFD + 1, socketFD + 2}}
+		unix.CloseOnExec(wire.SocketFD + 1)
+		unix.CloseOnExec(wire.SocketFD + 2)
+		return groups{dirs: []int{wire.SocketFD + 1, wire.SocketFD + 2}}
 	}
 	return groups{}
 }
 
-// take gives a group with these limits, or nil when there are no groups.
+// take returns a group with these limits, or nil if there are no groups.
 func (g *groups) take(l groupLimits) (*group, error) {
 	if g.dirs == nil {
 		return nil, nil
@@ -81,14 +79,35 @@ func (g *groups) take(l groupLimits) (*group, error) {
 }
 
 func (g *groups) put(s *group) {
-	if s != nil {
+	switch {
+	case s == nil:
+	case len(g.free) < maxFreeGroups:
 		g.free = append(g.free, s)
+	default:
+		g.remove(s)
+	}
+}
+
+// maxFreeGroups bounds what many calls at once leave: a group has six descriptors.
+const maxFreeGroups = 8
+
+// remove gives a group back to the kernel. What cannot be removed yet goes with the
+// launcher.
+func (g *groups) remove(s *group) {
+	for _, fd := range append(s.procs, s.memory, s.oom, s.refused) {
+		unix.Close(fd)
+	}
+	if s.pids != s.memory {
+		unix.Close(s.pids)
+	}
+	for _, dir := range g.dirs {
+		_ = unix.Unlinkat(dir, s.name, unix.AT_REMOVEDIR)
 	}
 }
 
 func (g *groups) make() (*group, error) {
 	name := "c" + strconv.Itoa(g.made)
-	s := &group{}
+	s := &group{name: name}
 	open := func(parent int) (int, error) {
 		if err := unix.Mkdirat(parent, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 			return -1, fmt.Errorf("mkdir %s: %w", name, err)
@@ -97,8 +116,8 @@ func (g *groups) make() (*group, error) {
 		if err != nil {
 			return -1, err
 		}
-		// In version 1 a single thread may join, which is what does; joining with
-		// all threads waits for every processor.
+		// In version 1 a single thread may join, which is all a process has here. A join
+		// with all threads would wait for every processor.
 		list := "tasks"
 		if g.v2 {
 			list = "cgroup.procs"
@@ -129,7 +148,7 @@ func (g *groups) make() (*group, error) {
 	if s.refused, err = openIn(s.pids, "pids.events"); err != nil {
 		return nil, err
 	}
-	s.news()
+	s.changes()
 	g.made++
 	return s, nil
 }
@@ -142,8 +161,8 @@ func openIn(dir int, name string) (int, error) {
 	return fd, nil
 }
 
-// limit sets what the group may have. Without swap limits memory would go there
-// instead; a kernel that has none is told apart by the file.
+// limit sets the limits of a group. Swap is limited too, because memory would go there
+// instead; a kernel that does not limit swap lacks the file.
 func (g *groups) limit(s *group, l groupLimits) error {
 	memory, processes := "max", "max"
 	if !g.v2 {
@@ -158,14 +177,19 @@ func (g *groups) limit(s *group, l groupLimits) error {
 	if g.v2 {
 		return errors.Join(
 			writeIn(s.memory, "memory.max", memory), optional(writeIn(s.memory, "memory.swap.max", "0")),
-			writeIn(s.memory, "memory.oom.group", "1"), writeIn(s.pids, "pids.max", processes))
+			writeIn(s.memory, "memory.oom.group", "1"), writeIn(s.pids, "pids.max", processes),
+		)
 	}
 	return errors.Join(
-		// Memory with swap may never be less than memory.
-		optional(writeIn(s.memory, "memory.memsw.limit_in_bytes", "-1")), writeIn(s.memory, "memory.limit_in_bytes", memory),
-		optional(writeIn(s.memory, "memory.memsw.limit_in_bytes", memory)), writeIn(s.pids, "pids.max", processes))
+		// The kernel never lets the limit of memory with swap be below that of memory.
+		optional(writeIn(s.memory, "memory.memsw.limit_in_bytes", "-1")),
+		writeIn(s.memory, "memory.limit_in_bytes", memory),
+		optional(writeIn(s.memory, "memory.memsw.limit_in_bytes", memory)),
+		writeIn(s.pids, "pids.max", processes),
+	)
 }
 
+// optional ignores that a file does not exist.
 func optional(err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -185,18 +209,18 @@ func writeIn(dir int, name, text string) error {
 	return nil
 }
 
-// news reports what has happened in the group since it was last asked.
-func (s *group) news() (outOfMemory, noProcess bool) {
+// changes reports what has happened in the group since this was called last.
+func (s *group) changes() (outOfMemory, noProcess bool) {
 	now := counted{oomKills: field(s.oom, "oom_kill "), refused: field(s.refused, "max ")}
 	outOfMemory, noProcess = now.oomKills > s.last.oomKills, now.refused > s.last.refused
 	s.last = now
 	return outOfMemory, noProcess
 }
 
-// counters are the files that news reads, the lower descriptor first.
+// counters are the files that changes reads, the lower descriptor first.
 func (s *group) counters() [2]int { return [2]int{min(s.oom, s.refused), max(s.oom, s.refused)} }
 
-// field is the number after a word at the start of a line.
+// field returns the number after a word at the start of a line.
 func field(fd int, word string) int64 {
 	var buf [512]byte
 	n, _ := unix.Pread(fd, buf[:], 0)
@@ -209,26 +233,27 @@ func field(fd int, word string) int64 {
 	return 0
 }
 
-// counterOps note what the counters of a group are before the call.
-func (a *arena) counterOps(s *group) []Op {
+// counterOps store the counters of a group before the call.
+func (a *arena) counterOps(s *group) []script.Op {
 	if s == nil {
 		return nil
 	}
-	var ops opList
+	var ops script.List
 	for i, fd := range s.counters() {
-		ops.add("read the counters", unix.SYS_PREAD64, uintptr(fd), addr(a.counters[i][:]), uintptr(len(a.counters[i])), 0)
+		ops.Add("read the counters", unix.SYS_PREAD64, uintptr(fd), addr(a.counters[i][:]), uintptr(len(a.counters[i])),
+			0)
 	}
 	return ops
 }
 
 // joinOps put the process that runs them into the group.
-func (a *arena) joinOps(s *group) []Op {
+func (a *arena) joinOps(s *group) []script.Op {
 	if s == nil {
 		return nil
 	}
-	var ops opList
+	var ops script.List
 	for _, fd := range s.procs {
-		ops.add("join the control group", unix.SYS_WRITE, uintptr(fd), a.str("0"), 1)
+		ops.Add("join the control group", unix.SYS_WRITE, uintptr(fd), a.Str("0"), 1)
 	}
 	return ops
 }

@@ -23,7 +23,7 @@ import (
 // of them. TestX39_CgroupsOfTheHost compares what the kernel reads back.
 //
 // Known to differ: memory.oom.group, which container runtimes leave to their user.
-// When one process of a call is killed for want of memory, all of it ends.
+// When one process of a call is killed because memory ran out, all of it ends.
 func TestX39_CgroupFilesAgainstLibrary(t *testing.T) {
 	cgroups.TestMode = true
 	t.Cleanup(func() { cgroups.TestMode = false })
@@ -34,7 +34,10 @@ func TestX39_CgroupFilesAgainstLibrary(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		l := groupLimits{memory: rapid.Uint64Range(1<<20, math.MaxInt64).Draw(rt, "memory"), processes: rapid.Uint64Range(1, 1<<22).Draw(rt, "processes")}
+		l := groupLimits{
+			memory:    rapid.Uint64Range(1<<20, math.MaxInt64).Draw(rt, "memory"),
+			processes: rapid.Uint64Range(1, 1<<22).Draw(rt, "processes"),
+		}
 		swap := rapid.Bool().Draw(rt, "swap is counted")
 		if rapid.Bool().Draw(rt, "v2") {
 			sameFilesV2(rt, dir, l, swap)
@@ -85,7 +88,15 @@ func sameFilesV1(rt *rapid.T, dir string, l groupLimits, swap bool) {
 		r.MemorySwap = 0
 	}
 	const unlimited = "9223372036854771712"
-	limited(rt, &groups{}, &group{memory: fakeGroup(rt, dir+"/ours/memory", "", names...), pids: fakeGroup(rt, dir+"/ours/pids", "", "pids.max")}, l)
+	limited(
+		rt,
+		&groups{},
+		&group{
+			memory: fakeGroup(rt, dir+"/ours/memory", "", names...),
+			pids:   fakeGroup(rt, dir+"/ours/pids", "", "pids.max"),
+		},
+		l,
+	)
 	unix.Close(fakeGroup(rt, dir+"/theirs/memory", unlimited, names...))
 	unix.Close(fakeGroup(rt, dir+"/theirs/pids", "max", "pids.max"))
 	if err := (&fs.MemoryGroup{}).Set(dir+"/theirs/memory", r); err != nil {

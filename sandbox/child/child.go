@@ -1,35 +1,36 @@
-// Package child is what runs between the daemon and a confined program: a small
-// launcher process, one for each session, profile and set of rules.
+// Package child is the launcher: the process between the daemon and confined programs. The
+// daemon starts one for each session, profile and set of rules.
 //
-// The daemon starts the launcher in new namespaces and gives it one end of a
-// SEQPACKET socket as descriptor 3. The launcher builds a root directory from a
-// [Template], moves into it, and then clones init processes into fresh namespaces,
-// each with a process below it, in a second clone without any memory copied, that
-// confines itself and waits. The daemon is given the [Door] of each; through it goes
-// the [Script] of a call. Both what confines and the script are flat lists of system
-// calls ([Op]), the last of which is execve. The lists are data: they can be printed
-// and tested, and an error names the operation that failed. The end of a call is
-// told by its init process, or by the launcher where it knows more ([Reply]).
+// The launcher builds a root directory from the template that the daemon sends, and moves
+// into it. Then it makes processes ahead of their calls. For each it clones an init process
+// into fresh namespaces, and that one clones a second process, which confines itself and
+// waits behind a slot. Both clones copy no memory. What the processes run are flat lists of
+// system calls (package script): they can be printed and tested, and an error names the
+// operation that failed. The protocol is in package wire.
 //
 //	if child.IsChild() {
 //		child.Main() // never returns
 //	}
 //
-// Guaranteed: the program runs without capabilities, with no_new_privs, under
-// Landlock and the seccomp filter, or it does not run. When it ends, everything
-// it started ends. What is to be hidden is hidden from every call whose door was
-// asked for after it came to be ([Request]). Not here: which paths are allowed. The
-// template says so.
+// Guaranteed: a program runs without capabilities, with no_new_privs, under Landlock and
+// the seccomp filter, or it does not run. When it ends, everything that it started ends. A
+// path that must be hidden is hidden from every call whose slot was requested after the path
+// appeared. Not here: which paths are allowed. The template says so.
 //
-// This package imports the standard library and x/sys/unix only, so that the
-// launcher stays small and starts fast.
+// This package imports the standard library, x/sys/unix and the two packages named above
+// only, so that the launcher stays small and starts fast.
 package child
 
-import "os"
+import (
+	"os"
 
-// Arg0 is the argv[0] by which the daemon's own binary knows that it was started
-// as the launcher.
-const Arg0 = "sandboxd-child"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
+)
+
+// Flag is the one argument of the launcher. A binary that does not call [Main], such
+// as the tests of another package, ends at a flag that it does not know. Without it
+// that binary would do its own work once more, and make a cage again.
+const Flag = "-launcher"
 
 // IsChild reports whether this process was started as the launcher.
-func IsChild() bool { return len(os.Args) > 0 && os.Args[0] == Arg0 }
+func IsChild() bool { return len(os.Args) > 0 && os.Args[0] == wire.Arg0 }

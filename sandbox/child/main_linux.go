@@ -10,14 +10,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sandboxd/sandboxd/sandbox/bound"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 	"golang.org/x/sys/unix"
 )
-
-// socketFD is where the daemon's end of the conversation is found.
-const socketFD = 3
-
-// maxMessage bounds one message; larger requests come in a file.
-const maxMessage = 64 << 10
 
 // Main serves one session until the daemon closes the socket. It never returns.
 func Main() {
@@ -30,42 +26,50 @@ func Main() {
 
 func serve() error {
 	debug.SetGCPercent(40) // the heap is small, and there is one for each session
-	if kind, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+	kind, err := unix.GetsockoptInt(wire.SocketFD, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || kind != unix.SOCK_SEQPACKET {
 		return fmt.Errorf("this is a part of sandboxd and is started by it")
 	}
-	unix.CloseOnExec(socketFD)
+	unix.CloseOnExec(wire.SocketFD)
 	given := groupsFromEnv()
-	// Nobody with the same uid may read or write this process, whose memory the
-	// first instructions of every call share.
+	// No process of the same uid may read or write this one: the init process of every
+	// call shares its memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("make the launcher undumpable: %w", err)
 	}
-	// Taken and thrown away, not ignored: what is ignored stays so in every program.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGHUP)
+	// These signals are received and dropped. If they were ignored, every program would
+	// inherit that.
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGHUP)
 	s, r, err := start(given)
 	if err != nil {
-		_ = s.send(Message{For: r.ID, Error: "build the root of the session: " + err.Error()})
+		_ = s.send(wire.Message{For: r.ID, Error: "build the root of the session: " + err.Error()})
 		return nil // the daemon has the reason, or is gone
 	}
-	s.offer(r)
+	s.answer(r, nil)
 	return s.loop()
 }
 
 // start reads the template and the first request, and builds the root.
-func start(given groups) (s *server, first Request, err error) {
-	s = &server{groups: given, covered: map[string]uint64{}, pinned: map[string]uint64{}, calls: map[uint64]*running{}, body: make([]byte, maxMessage), oob: make([]byte, unix.CmsgSpace(4*4))}
-	root := os.Getenv(RootEnv)
-	var early error // told when somebody listens
+func start(given groups) (s *server, first wire.Request, err error) {
+	s = &server{
+		groups: given, covered: map[string]uint64{}, kept: map[uint64]bool{},
+		pinned: map[string]uint64{}, calls: map[uint64]*running{},
+		body: make([]byte, wire.MaxMessage), oob: make([]byte, unix.CmsgSpace(4*(1+bound.MaxFiles))),
+	}
+	root := os.Getenv(wire.RootEnv)
+	var early error // reported when the template has come
 	if root != "" {
 		early = foundation(root)
 	}
-	// The first time of a type takes long, and nobody waits yet.
+	// The first use of a type takes long, and nobody waits yet.
 	for _, v := range []any{&s.t, &first} {
 		_ = json.Unmarshal([]byte("{}"), v)
 	}
-	_, _ = json.Marshal(Message{Door: &Door{}, Reply: &Reply{}})
+	_, _ = json.Marshal(wire.Message{Slot: &wire.Slot{}, Reply: &wire.Reply{}})
 	for _, v := range []any{&s.t, &first} {
-		body, err := s.receive()
+		body, files, err := s.receive()
+		closeAll(files) // none is expected
 		if err == nil {
 			err = json.Unmarshal(body, v)
 		}
@@ -76,14 +80,22 @@ func start(given groups) (s *server, first Request, err error) {
 	if early != nil {
 		return s, first, early
 	}
+	if u := s.t.User; u != nil && !u.Valid() { // setresuid would leave the launcher's
+		return s, first, fmt.Errorf("no program can have uid %d and gid %d", u.UID, u.GID)
+	}
 	s.abi = landlockABI()
-	s.spares.want = 1
-	if s.ears, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+	s.spares.wanted = 1
+	if s.listeners, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
 		return s, first, fmt.Errorf("make a socket for listeners: %w", err)
 	}
 	s.lastCap = lastCap()
-	if s.t.Bare {
-		return s, first, s.startBare()
+	if s.t.NoNamespaces {
+		return s, first, s.startWithoutNamespaces()
+	}
+	if s.t.Network {
+		if err := s.startNetwork(root + "/proc"); err != nil {
+			return s, first, err
+		}
 	}
 	if err := build(s.t, root); err != nil {
 		return s, first, err
@@ -92,7 +104,7 @@ func start(given groups) (s *server, first Request, err error) {
 	s.watched = watchList(s.t)
 	s.privileged = true
 	s.procMasks = secretsOfProc()
-	if s.t.Profile != "strict" { // which has a /proc of its own in every call
+	if s.t.Profile != wire.ProfileStrict { // a strict call has a /proc of its own
 		for _, p := range s.procMasks {
 			if err := mount(maskDir+"/file", p, "", unix.MS_BIND, ""); err != nil {
 				return s, first, err
@@ -102,9 +114,8 @@ func start(given groups) (s *server, first Request, err error) {
 	return s, first, nil
 }
 
-// secretsOfProc are the files of /proc that tell about the machine's memory, its
-// keys and its other users, of those that this uid can read at all. With the uid of
-// the host's root that is most of them.
+// secretsOfProc returns the files of /proc about the machine's memory, its keys and its
+// other users, as far as this uid can read them. The uid of the host's root can read most.
 func secretsOfProc() []string {
 	var out []string
 	for _, name := range []string{
@@ -125,5 +136,5 @@ func lastCap() int {
 			return n
 		}
 	}
-	return 63 // above the last is an error, and the call is refused: never fewer
+	return 63 // too many is an error, so the call is refused; too few would leave capabilities
 }

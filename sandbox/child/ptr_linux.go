@@ -3,13 +3,14 @@ package child
 import (
 	"syscall"
 	"unsafe"
+
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
 const (
 	cloneArgsSize = unsafe.Sizeof(cloneArgs{})
-	sysCloseRange = 436 // the same on every architecture
 
-	doorFD = socketFD // where a process made ahead waits for its call
+	slotFD = wire.SocketFD // the slot, in the process that waits for its script
 )
 
 //go:nosplit
@@ -27,3 +28,5 @@ func ptrUsage(p *syscall.Rusage) uintptr { return uintptr(unsafe.Pointer(p)) }
 //go:nosplit
 //go:norace
 func ptrMsg(p *syscall.Msghdr) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+func addr(b []byte) uintptr { return uintptr(unsafe.Pointer(&b[0])) }

@@ -3,17 +3,20 @@ package child
 import (
 	"syscall"
 	"unsafe"
+
+	"github.com/sandboxd/sandboxd/sandbox/script"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// Everything in this file runs in a process that has no Go runtime: one thread,
-// a small stack, possibly memory that the launcher is using. So: no allocation, no
-// stack growth, no locks, no race detector, no panics, and no return.
+// Everything in this file runs in a process without a Go runtime: one thread, a small stack,
+// and memory that the launcher may be using. So there is no allocation, no growth of the
+// stack, no lock, no race detector, no panic and no return.
 
-// clone3 starts a process at entry(a, role) on the stack named in args, and
-// returns its pid or a negative errno.
+// clone3 starts a process that runs entry(a, role) on the stack named in args. It returns
+// the pid or a negative errno.
 //
-// entry is the code of rawMain itself and not the wrapper that assembly would
-// get by name: the race detector instruments wrappers.
+// entry is the code of rawMain itself. Assembly that names rawMain would get a wrapper,
+// which the race detector instruments.
 //
 //go:noescape
 func clone3(args *cloneArgs, size uintptr, a *arena, role, entry uintptr) int
@@ -31,16 +34,18 @@ const (
 //go:noinline
 func rawMain(a *arena, role uintptr) {
 	if role == roleCmd {
-		if rawRun(a, unsafe.Pointer(unsafe.SliceData(a.ahead)), len(a.ahead), &a.aheadFailed) && (!a.bare || rawParent() == a.self) && rawAnswer(a) {
-			rawRun(a, unsafe.Add(unsafe.Pointer(a.doorIov[1].Base), a.head.Ops), int(a.head.Count), &a.ended.failed)
+		confined := rawRun(a, unsafe.Pointer(unsafe.SliceData(a.confine)), len(a.confine), &a.confineFailed)
+		if confined && (!a.noNamespaces || rawParent() == a.self) && rawAwaitScript(a) {
+			rawRun(a, unsafe.Add(unsafe.Pointer(a.slotIov[1].Base), a.mail.Head.Ops), int(a.mail.Head.Count),
+				&a.ended.Failed)
 		}
 		rawExit(127)
 	}
 	if !rawRun(a, unsafe.Pointer(unsafe.SliceData(a.init)), len(a.init), &a.initFailed) {
 		rawExit(127)
 	}
-	// A parent may have died before its death had a signal.
-	if a.bare && rawParent() != a.parent {
+	// The parent may have died before a signal was set for its death.
+	if a.noNamespaces && rawParent() != a.parent {
 		rawExit(127)
 	}
 	a.self, _, _ = syscall.RawSyscall6(syscall.SYS_GETPID, 0, 0, 0, 0, 0, 0)
@@ -53,7 +58,7 @@ func rawMain(a *arena, role uintptr) {
 	rawClose(a)
 	rawReap(a)
 	rawSweep()
-	rawTell(a)
+	rawReport(a)
 	rawExit(0)
 }
 
@@ -64,61 +69,63 @@ func rawParent() uintptr {
 	return pid
 }
 
-// rawClose keeps the socket and the counters, and without a pid namespace the standard
-// streams: the end of the launcher's standard error tells the daemon that it is gone.
+// rawClose closes all descriptors except the socket and the counters. Without a pid
+// namespace it keeps the standard streams too: when the launcher's standard error closes,
+// the daemon knows that this process is gone.
 //
 //go:nosplit
 //go:norace
 func rawClose(a *arena) {
 	next := uintptr(0)
-	if a.bare {
+	if a.noNamespaces {
 		next = 3
 	}
 	for i := 0; i < len(a.keep) && i < a.keeps; i++ {
 		if next < a.keep[i] {
-			syscall.RawSyscall6(sysCloseRange, next, a.keep[i]-1, 0, 0, 0, 0)
+			syscall.RawSyscall6(script.SysCloseRange, next, a.keep[i]-1, 0, 0, 0, 0)
 		}
 		next = a.keep[i] + 1
 	}
-	syscall.RawSyscall6(sysCloseRange, next, 1<<31-1, 0, 0, 0, 0)
+	syscall.RawSyscall6(script.SysCloseRange, next, 1<<31-1, 0, 0, 0, 0)
 }
 
-// rawAnswer waits at the door for a script, which comes as one message with the
-// streams of the call, or in a file that comes with them.
+// rawAwaitScript waits at the slot for a script. It comes as one message with the streams of
+// the call, or in a file that comes with them.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func rawAnswer(a *arena) bool {
+func rawAwaitScript(a *arena) bool {
 	for {
-		n, _, e := syscall.RawSyscall6(syscall.SYS_RECVMSG, doorFD, ptrMsg(&a.door), syscall.MSG_CMSG_CLOEXEC, 0, 0, 0)
+		n, _, e := syscall.RawSyscall6(syscall.SYS_RECVMSG, slotFD, ptrMsg(&a.slot), syscall.MSG_CMSG_CLOEXEC, 0, 0, 0)
 		if e == syscall.EINTR {
 			continue
 		}
-		if e != 0 || n < unsafe.Sizeof(a.head) {
+		if e != 0 || n < unsafe.Sizeof(a.mail.Head) {
 			return false
 		}
-		if a.head.File != 0 {
-			fd := *rawSlot(a, a.head.File)
-			n, _, _ = syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(a.doorIov[1].Base)), uintptr(a.head.Size), 0, 0, 0)
-			if n != uintptr(a.head.Size) {
+		if a.mail.Head.File != 0 {
+			fd := *rawCell(a, a.mail.Head.File)
+			at := uintptr(unsafe.Pointer(a.slotIov[1].Base))
+			n, _, _ = syscall.RawSyscall6(syscall.SYS_PREAD64, uintptr(fd), at, uintptr(a.mail.Head.Size), 0, 0, 0)
+			if n != uintptr(a.mail.Head.Size) {
 				return false
 			}
 		}
-		a.began = 1
+		a.gotScript = 1
 		return true
 	}
 }
 
-// rawTell tells the daemon the end of the call, when there is nothing to add to its
-// status. What else happened only the launcher knows, which tells it then.
+// rawReport reports the end of the call to the daemon, if there is nothing to add to its
+// status. Otherwise the launcher reports it, which knows the rest.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func rawTell(a *arena) {
-	syscall.RawSyscall6(syscall.SYS_GETRUSAGE, ^uintptr(0), ptrUsage(&a.ended.usage), 0, 0, 0, 0) // RUSAGE_CHILDREN
-	if a.began == 0 || a.news != 0 || a.handed == 0 || *rawSlot(a, a.handed) <= 0 {
+func rawReport(a *arena) {
+	syscall.RawSyscall6(syscall.SYS_GETRUSAGE, ^uintptr(0), ptrUsage(&a.ended.Usage), 0, 0, 0, 0) // RUSAGE_CHILDREN
+	if a.gotScript == 0 || a.launcherReports != 0 || a.listenerSent == 0 || *rawCell(a, a.listenerSent) <= 0 {
 		return
 	}
 	for i := 1; i < len(a.keep) && i < a.keeps; i++ {
@@ -131,26 +138,27 @@ func rawTell(a *arena) {
 			}
 		}
 	}
-	n, _, _ := syscall.RawSyscall6(syscall.SYS_SENDTO, socketFD, uintptr(unsafe.Pointer(&a.ended)), unsafe.Sizeof(a.ended), syscall.MSG_NOSIGNAL, 0, 0)
+	n, _, _ := syscall.RawSyscall6(syscall.SYS_SENDTO, wire.SocketFD, uintptr(unsafe.Pointer(&a.ended)),
+		unsafe.Sizeof(a.ended), syscall.MSG_NOSIGNAL, 0, 0)
 	if n == unsafe.Sizeof(a.ended) {
-		a.told = 1
+		a.reported = 1
 	}
 }
 
-// rawReap waits for the program, reaps what it orphans, and passes on polite
-// signals.
+// rawReap waits for the program, reaps orphans, and passes on signals of the launcher.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
 func rawReap(a *arena) {
 	for {
-		r, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), ptr32(&a.ended.status), syscall.WNOHANG|syscall.WALL, 0, 0, 0)
+		r, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, ^uintptr(0), ptr32(&a.ended.Status),
+			syscall.WNOHANG|syscall.WALL, 0, 0, 0)
 		if e == syscall.ECHILD {
 			return
 		}
-		if stopped := uintptr(a.ended.status); r != 0 && e == 0 && stopped&0xff == 0x7f {
-			// Only who has asked to be traced is seen to stop. It goes on alone.
+		if stopped := uintptr(a.ended.Status); r != 0 && e == 0 && stopped&0xff == 0x7f {
+			// A child that stops has asked to be traced. Detached, it goes on.
 			syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, r, 0, stopped>>8&0xff, 0, 0)
 			continue
 		}
@@ -161,9 +169,9 @@ func rawReap(a *arena) {
 			continue
 		}
 		sig, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, ptr64(&a.waitMask), 0, 0, 8, 0, 0)
-		if e == 0 && sig == endSignal && a.bare {
+		if e == 0 && sig == endSignal && a.noNamespaces {
 			sig = uintptr(syscall.SIGKILL)
-			a.news++
+			a.launcherReports++
 		}
 		if e == 0 && syscall.Signal(sig) != syscall.SIGCHLD {
 			syscall.RawSyscall6(syscall.SYS_KILL, ^uintptr(0), sig, 0, 0, 0, 0)
@@ -171,11 +179,10 @@ func rawReap(a *arena) {
 	}
 }
 
-// rawSweep ends what a call has left, so that nothing of it is there when its end is
-// told. The signal goes to every process of this one's pid namespace, or of its
-// Landlock domain where there is none, and to none besides, and is sent under a lock
-// that no fork passes, so nobody escapes it by forking. Orphans become this one's
-// children.
+// rawSweep ends what a call has left, before its end is reported. The signal goes to every
+// other process of this pid namespace or, without one, of this Landlock domain. The kernel
+// sends it under a lock that fork needs, so no process escapes by forking. Orphans become
+// children of this process.
 //
 //go:nosplit
 //go:norace
@@ -189,47 +196,50 @@ func rawSweep() {
 	}
 }
 
+// rawRun runs a list. It stops at the first operation that fails and stores which in f.
+//
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func rawRun(a *arena, list unsafe.Pointer, n int, f *Failure) bool {
+func rawRun(a *arena, list unsafe.Pointer, n int, f *wire.Failure) bool {
 	for i := 0; i < n; i++ {
-		o := (*rawOp)(unsafe.Add(list, i*rawOpSize))
-		if o.unless != 0 && *rawSlot(a, o.unless) >= 0 {
+		o := (*script.Raw)(unsafe.Add(list, i*script.RawSize))
+		if o.Unless != 0 && *rawCell(a, o.Unless) >= 0 {
 			continue
 		}
-		if o.in != 0 && o.inAt < 6 {
-			o.arg[o.inAt] = uintptr(*rawSlot(a, o.in))
+		if o.In != 0 {
+			o.Arg[0] = uintptr(*rawCell(a, o.In))
 		}
-		r, _, e := syscall.RawSyscall6(o.nr, o.arg[0], o.arg[1], o.arg[2], o.arg[3], o.arg[4], o.arg[5])
-		if e != 0 && o.soft != anyError && (o.soft != absent || !rawAbsent(e)) {
+		r, _, e := syscall.RawSyscall6(o.NR, o.Arg[0], o.Arg[1], o.Arg[2], o.Arg[3], o.Arg[4], o.Arg[5])
+		if e != 0 && o.Ignore != script.AnyError && (o.Ignore != script.NotFound || !rawAbsent(e)) {
 			f.Op, f.Errno = int32(i+1), int32(e)
 			return false
 		}
-		if o.out != 0 {
-			*rawSlot(a, o.out) = int32(r)
+		if o.Out != 0 {
+			*rawCell(a, o.Out) = int32(r)
 			if e != 0 {
-				*rawSlot(a, o.out) = -1
+				*rawCell(a, o.Out) = -1
 			}
 		}
 	}
 	return true
 }
 
-// rawAbsent are the errors after which a search goes on in the next directory, as those
-// of shells do.
+// rawAbsent reports whether a shell would try the next directory of PATH after an error.
 //
 //go:nosplit
 //go:norace
 func rawAbsent(e syscall.Errno) bool {
-	return e == syscall.ENOENT || e == syscall.ENOTDIR || e == syscall.EACCES || e == syscall.ELOOP || e == syscall.ENAMETOOLONG ||
-		e == syscall.ESTALE || e == syscall.ENODEV || e == syscall.ETIMEDOUT
+	return e == syscall.ENOENT || e == syscall.ENOTDIR || e == syscall.EACCES || e == syscall.ELOOP ||
+		e == syscall.ENAMETOOLONG ||
+		e == syscall.ESTALE || e == syscall.ENODEV ||
+		e == syscall.ETIMEDOUT
 }
 
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func rawSlot(a *arena, s slot) *int32 {
+func rawCell(a *arena, s script.Cell) *int32 {
 	return (*int32)(unsafe.Add(unsafe.Pointer(a), uintptr(s)))
 }
 

@@ -8,71 +8,94 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/script"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
 // server is the launcher: one template, any number of calls at once.
 type server struct {
-	t          Template
-	abi        int
-	rules      []rule
-	lastCap    int
-	privileged bool // has capabilities over its namespaces
-	procMasks  []string
-	others     uint64 // threads that the user had when this began, where it counts
+	t            wire.Template
+	abi          int // version of Landlock
+	rules        []rule
+	lastCap      int
+	privileged   bool     // has capabilities over its namespaces
+	procMasks    []string // files of /proc to hide in each call
+	otherThreads uint64   // of the user, when this began and if the limit counts them
 
-	covered map[string]uint64   // mounts over denied and protected paths
-	pinned  map[string]uint64   // mounts that keep what is above those from being renamed
+	covered map[string]uint64   // mounts over denied and kept paths
+	kept    map[uint64]bool     // those over kept ones
+	pinned  map[string]uint64   // mounts that keep directories above those from being renamed
 	calls   map[uint64]*running // that run, or wait for their programs
 	last    uint64              // id of a call
 	changes int                 // of the session's mounts
 	spares  spares
 	groups  groups
 
+	network *network // nil: there is no way out
+
+	traced    []*traced // processes that are about to execute a bound file
 	watched   []watched
-	ears      [2]int       // on which listeners come
+	listeners [2]int       // socket pair on which calls send their listeners
 	body, oob []byte       // of the last message
 	stat      unix.Statx_t // of the last path
 }
 
-// running is a call whose init process lives. Its pid stays ours until the loop
+// running is a call whose init process lives. Nobody else gets its pid until the loop
 // reaps it.
 type running struct {
 	id         uint64
 	pid, pidfd int
-	door       int // the daemon's end, or -1 when it has it
+	slot       int // the daemon's end, or -1 when the daemon has it
 	a          *arena
-	inits      []Op
-	aheads     []Op
+	inits      []script.Op
+	confines   []script.Op
 
-	limits  groupLimits // those of its group and its pid namespace
+	limits  groupLimits // of its control group and its pid namespace
 	group   *group      // nil without control groups
-	changes int         // of the mounts that it has a copy of
+	changes int         // the state of the mounts that it has a copy of
 	mounts  int         // its mount namespace, or -1
 
-	signaled bool // on request
-	orphans  bool // are left of it
+	signaled bool // the daemon sent it a signal
+	orphans  bool // its init process was killed and left processes
 
-	listener int  // on which the kernel asks about refused calls, or -1
-	heard    bool // it had one
-	denied   []Denied
+	bound       *boundFiles // nil without any
+	replaced    string      // the bound file for which a process became something else
+	listener    int         // on which the kernel asks about refused calls, or -1
+	hadListener bool        // it had one
+	denied      []wire.Denied
 }
 
-// loop serves requests and ends of calls as they come, all from one thread: every
-// hand-over to another one is a wait for a processor, and those are most of what
-// a call costs. What the next call will need is made when nothing else waits.
+// loop serves requests and ends of calls as they come, all on one thread: each hand-over to
+// another thread is a wait for a processor, and those waits are most of what a call costs.
+// When nothing else waits, it prepares what the next call will need.
 func (s *server) loop() error {
 	runtime.LockOSThread()
 	var polled []unix.PollFd
 	var order []*running
 	for {
-		polled = append(polled[:0], unix.PollFd{Fd: socketFD, Events: unix.POLLIN}, unix.PollFd{Fd: int32(s.ears[0]), Events: unix.POLLIN})
+		polled = append(
+			polled[:0],
+			unix.PollFd{
+				Fd:     wire.SocketFD,
+				Events: unix.POLLIN,
+			},
+			unix.PollFd{Fd: int32(s.listeners[0]), Events: unix.POLLIN},
+		)
 		order = order[:0]
 		for _, c := range s.calls {
 			order = append(order, c)
-			// A negative one is left out.
-			polled = append(polled, unix.PollFd{Fd: int32(c.pidfd), Events: unix.POLLIN}, unix.PollFd{Fd: int32(c.listener), Events: unix.POLLIN})
+			// poll skips a negative descriptor.
+			polled = append(
+				polled,
+				unix.PollFd{
+					Fd:     int32(c.pidfd),
+					Events: unix.POLLIN,
+				},
+				unix.PollFd{Fd: int32(c.listener), Events: unix.POLLIN},
+			)
 		}
-		n, err := unix.Poll(polled, s.patience())
+		n, err := unix.Poll(polled, s.pollTimeout())
 		if err != nil {
 			if errors.Is(err, unix.EINTR) {
 				continue
@@ -80,47 +103,60 @@ func (s *server) loop() error {
 			return err
 		}
 		if n == 0 {
+			s.checkTraced()
 			s.prepare()
 			continue
 		}
 		if polled[1].Revents != 0 {
-			s.hear()
+			s.acceptListeners()
 		}
 		for i, c := range order {
 			ended, asks := polled[2+2*i].Revents, polled[3+2*i].Revents
 			switch {
 			case asks&unix.POLLIN != 0:
-				s.answer(c)
+				s.answerKernel(c)
 			case asks != 0:
-				c.deaf()
+				c.closeListener()
 			}
 			if ended != 0 {
 				s.reap(c)
 			}
 		}
+		s.checkTraced()
 		if polled[0].Revents == 0 {
 			continue
 		}
-		body, err := s.receive()
+		body, files, err := s.receive()
 		if errors.Is(err, io.EOF) {
 			return nil // the daemon is gone: this process ends, and all calls with it
 		}
 		if err != nil {
 			return err
 		}
-		var r Request
+		var r wire.Request
 		if err := json.Unmarshal(body, &r); err != nil {
 			return fmt.Errorf("read a request: %w", err)
 		}
+		if r.Connect != nil {
+			closeAll(files) // none is expected
+			s.answered(*r.Connect)
+			continue
+		}
+		if r.Sockets {
+			closeAll(files) // none is expected
+			s.giveSockets(r.ID)
+			continue
+		}
 		if r.Signal != 0 {
+			closeAll(files) // none is expected
 			s.signal(r.ID, r.Signal)
 			continue
 		}
-		s.offer(r)
+		s.answer(r, files)
 	}
 }
 
-// reap answers a call when its init process, and so everything in it, is gone.
+// reap reports the end of a call when its init process is gone, and so everything in it.
 func (s *server) reap(c *running) {
 	var ru unix.Rusage
 	var ws unix.WaitStatus
@@ -134,52 +170,54 @@ func (s *server) reap(c *running) {
 		}
 		break
 	}
-	// Without a pid namespace an init process that is killed leaves what it started.
-	c.orphans = s.t.Bare && ws.Signaled()
-	if c.a.told == 0 {
-		s.hear() // its listener may have come only now
+	// Without a pid namespace, an init process that is killed leaves what it started.
+	c.orphans = s.t.NoNamespaces && ws.Signaled()
+	if c.a.reported == 0 {
+		s.acceptListeners() // its listener may have come only now
 		r := c.reply(ws, ru)
-		if c.spoiled(ws) {
-			s.spares.stuck = true
+		if c.wasted(ws) {
+			s.spares.failed = true
 		}
-		s.tell(Message{Reply: &r})
+		s.mustSend(wire.Message{Reply: &r})
 	}
 	s.release(c)
 }
 
-// spoiled reports whether the process could not be made, or was killed by somebody
-// while it waited; the next would fare alike.
-func (c *running) spoiled(ws unix.WaitStatus) bool {
-	if c.a.initFailed.Op != 0 || c.a.aheadFailed.Op != 0 {
+// wasted reports whether the process could not be made, or was killed by somebody while it
+// waited. The next one would probably fare the same.
+func (c *running) wasted(ws unix.WaitStatus) bool {
+	if c.a.initFailed.Op != 0 || c.a.confineFailed.Op != 0 {
 		return true
 	}
-	return c.a.began == 0 && ws.Signaled() && !c.signaled
+	return c.a.gotScript == 0 && ws.Signaled() && !c.signaled
 }
 
-func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
+func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) wire.Reply {
 	a := c.a
-	r := Reply{Call: c.id, Denied: c.denied, Deaf: !c.heard}
+	r := wire.Reply{Call: c.id, Denied: c.denied, NoListener: !c.hadListener}
 	switch {
 	case a.initFailed.Op != 0:
-		r.Error = a.initFailed.explain("set up the call", c.inits)
-	case a.aheadFailed.Op != 0:
-		r.Error = a.aheadFailed.explain("confine the program", c.aheads)
-	case a.began == 0 && !c.signaled:
+		r.Error = script.Explain(a.initFailed, "set up the call", c.inits)
+	case a.confineFailed.Op != 0:
+		r.Error = script.Explain(a.confineFailed, "confine the program", c.confines)
+	case a.gotScript == 0 && !c.signaled:
 		r.Error = "the process that waited for this call is gone, and no program was run"
+	case c.replaced != "":
+		r.Replaced, r.Status = c.replaced, uint32(ws)
 	case ws.Signaled():
 		// The whole tree was ended before the program's own status was known.
 		r.Status = uint32(ws)
 	default:
-		r.Failed, r.Status = a.ended.failed, uint32(a.ended.status)
+		r.Failed, r.Status = a.ended.Failed, uint32(a.ended.Status)
 	}
-	// The init process has waited for everything, so its figures are the tree's.
+	// The init process has waited for all others, so its figures include theirs.
 	r.CPUUsec = (ru.Utime.Sec+ru.Stime.Sec)*1e6 + ru.Utime.Usec + ru.Stime.Usec
-	r.MaxRSS = a.ended.usage.Maxrss << 10
+	r.MaxRSS = a.ended.Usage.Maxrss << 10
 	if ws.Signaled() {
 		r.MaxRSS = ru.Maxrss << 10
 	}
 	if c.group != nil {
-		r.OutOfMemory, r.NoProcess = c.group.news()
+		r.OutOfMemory, r.NoProcess = c.group.changes()
 	}
 	return r
 }
@@ -187,6 +225,9 @@ func (c *running) reply(ws unix.WaitStatus, ru unix.Rusage) Reply {
 func (s *server) signal(id uint64, sig int) {
 	if c := s.calls[id]; c != nil {
 		c.signaled = true
-		_ = unix.Kill(c.pid, s.lastSignal(unix.Signal(sig)))
+		_ = unix.Kill(c.pid, s.signalForInit(unix.Signal(sig)))
+		if s.t.NoNamespaces && sig == int(unix.SIGKILL) {
+			_ = unix.Kill(c.pid, unix.SIGCONT) // endSignal must run, also in a process that is stopped
+		}
 	}
 }

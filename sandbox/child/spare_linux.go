@@ -6,146 +6,174 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// spares are what is made for calls that are not known yet: init processes whose
-// programs are confined and wait at their doors, which the daemon has. A call then
-// costs little more than an execve.
+// spares are what is made ahead of calls: processes that are confined and wait behind slots
+// which the daemon has. Such a call costs little more than an execve.
 type spares struct {
-	want   int         // as many are kept as calls were there at once
-	limits groupLimits // those that the last call had
-	stuck  bool        // one could not be made: try again after the next request
-	arenas []*arena
-	gone   []int // mount namespaces of calls that have ended
+	wanted int         // as many are kept as calls ran at once, up to maxSpares
+	limits groupLimits // of the last call
+	failed bool        // one could not be made; the next request tries again
+	arenas []*arena    // to be used again
+	mounts []int       // mount namespaces of calls that have ended
 }
 
 const (
 	maxSpares = 4
-	maxGone   = 64
+	maxMounts = 64
 )
 
-// lacking reports whether one more is to be made ahead. What has the mounts or limits
-// of an earlier time is of no use unless a program runs in it.
-func (s *server) lacking() bool {
+// needsSpare reports whether to make one more. A process with earlier mounts or limits
+// counts only if a program runs in it.
+func (s *server) needsSpare() bool {
 	n := 0
 	for _, c := range s.calls {
-		if c.a.began != 0 || c.changes == s.changes && c.limits == s.spares.limits {
+		if c.a.gotScript != 0 || c.bound == nil && c.changes == s.changes && c.limits == s.spares.limits {
 			n++
 		}
 	}
-	return n < s.spares.want && !s.spares.stuck
+	return n < s.spares.wanted && !s.spares.failed
 }
 
-// patience is how long the loop waits for something to do, in milliseconds.
-func (s *server) patience() int {
-	switch gone := len(s.spares.gone); {
-	case gone >= maxGone || s.lacking():
+// pollTimeout is how many milliseconds the loop waits before it prepares something.
+func (s *server) pollTimeout() int {
+	switch n := len(s.spares.mounts); {
+	case n >= maxMounts || s.needsSpare():
 		return 0
-	case gone > 0:
+	case len(s.traced) > 0:
+		return 1
+	case n > 0:
 		return 200
 	}
 	return -1
 }
 
-// prepare uses a moment in which nobody waits.
+// prepare does one piece of work while nobody waits.
 func (s *server) prepare() {
 	p := &s.spares
-	if s.lacking() {
-		c, err := s.newInit(usualRoom, p.limits)
+	if s.needsSpare() {
+		c, err := s.newInit(usualRoom, p.limits, nil)
 		if err == nil {
-			err = s.hand(0, c)
+			err = s.sendSlot(0, c)
 		}
-		p.stuck = err != nil
+		p.failed = err != nil
 		return
 	}
-	// Whoever holds a mount namespace last takes it apart, which waits for every
-	// processor. That is neither the init process, whose end is being waited for,
-	// nor this thread.
-	go closeAll(p.gone)
-	p.gone = nil
+	// Whoever closes a mount namespace last takes it apart, which waits for every
+	// processor. It must not be the init process, whose end the daemon waits for, nor this
+	// thread.
+	go closeAll(p.mounts)
+	p.mounts = nil
 }
 
-// offer answers a request for a door.
-func (s *server) offer(r Request) {
-	if err := s.hide(r.Masks); err != nil {
-		s.tell(Message{For: r.ID, Error: err.Error()})
+// answer answers a request for a slot. files are the contents of its bound files.
+func (s *server) answer(r wire.Request, files []int) {
+	b, err := newBoundFiles(r.Bound, files)
+	if err == nil {
+		err = s.hide(r.Masks, r.Kept)
+	}
+	if err != nil {
+		closeAll(files)
+		s.mustSend(wire.Message{For: r.ID, Error: err.Error()})
 		return
 	}
 	p := &s.spares
-	p.stuck, p.limits = false, groupLimits{r.Limits.Memory, r.Limits.Processes}
-	running := 0
+	p.failed, p.limits = false, groupLimits{r.Limits.Memory, r.Limits.Processes}
+	withScript := 0
 	for id, c := range s.calls {
-		does := slices.Contains(r.Doors, id) || id > r.Seen && c.limits == p.limits && r.Room <= c.a.room()
-		if does && c.changes == s.changes {
-			s.tell(Message{For: r.ID, Mounts: s.changes})
+		if b == nil && c.bound == nil && c.changes == s.changes && s.fits(c, id, r) {
+			s.mustSend(wire.Message{For: r.ID, Mounts: s.changes})
 			return
 		}
-		running += int(c.a.began)
+		withScript += int(c.a.gotScript)
 	}
-	p.want = max(p.want, min(running+1, maxSpares))
-	c, err := s.newInit(max(usualRoom, r.Room), p.limits)
+	p.wanted = max(p.wanted, min(withScript+1, maxSpares))
+	c, err := s.newInit(max(usualRoom, r.Room), p.limits, b)
 	if err == nil {
-		err = s.hand(r.ID, c)
+		err = s.sendSlot(r.ID, c)
 	}
 	if err != nil {
-		s.tell(Message{For: r.ID, Error: err.Error()})
+		s.mustSend(wire.Message{For: r.ID, Error: err.Error()})
 	}
 }
 
-// tell is for what the daemon waits for. Where it cannot be said this process has no
-// use any more, and ends with its calls, which the daemon notices.
-func (s *server) tell(m Message) {
-	if err := s.send(m); err != nil {
+// fits reports whether the slot of a call will do for a request: the daemon says so, or the
+// slot is still on its way to the daemon and has the right size and limits.
+func (s *server) fits(c *running, id uint64, r wire.Request) bool {
+	if slices.Contains(r.Slots, id) {
+		return true
+	}
+	onItsWay := id > r.Newest
+	return onItsWay && c.limits == s.spares.limits && r.Room <= c.a.room()
+}
+
+// mustSend sends what the daemon waits for. If that fails, this process is of no use any
+// more and ends with its calls, which the daemon notices.
+func (s *server) mustSend(m wire.Message, fds ...int) {
+	if err := s.send(m, fds...); err != nil {
 		fmt.Fprintln(os.Stderr, "sandboxd-child:", err)
 		os.Exit(1)
 	}
 }
 
-// hand gives the door of a call to the daemon. After an error, as when programs of this
-// user have too many descriptors on their way, it is closed, and its process ends.
-func (s *server) hand(request uint64, c *running) error {
-	l := Limits{Memory: c.limits.memory, Processes: c.limits.processes}
-	a := c.a
-	err := s.send(Message{For: request, Mounts: s.changes, Door: &Door{
-		Call: c.id, Arena: uint64(a.at), Area: uint64(a.at) + uint64(a.used), Room: a.room(), Mounts: c.changes, Limits: l, Others: s.others,
-	}}, c.door)
-	_ = unix.Close(c.door)
-	c.door = -1
+// sendSlot sends the slot of a call to the daemon. That fails, for example, when programs of
+// this user have too many descriptors in unread messages. Then the slot is closed, and its
+// process ends.
+func (s *server) sendSlot(request uint64, c *running) error {
+	a, only := c.a, uint64(0)
+	if c.bound != nil {
+		only = request
+	}
+	err := s.send(wire.Message{For: request, Mounts: s.changes, Slot: &wire.Slot{
+		Call: c.id, Arena: uint64(a.At), Area: uint64(a.At) + uint64(a.Used), Room: a.room(), Mounts: c.changes,
+		Limits:       wire.Limits{Memory: c.limits.memory, Processes: c.limits.processes},
+		OtherThreads: s.otherThreads, Bound: only,
+	}}, c.slot)
+	_ = unix.Close(c.slot)
+	c.slot = -1
 	if err != nil {
-		return fmt.Errorf("hand over the door of a call: %w", err)
+		return fmt.Errorf("send the slot of a call: %w", err)
 	}
 	return nil
 }
 
-// newInit clones an init process with the mounts of now.
-func (s *server) newInit(room int, limits groupLimits) (*running, error) {
-	a, err := s.arena(room)
+// newInit clones an init process with the present mounts. It owns the bound files, which
+// may be nil.
+func (s *server) newInit(room int, limits groupLimits, b *boundFiles) (*running, error) {
+	a, err := s.arena(room + b.room())
 	if err != nil {
+		b.close()
 		return nil, err
 	}
-	door, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	slot, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		a.free()
-		return nil, fmt.Errorf("make the door of a call: %w", err)
+		b.close()
+		return nil, fmt.Errorf("make the slot of a call: %w", err)
 	}
-	defer unix.Close(door[1])
+	defer unix.Close(slot[1])
 	s.last++
-	c := &running{id: s.last, a: a, changes: s.changes, limits: limits, pidfd: -1, door: door[0], mounts: -1, listener: -1}
+	c := &running{
+		id: s.last, a: a, bound: b, changes: s.changes, limits: limits,
+		pidfd: -1, slot: slot[0], mounts: -1, listener: -1,
+	}
 	if c.group, err = s.groups.take(limits); err != nil {
 		s.release(c)
 		return nil, err
 	}
 	c.inits = a.initOps(s, c.group)
-	c.aheads = append(a.joinOps(c.group), a.aheadOps(s, limits.processes, c.id, door[1])...)
-	a.init, a.ahead = a.ops(c.inits), a.ops(c.aheads)
-	a.ended.call = c.id
-	a.keepOnly(c.group, s.t.Bare)
+	c.confines = append(a.joinOps(c.group), a.confineOps(s, b, limits.processes, c.id, slot[1])...)
+	a.init, a.confine = a.Encode(c.inits), a.Encode(c.confines)
+	a.ended.Call = c.id
+	a.keepOnly(c.group, s.t.NoNamespaces)
 	if c.pid, c.pidfd, err = a.spawn(s.cloneFlags()); err != nil {
 		c.pidfd = -1
 		s.release(c)
 		return nil, err
 	}
-	if s.t.Profile == "strict" && !s.t.Bare {
+	if s.strict() {
 		if fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", c.pid), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 			c.mounts = fd
 		}
@@ -154,18 +182,21 @@ func (s *server) newInit(room int, limits groupLimits) (*running, error) {
 	return c, nil
 }
 
+// strict reports whether each call has a mount namespace and a /proc of its own.
+func (s *server) strict() bool { return s.t.Profile == wire.ProfileStrict && !s.t.NoNamespaces }
+
 func (s *server) cloneFlags() uint64 {
-	if s.t.Bare {
+	switch {
+	case s.t.NoNamespaces:
 		return 0
-	}
-	if s.t.Profile == "strict" {
+	case s.strict():
 		return unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
 	}
 	return unix.CLONE_NEWPID
 }
 
-// arena gives one that is as good as new. Mapping and unmapping one for each call
-// would interrupt the other processors.
+// arena returns a cleared arena. Mapping and unmapping one for each call would interrupt the
+// other processors.
 func (s *server) arena(room int) (*arena, error) {
 	p := &s.spares
 	if n := len(p.arenas); n > 0 && room == usualRoom {
@@ -173,32 +204,38 @@ func (s *server) arena(room int) (*arena, error) {
 		p.arenas = p.arenas[:n-1]
 		return a, nil
 	}
-	return newArena(s.ahead() + room)
+	return newArena(s.fixedRoom() + room)
 }
 
-// ahead is enough of an arena for what is known before the call.
-func (s *server) ahead() int {
-	return 48<<10 + 8*(len(s.t.Filter)+len(s.t.Listen)) + 4*256*(len(s.rules)+64)
+// fixedRoom is the part of an arena that is filled before the call is known.
+func (s *server) fixedRoom() int {
+	groups := 0
+	if s.t.User != nil {
+		groups = len(s.t.User.Groups)
+	}
+	return 48<<10 + 8*(len(s.t.Filter)+len(s.t.Listen)) + 4*256*(len(s.rules)+64) + 4*groups
 }
 
-// release lets go of what is left of a call.
+// release frees what is left of a call.
 func (s *server) release(c *running) {
 	p := &s.spares
-	c.deaf()
+	c.closeListener()
+	s.network.forget(c)
+	c.bound.close()
 	delete(s.calls, c.id)
 	s.groups.put(c.group)
-	for _, fd := range []int{c.pidfd, c.door} {
+	for _, fd := range []int{c.pidfd, c.slot} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
 	if c.mounts >= 0 {
-		p.gone = append(p.gone, c.mounts)
+		p.mounts = append(p.mounts, c.mounts)
 	}
 	switch {
 	case c.orphans:
-		// They may use its memory still. It is lost.
-	case len(c.a.buf) == s.ahead()+usualRoom && len(p.arenas) < maxSpares:
+		// They may still use the arena, so it is never freed.
+	case len(c.a.Buf) == s.fixedRoom()+usualRoom && len(p.arenas) < maxSpares:
 		c.a.reset()
 		p.arenas = append(p.arenas, c.a)
 	default:

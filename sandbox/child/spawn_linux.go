@@ -7,19 +7,20 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/sandboxd/sandboxd/sandbox/script"
 	"golang.org/x/sys/unix"
 )
 
-// The flags of clone3 that x/sys types as int overflow on 32 bits, so here they are.
+// cloneClearSighand is CLONE_CLEAR_SIGHAND. The constant of x/sys overflows an int of 32 bits.
 const cloneClearSighand = 0x100000000
 
-// spawn clones the init process of a call and returns at once. The init process
-// makes its namespaces and clones the process that confines itself and then waits
-// at the door until it is told which program to become.
+// spawn clones the init process of a call and returns at once. The init process is in the
+// namespaces of the flags; it clones the process that confines itself and waits at the slot
+// until a script says which program to become.
 //
-// It shares this process's memory: copying the page tables and then faulting on
-// every page that either side touches costs a millisecond. No instruction of a
-// caller ever runs there, and nobody can look into it, for it is not dumpable.
+// The init process shares this process's memory. To copy the page tables, and to fault on
+// every page that either side touches, would cost a millisecond. It never runs an instruction
+// of a caller, and no other process can read it, because it is not dumpable.
 func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 	a.waitMask = ^uint64(0)
 	a.entry = reflect.ValueOf(rawMain).Pointer()
@@ -29,25 +30,33 @@ func (a *arena) spawn(flags uint64) (pid, pidfd int, err error) {
 		stack:      a.stack(1),
 		stackSize:  stackSize,
 	}
-	a.doorIov = [2]syscall.Iovec{
-		{Base: (*byte)(unsafe.Pointer(&a.head)), Len: uint64(headSize)}, {Base: &a.buf[a.used], Len: uint64(a.room())},
+	a.slotIov = [2]syscall.Iovec{
+		{
+			Base: (*byte)(unsafe.Pointer(&a.mail.Head)),
+			Len:  uint64(script.HeadSize),
+		}, {Base: &a.Buf[a.Used], Len: uint64(a.room())},
 	}
-	a.door = syscall.Msghdr{Iov: &a.doorIov[0], Iovlen: 2, Control: &a.doorCtl[0], Controllen: uint64(len(a.doorCtl))}
-	// No signal at its end: the launcher polls, and Go's handler would run for
-	// nothing.
+	a.slot = syscall.Msghdr{
+		Iov:        &a.slotIov[0],
+		Iovlen:     2,
+		Control:    &a.mail.Control[0],
+		Controllen: uint64(len(a.mail.Control)),
+	}
+	// No signal at its end: the launcher polls its pidfd.
 	args := cloneArgs{
 		flags:     flags | cloneClearSighand | unix.CLONE_VM | unix.CLONE_PIDFD,
 		pidfd:     uint64(ptr32(&a.pidfd)),
 		stack:     a.stack(0),
 		stackSize: stackSize,
 	}
-	// With every signal blocked, the Go runtime's handlers cannot run in the new
-	// process before they are cleared, and the init keeps the mask: what comes
-	// in is taken by rt_sigtimedwait.
+	// All signals are blocked, so that no handler of the Go runtime can run in the new
+	// process before the handlers are cleared. The init process keeps the mask, and
+	// receives signals by rt_sigtimedwait.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	all, old := ^uint64(0), uint64(0)
-	if _, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&all), ptr64(&old), 8, 0, 0); e != 0 {
+	_, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr64(&all), ptr64(&old), 8, 0, 0)
+	if e != 0 {
 		return 0, 0, fmt.Errorf("block signals: %w", e)
 	}
 	pid = clone3(&args, cloneArgsSize, a, roleInit, a.entry)

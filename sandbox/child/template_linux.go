@@ -10,37 +10,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxd/sandboxd/sandbox/identity"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 	"golang.org/x/sys/unix"
 )
 
-// SystemPaths are what programs need to start at all. They are readable whatever
-// the read list says: none of them holds secrets.
-var SystemPaths = []string{
-	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store",
-	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
-	"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts", "/etc/host.conf", "/etc/resolv.conf",
-	"/etc/localtime", "/etc/timezone", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs",
-	"/etc/gitconfig", "/etc/inputrc", "/etc/terminfo", "/etc/mime.types", "/etc/protocols", "/etc/services",
-}
+// maskDir holds an empty file and an empty directory, which are mounted over denied paths.
+const maskDir = "/run/.masked"
 
-// Files without content cost memory of the kernel, so their number is bounded too.
+// shmOptions bound the number of files too: even empty ones cost memory of the kernel.
 const shmOptions = "mode=1777,size=512m,nr_inodes=64k"
 
-// OwnPlaces are made by the template itself and never bound from the host whole.
-var OwnPlaces = []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/lost+found"}
-
-// builder puts a root directory together below dir.
+// builder makes a root directory in dir.
 type builder struct {
-	t   Template
+	t   wire.Template
 	dir string
 }
 
-// RootEnv names the directory that a root is built on. It is the same for all
-// sessions: each mounts there in its own namespace.
-const RootEnv = "SANDBOXD_ROOT"
-
-// foundation makes what is the same in every root, so that a launcher can do it
-// before it has a session.
+// foundation makes the part that is the same in every root. A launcher does that before it
+// has a session.
 func foundation(dir string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -49,7 +37,7 @@ func foundation(dir string) error {
 	if err := mount("sandbox", b.dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
 		return err
 	}
-	for _, d := range []string{"/home", "/root", "/run"} { // programs expect them; what belongs there comes by bind
+	for _, d := range []string{"/home", "/root", "/run"} { // programs expect them; their contents are bound later
 		if err := os.Mkdir(b.dir+d, 0o755); err != nil {
 			return err
 		}
@@ -65,16 +53,16 @@ func foundation(dir string) error {
 	return nil
 }
 
-// build makes the root directory of the session on its foundation and moves into
-// it. What it leaves is a mount namespace that every call gets a copy of.
-func build(t Template, dir string) error {
+// build completes the root directory of the session and moves into it. Every call gets a
+// copy of the resulting mount namespace.
+func build(t wire.Template, dir string) error {
 	b := builder{t, dir}
-	for _, step := range []func() error{b.system, b.private, b.overlaid, b.shown, b.writable} {
+	for _, step := range []func() error{b.system, b.private, b.overlaid, b.shown, b.writable, b.names, b.trust} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	if b.t.Profile != "strict" { // which has a /proc of its own in every call
+	if b.t.Profile != wire.ProfileStrict { // a strict call has a /proc of its own
 		if err := setAttr(b.dir+"/proc", unix.MOUNT_ATTR_RDONLY); err != nil {
 			return err
 		}
@@ -82,9 +70,9 @@ func build(t Template, dir string) error {
 	return b.enter()
 }
 
-// system binds what is readable.
+// system binds the readable paths.
 func (b builder) system() error {
-	paths := append(slices.Clone(SystemPaths), b.t.Read...)
+	paths := append(slices.Clone(wire.SystemPaths), b.t.Read...)
 	if len(b.t.Read) == 0 {
 		entries, err := os.ReadDir("/")
 		if err != nil {
@@ -92,7 +80,7 @@ func (b builder) system() error {
 		}
 		paths = nil
 		for _, e := range entries {
-			if p := "/" + e.Name(); !slices.Contains(OwnPlaces, p) {
+			if p := "/" + e.Name(); !slices.Contains(wire.OwnPlaces, p) {
 				paths = append(paths, p)
 			}
 		}
@@ -100,8 +88,9 @@ func (b builder) system() error {
 		paths = append(paths, "/run/current-system")
 	}
 	paths = append(paths, b.t.Show...)
-	paths = slices.DeleteFunc(paths, belowPrivate) // hidden by what comes next, and bound after it
-	slices.Sort(paths)                             // parents first
+	// Paths below /tmp are bound by shown: private would hide them.
+	paths = slices.DeleteFunc(paths, belowTmp)
+	slices.Sort(paths) // parents first
 	for _, p := range slices.Compact(paths) {
 		if b.ownKind(p) {
 			continue
@@ -113,7 +102,7 @@ func (b builder) system() error {
 	return nil
 }
 
-// ownKind reports whether p lies where the template puts things of its own.
+// ownKind reports whether the sandbox has its own version of p.
 func (b builder) ownKind(p string) bool {
 	for _, own := range []string{"/proc", "/sys", "/dev"} {
 		if within(p, own) {
@@ -123,10 +112,10 @@ func (b builder) ownKind(p string) bool {
 	return p == "/" || p == "/tmp" || p == "/var/tmp" || p == "/run"
 }
 
-// private gives the session its own temporary directories and caches.
+// private mounts the session's own temporary directories and caches.
 func (b builder) private() error {
 	for _, p := range []struct{ at, from string }{
-		{"/tmp", "tmp"}, {"/var/tmp", "vartmp"}, {CacheDir, "cache"},
+		{"/tmp", "tmp"}, {"/var/tmp", "vartmp"}, {wire.CacheDir, "cache"},
 	} {
 		from := filepath.Join(b.t.Scratch, p.from)
 		at := b.dir + p.at
@@ -146,17 +135,21 @@ func (b builder) private() error {
 	return nil
 }
 
-// overlaid mounts the caches of Overlaid: what the host has may be used, and what the
-// session writes stays its own. Where there is no overlay a cache begins empty.
+// overlaid mounts the caches of Overlaid. Programs use what the host has, and what they
+// write stays in the session. Without an overlay a cache starts empty.
 func (b builder) overlaid() error {
-	const flags = unix.MS_NOSUID | unix.MS_NODEV
-	for _, p := range Overlaid {
+	for _, p := range wire.Overlaid {
 		at := b.dir + p
 		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
 		}
-		upper, work := OverDirs(b.t.Over, p)
-		if lower := b.t.Lower[p]; lower != "" && unix.Mount("overlay", at, "overlay", flags, "userxattr,lowerdir="+lower+",upperdir="+upper+",workdir="+work) == nil {
+		upper, work := wire.OverDirs(b.t.Over, p)
+		if u := b.t.User; u != nil {
+			if err := os.Chown(upper, u.UID, u.GID); err != nil {
+				return err
+			}
+		}
+		if b.overlay(at, b.t.Lower[p], upper, work) {
 			continue
 		}
 		if err := mount(upper, at, "", unix.MS_BIND, ""); err != nil {
@@ -169,10 +162,29 @@ func (b builder) overlaid() error {
 	return nil
 }
 
-// shown binds what is readable below a private directory: a workspace in /tmp.
+// overlay mounts an overlay over the lower directory, if there is one that the user may enter.
+func (b builder) overlay(at, lower, upper, work string) bool {
+	if lower == "" {
+		return false
+	}
+	from := -1
+	err := b.asUser(func() (err error) {
+		from, err = openPlain(unix.AT_FDCWD, lower)
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(from)
+	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	options := fmt.Sprintf("userxattr,lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s", from, upper, work)
+	return unix.Mount("overlay", at, "overlay", flags, options) == nil
+}
+
+// shown binds the readable paths below /tmp and /var/tmp, such as a workspace.
 func (b builder) shown() error {
 	paths := slices.Concat(b.t.Read, b.t.Show)
-	paths = slices.DeleteFunc(paths, func(p string) bool { return !belowPrivate(p) })
+	paths = slices.DeleteFunc(paths, func(p string) bool { return !belowTmp(p) })
 	slices.Sort(paths)
 	for _, p := range slices.Compact(paths) {
 		if err := b.bind(p, !b.t.WriteAll); err != nil {
@@ -182,7 +194,7 @@ func (b builder) shown() error {
 	return nil
 }
 
-func belowPrivate(p string) bool {
+func belowTmp(p string) bool {
 	return p != "/tmp" && within(p, "/tmp") || p != "/var/tmp" && within(p, "/var/tmp")
 }
 
@@ -200,19 +212,29 @@ func (b builder) writable() error {
 	return nil
 }
 
-// bind shows the host's p at its own place. What does not exist is left out: a
-// stub would have to be made on the host.
+// bind mounts the host's p at its own place. A path that does not exist is left out: a mount
+// point would have to be made on the host.
 func (b builder) bind(p string, readOnly bool) error {
-	info, err := os.Lstat(p)
-	if err != nil {
-		return nil
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		if belowPrivate(p) {
+	var target string
+	from := -1
+	// By the rights of the user: what the modes close to a user must not be opened by a mount.
+	err := b.asUser(func() (err error) {
+		if target, err = os.Readlink(p); err == nil {
 			return nil
 		}
-		target, err := os.Readlink(p)
-		if err != nil {
+		// From here on by descriptors: other programs of the session may run, and can replace
+		// by links what lies below a writable tree or in the private /tmp.
+		from, err = openPlain(unix.AT_FDCWD, p)
+		return err
+	})
+	if errors.Is(err, identity.ErrNotTaken) {
+		return err
+	}
+	if err != nil {
+		return nil // p does not exist, or leads through a link; it can be reached by its physical path only
+	}
+	if target != "" {
+		if belowTmp(p) {
 			return nil
 		}
 		at := b.dir + p
@@ -224,12 +246,6 @@ func (b builder) bind(p string, readOnly bool) error {
 		}
 		return nil
 	}
-	// By descriptors from here on: what lies below a writable tree or in the private
-	// /tmp is the programs' to swap for links, and others of the session may run.
-	from, err := openPlain(unix.AT_FDCWD, p)
-	if err != nil {
-		return nil // reached by its physical name or not at all
-	}
 	defer unix.Close(from)
 	var st unix.Stat_t
 	if err := unix.Fstat(from, &st); err != nil {
@@ -240,7 +256,8 @@ func (b builder) bind(p string, readOnly bool) error {
 		return fmt.Errorf("make a place for %s: %w", p, err)
 	}
 	defer unix.Close(at)
-	tree, err := unix.OpenTree(from, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
+	tree, err := unix.OpenTree(from, "",
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
 		return fmt.Errorf("clone the mount of %s: %w", p, err)
 	}
@@ -258,16 +275,25 @@ func (b builder) bind(p string, readOnly bool) error {
 	return nil
 }
 
-// openPlain opens a path for its place alone, and refuses links.
+// asUser runs f with the rights of the user whose programs will run.
+func (b builder) asUser(f func() error) error {
+	if b.t.User == nil {
+		return f()
+	}
+	return b.t.User.Do(f)
+}
+
+// openPlain opens a path with O_PATH and refuses links.
 func openPlain(dir int, path string) (int, error) {
 	return unix.Openat2(dir, path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS |
+			unix.RESOLVE_NO_MAGICLINKS,
 	})
 }
 
-// place opens the mount point of p in the new root, and makes it where it is absent:
-// below a tree that is bound already it exists, for it exists on the host. What a
-// program has put there in the private directories is moved out of the way.
+// place opens the mount point of p in the new root, and makes it if it does not exist. Below
+// a tree that is bound already it exists, because it exists on the host. In the private
+// directories, whatever a program has put there instead is renamed.
 func (b builder) place(p string, dir bool) (int, error) {
 	at, err := unix.Open(b.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -275,7 +301,7 @@ func (b builder) place(p string, dir bool) (int, error) {
 	}
 	segments := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	for i, seg := range segments {
-		next, err := placeIn(at, seg, dir || i < len(segments)-1, belowPrivate(p))
+		next, err := placeIn(at, seg, dir || i < len(segments)-1, belowTmp(p))
 		unix.Close(at)
 		if err != nil {
 			return -1, err
@@ -285,9 +311,10 @@ func (b builder) place(p string, dir bool) (int, error) {
 	return at, nil
 }
 
+// placeIn opens or makes one component of a mount point.
 func placeIn(parent int, name string, dir, clear bool) (int, error) {
 	var err error
-	for range 4 { // a program may undo what is done here
+	for range 4 { // a program may undo this meanwhile
 		var fd int
 		fd, err = openPlain(parent, name)
 		if err == nil {
@@ -313,8 +340,8 @@ func placeIn(parent int, name string, dir, clear bool) (int, error) {
 	return -1, fmt.Errorf("%s is in the way: %w", name, err)
 }
 
-// devices are the few that every program may use; the terminal multiplexer is a
-// new instance, so that no terminal of the host has a name in here.
+// devices makes a /dev with the few devices that every program may use. Its instance of
+// devpts is new, so that no terminal of the host has a name in the sandbox.
 func (b builder) devices() error {
 	dev := b.dir + "/dev"
 	if err := os.Mkdir(dev, 0o755); err != nil {
@@ -328,14 +355,18 @@ func (b builder) devices() error {
 		if err := mount("/dev/"+name, at, "", unix.MS_BIND, ""); err != nil {
 			return err
 		}
-		// A read-only mount lets a device be written, and keeps its mode and times: they
-		// are the host's, and with the uid of the host's root a program owns it.
+		// On a read-only mount a device can still be written, but its mode and times cannot
+		// be changed. They are the host's, and a program with the uid of the host's root
+		// owns the device.
 		if err := setAttr(at, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC); err != nil {
 			return err
 		}
 	}
 	for _, l := range [][2]string{
-		{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"},
+		{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {
+			"/proc/self/fd/2",
+			"stderr",
+		}, {"pts/ptmx", "ptmx"},
 	} {
 		if err := os.Symlink(l[0], dev+"/"+l[1]); err != nil {
 			return err
@@ -353,8 +384,8 @@ func (b builder) devices() error {
 	return mount("shm", dev+"/shm", "tmpfs", flags|unix.MS_NODEV, shmOptions)
 }
 
-// kernel gives /proc of the launcher's own pid namespace (each strict call covers
-// it with one of its own) and the harmless parts of /sys.
+// kernel mounts /proc of the launcher's own pid namespace and the harmless parts of /sys.
+// Each strict call mounts its own /proc over this one.
 func (b builder) kernel() error {
 	if err := os.Mkdir(b.dir+"/proc", 0o555); err != nil {
 		return err
@@ -362,9 +393,11 @@ func (b builder) kernel() error {
 	if err := mount("proc", b.dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
-	// The rest of /sys tells about the host's network and hardware, and holds
-	// the control groups.
-	for _, p := range []string{"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm/transparent_hugepage"} {
+	// The rest of /sys describes the host's network and hardware, and has the control groups.
+	for _, p := range []string{
+		"/sys/devices/system/cpu", "/sys/devices/system/node",
+		"/sys/kernel/mm/transparent_hugepage",
+	} {
 		if err := b.bind(p, true); err != nil {
 			return err
 		}
@@ -372,14 +405,14 @@ func (b builder) kernel() error {
 	return nil
 }
 
-// masks prepares what hides denied paths; the hiding itself is done by
-// [server.hide] before every call, for such paths come and go.
+// masks makes what [server.hide] mounts over denied paths, and what names mounts.
 func (b builder) masks() error {
 	at := b.dir + maskDir
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
 	}
-	if err := mount("masked", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=4k"); err != nil {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := mount("masked", at, "tmpfs", flags, "mode=755,size=64k"); err != nil {
 		return err
 	}
 	if err := os.Mkdir(at+"/dir", 0); err != nil {
@@ -390,13 +423,21 @@ func (b builder) masks() error {
 		return err
 	}
 	f.Close()
+	host, _ := os.ReadFile("/etc/nsswitch.conf") // a host may have none
+	for name, text := range map[string]string{"resolv.conf": resolvConf, "nsswitch.conf": nsswitchConf(string(host))} {
+		p := at + "/" + name
+		if err := errors.Join(os.WriteFile(p, []byte(text), 0o644), os.Chmod(p, 0o644)); err != nil {
+			return err
+		}
+	}
 	return setAttr(at, unix.MOUNT_ATTR_RDONLY)
 }
 
-// enter makes the new root the root of this namespace and lets go of the old one.
+// enter makes dir the root of this namespace, and detaches the old root.
 func (b builder) enter() error {
 	if !b.t.WriteAll {
-		if err := unix.MountSetattr(unix.AT_FDCWD, b.dir, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		readOnly := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(unix.AT_FDCWD, b.dir, 0, &readOnly); err != nil {
 			return fmt.Errorf("make the root read-only: %w", err)
 		}
 	}
@@ -426,6 +467,7 @@ func setAttr(at string, attr uint64) error {
 	return nil
 }
 
+// loopbackUp brings up the loopback of the new network namespace.
 func loopbackUp() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

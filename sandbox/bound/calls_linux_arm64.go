@@ -1,0 +1,3 @@
+package bound
+
+var archCalls []Call

@@ -1,0 +1,19 @@
+// Package bound is about files that a call executes or obeys with the content that a
+// person has approved, whatever lies at their paths meanwhile.
+//
+// [Interpreter] reads the first line of a script as the kernel does:
+//
+//	path, arg := bound.Interpreter([]byte("#!/usr/bin/env bash\n"))
+//	// "/usr/bin/env", "bash"
+//
+// A mount over the path would not do: the kernel takes a mount away when somebody
+// replaces the file below it from another mount namespace. So a launcher is asked about
+// each [Calls] of the programs of such a call. It gives a sealed copy to whoever opens one
+// of the names, refuses to let one be changed, and looks at what a program has become
+// before its first instruction if it executes one, and at where a process is if it has
+// entered a directory above one. Package child does that.
+//
+// Guaranteed: every call of the kernel that opens, executes or replaces a file by a path,
+// and that the filter allows, is in Calls. Not here: which files are bound, and who
+// approved them.
+package bound

@@ -1,0 +1,139 @@
+package ctime
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
+)
+
+func newSet(paths ...string) *Set {
+	s := &Set{}
+	for _, path := range paths {
+		s.Add(filepath.Dir(path))
+	}
+	return s
+}
+
+// settle waits until the directories are known to be unchanged.
+func settle(t *testing.T, s *Set) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !s.Unchanged(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			needs.Missing(t, "this file system is none whose times are trusted")
+		}
+	}
+}
+
+func TestEveryChangeAboveAWatchedPathIsSeen(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(dir string)
+	}{
+		{"a file comes", func(d string) { must(os.WriteFile(d+"/home/secret", nil, 0o600)) }},
+		{"a directory comes", func(d string) { must(os.Mkdir(d+"/home/secret", 0o700)) }},
+		{"the directory above comes", func(d string) { must(os.MkdirAll(d+"/home/later/deep", 0o700)) }},
+		{"a file goes", func(d string) { must(os.Remove(d + "/home/old")) }},
+		{"a file is replaced", func(d string) { must(os.Rename(d+"/home/other", d+"/home/old")) }},
+		{"the directory above is replaced", func(d string) {
+			must(os.Rename(d+"/home", d+"/gone"))
+			must(os.Rename(d+"/spare", d+"/home"))
+		}},
+		{"a link in the middle leads elsewhere", func(d string) {
+			must(os.Remove(d + "/link"))
+			must(os.Symlink("spare", d+"/link"))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := t.TempDir()
+			for _, p := range []string{"/home", "/spare"} {
+				must(os.Mkdir(d+p, 0o700))
+			}
+			must(os.WriteFile(d+"/home/old", nil, 0o600))
+			must(os.WriteFile(d+"/home/other", nil, 0o600))
+			must(os.Symlink("home", d+"/link"))
+			s := newSet(d+"/home/secret", d+"/home/old", d+"/home/later/deep/x", d+"/link/y")
+			if s.Unchanged() {
+				t.Fatal("what was made just now is taken for settled")
+			}
+			settle(t, s)
+			tt.change(d)
+			if s.Unchanged() {
+				t.Error("the change was not seen")
+			}
+		})
+	}
+}
+
+// TestChangesWithinATickAreSeen makes changes as close to each other and to the
+// questions as it can: the clock of the file system does not tell them apart.
+func TestChangesWithinATickAreSeen(t *testing.T) {
+	dir := t.TempDir()
+	s := newSet(filepath.Join(dir, "x"))
+	settle(t, s)
+	there, held := false, 0
+	for range 2000 {
+		changed := rand.IntN(3) == 0
+		if changed {
+			var err error
+			if there = !there; there {
+				err = os.WriteFile(filepath.Join(dir, "x"), nil, 0o600)
+			} else {
+				err = os.Remove(filepath.Join(dir, "x"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch same := s.Unchanged(); {
+		case same && changed:
+			t.Fatal("a change was not seen")
+		case same:
+			held++
+		}
+		if rand.IntN(20) == 0 {
+			time.Sleep(time.Duration(rand.IntN(80)) * time.Millisecond)
+		}
+	}
+	if held == 0 {
+		t.Error("never unchanged, so nothing is shown")
+	}
+}
+
+// TestARecentStampIsNotTrusted is for kernels whose clock for files goes in steps:
+// a second change in the same step leaves the stamp as it is.
+func TestARecentStampIsNotTrusted(t *testing.T) {
+	at := func(ns uint32) stamp { return stamp{inode: 1, change: unix.StatxTimestamp{Nsec: ns}} }
+	type ask struct {
+		at      stamp
+		trusted bool
+		before  int64
+		want    bool
+	}
+	for name, asks := range map[string][]ask{
+		"old":       {{at(10), true, 20, false}, {at(10), true, 21, true}, {at(10), true, 22, true}},
+		"recent":    {{at(10), true, 5, false}, {at(10), true, 30, false}, {at(10), true, 31, true}},
+		"changed":   {{at(10), true, 20, false}, {at(15), true, 21, false}, {at(15), true, 22, true}},
+		"unknown":   {{at(10), false, 20, false}, {at(10), false, 21, false}, {at(10), true, 22, false}},
+		"not there": {{stamp{}, true, 20, false}, {stamp{}, true, 21, true}, {at(15), true, 22, false}},
+	} {
+		var e entry
+		for i, a := range asks {
+			if got := e.is(a.at); got != a.want {
+				t.Errorf("%s, asked %d times: %v, want %v", name, i+1, got, a.want)
+			}
+			e.set(a.at, a.trusted, a.before)
+		}
+	}
+}

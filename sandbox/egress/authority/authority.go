@@ -1,0 +1,109 @@
+// Package authority makes the certificates of hosts whose TLS ends at the daemon.
+//
+//	a, err := authority.New("api.test")
+//	bundle := a.PEM()               // what programs of one session trust
+//	cert, err := a.Leaf("api.test") // for tls.Config.GetCertificate
+//
+// Guaranteed: the key is in memory alone and signs nothing but leaves for names, and who trusts the
+// authority trusts it for its names and those below them alone (RFC 5280 4.2.1.10). It
+// belongs to one session; nobody outside of its sandbox is offered its certificate.
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+)
+
+const (
+	lasts     = 14 * 24 * time.Hour // what it signs too
+	maxLeaves = 1024
+)
+
+// Authority signs for the hosts of one session.
+type Authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+
+	mu     sync.Mutex
+	leaves map[string]*tls.Certificate // guarded by mu; by name
+}
+
+// New makes an authority for some names, with a key of its own.
+func New(names ...string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the key of an authority: %w", err)
+	}
+	of := &x509.Certificate{
+		Subject:      pkix.Name{CommonName: "sandboxd session", Organization: []string{"sandboxd"}},
+		SerialNumber: serial(), IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		PermittedDNSDomains: names, PermittedDNSDomainsCritical: true,
+		KeyUsage:  x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(lasts),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate of an authority: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make the certificate of an authority: %w", err)
+	}
+	return &Authority{key: key, cert: cert, leaves: map[string]*tls.Certificate{}}, nil
+}
+
+// Stale reports whether another authority should be made for calls that begin now: a call may
+// run for long, and this one ends in less than half of its time. A nil one is never stale.
+func (a *Authority) Stale() bool { return a != nil && time.Until(a.cert.NotAfter) < lasts/2 }
+
+// PEM is the certificate of the authority.
+func (a *Authority) PEM() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
+}
+
+// Leaf is the certificate of a host with its key.
+func (a *Authority) Leaf(host string) (*tls.Certificate, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.leaves[host]; l != nil {
+		return l, nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the key of %s: %w", host, err)
+	}
+	of := &x509.Certificate{
+		Subject: pkix.Name{Organization: []string{"sandboxd"}}, SerialNumber: serial(), DNSNames: []string{host},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: a.cert.NotAfter,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, of, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		return nil, fmt.Errorf("sign the certificate of %s: %w", host, err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("sign the certificate of %s: %w", host, err)
+	}
+	if len(a.leaves) >= maxLeaves {
+		clear(a.leaves)
+	}
+	a.leaves[host] = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+	return a.leaves[host], nil
+}
+
+func serial() *big.Int {
+	n := make([]byte, 16)
+	rand.Read(n) // never fails
+	n[0] &= 0x7f
+	return new(big.Int).SetBytes(n)
+}

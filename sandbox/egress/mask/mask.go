@@ -1,0 +1,138 @@
+// Package mask hides secrets in what a host answers.
+//
+//	set := mask.New([]string{"ghp_0123456789"})
+//	body := set.Reader(answer.Body) // ghp_0123456789 reads as **************
+//
+// Each secret is looked for as it is, in upper and lower case, in base64 at each of its three
+// places in a text, in hex, and as JSON, HTML and URLs write it: with what must be escaped, or
+// with all of it. What is masked keeps its length, so a length that was
+// announced stays true. A secret is found across any number of reads; what may be the beginning
+// of one is held back until the rest is known, but for the first bytes: see [Least].
+//
+// Not found is a secret in any other form: a host that wants to give it away can encrypt it.
+package mask
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Least is the shortest secret that can be masked: shorter texts are found where they mean
+// nothing.
+const Least = 8
+
+// shown is how many bytes at the end of a read are passed on although a secret may begin
+// there: a message that happens to end so must not wait for the next one.
+const shown = 3
+
+// Set are secrets to hide. It does not change, and may be used by several goroutines.
+type Set struct {
+	forms [][]byte // longest first
+	lower [][]byte // the same in lower case
+	least int      // length of the shortest
+	// shift is by how much a search may go on after two bytes that end a window of least
+	// bytes; 0: a form may begin there.
+	shift *[1 << 16]uint8
+}
+
+// New makes a set. Secrets shorter than [Least] are left out; nil is a set of none.
+func New(secrets []string) *Set {
+	var forms [][]byte
+	for _, secret := range secrets {
+		if len(secret) < Least {
+			continue
+		}
+		for _, f := range formsOf(secret) {
+			if !slices.ContainsFunc(forms, func(have []byte) bool { return bytes.Equal(have, f) }) {
+				forms = append(forms, f)
+			}
+		}
+	}
+	if len(forms) == 0 {
+		return nil
+	}
+	slices.SortFunc(forms, func(a, b []byte) int { return len(b) - len(a) })
+	var lower [][]byte
+	for _, f := range forms {
+		lower = append(lower, bytes.ToLower(f))
+	}
+	s := &Set{lower: lower, forms: forms, least: min(len(forms[len(forms)-1]), 255), shift: new([1 << 16]uint8)}
+	for i := range s.shift {
+		s.shift[i] = uint8(s.least - 1)
+	}
+	for _, f := range forms {
+		for i := 1; i < s.least; i++ {
+			at := &s.shift[uint16(f[i-1])<<8|uint16(f[i])]
+			*at = min(*at, uint8(s.least-1-i))
+		}
+	}
+	return s
+}
+
+// Text masks a whole text.
+func (s *Set) Text(text string) string {
+	if s == nil {
+		return text
+	}
+	b := []byte(text)
+	if !s.mask(b) {
+		return text
+	}
+	return string(b)
+}
+
+// Name masks the name of a header, which has no case.
+func (s *Set) Name(name string) string {
+	if s == nil {
+		return name
+	}
+	plain := s.Text(name)
+	b, low := []byte(plain), bytes.ToLower([]byte(name))
+	for _, f := range s.lower {
+		for i := 0; i+len(f) <= len(low); i++ {
+			if bytes.HasPrefix(low[i:], f) {
+				copy(b[i:], bytes.Repeat([]byte("*"), len(f)))
+			}
+		}
+	}
+	return string(b)
+}
+
+// mask hides what b has, and reports whether it had any.
+func (s *Set) mask(b []byte) bool {
+	type span struct{ from, to int }
+	var found []span
+	for i := s.least - 1; i < len(b); {
+		if n := int(s.shift[uint16(b[i-1])<<8|uint16(b[i])]); n > 0 {
+			i += n
+			continue
+		}
+		from := i - s.least + 1
+		for _, f := range s.forms {
+			if bytes.HasPrefix(b[from:], f) {
+				found = append(found, span{from, from + len(f)})
+				break // the longest
+			}
+		}
+		i++
+	}
+	for _, at := range found {
+		for i := at.from; i < at.to; i++ {
+			b[i] = '*'
+		}
+	}
+	return found != nil
+}
+
+// tail is how long the longest end of b is that a form begins with, and the length of that form.
+func (s *Set) tail(b []byte) (n, of int) {
+	for _, f := range s.forms {
+		for k := min(len(f)-1, len(b)); k > n; k-- {
+			if f[k-1] == b[len(b)-1] && bytes.HasSuffix(b, f[:k]) {
+				n, of = k, len(f)
+				break
+			}
+		}
+	}
+	return n, of
+}

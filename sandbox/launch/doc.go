@@ -1,0 +1,26 @@
+// Package launch starts the launchers of sessions and hands calls to them: the daemon's
+// side of the protocol in package wire.
+//
+// A [Launcher] is one process that has built the root directory of a session. It keeps
+// processes ready that are confined and wait behind slots. A call takes a slot and sends a
+// script through it; the channel in the slot says how the call ended.
+//
+//	l, err := pool.Get(ctx, session, config, entry)
+//	defer l.Release()
+//	slot, err := l.Enter(ctx, entry)
+//	s := script.Compile(slot.Slot, call)
+//	err = l.Begin(slot, s, files)
+//	reply, ok := <-slot.End // not ok: the launcher ended, and the call with it
+//
+// A slot is valid as long as no path has appeared that must be hidden from the call, or kept.
+// [Launcher.Enter] checks that before each call, and has the launcher cover what is new.
+//
+// A [Pool] has the launchers of all sessions: at most [Pool.Max], each ended when it has
+// rested for [IdleTime], and one started ahead for the next session.
+//
+// A launcher that somebody has stopped answers nothing. It is ended when a call in it must end, or
+// when one has waited for a process until its time was over.
+//
+// Guaranteed: when a launcher ends, for whatever reason, every call in it ends and every
+// End is closed, after the processes are gone. All types are safe for concurrent use.
+package launch

@@ -1,0 +1,48 @@
+package view
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+)
+
+func TestWithEnv(t *testing.T) {
+	env := []string{"A=1", "B=2", "AB=3"}
+	for _, tt := range []struct{ more, want []string }{
+		{nil, []string{"A=1", "B=2", "AB=3"}},
+		{[]string{"A=9", "C=4"}, []string{"B=2", "AB=3", "A=9", "C=4"}},
+		{[]string{"B=", "B=7"}, []string{"A=1", "AB=3", "B=7"}},
+		{[]string{"B="}, []string{"A=1", "AB=3", "B="}},
+		{[]string{"=x", "nothing"}, []string{"A=1", "B=2", "AB=3"}},
+	} {
+		if got := WithEnv(env, tt.more); !slices.Equal(got, tt.want) {
+			t.Errorf("with %q: %q, want %q", tt.more, got, tt.want)
+		}
+	}
+	if !slices.Equal(env, []string{"A=1", "B=2", "AB=3"}) {
+		t.Errorf("changed to %q", env)
+	}
+}
+
+// TestX40_PATHHoldsNoDirectoryOfPrograms: what a program puts into a directory that it may
+// write is not what the next call runs by a bare name.
+func TestX40_PATHHoldsNoDirectoryOfPrograms(t *testing.T) {
+	base := physicalTemp(t)
+	for _, dir := range []string{"/tools", "/ws/bin", "/secret"} {
+		if err := os.MkdirAll(base+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := guard.Settings{AllowedWritePaths: []string{base + "/ws"}, DeniedPaths: []string{base + "/secret"}}
+	given := []string{
+		base + "/ws/bin", base + "/ws/../ws/bin", base + "/ws", base + "/secret", base + "/absent", "bin", ".", "",
+		base + "/tools", base + "/tools", "/usr/bin",
+	}
+	got := environment([]string{"PATH=" + strings.Join(given, ":")}, "", s)
+	if want := "PATH=" + base + "/tools:/usr/bin"; !slices.Contains(got, want) {
+		t.Errorf("no %q in %q", want, got)
+	}
+}
