@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/tests/bench"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // BenchmarkReloadUnderLoad makes 300 reloads, which switch a rule on and off,
@@ -36,7 +36,7 @@ func BenchmarkReloadUnderLoad(b *testing.B) {
 		busy, w := timedDecisions(b, e, deny, 0, func() {
 			for i := range 100 {
 				writePolicy(b, file, texts[(i+1)%2])
-				if err := e.Reload(context.Background()); err != nil {
+				if err := e.Reload(context.Background(), false); err != nil {
 					b.Error(err)
 				}
 			}
@@ -61,7 +61,7 @@ func timedDecisions(b *testing.B, e *Engine, deny string, d time.Duration, work 
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var took []time.Duration
-	call := newCall(b, ModeBypassPermissions, "Todo", map[string]any{})
+	call := newCall(b, tool.ModeBypassPermissions, "Todo", map[string]any{})
 	for range 2 {
 		wg.Go(func() {
 			var mine []time.Duration

@@ -3,20 +3,23 @@ package policy
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/input"
+	"github.com/sandboxd/sandboxd/policy/permission"
 	"github.com/sandboxd/sandboxd/tests/bench"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // manyRules are n permission rules of all kinds, none of which matches the calls
 // of the benchmarks.
-func manyRules(n int) Rules {
-	var r Rules
+func manyRules(n int) permission.Rules {
+	var r permission.Rules
 	for i := range n {
 		switch i % 5 {
 		case 0:
@@ -36,10 +39,10 @@ func manyRules(n int) Rules {
 
 func benchCalls(b *testing.B) []*tool.Call {
 	return []*tool.Call{
-		bash(b, ModeAuto, "git status"),
-		bash(b, ModeAuto, "go test ./... | tail -5"),
-		fileCall(b, ModeAuto, "Read", "/src/a/b/c.go"),
-		fileCall(b, ModeAuto, "Edit", "/src/a/b/c.go"),
+		bash(b, tool.ModeAuto, "git status"),
+		bash(b, tool.ModeAuto, "go test ./... | tail -5"),
+		fileCall(b, tool.ModeAuto, "Read", "/src/a/b/c.go"),
+		fileCall(b, tool.ModeAuto, "Edit", "/src/a/b/c.go"),
 	}
 }
 
@@ -59,11 +62,11 @@ func trivial(b *testing.B, calls []*tool.Call) func() {
 	}
 	inputs := map[*tool.Call]ast.Value{}
 	for _, c := range calls {
-		in, err := NewInput(c)
+		in, err := input.New(c)
 		if err != nil {
 			b.Fatal(err)
 		}
-		inputs[c] = in.value(nil)
+		inputs[c] = in.Value(nil)
 	}
 	return each(calls, func(c *tool.Call) {
 		if _, err := q.Eval(context.Background(), rego.EvalParsedInput(inputs[c])); err != nil {
@@ -105,18 +108,37 @@ func BenchmarkInput(b *testing.B) {
 	bench.Compare(b, []bench.Case{
 		{Name: "trivial query", Run: trivial(b, calls)},
 		{Name: "facts", Run: each(calls, func(c *tool.Call) {
-			if _, err := NewInput(c); err != nil {
+			if _, err := input.New(c); err != nil {
 				b.Fatal(err)
 			}
 		})},
 		{Name: "facts and document", Run: each(calls, func(c *tool.Call) {
-			in, err := NewInput(c)
+			in, err := input.New(c)
 			if err != nil {
 				b.Fatal(err)
 			}
-			in.value(nil)
+			in.Value(nil)
 		})},
 	})
+}
+
+// BenchmarkLongInput shows that the facts of a command cost no more in a long line.
+func BenchmarkLongInput(b *testing.B) {
+	facts := func(command string, n int) func() {
+		return each([]*tool.Call{bash(b, tool.ModeAuto, strings.Repeat(command, n))}, func(c *tool.Call) {
+			if _, err := input.New(c); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+	bench.Compare(b, []bench.Case{
+		{Name: "500 commands", Run: facts("a;", 500)},
+		{Name: "8000 commands", Run: facts("a;", 8000)},
+		{Name: "250 downloads", Run: facts("$(curl a.b);", 250)},
+		{Name: "4000 downloads", Run: facts("$(curl a.b);", 4000)},
+	},
+		bench.Limit{Case: "8000 commands", Over: "500 commands", AtMost: 48},
+		bench.Limit{Case: "4000 downloads", Over: "250 downloads", AtMost: 48})
 }
 
 // BenchmarkExplain is an explanation without the nearest change.
@@ -127,9 +149,7 @@ func BenchmarkExplain(b *testing.B) {
 	bench.Compare(b, []bench.Case{
 		{Name: "decision", Run: deciding(b, opts, calls)},
 		{Name: "explanation", Run: each(calls, func(c *tool.Call) {
-			if _, err := Explain(decide(b, e, c)); err != nil {
-				b.Fatal(err)
-			}
+			explain(b, e, c)
 		})},
 	}, bench.Limit{Case: "explanation", Over: "decision", AtMost: 10})
 }
@@ -139,7 +159,7 @@ func BenchmarkReload(b *testing.B) {
 	reloading := func(n int) func() {
 		e := newEngine(b, Options{Rules: manyRules(n)})
 		return func() {
-			if err := e.Reload(context.Background()); err != nil {
+			if err := e.Reload(context.Background(), false); err != nil {
 				b.Fatal(err)
 			}
 		}

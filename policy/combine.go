@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/input"
 )
 
 // Effect is what one finding wants.
@@ -20,31 +21,34 @@ const (
 	EffectAsk     Effect = "ask"
 	EffectRewrite Effect = "rewrite"
 	EffectAllow   Effect = "allow"
+	EffectCount   Effect = "count" // decides nothing; the call is counted for rules that count
 )
 
 // Finding is what one rule says of one call.
 type Finding struct {
-	ID          string              `json:"id"`
-	Effect      Effect              `json:"effect"`
-	Message     string              `json:"message"`
-	Hint        string              `json:"hint,omitempty"`
-	Subject     string              `json:"subject,omitempty"` // id of the command, path or host that it is about
-	Obligations sandbox.Obligations `json:"obligations,omitzero"`
-	Patch       json.RawMessage     `json:"patch,omitempty"` // of a rewrite: a JSON merge patch over the arguments
+	ID          string            `json:"id"`
+	Effect      Effect            `json:"effect"`
+	Message     string            `json:"message"`
+	Hint        string            `json:"hint,omitempty"`
+	Subject     string            `json:"subject,omitempty"` // id of the command, path or host that it is about
+	Obligations guard.Obligations `json:"obligations,omitzero"`
+	Patch       json.RawMessage   `json:"patch,omitempty"` // of a rewrite: a JSON merge patch over the arguments
+	// Undoable: it asks about nothing but files of the workspace, which an undo can bring back.
+	Undoable bool `json:"undoable,omitempty"`
 
 	args json.RawMessage // of a rewrite by a callback: the arguments themselves
 }
 
 // combine makes one decision of all findings and the effect of the mode. It is
 // total: every input has an answer, and what it does not know denies.
-func combine(revision string, findings []Finding, mode Effect, in *Input) tool.Decision {
+func combine(revision string, findings []Finding, mode Effect, in *input.Document) tool.Decision {
 	d := tool.Decision{Revision: revision}
-	if !ValidMode(in.Mode) {
+	if !in.Mode.Valid() {
 		return coreDeny(revision, "core.mode", fmt.Sprintf("%q is not a permission mode", in.Mode))
 	}
 	by := map[Effect][]Finding{}
 	for _, f := range findings {
-		e := underMode(in.Mode, f.Effect)
+		e := known(f.Effect)
 		by[e] = append(by[e], f)
 		d.Obligations = unite(d.Obligations, f.Obligations)
 	}
@@ -53,14 +57,19 @@ func combine(revision string, findings []Finding, mode Effect, in *Input) tool.D
 		return coreDeny(revision, "core.rewrite", err.Error())
 	}
 
+	asks := by[EffectAsk]
+	if in.Mode == tool.ModeBypassPermissions { // P-07: what rules ask passes
+		asks = nil
+	}
 	switch {
 	case len(by[EffectDeny]) > 0:
 		d.Verdict, d.By = tool.Deny, tool.ByRule
 		d.Reasons = reasons(by[EffectDeny], in)
 		return d
-	case len(by[EffectAsk]) > 0:
+	case len(asks) > 0:
 		d.Verdict, d.By = tool.Ask, tool.ByRule
-		d.Reasons = reasons(by[EffectAsk], in)
+		d.Reasons = reasons(asks, in)
+		d.Else = withoutUndoable(revision, findings, mode, in, d.Obligations)
 	case len(by[EffectAllow]) > 0:
 		d.Verdict, d.By = tool.Allow, tool.ByRule
 		d.Reasons = reasons(by[EffectAllow], in)
@@ -68,11 +77,34 @@ func combine(revision string, findings []Finding, mode Effect, in *Input) tool.D
 		d.Verdict, d.By = verdictOf(mode), tool.ByMode
 		d.Reasons = []tool.Reason{modeReason(mode, in)}
 	}
+	d = d.InMode(in.Mode)
 	if args != nil && d.Verdict != tool.Deny {
 		d.Args = args
 		d.Reasons = append(d.Reasons, reasons(by[EffectRewrite], in)...)
 	}
 	return d
+}
+
+// withoutUndoable is the decision if nobody is asked about what can be undone; nil if that makes no difference.
+// Obligations stay.
+func withoutUndoable(revision string, findings []Finding, mode Effect, in *input.Document, o guard.Obligations,
+) *tool.Decision {
+	asks := func(f Finding) bool { return f.Effect == EffectAsk && f.Undoable }
+	if !slices.ContainsFunc(findings, asks) {
+		return nil
+	}
+	d := combine(revision, slices.DeleteFunc(slices.Clone(findings), asks), mode, in)
+	d.Obligations = o
+	return &d
+}
+
+// known is the effect of a finding. What is no effect denies.
+func known(e Effect) Effect {
+	switch e {
+	case EffectAsk, EffectRewrite, EffectAllow, EffectCount:
+		return e
+	}
+	return EffectDeny
 }
 
 func verdictOf(e Effect) tool.Verdict {
@@ -86,7 +118,7 @@ func verdictOf(e Effect) tool.Verdict {
 }
 
 // unite takes the tighter of each obligation.
-func unite(a, b sandbox.Obligations) sandbox.Obligations {
+func unite(a, b guard.Obligations) guard.Obligations {
 	a.NoNetwork = a.NoNetwork || b.NoNetwork
 	a.ReadOnly = a.ReadOnly || b.ReadOnly
 	if b.WallSeconds > 0 && (a.WallSeconds <= 0 || b.WallSeconds < a.WallSeconds) {
@@ -128,7 +160,7 @@ func rewritten(fs []Finding, params json.RawMessage) (json.RawMessage, error) {
 }
 
 // reasons are the findings in a stable order, with the place in the command line.
-func reasons(fs []Finding, in *Input) []tool.Reason {
+func reasons(fs []Finding, in *input.Document) []tool.Reason {
 	fs = slices.Clone(fs)
 	slices.SortFunc(fs, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Message, b.Message))
@@ -136,7 +168,7 @@ func reasons(fs []Finding, in *Input) []tool.Reason {
 	out := make([]tool.Reason, 0, len(fs))
 	for _, f := range fs {
 		r := tool.Reason{Rule: f.ID, Message: f.Message, Hint: f.Hint, Code: "policy_" + string(f.Effect)}
-		if at, ok := in.at[f.Subject]; ok {
+		if at, ok := in.Place(f.Subject); ok {
 			r.At = &at
 		}
 		out = append(out, r)
@@ -144,8 +176,8 @@ func reasons(fs []Finding, in *Input) []tool.Reason {
 	return out
 }
 
-func modeReason(e Effect, in *Input) tool.Reason {
-	r := tool.Reason{Rule: "mode:" + in.Mode, Code: "mode_" + string(e)}
+func modeReason(e Effect, in *input.Document) tool.Reason {
+	r := tool.Reason{Rule: "mode:" + string(in.Mode), Code: "mode_" + string(e)}
 	switch e {
 	case EffectAllow:
 		r.Message = fmt.Sprintf("mode %s runs %s without asking", in.Mode, in.Tool.Name)

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 func newDecisions(t *testing.T, o DecisionOptions) *Decisions {
@@ -25,22 +26,28 @@ func newDecisions(t *testing.T, o DecisionOptions) *Decisions {
 	return d
 }
 
-// judgedBy is a call after its decision.
-func judgedBy(t *testing.T, e *Engine, c *tool.Call, id string) *tool.Call {
+// keep judges a call and keeps its decision, as the pipeline does.
+func keep(t *testing.T, d *Decisions, e *Engine, c *tool.Call, id string) {
+	t.Helper()
+	ctx := d.Follow(context.Background())
+	var err error
 	c.ID = id
-	c.Decision = decide(t, e, c)
-	return c
+	if c.Decision, err = e.Decide(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	d.Judged(ctx, c)
 }
 
 func TestADecisionIsKeptWithWhatTheRulesSaw(t *testing.T) {
-	e := newEngine(t, Options{Rules: Rules{Allow: []string{"Bash"}}})
+	e := newEngine(t, Options{Rules: permission.Rules{Allow: []string{"Bash"}}})
 	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
-	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "git push -f"), "call_1"))
+	keep(t, d, e, bash(t, tool.ModeAuto, "git push -f"), "call_1")
 	r, err := d.Find(context.Background(), "a1", "call_1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Tool != "Bash" || r.Session != "s1" || r.Mode != ModeAuto || r.Decision.Verdict != tool.Ask || r.Decision.Revision != e.Status().Revision {
+	if r.Tool != "Bash" || r.Session != "s1" || r.Mode != tool.ModeAuto || r.Decision.Verdict != tool.Ask ||
+		r.Decision.Revision != e.Status().Revision {
 		t.Errorf("record %+v", r)
 	}
 	if len(r.Findings) != 2 || r.Findings[0].ID != "allow Bash" || r.Findings[1].ID != "developer.git.force_push" {
@@ -49,18 +56,73 @@ func TestADecisionIsKeptWithWhatTheRulesSaw(t *testing.T) {
 	if !strings.Contains(string(r.Input), `"git push -f"`) {
 		t.Errorf("input %s", r.Input)
 	}
+	if _, err := d.Find(context.Background(), "", "call_1"); err != nil {
+		t.Errorf("for every account: %v", err)
+	}
 	if _, err := d.Find(context.Background(), "another", "call_1"); !errors.Is(err, ErrNoDecision) {
 		t.Errorf("another account: %v, want ErrNoDecision", err)
+	}
+}
+
+// TestTheLastJudgementOfACallIsKept: one that a client runs is judged when it is offered
+// and when it starts. The second one used to cost all that were written with it.
+func TestTheLastJudgementOfACallIsKept(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour, Failed: func(err error) { t.Error(err) }})
+	keep(t, d, e, bash(t, tool.ModeAuto, "echo first"), "call_1")
+	keep(t, d, e, bash(t, tool.ModeAuto, "echo second"), "call_1")
+	keep(t, d, e, bash(t, tool.ModeAuto, "echo other"), "call_2")
+	for id, want := range map[string]string{"call_1": "echo second", "call_2": "echo other"} {
+		if r, err := d.Find(context.Background(), "a1", id); err != nil || !strings.Contains(string(r.Input), want) {
+			t.Errorf("%s: got %s, %v, want %q", id, r.Input, err, want)
+		}
 	}
 }
 
 func TestAFailedEvaluationIsKeptToo(t *testing.T) {
 	e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(rule+` if to_number(input.tool.name) == 1`))}})
 	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
-	d.Judged(judgedBy(t, e, newCall(t, ModeAuto, "Todo", map[string]any{}), "call_1"))
+	keep(t, d, e, newCall(t, tool.ModeAuto, "Todo", map[string]any{}), "call_1")
 	r, err := d.Find(context.Background(), "a1", "call_1")
 	if err != nil || r.Decision.Verdict != tool.Deny || r.Decision.Reasons[0].Rule != "core.evaluation" || r.Input == nil {
 		t.Errorf("record %+v, error %v; want the deny by core.evaluation with its input", r, err)
+	}
+}
+
+// What a decision is explained by is that of the call alone: not of one before it
+// that was judged with the same context, nor of a decision that no rule was asked for.
+func TestEvidenceIsOfTheLastDecision(t *testing.T) {
+	e := newEngine(t, Options{})
+	ctx, seen := WithEvidence(t.Context())
+	said := func(d tool.Decision) Explanation {
+		t.Helper()
+		x, err := seen.Explain(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	if x := said(tool.Decision{Revision: "r"}); x.Input != nil || x.Note == "" {
+		t.Errorf("before any decision got %+v", x)
+	}
+	var d tool.Decision
+	for _, line := range []string{"git push -f", "ls"} {
+		var err error
+		if d, err = e.Decide(ctx, bash(t, tool.ModeAuto, line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x := said(d); !strings.Contains(string(x.Input), `"ls"`) || len(x.Findings) != 0 {
+		t.Errorf("got %s, %+v", x.Input, x.Findings)
+	}
+	if x := said(tool.Decision{By: tool.ByCore}); x.Input != nil || x.Note == "" {
+		t.Errorf("of a decision without rules got %+v", x)
+	}
+	if _, err := e.Decide(t.Context(), bash(t, tool.ModeAuto, "id")); err != nil {
+		t.Fatal(err)
+	}
+	if x := said(d); !strings.Contains(string(x.Input), `"ls"`) {
+		t.Errorf("another context changed it: %s", x.Input)
 	}
 }
 
@@ -68,7 +130,7 @@ func TestOldDecisionsGo(t *testing.T) {
 	now := time.Now()
 	e := newEngine(t, Options{})
 	d := newDecisions(t, DecisionOptions{Keep: 14 * 24 * time.Hour, Now: func() time.Time { return now }})
-	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_old"))
+	keep(t, d, e, bash(t, tool.ModeAuto, "ls"), "call_old")
 	d.Flush()
 	now = now.Add(14*24*time.Hour - time.Second)
 	d.prune()
@@ -85,7 +147,7 @@ func TestOldDecisionsGo(t *testing.T) {
 func TestNothingIsKeptForZero(t *testing.T) {
 	e := newEngine(t, Options{})
 	d := newDecisions(t, DecisionOptions{})
-	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_1"))
+	keep(t, d, e, bash(t, tool.ModeAuto, "ls"), "call_1")
 	if _, err := d.Find(context.Background(), "a1", "call_1"); !errors.Is(err, ErrNoDecision) {
 		t.Errorf("%v, want ErrNoDecision", err)
 	}
@@ -103,9 +165,9 @@ mask contains "/not/there"
 	dir := policyDir(t, own, acme(`findings contains {"id": "acme.say", "effect": "ask", "message": concat(" ", ["saw", input.params.api_key])} if input.params.api_key`))
 	e := newEngine(t, Options{Dirs: []string{dir}})
 	d := newDecisions(t, DecisionOptions{Keep: time.Hour, Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[REDACTED]") }})
-	keep := func(id string, c *tool.Call) Record {
+	kept := func(id string, c *tool.Call) Record {
 		t.Helper()
-		d.Judged(judgedBy(t, e, c, id))
+		keep(t, d, e, c, id)
 		r, err := d.Find(context.Background(), "a1", id)
 		if err != nil {
 			t.Fatal(err)
@@ -120,16 +182,18 @@ mask contains "/not/there"
 		return string(b)
 	}
 
-	got := text(keep("call_1", newCall(t, ModeAuto, "Todo", map[string]any{"api_key": "abcdef-secret", "note": "hunter2 stays out"})))
+	got := text(kept("call_1",
+		newCall(t, tool.ModeAuto, "Todo", map[string]any{"api_key": "abcdef-secret", "note": "hunter2 stays out"})))
 	for _, secret := range []string{"abcdef-secret", "hunter2", "/home/u"} {
 		if strings.Contains(got, secret) {
 			t.Errorf("%q is kept: %s", secret, got)
 		}
 	}
-	if !strings.Contains(got, `"api_key":"[masked]"`) || !strings.Contains(got, "saw [masked]") || !strings.Contains(got, "[REDACTED] stays out") {
+	if !strings.Contains(got, `"api_key":"[masked]"`) || !strings.Contains(got, "saw [masked]") ||
+		!strings.Contains(got, "[REDACTED] stays out") {
 		t.Errorf("record %s", got)
 	}
-	if got := text(keep("call_2", bash(t, ModeAuto, "echo topsecretword"))); strings.Contains(got, "topsecretword") {
+	if got := text(kept("call_2", bash(t, tool.ModeAuto, "echo topsecretword"))); strings.Contains(got, "topsecretword") {
 		t.Errorf("a masked word is kept where another field repeats it: %s", got)
 	}
 }
@@ -142,9 +206,9 @@ func TestWhatRulesRepeatIsMaskedToo(t *testing.T) {
 }`
 	e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(says))}})
 	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
-	d.Judged(judgedBy(t, e, newCall(t, ModeAuto, "Todo", map[string]any{
+	keep(t, d, e, newCall(t, tool.ModeAuto, "Todo", map[string]any{
 		"a_token": "short", "token": "shorter-LONG", "secret": "one line\nPEMTEXT",
-	}), "call_1"))
+	}), "call_1")
 	r, err := d.Find(context.Background(), "a1", "call_1")
 	if err != nil {
 		t.Fatal(err)
@@ -160,12 +224,29 @@ func TestWhatRulesRepeatIsMaskedToo(t *testing.T) {
 	}
 }
 
+// A patch is arguments, of which no mask knows.
+func TestWhatARuleRewritesIsNotKept(t *testing.T) {
+	const rewrites = `findings contains {
+	"id": "acme.say", "effect": "rewrite", "message": "m", "patch": {"token": "patched-LONG"},
+}`
+	e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(rewrites))}})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	keep(t, d, e, newCall(t, tool.ModeAuto, "Todo", map[string]any{"token": "old"}), "call_1")
+	r, err := d.Find(context.Background(), "a1", "call_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(r); err != nil || len(r.Findings) != 1 || strings.Contains(string(b), "patched-LONG") {
+		t.Errorf("kept %s, %v", b, err)
+	}
+}
+
 func TestMasksNeverChangeAVerdict(t *testing.T) {
 	plain := newEngine(t, Options{})
 	dir := policyDir(t, "package sandboxd.audit.mask\n\nmask contains \"/commands\"\n\nmask contains \"/params\"\n")
 	masking := newEngine(t, Options{Dirs: []string{dir}})
 	for _, line := range []string{"git push -f", "ls", "bwrap sh"} {
-		a, b := decide(t, plain, bash(t, ModeAuto, line)), decide(t, masking, bash(t, ModeAuto, line))
+		a, b := decide(t, plain, bash(t, tool.ModeAuto, line)), decide(t, masking, bash(t, tool.ModeAuto, line))
 		if a.Verdict != b.Verdict || len(a.Reasons) != len(b.Reasons) {
 			t.Errorf("%s: %v without masks, %v with", line, a, b)
 		}
@@ -181,14 +262,18 @@ func TestAMaskThatFailsLeavesTheInputOut(t *testing.T) {
 		"a conflict at a run": "mask contains \"/x\" if f(1) == 1\n\nf(_) := 1 if input.version > 0\n\nf(_) := 2 if input.version > 0",
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t, Options{Dirs: []string{policyDir(t, "package sandboxd.audit.mask\n\n"+body+"\n")}})
+			says := acme(`findings contains {"id": "acme.x", "effect": "ask", "message": m} if {
+	m := sprintf("runs %v", [input.commands[_].text])
+}`)
+			e := newEngine(t, Options{Dirs: []string{policyDir(t, "package sandboxd.audit.mask\n\n"+body+"\n", says)}})
 			d := newDecisions(t, DecisionOptions{Keep: time.Hour})
-			d.Judged(judgedBy(t, e, bash(t, ModeAuto, "echo topsecretword"), "call_1"))
+			keep(t, d, e, bash(t, tool.ModeAuto, "echo topsecretword"), "call_1")
 			r, err := d.Find(context.Background(), "a1", "call_1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b, _ := json.Marshal(r); r.Input != nil || strings.Contains(string(b), "topsecretword") || !strings.Contains(r.Note, "left out") {
+			if b, _ := json.Marshal(r); r.Input != nil || strings.Contains(string(b), "topsecretword") ||
+				!strings.Contains(r.Note, "left out") {
 				t.Errorf("record %s, want no input and a note", b)
 			}
 			if r.Decision.Verdict != tool.Ask {
@@ -211,11 +296,11 @@ func TestDecisionsSurviveClosing(t *testing.T) {
 	d := NewDecisions(db, DecisionOptions{Keep: time.Hour})
 	e := newEngine(t, Options{})
 	for range 3 {
-		d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_"+t.Name()+time.Now().String()))
+		keep(t, d, e, bash(t, tool.ModeAuto, "ls"), "call_"+t.Name()+time.Now().String())
 	}
-	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_last"))
+	keep(t, d, e, bash(t, tool.ModeAuto, "ls"), "call_last")
 	d.Close()
-	d.Judged(judgedBy(t, e, bash(t, ModeAuto, "ls"), "call_late")) // must not hang
+	keep(t, d, e, bash(t, tool.ModeAuto, "ls"), "call_late") // must not hang
 	db.Close()
 	db = open()
 	defer db.Close()

@@ -6,51 +6,53 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	library "github.com/sandboxd/sandboxd/rego"
+	"github.com/sandboxd/sandboxd/tests/golden"
 )
 
 // TestTheReferenceIsGenerated keeps the tables of docs/policies.md equal to what
 // they describe.
 func TestTheReferenceIsGenerated(t *testing.T) {
-	const file = "../docs/policies.md"
-	old, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(old)
 	for name, table := range map[string]string{
 		"modes":   modesTable(t),
 		"rules":   rulesTable(t),
 		"fields":  schemaTable(t, "schemas/input.json"),
 		"finding": schemaTable(t, "schemas/finding.json"),
 	} {
-		text = replaceBetween(t, text, "<!-- "+name+": ", table)
-	}
-	if text == string(old) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not what the code says; run go test ./policy -run Reference -args -update", file)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+		golden.Section(t, "../docs/policies.md", name, table)
 	}
 }
 
-func replaceBetween(t *testing.T, text, begin, table string) string {
-	head, rest, ok := strings.Cut(text, begin)
-	if !ok {
-		t.Fatalf("no %q in the page", begin)
+// TestThePoliciesOfThePageLoad loads each whole policy that the page shows, with its
+// examples.
+func TestThePoliciesOfThePageLoad(t *testing.T) {
+	page, err := os.ReadFile("../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	line, rest, _ := strings.Cut(rest, "\n")
-	_, tail, ok := strings.Cut(rest, "<!-- end -->")
-	if !ok {
-		t.Fatalf("no end after %q", begin)
+	loaded := 0
+	for _, block := range strings.Split(string(page), "\n```rego\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		switch {
+		case strings.HasPrefix(text, "# METADATA"):
+			text = acme(text)
+		case !strings.HasPrefix(text, "package "):
+			continue // a part of one
+		}
+		loaded++
+		dir := t.TempDir()
+		writePolicy(t, filepath.Join(dir, "a.rego"), text)
+		if _, err := New(t.Context(), Options{Dirs: []string{dir}, Facts: testFacts}); err != nil {
+			t.Errorf("%v:\n%s", err, text)
+		}
 	}
-	return head + begin + line + "\n" + table + "<!-- end -->" + tail
+	if loaded < 3 {
+		t.Errorf("%d policies are shown whole, want 3", loaded)
+	}
 }
 
 func modesTable(t *testing.T) string {
@@ -73,8 +75,9 @@ func rulesTable(t *testing.T) string {
 			t.Fatal(err)
 		}
 		for _, x := range r.rules {
-			if profile == "developer" || strings.HasPrefix(x.ID, profile+".") {
-				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", x.ID, x.Effect, strings.TrimSuffix(cmp.Or(x.Title+": "+x.Description, x.Title), ": "))
+			if profile == "developer" || strings.HasPrefix(x.ID, string(profile)+".") {
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", x.ID, x.Effect,
+					strings.TrimSuffix(cmp.Or(x.Title+": "+x.Description, x.Title), ": "))
 			}
 		}
 	}
@@ -136,6 +139,9 @@ func writeFields(t *testing.T, b *strings.Builder, prefix string, n node) {
 			kind += " of " + child.Items.Type
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind, meaning)
+		if strings.Contains(child.Description, "; fields as in ") {
+			continue
+		}
 		writeFields(t, b, name+".", child)
 		if child.Items != nil {
 			writeFields(t, b, name+"[].", *child.Items)

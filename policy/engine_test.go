@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/pipeline"
 )
 
 // The specs of the built-in tools that the tests call.
@@ -22,7 +24,7 @@ var specs = map[string]tool.Spec{
 }
 
 // newCall is a call of a session in /src, whose workspace that is.
-func newCall(t testing.TB, mode, name string, args any) *tool.Call {
+func newCall(t testing.TB, mode tool.Mode, name string, args any) *tool.Call {
 	t.Helper()
 	b, err := json.Marshal(args)
 	if err != nil {
@@ -37,47 +39,49 @@ func newCall(t testing.TB, mode, name string, args any) *tool.Call {
 		Session:  tool.Session{ID: "s1", Account: "a1", Dir: "/src", Home: "/home/u", Mode: mode},
 		In:       tool.In{Session: "s1", Dir: "/src", Home: "/home/u", Args: b},
 		Facts:    tool.Facts{Class: spec.Class, Mode: mode},
-		Settings: sandbox.Settings{AllowedWritePaths: []string{"/src"}},
+		Settings: guard.Settings{AllowedWritePaths: []string{"/src"}},
 	}
 }
 
 // fileCall is a call of a file tool on a path.
-func fileCall(t testing.TB, mode, name, path string) *tool.Call {
+func fileCall(t testing.TB, mode tool.Mode, name, path string) *tool.Call {
 	c := newCall(t, mode, name, map[string]string{"file_path": path})
-	op := sandbox.Read
+	op := guard.Read
 	if c.Spec.Class == tool.ClassWrite {
-		op = sandbox.Write
+		op = guard.Write
 	}
-	c.Facts.Uses.Paths = []sandbox.PathUse{{Raw: path, Path: path, Op: op}}
+	c.Facts.Uses.Paths = []guard.PathUse{{Raw: path, Path: path, Op: op}}
 	return c
 }
 
 // bash is a call of Bash with the facts of its command line.
-func bash(t testing.TB, mode, line string) *tool.Call {
+func bash(t testing.TB, mode tool.Mode, line string) *tool.Call {
+	return bashIn(t, "/src", mode, line)
+}
+
+// bashIn is bash in a session of this directory, whose workspace that is.
+func bashIn(t testing.TB, dir string, mode tool.Mode, line string) *tool.Call {
 	t.Helper()
 	c := newCall(t, mode, "Bash", map[string]string{"command": line})
-	s, err := shellparse.Parse(line, shellparse.Options{Dir: "/src", Home: "/home/u"})
-	if err != nil {
-		t.Fatalf("parse %q: %v", line, err)
-	}
-	c.Facts.Uses.Script = s
-	for _, cmd := range s.Commands {
-		for _, f := range cmd.Files {
-			use := sandbox.PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, At: f.At}
-			if f.Known {
-				use.Path = f.Path
-			}
-			c.Facts.Uses.Paths = append(c.Facts.Uses.Paths, use)
-		}
-		c.Facts.Uses.Hosts = append(c.Facts.Uses.Hosts, cmd.Hosts...)
+	c.Request.Tool, c.Session.Dir = "Bash", dir
+	c.Session.Sandbox = &guard.Settings{AllowedWritePaths: []string{dir}, AutoAllowBashIfSandboxed: true}
+	if err := testFacts(t.Context(), c); err != nil {
+		t.Fatalf("facts of %q: %v", line, err)
 	}
 	return c
+}
+
+// testFacts are those of the built-in tools.
+func testFacts(ctx context.Context, c *tool.Call) error {
+	r := catalog.NewRegistry(tools.Groups()...)
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
+	return pipeline.Options{Tools: r, Workspaces: tool.Workspace{}}.Facts(ctx, c)
 }
 
 // newEngine has time enough on a busy machine, unless the test is about time.
 func newEngine(t testing.TB, opts Options) *Engine {
 	t.Helper()
-	opts.Deadline = cmp.Or(opts.Deadline, time.Minute)
+	opts.Deadline, opts.Facts = cmp.Or(opts.Deadline, time.Minute), testFacts
 	e, err := New(context.Background(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -94,9 +98,24 @@ func decide(t testing.TB, e *Engine, c *tool.Call) tool.Decision {
 	return d
 }
 
+// explain is a decision and what it was made of.
+func explain(t testing.TB, e *Engine, c *tool.Call) (tool.Decision, Explanation) {
+	t.Helper()
+	ctx, seen := WithEvidence(context.Background())
+	d, err := e.Decide(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := seen.Explain(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, x
+}
+
 func TestARuleNamesTheCommandThatItIsAbout(t *testing.T) {
 	e := newEngine(t, Options{})
-	d := decide(t, e, bash(t, ModeBypassPermissions, "ls && bwrap sh"))
+	d := decide(t, e, bash(t, tool.ModeBypassPermissions, "ls && bwrap sh"))
 	if d.Verdict != tool.Deny || d.By != tool.ByRule || len(d.Reasons) != 1 {
 		t.Fatalf("decision %+v, want one deny by a rule", d)
 	}
@@ -111,7 +130,7 @@ func TestARuleNamesTheCommandThatItIsAbout(t *testing.T) {
 
 func TestForcePushAsksInModeAuto(t *testing.T) {
 	e := newEngine(t, Options{})
-	d := decide(t, e, bash(t, ModeAuto, "git -C sub push -uf origin main"))
+	d := decide(t, e, bash(t, tool.ModeAuto, "git -C sub push -uf origin main"))
 	if d.Verdict != tool.Ask || d.By != tool.ByRule || d.Reasons[0].Rule != "developer.git.force_push" {
 		t.Errorf("decision %+v, want an ask by developer.git.force_push", d)
 	}

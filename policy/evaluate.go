@@ -14,7 +14,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
-	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/strictjson"
+	"github.com/sandboxd/sandboxd/policy/input"
 )
 
 // shapeError is a result that is not a list of findings.
@@ -30,7 +32,7 @@ type evaluation struct {
 	deadline time.Duration
 	start    time.Time
 	cancel   topdown.Cancel
-	coverage *cover.Cover // nil but in Test
+	coverage *cover.Cover // nil except in Test
 }
 
 // begin starts the clock; end must be called. A timer is used instead of a context
@@ -43,19 +45,19 @@ func begin(ctx context.Context, deadline time.Duration) (e evaluation, end func(
 }
 
 // evaluate asks all rules of the revision about in.
-func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Duration) ([]Finding, error) {
-	in.RuleKinds = r.index.kinds(in)
+func (r *revision) evaluate(ctx context.Context, in *input.Document, deadline time.Duration) ([]Finding, error) {
+	in.RuleKinds = r.index.Kinds(in)
 	e, end := begin(ctx, deadline)
 	defer end()
 	e.coverage = r.coverage
 	var found []Finding
 	for _, p := range r.packages {
-		if e.coverage == nil && !p.guard.admits(in) {
+		if e.coverage == nil && !p.prefilter.admits(in) {
 			continue
 		}
-		doc := in.value(p.reads)
+		doc := in.Value(p.reads)
 		if r.replaces {
-			doc = whole(doc)
+			doc = input.Whole(doc)
 		}
 		more, err := e.ask(p, doc)
 		if err != nil {
@@ -70,8 +72,9 @@ func (r *revision) evaluate(ctx context.Context, in *Input, deadline time.Durati
 // ask gives the findings of one package.
 func (e evaluation) ask(p judgedPackage, in ast.Value) ([]Finding, error) {
 	opts := []rego.EvalOption{
-		rego.EvalParsedInput(in), rego.EvalSortSets(false), rego.EvalExternalCancel(e.cancel), rego.EvalGenerateJSON(asTerm),
-		rego.EvalMetrics(metrics.NoOp()), rego.EvalVirtualCache(newCache()),
+		rego.EvalParsedInput(in), rego.EvalSortSets(false), rego.EvalExternalCancel(e.cancel),
+		rego.EvalGenerateJSON(asTerm),
+		rego.EvalMetrics(metrics.NoOp()),
 	}
 	if e.coverage != nil {
 		opts = append(opts, rego.EvalQueryTracer(e.coverage), rego.EvalRuleIndexing(false))
@@ -89,8 +92,8 @@ func (e evaluation) ask(p judgedPackage, in ast.Value) ([]Finding, error) {
 	return readFindings(rs[0].Expressions[0].Value, p.name)
 }
 
-// asTerm keeps results as the engine has them: nearly all are empty, and are not
-// worth a conversion.
+// asTerm keeps results in the types of OPA: nearly all are empty, so that to convert
+// them would be wasted.
 func asTerm(t *ast.Term, _ *rego.EvalContext) (any, error) { return t, nil }
 
 // readFindings reads what a package gave.
@@ -153,12 +156,21 @@ func newFinding(raw any) (Finding, error) {
 			f.Hint = text(k, v)
 		case "subject":
 			f.Subject = text(k, v)
+		case "undoable":
+			is, ok := v.(bool)
+			if !ok {
+				return Finding{}, errors.New(`field "undoable" of a finding is not true or false`)
+			}
+			f.Undoable = is
 		case "obligations", "patch":
 			b, merr := json.Marshal(v)
 			if merr != nil {
 				return Finding{}, merr
 			}
 			if k == "patch" {
+				if _, ok := v.(map[string]any); !ok {
+					return Finding{}, fmt.Errorf("the patch of a finding is %s, want an object", b)
+				}
 				f.Patch = b
 			} else if f.Obligations, merr = newObligations(v, b); merr != nil {
 				return Finding{}, fmt.Errorf("obligations: %w", merr)
@@ -179,17 +191,20 @@ func newFinding(raw any) (Finding, error) {
 		return Finding{}, fmt.Errorf("finding %s rewrites without a patch", f.ID)
 	case f.Effect != EffectRewrite && f.Patch != nil:
 		return Finding{}, fmt.Errorf("finding %s has a patch but the effect %q", f.ID, f.Effect)
+	case f.Undoable && f.Effect != EffectAsk:
+		return Finding{}, fmt.Errorf("finding %s is undoable and has the effect %q, not ask", f.ID, f.Effect)
 	}
 	switch f.Effect {
-	case EffectDeny, EffectAsk, EffectRewrite, EffectAllow:
+	case EffectDeny, EffectAsk, EffectRewrite, EffectAllow, EffectCount:
 		return f, nil
 	}
-	return Finding{}, fmt.Errorf("finding %s has the effect %q: want deny, ask, rewrite or allow", f.ID, f.Effect)
+	return Finding{}, fmt.Errorf("finding %s has the effect %q: want deny, ask, rewrite, allow or count", f.ID,
+		f.Effect)
 }
 
 // newObligations reads obligations, none of which may be lost: null and a time of less
 // than a second would be no obligation.
-func newObligations(raw any, b []byte) (o sandbox.Obligations, err error) {
+func newObligations(raw any, b []byte) (o guard.Obligations, err error) {
 	m, ok := raw.(map[string]any)
 	if !ok {
 		return o, fmt.Errorf("they are %s, want an object", b)
@@ -199,7 +214,7 @@ func newObligations(raw any, b []byte) (o sandbox.Obligations, err error) {
 			return o, fmt.Errorf("%s is null", k)
 		}
 	}
-	if err := strictJSON(b, &o); err != nil {
+	if err := strictjson.Decode(b, &o); err != nil {
 		return o, err
 	}
 	if _, ok := m["wall_seconds"]; ok && o.WallSeconds < 1 {

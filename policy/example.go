@@ -1,40 +1,45 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
-	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/strictjson"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/input"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// Example is a call in the metadata of a rule, under custom.match or
-// custom.not_match. A plain text is a command line of Bash.
+// Example is a call that is described: in the metadata of a rule, under custom.match or
+// custom.not_match, or to a command that judges without a daemon. Text alone is a command
+// line of Bash. What the call would touch is not said but found, as for any call.
 type Example struct {
-	Command string          `json:"command,omitempty"`
+	Command string          `json:"command,omitempty"` // short for a call of Bash
 	Tool    string          `json:"tool,omitempty"`
-	Class   tool.Class      `json:"class,omitempty"`
 	Args    json.RawMessage `json:"args,omitempty"`
-	Mode    string          `json:"mode,omitempty"`
-	Reads   []string        `json:"reads,omitempty"`
-	Writes  []string        `json:"writes,omitempty"`
-	Hosts   []string        `json:"hosts,omitempty"`
-	Session []tool.Origin   `json:"origins,omitempty"` // of the session
+	Mode    tool.Mode       `json:"mode,omitempty"`
+	Origins []tool.Origin   `json:"origins,omitempty"` // who wrote what the model of the session has read
+	Recent  *input.Recent   `json:"recent,omitempty"`  // what was counted before; absent is nothing
+
+	Connection *input.Connection `json:"connection,omitempty"` // that the call makes; absent: it has not begun
+	Changes    []tool.Changed    `json:"changes,omitempty"`    // that the call made; absent: it has not ended
 }
 
 // exampleDeadline is for loading, where nobody waits for one evaluation: a busy
 // machine must not turn a good policy into a load error.
 const exampleDeadline = 5 * time.Second
 
-// Examples run in this session.
+// Examples in the metadata of rules run in this session.
 const (
 	exampleDir  = "/src"
 	exampleHome = "/home/u"
@@ -43,95 +48,68 @@ const (
 // NewExample reads one example; text that is no object is a command line.
 func NewExample(v any) (Example, error) {
 	if s, ok := v.(string); ok {
-		return Example{Command: s}, nil
+		v = map[string]any{"command": s}
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return Example{}, err
 	}
 	var x Example
-	if err := strictJSON(b, &x); err != nil {
+	if err := strictjson.Decode(b, &x); err != nil {
 		return Example{}, fmt.Errorf("example %s: %w", b, err)
 	}
-	return x, nil
+	if (x.Command == "") == (x.Tool == "") {
+		return Example{}, fmt.Errorf("example %s: name either a command or a tool", b)
+	}
+	if x.Command == "" {
+		return x, nil
+	}
+	if x.Args != nil {
+		return Example{}, fmt.Errorf("example %s: a command has no args", b)
+	}
+	x.Tool = "Bash"
+	x.Args, err = json.Marshal(map[string]string{"command": x.Command})
+	return x, err
 }
 
-// Call is the call that the example describes, in /src of a user with the home
-// directory /home/u.
-func (x Example) Call() (*tool.Call, error) {
-	if x.Command != "" {
-		return CommandCall(x.Command, exampleDir, exampleHome, x.Mode)
+// call is the call of an example in the metadata of a rule, in /src of a user with the
+// home directory /home/u, with the facts of a real call.
+func (x Example) call(ctx context.Context, facts Facts) (*tool.Call, error) {
+	if facts == nil {
+		return nil, fmt.Errorf("example of %s: examples need Options.Facts", x.Tool)
 	}
-	if x.Tool == "" {
-		return nil, fmt.Errorf("example %+v names neither a command nor a tool", x)
-	}
-	c := exampleCall(tool.Spec{
-		Name: x.Tool, Class: x.Class, ReadOnly: x.Class == tool.ClassRead, Annotations: &tool.Annotations{},
-	}, exampleDir, exampleHome, x.Mode)
-	c.In.Args = x.Args
-	for _, p := range x.Reads {
-		c.Facts.Uses.Paths = append(c.Facts.Uses.Paths, sandbox.PathUse{Raw: p, Path: p, Op: sandbox.Read})
-	}
-	for _, p := range x.Writes {
-		c.Facts.Uses.Paths = append(c.Facts.Uses.Paths, sandbox.PathUse{Raw: p, Path: p, Op: sandbox.Write})
-	}
-	c.Facts.Uses.Hosts = x.Hosts
-	c.Facts.Origins.Session = x.Session
-	return c, nil
-}
-
-// CommandCall is a call of Bash with the facts of its text, for judging a command
-// line without a daemon. Symlinks are not resolved and nothing is looked up.
-func CommandCall(line, dir, home, mode string) (*tool.Call, error) {
-	s, err := shellparse.Parse(line, shellparse.Options{Dir: dir, Home: home})
+	dir, err := guard.Resolve(exampleDir, "/", exampleHome)
 	if err != nil {
-		return nil, fmt.Errorf("parse %q: %w", line, err)
-	}
-	c := exampleCall(tool.Spec{
-		Name: "Bash", Class: tool.ClassExec, Annotations: &tool.Annotations{Destructive: true, OpenWorld: true},
-	}, dir, home, mode)
-	if c.In.Args, err = json.Marshal(map[string]string{"command": line}); err != nil {
 		return nil, err
 	}
-	c.Facts.Uses.Script = s
-	for _, cmd := range s.Commands {
-		for _, f := range cmd.Files {
-			use := sandbox.PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, At: f.At}
-			if f.Known {
-				use.Path = f.Path
-			}
-			c.Facts.Uses.Paths = append(c.Facts.Uses.Paths, use)
-		}
-		c.Facts.Uses.Hosts = append(c.Facts.Uses.Hosts, cmd.Hosts...)
+	c := tool.NewCall(tool.Request{
+		Account: "example", Role: tool.RoleAgent, Session: "example", Tool: x.Tool, Args: x.Args,
+	})
+	c.Session = tool.Session{
+		ID: "example", Account: "example", Dir: dir, Home: exampleHome, Mode: cmp.Or(x.Mode, tool.ModeDefault),
+		Sandbox: &guard.Settings{AllowedWritePaths: []string{dir}, AutoAllowBashIfSandboxed: true},
+	}
+	c.Origins.Session = x.Origins
+	if err := facts(ctx, c); err != nil {
+		return nil, fmt.Errorf("example %s %s: %w", x.Tool, x.Args, err)
 	}
 	return c, nil
-}
-
-func exampleCall(spec tool.Spec, dir, home, mode string) *tool.Call {
-	if mode == "" {
-		mode = ModeDefault
-	}
-	return &tool.Call{
-		Spec:     spec,
-		Session:  tool.Session{ID: "example", Account: "example", Dir: dir, Home: home, Mode: mode},
-		In:       tool.In{Session: "example", Dir: dir, Home: home},
-		Facts:    tool.Facts{Class: spec.Class, Mode: mode},
-		Settings: sandbox.Settings{AllowedWritePaths: []string{dir}, AutoAllowBashIfSandboxed: true},
-	}
 }
 
 // checkExamples runs the examples of all rules in the files that want chooses,
 // and joins what does not hold.
-func (r *revision) checkExamples(ctx context.Context, modules map[string]*ast.Module, want func(file string) bool) error {
+func (r *revision) checkExamples(ctx context.Context, facts Facts, modules map[string]*ast.Module,
+	want func(file string) bool,
+) error {
 	var errs []error
-	for _, file := range sortedKeys(modules) {
+	for _, file := range slices.Sorted(maps.Keys(modules)) {
 		pkg := strings.TrimPrefix(modules[file].Package.Path.String(), "data.")
 		if !want(file) || !slices.ContainsFunc(r.packages, func(p judgedPackage) bool { return p.name == pkg }) {
 			continue
 		}
 		for _, rule := range modules[file].Rules {
 			for _, a := range rule.Annotations {
-				for _, err := range r.checkRule(ctx, rule, a.Custom) {
+				for _, err := range r.checkRule(ctx, facts, rule, a.Custom) {
 					errs = append(errs, fmt.Errorf("%s:%d: %w", file, rule.Location.Row, err))
 				}
 			}
@@ -140,7 +118,7 @@ func (r *revision) checkExamples(ctx context.Context, modules map[string]*ast.Mo
 	return errors.Join(errs...)
 }
 
-func (r *revision) checkRule(ctx context.Context, rule *ast.Rule, custom map[string]any) (errs []error) {
+func (r *revision) checkRule(ctx context.Context, facts Facts, rule *ast.Rule, custom map[string]any) (errs []error) {
 	for _, key := range []string{"match", "not_match"} {
 		if custom[key] == nil {
 			continue
@@ -157,7 +135,7 @@ func (r *revision) checkRule(ctx context.Context, rule *ast.Rule, custom map[str
 			return append(errs, errors.New("examples need a rule with a literal id"))
 		}
 		for _, v := range list {
-			found, err := r.finds(ctx, id, v)
+			found, err := r.finds(ctx, facts, id, v)
 			if err != nil {
 				errs = append(errs, err)
 			} else if want := key == "match"; found != want {
@@ -169,24 +147,40 @@ func (r *revision) checkRule(ctx context.Context, rule *ast.Rule, custom map[str
 }
 
 // finds reports whether the rule with this id has a finding for an example.
-func (r *revision) finds(ctx context.Context, id string, example any) (bool, error) {
+func (r *revision) finds(ctx context.Context, facts Facts, id string, example any) (bool, error) {
 	x, err := NewExample(example)
 	if err != nil {
 		return false, err
 	}
-	c, err := x.Call()
+	c, err := x.call(ctx, facts)
 	if err != nil {
 		return false, err
 	}
-	in, err := NewInput(c)
+	in, err := x.document(c)
 	if err != nil {
 		return false, err
 	}
+	in.Recent = cmp.Or(x.Recent, new(input.Recent))
 	fs, err := r.evaluate(ctx, in, exampleDeadline)
 	if err != nil {
 		return false, fmt.Errorf("example %v: %w", example, err)
 	}
 	return slices.ContainsFunc(fs, func(f Finding) bool { return f.ID == id }), nil
+}
+
+// document is what rules see of the example.
+func (x Example) document(c *tool.Call) (*input.Document, error) {
+	conn := x.Connection
+	if x.Changes != nil {
+		return input.NewChanged(c, x.Changes)
+	}
+	if conn == nil {
+		return input.New(c)
+	}
+	return input.NewConnecting(c, egress.Connection{
+		Host: conn.Host, Port: conn.Port, Protocol: cmp.Or(conn.Protocol, egress.ProtocolTLS),
+		Method: conn.Method, Path: conn.Path, Via: cmp.Or(conn.Via, egress.ViaTransparent),
+	})
 }
 
 func operatorFile(file string) bool { return !strings.HasPrefix(file, libraryPrefix) }

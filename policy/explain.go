@@ -6,10 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/open-policy-agent/opa/v1/ast"
-
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // Explanation is why a call is judged as it is.
@@ -21,36 +19,14 @@ type Explanation struct {
 	Nearest  string          `json:"nearest,omitempty"`
 }
 
-// Explain says what a decision was made of.
-func Explain(d tool.Decision) (Explanation, error) {
-	x := Explanation{Decision: d, Findings: []Finding{}}
-	seen, ok := d.Judged.(*evidence)
-	if !ok {
-		x.Note = "no rule was asked"
-		return x, nil
-	}
-	x.Findings = append(x.Findings, seen.findings...)
-	var err error
-	x.Input, err = seen.input.JSON()
-	return x, err
-}
-
-// JSON is the document as the rules see it.
-func (in *Input) JSON() (json.RawMessage, error) {
-	plain, err := ast.JSON(whole(in.value(nil)))
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(plain)
-}
-
-// MarshalJSON is JSON, so that a list without elements is [] everywhere.
-func (in *Input) MarshalJSON() ([]byte, error) { return in.JSON() }
-
-// PrintDecision writes a decision for people: the verdict, who decided, then each
+// PrintDecision writes a decision for people: the verdict, what decided, then each
 // reason with its place and hint. text is the command line, or "".
 func PrintDecision(w io.Writer, d tool.Decision, text string) {
-	fmt.Fprintf(w, "%s, decided by the %s (policy revision %s)\n", d.Verdict, layerName(d.By), d.Revision)
+	fmt.Fprintf(w, "%s, decided by %s", d.Verdict, decider(d))
+	if d.Revision != "" {
+		fmt.Fprintf(w, " (policy revision %s)", d.Revision)
+	}
+	fmt.Fprintln(w)
 	for _, r := range d.Reasons {
 		fmt.Fprintf(w, "  %s: %s\n", r.Rule, r.Message)
 		if r.At != nil {
@@ -86,18 +62,24 @@ func printPlace(w io.Writer, text string, at shellparse.Pos) {
 	fmt.Fprintf(w, "    %s\n    %s%s\n", text, strings.Repeat(" ", before), strings.Repeat("^", under))
 }
 
-func layerName(b tool.By) string {
-	switch b {
-	case tool.ByRule:
-		return "rules"
-	case tool.ByMode:
-		return "mode"
-	case tool.ByFloor:
-		return "sandbox settings"
-	case tool.ByTool:
-		return "tool"
-	case tool.ByHook:
-		return "hooks"
+// decider names what decided: the first reason, as its layer calls it.
+func decider(d tool.Decision) string {
+	if len(d.Reasons) == 0 {
+		return "nothing, which denies"
 	}
-	return "engine, which failed"
+	id := d.Reasons[0].Rule
+	_, name, _ := strings.Cut(id, ":")
+	switch d.By {
+	case tool.ByRule:
+		return "the rule " + id
+	case tool.ByMode:
+		return "mode " + name
+	case tool.ByFloor:
+		return "the sandbox settings: " + name
+	case tool.ByTool:
+		return "the permission of the tool: " + name
+	case tool.ByHook:
+		return "a hook"
+	}
+	return id
 }

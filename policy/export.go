@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/policy/permission"
+
 	library "github.com/sandboxd/sandboxd/rego"
 )
 
@@ -36,7 +38,7 @@ func Export(dir string, opts Options) error {
 	if err != nil {
 		return err
 	}
-	tables, err := translate(opts.Rules)
+	tables, err := permission.Tables(opts.Rules)
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,8 @@ func Export(dir string, opts Options) error {
 		if operatorFile(f.name) && filepath.IsAbs(f.name) {
 			continue // the operator has them
 		}
-		if err := writeNew(filepath.Join(dir, strings.Replace(f.name, libraryPrefix, "library/", 1)), f.text); err != nil {
+		name := filepath.Join(dir, strings.Replace(f.name, libraryPrefix, "library/", 1))
+		if err := writeNew(name, f.text); err != nil {
 			return err
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/open-policy-agent/opa/v1/loader"
 	"github.com/open-policy-agent/opa/v1/rego"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 // TestWhatIsExportedDecidesAlike: OPA finds in the files what the engine finds.
 func TestWhatIsExportedDecidesAlike(t *testing.T) {
-	opts := Options{Profile: "developer", Rules: Rules{Deny: []string{"Bash(ls *)"}}}
+	opts := Options{Profile: "developer", Rules: permission.Rules{Deny: []string{"Bash(ls *)"}}}
 	dir := filepath.Join(t.TempDir(), "rego")
 	if err := Export(dir, opts); err != nil {
 		t.Fatal(err)
@@ -32,11 +33,7 @@ func TestWhatIsExportedDecidesAlike(t *testing.T) {
 	}
 	e := newEngine(t, opts)
 	for _, line := range []string{"ls -a", "git push -f", "true"} {
-		d := decide(t, e, bash(t, ModeAuto, line))
-		x, err := Explain(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d, x := explain(t, e, bash(t, tool.ModeAuto, line))
 		var input any
 		if err := json.Unmarshal(x.Input, &input); err != nil {
 			t.Fatal(err)

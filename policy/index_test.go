@@ -8,7 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/input"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 // The words that random rules and calls are made of: few, so that they meet.
@@ -25,12 +27,13 @@ var (
 )
 
 func drawCall(t *rapid.T, tb testing.TB) *tool.Call {
-	mode := rapid.SampledFrom(Modes).Draw(t, "mode")
+	mode := rapid.SampledFrom(tool.Modes).Draw(t, "mode")
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		return bash(tb, mode, rapid.SampledFrom(someLines).Draw(t, "line"))
 	case 1:
-		c := fileCall(tb, mode, rapid.SampledFrom([]string{"Read", "Edit"}).Draw(t, "tool"), rapid.SampledFrom(somePaths).Draw(t, "path"))
+		c := fileCall(tb, mode, rapid.SampledFrom([]string{"Read", "Edit"}).Draw(t, "tool"),
+			rapid.SampledFrom(somePaths).Draw(t, "path"))
 		c.Facts.Uses.Paths[0].Recursive = rapid.Bool().Draw(t, "tree")
 		return c
 	case 2:
@@ -39,14 +42,17 @@ func drawCall(t *rapid.T, tb testing.TB) *tool.Call {
 		c.Facts.Uses.Hosts = []string{rapid.SampledFrom(someHosts).Draw(t, "host")}
 		return c
 	case 3:
-		return newCall(tb, mode, "Agent", map[string]any{"model": rapid.SampledFrom([]string{"a", "ab", "b"}).Draw(t, "model")})
+		return newCall(tb, mode, "Agent", map[string]any{
+			"model": rapid.SampledFrom([]string{"a", "ab", "b"}).Draw(t, "model"),
+		})
 	}
-	return newCall(tb, mode, rapid.SampledFrom([]string{"mcp__git__push", "mcp__git__x", "mcp__other__x"}).Draw(t, "mcp"), map[string]any{})
+	return newCall(tb, mode, rapid.SampledFrom([]string{"mcp__git__push", "mcp__git__x", "mcp__other__x"}).Draw(t,
+		"mcp"), map[string]any{})
 }
 
-func drawRules(t *rapid.T) Rules {
+func drawRules(t *rapid.T) permission.Rules {
 	lists := rapid.SliceOfNDistinct(rapid.SampledFrom(someRules), 0, 6, rapid.ID).Draw(t, "rules")
-	var r Rules
+	var r permission.Rules
 	for _, text := range lists {
 		switch rapid.IntRange(0, 2).Draw(t, "list") {
 		case 0:
@@ -62,7 +68,7 @@ func drawRules(t *rapid.T) Rules {
 
 // rulesOver gives revisions that differ in their permission rules only, without
 // compiling the library for each.
-func rulesOver(t *testing.T) func(*rapid.T, Rules) *revision {
+func rulesOver(t *testing.T) func(*rapid.T, permission.Rules) *revision {
 	ctx := context.Background()
 	base, modules, err := loadModules(ctx, Options{Profile: "developer"}, nil)
 	if err != nil {
@@ -72,13 +78,13 @@ func rulesOver(t *testing.T) func(*rapid.T, Rules) *revision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(rt *rapid.T, rules Rules) *revision {
-		data, err := translate(rules)
+	return func(rt *rapid.T, rules permission.Rules) *revision {
+		data, err := permission.Tables(rules)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		r := *base
-		r.index = newIndex(data)
+		r.index = permission.NewIndex(data)
 		r.packages = slices.Clone(base.packages)
 		store := newStore(data)
 		for i := range r.packages {
@@ -91,7 +97,7 @@ func rulesOver(t *testing.T) func(*rapid.T, Rules) *revision {
 	}
 }
 
-// TestTheIndexLosesNoRule: where the index or the guards say that no rule applies,
+// TestTheIndexLosesNoRule: where the index or the prefilters say that no rule applies,
 // evaluating them all finds none.
 func TestTheIndexLosesNoRule(t *testing.T) {
 	load := rulesOver(t)
@@ -99,7 +105,7 @@ func TestTheIndexLosesNoRule(t *testing.T) {
 		rules := drawRules(rt)
 		r := load(rt, rules)
 		for range 5 {
-			in, err := NewInput(drawCall(rt, t))
+			in, err := input.New(drawCall(rt, t))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -117,12 +123,12 @@ func TestTheIndexLosesNoRule(t *testing.T) {
 }
 
 // unguarded are the findings of all packages.
-func unguarded(t rapid.TB, r *revision, in *Input) []Finding {
+func unguarded(t rapid.TB, r *revision, in *input.Document) []Finding {
 	ev, end := begin(context.Background(), time.Minute)
 	defer end()
 	var all []Finding
 	for _, p := range r.packages {
-		found, err := ev.ask(p, in.value(nil))
+		found, err := ev.ask(p, in.Value(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +140,7 @@ func unguarded(t rapid.TB, r *revision, in *Input) []Finding {
 // TestAddingADenyRuleNeverAllowsMore: whatever the other rules are.
 func TestAddingADenyRuleNeverAllowsMore(t *testing.T) {
 	load := rulesOver(t)
-	verdict := func(rt *rapid.T, rules Rules, c *tool.Call) tool.Verdict {
+	verdict := func(rt *rapid.T, rules permission.Rules, c *tool.Call) tool.Verdict {
 		e := &Engine{opts: Options{Deadline: time.Minute}}
 		e.current.Store(load(rt, rules))
 		return decide(t, e, c).Verdict
@@ -168,14 +174,3 @@ var everyKind = func() []string {
 	}
 	return kinds
 }()
-
-func (ix index) empty() bool {
-	for _, list := range []map[string]map[string]bool{ix.allow, ix.tighten} {
-		for _, keys := range list {
-			if len(keys) > 0 {
-				return false
-			}
-		}
-	}
-	return true
-}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,10 @@ import (
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
+
+	"github.com/sandboxd/sandboxd/policy/callback"
+	"github.com/sandboxd/sandboxd/policy/input"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 // revision is one compiled state of everything that judges. It never changes
@@ -28,7 +33,11 @@ type revision struct {
 	masks    rego.PreparedEvalQuery // what the record of decisions leaves out
 	rules    []RuleInfo
 	disabled map[string]bool
-	index    index
+	counts   bool            // a rule reads input.recent
+	requests bool            // a rule reads what differs between requests of a connection
+	changes  bool            // a rule reads input.changes
+	names    map[string]bool // ids that are known before any call, so that they can be counted apart
+	index    permission.Index
 
 	workspaces []workspace
 	coverage   *cover.Cover // nil but in Test
@@ -36,17 +45,15 @@ type revision struct {
 
 // judgedPackage is one package whose findings count.
 type judgedPackage struct {
-	name  string
-	query rego.PreparedEvalQuery
-	guard guard
-	reads fieldSet
+	name      string
+	query     rego.PreparedEvalQuery
+	prefilter prefilter
+	reads     input.Fields
+	requests  bool // they read the method or the path of a connection
 }
 
-// fieldSet are fields at the top of the input; nil is all of them.
-type fieldSet map[string]bool
-
 // readBy are the fields that the rules of a package read, and the rules they use.
-func readBy(c *ast.Compiler, query string) (fieldSet, error) {
+func readBy(c *ast.Compiler, query string) (input.Fields, error) {
 	body, err := ast.ParseBody(query)
 	if err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func readBy(c *ast.Compiler, query string) (fieldSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := fieldSet{}
+	out := input.Fields{}
 	for _, ref := range refs {
 		if !ref[0].Equal(ast.InputRootDocument) {
 			continue
@@ -103,7 +110,7 @@ func load(ctx context.Context, opts Options, before *revision) (*revision, error
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkExamples(ctx, modules, operatorFile); err != nil {
+	if err := r.checkExamples(ctx, opts.Facts, modules, operatorFile); err != nil {
 		return nil, err
 	}
 	if err := checkTests(ctx, opts, modules); err != nil {
@@ -128,11 +135,13 @@ func loadModules(ctx context.Context, opts Options, before *revision) (*revision
 	return r, modules, err
 }
 
-func newRevision(ctx context.Context, opts Options, files []source, modules map[string]*ast.Module, before *revision) (*revision, error) {
+func newRevision(ctx context.Context, opts Options, files []source, modules map[string]*ast.Module, before *revision) (
+	*revision, error,
+) {
 	if err := checkPackages(modules); err != nil {
 		return nil, err
 	}
-	data, err := translate(opts.Rules)
+	data, err := permission.Tables(opts.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +149,13 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if err != nil {
 		return nil, err
 	}
-	r := &revision{loaded: time.Now(), disabled: map[string]bool{}, index: newIndex(data), replaces: replacesInput(compiler)}
+	if err := checkDefined(compiler); err != nil {
+		return nil, err
+	}
+	r := &revision{
+		loaded: time.Now(), disabled: map[string]bool{}, index: permission.NewIndex(data),
+		replaces: replacesInput(compiler),
+	}
 	if r.rules, err = ruleInfos(modules); err != nil {
 		return nil, err
 	}
@@ -157,16 +172,24 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if r.masks, err = prepare(ctx, compiler, "data."+maskPackage+".mask", newStore(nil)); err != nil {
 		return nil, err
 	}
+	r.counts = slices.ContainsFunc(r.packages, func(p judgedPackage) bool {
+		return p.reads == nil || p.reads["recent"]
+	})
+	r.requests = slices.ContainsFunc(r.packages, func(p judgedPackage) bool { return p.requests })
+	r.names = namesOf(r.rules, opts.Rules)
 	var old []workspace
 	if before != nil {
 		old = before.workspaces
 	}
-	r.workspaces = loadWorkspaces(ctx, compiler, opts.Workspaces, old)
+	r.workspaces = loadWorkspaces(ctx, compiler, opts.workspaces(), old)
+	r.changes = len(r.workspaces) > 0 || slices.ContainsFunc(r.packages, func(p judgedPackage) bool {
+		return p.reads == nil || p.reads["changes"]
+	})
 	r.id = revisionID(files, opts, r.workspaces)
 	return r, nil
 }
 
-// prepareAll prepares one query for each package, so that those which a guard shows
+// prepareAll prepares one query for each package, so that those which a prefilter shows
 // to be silent cost nothing.
 func prepareAll(ctx context.Context, c *ast.Compiler, names []string, data map[string]any) ([]judgedPackage, error) {
 	store := newStore(data)
@@ -181,11 +204,15 @@ func prepareAll(ctx context.Context, c *ast.Compiler, names []string, data map[s
 		if err != nil {
 			return nil, fmt.Errorf("find what %s reads: %w", name, err)
 		}
-		g, err := newGuard(c, text)
+		g, err := newPrefilter(c, text)
 		if err != nil {
 			return nil, fmt.Errorf("find what %s needs: %w", name, err)
 		}
-		out[i] = judgedPackage{name, q, g, reads}
+		requests, err := seesRequests(c, text)
+		if err != nil {
+			return nil, fmt.Errorf("find what %s reads: %w", name, err)
+		}
+		out[i] = judgedPackage{name, q, g, reads, requests}
 	}
 	return out, nil
 }
@@ -209,32 +236,31 @@ func prepare(ctx context.Context, c *ast.Compiler, query string, store storage.S
 
 func (o Options) check() error {
 	if !slices.Contains(Profiles, o.Profile) {
-		return fmt.Errorf("unknown policy profile %q: want one of %s", o.Profile, strings.Join(Profiles, ", "))
+		return fmt.Errorf("unknown policy profile %q: want one of %s, %s, %s",
+			o.Profile, ProfileDeveloper, ProfileObserve, ProfileStrict)
 	}
-	if o.Verdict != "" && o.Verdict != VerdictAdvisory && o.Verdict != VerdictFinal {
-		return fmt.Errorf("unknown policyVerdict %q: want %s or %s", o.Verdict, VerdictAdvisory, VerdictFinal)
+	if o.Verdict != "" && o.Verdict != callback.VerdictAdvisory && o.Verdict != callback.VerdictFinal {
+		return fmt.Errorf("unknown policyVerdict %q: want %s or %s",
+			o.Verdict, callback.VerdictAdvisory, callback.VerdictFinal)
 	}
 	for _, p := range o.Policies {
-		if _, err := p.policy(); err != nil {
+		if _, err := p.Policy(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Profiles are the ready sets of rules.
-var Profiles = []string{"developer", "observe", "strict"}
-
 // judged lists the packages whose findings count. The observe profile reads the
 // developer rules itself.
-func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
+func judged(modules map[string]*ast.Module, profile Profile) ([]string, error) {
 	has := map[string]bool{}
 	for file, m := range modules {
 		name := strings.TrimPrefix(m.Package.Path.String(), "data.")
 		if !strings.HasPrefix(name, "sandboxd.policies.") {
 			continue
 		}
-		if ownPackage(name, "developer") && profile == "observe" {
+		if ownPackage(name, string(ProfileDeveloper)) && profile == ProfileObserve {
 			continue
 		}
 		has[name] = has[name] || false
@@ -243,7 +269,8 @@ func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
 				continue
 			}
 			if r.Head.RuleKind() != ast.MultiValue {
-				return nil, fmt.Errorf("%s:%d: findings must be a partial set: findings contains {…} if {…}", file, r.Location.Row)
+				return nil, fmt.Errorf("%s:%d: findings must be a partial set: findings contains {…} if {…}", file,
+					r.Location.Row)
 			}
 			has[name] = true
 		}
@@ -252,7 +279,9 @@ func judged(modules map[string]*ast.Module, profile string) ([]string, error) {
 	for name, ok := range has {
 		if strings.HasSuffix(name, ".lib") {
 			if ok {
-				return nil, fmt.Errorf("package %s has findings, but packages named lib are for helpers and never asked", name)
+				return nil, fmt.Errorf(
+					"package %s has findings, but packages named lib are for helpers and never asked", name,
+				)
 			}
 			continue
 		}
@@ -271,18 +300,25 @@ func ownPackage(pkg, owner string) bool {
 }
 
 // disable switches rules of a profile off. Core rules cannot be.
+// DisableError is an id in Options.Disable that cannot be switched off.
+type DisableError struct{ ID, Why string }
+
+func (e *DisableError) Error() string { return "disable: " + e.Why }
+
 func (r *revision) disable(ids []string) error {
+	var errs []error
 	for _, id := range ids {
 		i := slices.IndexFunc(r.rules, func(x RuleInfo) bool { return x.ID == id })
-		if i < 0 {
-			return fmt.Errorf("disable: no rule has the id %q", id)
+		switch {
+		case i < 0:
+			errs = append(errs, &DisableError{id, fmt.Sprintf("no rule has the id %q", id)})
+		case ownPackage(r.rules[i].Package, "core"):
+			errs = append(errs, &DisableError{id, fmt.Sprintf("%q is a core rule, which cannot be switched off", id)})
+		default:
+			r.disabled[id] = true
 		}
-		if ownPackage(r.rules[i].Package, "core") {
-			return fmt.Errorf("disable: %q is a core rule, which cannot be switched off", id)
-		}
-		r.disabled[id] = true
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (r *revision) withoutDisabled(fs []Finding) []Finding {
@@ -290,6 +326,41 @@ func (r *revision) withoutDisabled(fs []Finding) []Finding {
 		return fs
 	}
 	return slices.DeleteFunc(fs, func(f Finding) bool { return r.disabled[f.ID] })
+}
+
+// namesOf are the ids of rules that are written out, and of permission rules.
+func namesOf(rules []RuleInfo, permissions permission.Rules) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range rules {
+		out[r.ID] = true
+	}
+	for effect, list := range map[Effect][]string{
+		EffectAllow: permissions.Allow, EffectAsk: permissions.Ask, EffectDeny: permissions.Deny,
+	} {
+		for _, rule := range list {
+			out[string(effect)+" "+rule] = true
+		}
+	}
+	return out
+}
+
+// computedName is what rules are counted as whose id is computed: a model could make any
+// number of ids.
+const computedName = "other"
+
+// counted are the names under which findings are counted, each once.
+func (r *revision) counted(fs []Finding) []string {
+	var out []string
+	for _, f := range fs {
+		name := f.ID
+		if !r.names[name] {
+			name = computedName
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // revisionID is a hash of everything that can change a decision.
@@ -301,7 +372,7 @@ func revisionID(files []source, opts Options, workspaces []workspace) string {
 	}
 	enc := json.NewEncoder(h)
 	_ = enc.Encode(opts.Rules) // strings and lists only; a hash takes every write
-	_ = enc.Encode([]any{opts.Profile, opts.Disable, opts.Policies, opts.Verdict, opts.RelaxReads, InputVersion})
+	_ = enc.Encode([]any{opts.Profile, opts.Disable, opts.Policies, opts.Verdict, opts.RelaxReads, input.Version})
 	for _, w := range workspaces {
 		_ = enc.Encode([]any{w.Root, w.rules})
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/metrics"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/util"
+
+	"github.com/sandboxd/sandboxd/policy/input"
 )
 
 // maskPackage says what the record of decisions leaves out; no verdict asks it.
@@ -47,26 +49,36 @@ func (r *revision) masksOf(ctx context.Context, in ast.Value, deadline time.Dura
 	return out, nil
 }
 
+// keptInput is an input as it may be written.
+type keptInput struct {
+	doc    json.RawMessage
+	redact func(string) string // for messages
+	whole  bool                // nothing of the input was changed
+}
+
 // document is the input as it may be written: without what the masks name, also
-// where other fields or messages repeat it, and every text redacted; for those
-// messages it gives a function. An error means that nothing may be written.
-func (r *revision) document(ctx context.Context, in *Input, redact func(string) string) (json.RawMessage, func(string) string, error) {
-	fields := in.fields(nil)
+// where other fields or messages repeat it, and every text redacted. An error means that
+// nothing may be written.
+func (r *revision) document(ctx context.Context, in *input.Document, redact func(string) string) (keptInput, error) {
+	fields := in.Fields(nil)
 	var seen ast.Value = ast.LazyObject(fields)
 	if r.replaces {
-		seen = whole(seen)
+		seen = input.Whole(seen)
 	}
 	masks, err := r.masksOf(ctx, seen, exampleDeadline)
 	if err != nil {
-		return nil, nil, fmt.Errorf("mask the input: %w", err)
+		return keptInput{}, fmt.Errorf("mask the input: %w", err)
 	}
 	doc, err := decoded(fields)
 	if err != nil {
-		return nil, nil, err
+		return keptInput{}, err
 	}
+	w := keptInput{whole: true}
 	var gone []string
 	for _, m := range masks {
-		for _, text := range blank(doc, strings.Split(m, "/")[1:]) {
+		texts, found := blank(doc, strings.Split(m, "/")[1:])
+		w.whole = w.whole && !found
+		for _, text := range texts {
 			if len(text) >= minMasked {
 				quoted := strconv.Quote(text) // as a rule that prints a whole object has it
 				gone = append(gone, text, quoted[1:len(quoted)-1])
@@ -79,9 +91,13 @@ func (r *revision) document(ctx context.Context, in *Input, redact func(string) 
 		pairs = append(pairs, text, masked)
 	}
 	repeats := strings.NewReplacer(pairs...)
-	all := func(s string) string { return redact(repeats.Replace(s)) }
-	b, err := json.Marshal(redacted(doc, all))
-	return b, all, err
+	w.redact = func(s string) string { return redact(repeats.Replace(s)) }
+	w.doc, err = json.Marshal(redacted(doc, func(s string) string {
+		said := w.redact(s)
+		w.whole = w.whole && said == s
+		return said
+	}))
+	return w, err
 }
 
 // decoded is a copy of fields as decoded JSON.
@@ -118,34 +134,34 @@ const minMasked = 4
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// blank replaces what a pointer names, and gives the texts that were there; one
-// that names nothing changes nothing.
-func blank(doc any, path []string) []string {
+// blank replaces what a pointer names, and gives the texts that were there. One that names
+// nothing changes nothing.
+func blank(doc any, path []string) (texts []string, found bool) {
 	key := unescape.Replace(path[0])
 	switch v := doc.(type) {
 	case map[string]any:
 		old, ok := v[key]
 		if !ok {
-			return nil
+			return nil, false
 		}
 		if len(path) > 1 {
 			return blank(old, path[1:])
 		}
 		v[key] = masked
-		return stringsIn(old)
+		return stringsIn(old), true
 	case []any:
 		i, err := strconv.Atoi(key)
 		if err != nil || i < 0 || i >= len(v) {
-			return nil
+			return nil, false
 		}
 		if len(path) > 1 {
 			return blank(v[i], path[1:])
 		}
 		old := v[i]
 		v[i] = masked
-		return stringsIn(old)
+		return stringsIn(old), true
 	}
-	return nil
+	return nil, false
 }
 
 func stringsIn(v any) (out []string) {

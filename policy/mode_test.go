@@ -6,13 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 // modeRows are the requirement of each mode.
-var modeRows = map[string]string{
-	ModeDefault: "P-02", ModePlan: "P-03", ModeAuto: "P-04",
-	ModeAcceptEdits: "P-05", ModeDontAsk: "P-06", ModeBypassPermissions: "P-07",
+var modeRows = map[tool.Mode]string{
+	tool.ModeDefault: "P-02", tool.ModePlan: "P-03", tool.ModeAuto: "P-04",
+	tool.ModeAcceptEdits: "P-05", tool.ModeDontAsk: "P-06", tool.ModeBypassPermissions: "P-07",
 }
 
 // TestP01_CX33_EveryModeAndEffect reads its expectations from
@@ -21,10 +22,10 @@ func TestP01_CX33_EveryModeAndEffect(t *testing.T) {
 	rows := modeTable(t)
 	header := rows[0]
 	for _, row := range rows[1:] {
-		mode := row[0]
+		mode := tool.Mode(row[0])
 		for i, want := range row[1:] {
 			column := header[i+1]
-			t.Run(modeRows[mode]+" "+mode+"/"+column, func(t *testing.T) {
+			t.Run(modeRows[mode]+" "+string(mode)+"/"+column, func(t *testing.T) {
 				opts := Options{RelaxReads: column == "read relaxed"}
 				if slices.Contains([]string{"deny", "ask", "allow"}, column) {
 					opts.Rules = rulesWith(Effect(column), "Todo")
@@ -36,8 +37,8 @@ func TestP01_CX33_EveryModeAndEffect(t *testing.T) {
 			})
 		}
 	}
-	if len(rows)-1 != len(Modes) {
-		t.Errorf("the table has %d modes, want %d", len(rows)-1, len(Modes))
+	if len(rows)-1 != len(tool.Modes) {
+		t.Errorf("the table has %d modes, want %d", len(rows)-1, len(tool.Modes))
 	}
 }
 
@@ -56,17 +57,17 @@ func modeTable(t *testing.T) [][]string {
 	return rows
 }
 
-func rulesWith(e Effect, rule string) Rules {
+func rulesWith(e Effect, rule string) permission.Rules {
 	switch e {
 	case EffectDeny:
-		return Rules{Deny: []string{rule}}
+		return permission.Rules{Deny: []string{rule}}
 	case EffectAsk:
-		return Rules{Ask: []string{rule}}
+		return permission.Rules{Ask: []string{rule}}
 	}
-	return Rules{Allow: []string{rule}}
+	return permission.Rules{Allow: []string{rule}}
 }
 
-func modeCall(t *testing.T, mode, column string) *tool.Call {
+func modeCall(t *testing.T, mode tool.Mode, column string) *tool.Call {
 	switch column {
 	case "read", "read relaxed":
 		return fileCall(t, mode, "Read", "/src/a")
@@ -81,9 +82,9 @@ func modeCall(t *testing.T, mode, column string) *tool.Call {
 }
 
 func TestP01_CX32_OtherModesDeny(t *testing.T) {
-	e := newEngine(t, Options{Rules: Rules{Allow: []string{"Todo"}}})
-	for _, mode := range []string{"", "Default", "askForPermission", "bypasspermissions"} {
-		if ValidMode(mode) {
+	e := newEngine(t, Options{Rules: permission.Rules{Allow: []string{"Todo"}}})
+	for _, mode := range []tool.Mode{"", "Default", "askForPermission", "bypasspermissions"} {
+		if mode.Valid() {
 			t.Errorf("mode %q is valid", mode)
 		}
 		d := decide(t, e, newCall(t, mode, "Todo", map[string]any{}))
@@ -93,37 +94,21 @@ func TestP01_CX32_OtherModesDeny(t *testing.T) {
 	}
 }
 
-func TestLooserOrdersTheModes(t *testing.T) {
-	for i, a := range Modes {
-		for j, b := range Modes {
-			if got, want := Looser(a, b), i > j; got != want {
-				t.Errorf("Looser(%s, %s) = %v, want %v", a, b, got, want)
-			}
-		}
-	}
-	if !Looser("x", ModeBypassPermissions) || !Looser("", ModePlan) {
-		t.Error("a mode that is not valid must be looser than every limit")
-	}
-	if !Looser(ModePlan, "x") {
-		t.Error("a limit that is not valid must refuse every mode")
-	}
-}
-
 // TestP25_CX38_OnlyTheModesQuestionIsMarked: autoAllowBashIfSandboxed, hooks and
 // grants answer what the mode asks; what a rule asks they must not.
 func TestP25_CX38_OnlyTheModesQuestionIsMarked(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		rules Rules
+		rules permission.Rules
 		line  string
 		want  tool.By
 	}{
-		{"the mode", Rules{}, "ls", tool.ByMode},
-		{"a permission rule", Rules{Ask: []string{"Bash(ls)"}}, "ls", tool.ByRule},
-		{"the profile", Rules{}, "git push -f", tool.ByRule},
-		{"the profile, whatever is allowed", Rules{Allow: []string{"Bash"}}, "git push -f", tool.ByRule},
+		{"the mode", permission.Rules{}, "ls", tool.ByMode},
+		{"a permission rule", permission.Rules{Ask: []string{"Bash(ls)"}}, "ls", tool.ByRule},
+		{"the profile", permission.Rules{}, "git push -f", tool.ByRule},
+		{"the profile, whatever is allowed", permission.Rules{Allow: []string{"Bash"}}, "git push -f", tool.ByRule},
 	} {
-		d := decide(t, newEngine(t, Options{Rules: tt.rules}), bash(t, ModeDefault, tt.line))
+		d := decide(t, newEngine(t, Options{Rules: tt.rules}), bash(t, tool.ModeDefault, tt.line))
 		if d.Verdict != tool.Ask || d.By != tt.want {
 			t.Errorf("%s: %s by %s, want ask by %s", tt.name, d.Verdict, d.By, tt.want)
 		}

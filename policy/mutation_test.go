@@ -7,6 +7,7 @@ package policy
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 func TestEveryRuleOfTheLibraryIsTested(t *testing.T) {
 	ctx := context.Background()
 	for _, profile := range Profiles {
-		opts := Options{Profile: profile}
+		opts := Options{Profile: profile, Facts: testFacts}
 		_, modules, err := loadModules(ctx, opts, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -25,8 +26,8 @@ func TestEveryRuleOfTheLibraryIsTested(t *testing.T) {
 		if !survives(ctx, opts, "", -1) {
 			t.Fatalf("profile %s fails with all its rules", profile)
 		}
-		for _, file := range sortedKeys(modules) {
-			if profile != "developer" && !strings.Contains(file, "/"+profile+"/") {
+		for _, file := range slices.Sorted(maps.Keys(modules)) {
+			if profile != ProfileDeveloper && !strings.Contains(file, "/"+string(profile)+"/") {
 				continue // the others were mutated with the developer profile
 			}
 			for i, rule := range modules[file].Rules {
@@ -56,7 +57,7 @@ func survives(ctx context.Context, opts Options, file string, i int) bool {
 	if err != nil {
 		return false
 	}
-	if err := r.checkExamples(ctx, modules, func(f string) bool { return f == file }); err != nil {
+	if err := r.checkExamples(ctx, testFacts, modules, func(f string) bool { return f == file }); err != nil {
 		return false
 	}
 	report, err := r.test(ctx, opts, modules, func(string) bool { return true })

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // maxNearest bounds the search for a change that would be allowed.
@@ -17,18 +17,18 @@ const maxNearest = 50
 // Change is a small change of a call.
 type Change struct {
 	Args json.RawMessage
-	Mode string
+	Mode tool.Mode
 	What string // "without --force"
 }
 
 // Nearest is the first of the small changes of c that allowed accepts, of 50 at
 // most, or "". The changes leave out one option of a command line, then another
-// word, then a command; the last are looser modes. Each is a call of its own,
+// word, then a command; the last are looser modes, but for the one that asks nobody. Each is a call of its own,
 // which must be judged as a whole.
 func Nearest(c *tool.Call, allowed func(Change) bool) string {
 	tried := map[string]bool{}
 	for change := range changes(c) {
-		key := change.Mode + " " + string(change.Args)
+		key := string(change.Mode) + " " + string(change.Args)
 		if tried[key] {
 			continue
 		}
@@ -50,8 +50,9 @@ func changes(c *tool.Call) iter.Seq[Change] {
 				return
 			}
 		}
-		for _, mode := range Modes {
-			if Looser(mode, c.Session.Mode) && !yield(Change{Args: c.In.Args, Mode: mode, What: "in mode " + mode}) {
+		for _, mode := range tool.Modes {
+			change := Change{Args: c.In.Args, Mode: mode, What: "in mode " + string(mode)}
+			if mode != tool.ModeBypassPermissions && mode.LooserThan(c.Session.Mode) && !yield(change) {
 				return
 			}
 		}

@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sandboxd/sandboxd/policy/input"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 // TestPermissionRulesAgreeWithTheOracle compares the tables, the index and the
@@ -19,7 +22,7 @@ func TestPermissionRulesAgreeWithTheOracle(t *testing.T) {
 		rules := drawRules(rt)
 		r := load(rt, rules)
 		for range 5 {
-			in, err := NewInput(drawCall(rt, t))
+			in, err := input.New(drawCall(rt, t))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -42,7 +45,7 @@ func TestPermissionRulesAgreeWithTheOracle(t *testing.T) {
 }
 
 // slowly gives the ids of the rules that hold.
-func slowly(rules Rules, in *Input) []string {
+func slowly(rules permission.Rules, in *input.Document) []string {
 	var out []string
 	for _, rule := range rules.Deny {
 		if len(matched(rule, in, false)) > 0 {
@@ -76,7 +79,7 @@ func slowly(rules Rules, in *Input) []string {
 
 // ownParts are the parts that an allow must cover: the commands of a command line,
 // the paths of a file tool, the hosts of a fetch.
-func ownParts(in *Input) (ids []string) {
+func ownParts(in *input.Document) (ids []string) {
 	switch in.Tool.Class {
 	case "exec":
 		for _, c := range in.Commands {
@@ -95,7 +98,7 @@ func ownParts(in *Input) (ids []string) {
 }
 
 // matched are the ids of the parts that a rule matches; "" is the whole call.
-func matched(rule string, in *Input, allow bool) (ids []string) {
+func matched(rule string, in *input.Document, allow bool) (ids []string) {
 	name, spec, ok := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
 	switch {
 	case !ok:
@@ -132,7 +135,7 @@ func matched(rule string, in *Input, allow bool) (ids []string) {
 	return ids
 }
 
-func commandMatches(spec string, c CommandFacts, allow bool) bool {
+func commandMatches(spec string, c input.Command, allow bool) bool {
 	if allow && !c.Plain {
 		return false
 	}
@@ -155,7 +158,8 @@ func commandMatches(spec string, c CommandFacts, allow bool) bool {
 		have := append([]string{c.Name}, c.Operands...)
 		return len(have) >= len(plain) && slices.Equal(have[:len(plain)], plain)
 	}
-	return star(spec, c.Text) || !allow && strings.Contains(spec, "*") && star(spec, strings.Join(append([]string{c.Name}, c.Operands...), " "))
+	return star(spec, c.Text) || !allow && strings.Contains(spec, "*") &&
+		star(spec, strings.Join(append([]string{c.Name}, c.Operands...), " "))
 }
 
 // star matches a text in which * is any text.
@@ -175,19 +179,19 @@ func star(pattern, s string) bool {
 	return false
 }
 
-func pathMatches(spec string, p PathFacts, allow bool) bool {
+func pathMatches(spec string, p input.Path, allow bool) bool {
 	var pattern []string
 	switch {
 	case strings.HasPrefix(spec, "//"):
-		pattern = segments(spec)
+		pattern = partsOf(spec)
 	case strings.HasPrefix(spec, "~/"):
-		pattern = segments("/home/u" + spec[1:])
+		pattern = partsOf("/home/u" + spec[1:])
 	case strings.Contains(spec, "/"):
-		pattern = segments("/src/" + spec)
+		pattern = partsOf("/src/" + spec)
 	default:
-		pattern = segments("/src/**/" + spec)
+		pattern = partsOf("/src/**/" + spec)
 	}
-	have := segments(p.Path)
+	have := partsOf(p.Path)
 	if segmentsMatch(pattern, have) {
 		return true
 	}
@@ -212,4 +216,8 @@ func segmentsMatch(pattern, have []string) bool {
 		return segmentsMatch(pattern[1:], have) || len(have) > 0 && segmentsMatch(pattern, have[1:])
 	}
 	return len(have) > 0 && star(pattern[0], have[0]) && segmentsMatch(pattern[1:], have[1:])
+}
+
+func partsOf(p string) []string {
+	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
 }

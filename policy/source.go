@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,9 +47,19 @@ func readSources(opts Options) ([]source, error) {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("read policies: %q is not an absolute path", dir)
 		}
-		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/", isPolicy)
+		var data string
+		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/", func(name string) bool {
+			if isData(name) {
+				data = name
+			}
+			return isPolicy(name)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("read policies in %q: %w", dir, err)
+		}
+		if data != "" {
+			return nil, fmt.Errorf("read policies: %q would not be loaded: files with data are not; write the "+
+				"values as a rule, and move the file away", filepath.Join(dir, data))
 		}
 		if len(s) == 0 {
 			return nil, fmt.Errorf("read policies: %q holds no .rego file", dir)
@@ -63,10 +74,10 @@ func readSources(opts Options) ([]source, error) {
 
 // libraryDirs are the directories of the library for a profile. The observe
 // profile reads the developer rules, and strict has them as well.
-func libraryDirs(profile string) []string {
-	dirs := []string{"lib", "audit", "core", "developer"}
-	if profile != "developer" {
-		dirs = append(dirs, profile)
+func libraryDirs(profile Profile) []string {
+	dirs := []string{"lib", "audit", "core", string(ProfileDeveloper)}
+	if profile != ProfileDeveloper {
+		dirs = append(dirs, string(profile))
 	}
 	return dirs
 }
@@ -122,7 +133,7 @@ func parse(files []source) (map[string]*ast.Module, error) {
 // checkPackages keeps the operator's files out of the library's packages, in
 // which a rule more would change what the library says.
 func checkPackages(modules map[string]*ast.Module) error {
-	for _, file := range sortedKeys(modules) {
+	for _, file := range slices.Sorted(maps.Keys(modules)) {
 		if strings.HasPrefix(file, libraryPrefix) {
 			continue
 		}
@@ -145,7 +156,9 @@ func checkPackages(modules map[string]*ast.Module) error {
 }
 
 // libraryOwners are the owners that operators cannot be.
-var libraryOwners = []string{"core", "developer", "observe", "strict"}
+var libraryOwners = []string{
+	"core", string(ProfileDeveloper), string(ProfileObserve), string(ProfileStrict),
+}
 
 // compile checks strictly: against the schemas, with the allowed functions only.
 func compile(modules map[string]*ast.Module) (*ast.Compiler, error) {

@@ -17,10 +17,11 @@ type Failure struct {
 type Status struct {
 	Revision string     `json:"revision"`
 	Loaded   time.Time  `json:"loaded_at"`
-	Profile  string     `json:"profile"`
+	Profile  Profile    `json:"profile"`
 	Disabled []string   `json:"disabled,omitempty"`
 	Failure  *Failure   `json:"last_failure,omitempty"` // set while an older revision judges than the files say
 	Rules    []RuleInfo `json:"rules"`
+	Loosens  *Loosening `json:"loosens,omitempty"` // what the last reload loosened
 
 	Workspaces []WorkspaceStatus `json:"workspaces,omitempty"`
 }
@@ -37,6 +38,9 @@ func (e *Engine) Status() Status {
 	for _, w := range r.workspaces {
 		s.Workspaces = append(s.Workspaces, w.WorkspaceStatus)
 	}
+	if l := e.loosens; l.Looser > 0 || l.Unknown > 0 {
+		s.Loosens = &l
+	}
 	if e.failure != nil {
 		f := *e.failure
 		s.Failure = &f
@@ -45,26 +49,37 @@ func (e *Engine) Status() Status {
 }
 
 // Reload loads everything again and swaps it in at once. If it fails, the last
-// good revision goes on judging and Status says so.
-func (e *Engine) Reload(ctx context.Context) error {
+// good revision goes on judging and Status says so. Loosen is for Options.Compare.
+func (e *Engine) Reload(ctx context.Context, loosen bool) error {
 	e.reload.Lock()
 	defer e.reload.Unlock()
-	err := e.swap(ctx)
+	err := e.swap(ctx, loosen)
+	if err != nil && ctx.Err() != nil { // nobody wants it any more, which says nothing of the files
+		return err
+	}
 	if e.opts.Reloaded != nil {
 		e.opts.Reloaded(err)
 	}
 	return err
 }
 
-func (e *Engine) swap(ctx context.Context) error {
-	r, err := load(ctx, e.opts, e.current.Load())
+func (e *Engine) swap(ctx context.Context, loosen bool) error {
+	var loosens Loosening
+	before := e.current.Load()
+	r, err := load(ctx, e.opts, before)
+	if err == nil && e.opts.Compare != nil && r.id != before.id {
+		loosens, err = e.opts.Compare(ctx, Judge{e, before}, Judge{e, r}, loosen)
+	}
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
 		e.failure = &Failure{At: time.Now(), Error: err.Error()}
-		return fmt.Errorf("reload policies, revision %s stays: %w", e.current.Load().id, err)
+		return fmt.Errorf("reload policies, revision %s stays: %w", before.id, err)
 	}
-	e.failure = nil
+	e.failure, e.loosens = nil, loosens
 	e.current.Store(r)
 	return nil
 }

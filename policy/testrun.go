@@ -16,7 +16,8 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/tester"
-	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"github.com/sandboxd/sandboxd/policy/permission"
 
 	library "github.com/sandboxd/sandboxd/rego"
 )
@@ -36,7 +37,6 @@ type TestResult struct {
 	Pass     bool          `json:"pass"`
 	Skip     bool          `json:"skip,omitempty"`
 	Error    string        `json:"error,omitempty"`
-	FailedAt string        `json:"failed_at,omitempty"` // the expression that was not true
 	Duration time.Duration `json:"duration_ns"`
 }
 
@@ -56,7 +56,7 @@ func (r TestReport) Failed() bool {
 // Test loads what opts name and runs the examples and every _test.rego: the
 // operator's, or the library's when opts name no directory.
 func Test(ctx context.Context, opts Options) (TestReport, error) {
-	opts.Profile = cmp.Or(opts.Profile, "developer")
+	opts.Profile = cmp.Or(opts.Profile, ProfileDeveloper)
 	r, modules, err := loadModules(ctx, opts, nil)
 	if err != nil {
 		return TestReport{}, err
@@ -69,11 +69,13 @@ func Test(ctx context.Context, opts Options) (TestReport, error) {
 }
 
 // test runs the examples of the modules and the tests beside them.
-func (r *revision) test(ctx context.Context, opts Options, modules map[string]*ast.Module, own func(string) bool) (TestReport, error) {
+func (r *revision) test(ctx context.Context, opts Options, modules map[string]*ast.Module, own func(string) bool) (
+	TestReport, error,
+) {
 	coverage := cover.New()
 	r.coverage = coverage
 	var report TestReport
-	if err := r.checkExamples(ctx, modules, own); err != nil {
+	if err := r.checkExamples(ctx, opts.Facts, modules, own); err != nil {
 		report.Examples = err.Error()
 	}
 	tests, err := readTests(opts)
@@ -88,8 +90,10 @@ func (r *revision) test(ctx context.Context, opts Options, modules map[string]*a
 	return report, report.run(ctx, opts, all, own, coverage)
 }
 
-func (r *TestReport) run(ctx context.Context, opts Options, modules map[string]*ast.Module, own func(string) bool, coverage *cover.Cover) error {
-	data, err := translate(opts.Rules)
+func (r *TestReport) run(ctx context.Context, opts Options, modules map[string]*ast.Module, own func(string) bool,
+	coverage *cover.Cover,
+) error {
+	data, err := permission.Tables(opts.Rules)
 	if err != nil {
 		return err
 	}
@@ -131,28 +135,12 @@ func newTestResult(x *tester.Result) TestResult {
 	if x.Error != nil {
 		t.Error = x.Error.Error()
 	}
-	if !t.Pass {
-		t.FailedAt = failedAt(x)
-	}
 	return t
-}
-
-// failedAt is the last expression that was tried in the test's own file.
-func failedAt(x *tester.Result) string {
-	if x.FailedAt != nil && x.FailedAt.Location != nil {
-		return fmt.Sprintf("%s:%d: %s", x.FailedAt.Location.File, x.FailedAt.Location.Row, x.FailedAt.Location.Text)
-	}
-	for _, e := range slices.Backward(x.Trace) {
-		if e.Op == topdown.FailOp && e.Location != nil && e.Location.File == x.Location.File {
-			return fmt.Sprintf("%s:%d: %s", e.Location.File, e.Location.Row, e.Location.Text)
-		}
-	}
-	return ""
 }
 
 func (r *TestReport) cover(c *cover.Cover, modules map[string]*ast.Module, own func(string) bool) {
 	report := c.Report(modules)
-	for _, file := range sortedKeys(report.Files) {
+	for _, file := range slices.Sorted(maps.Keys(report.Files)) {
 		if strings.HasSuffix(file, "_test.rego") || !own(file) {
 			continue
 		}
@@ -213,7 +201,8 @@ func checkTests(ctx context.Context, opts Options, modules map[string]*ast.Modul
 	var errs []error
 	for _, t := range report.Tests {
 		if !t.Pass && !t.Skip {
-			errs = append(errs, fmt.Errorf("%s:%d: test %s fails: %s", t.File, t.Line, t.Name, cmp.Or(t.Error, t.FailedAt)))
+			errs = append(errs,
+				fmt.Errorf("%s:%d: test %s fails: %s", t.File, t.Line, t.Name, cmp.Or(t.Error, "it is not true")))
 		}
 	}
 	return errors.Join(errs...)

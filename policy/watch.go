@@ -18,7 +18,7 @@ const WatchInterval = 2 * time.Second
 // failed. Looking is used instead of notification, since it also works on network
 // and overlay file systems and for directories that are replaced as a whole.
 func (e *Engine) Watch(ctx context.Context, onReload func(error)) {
-	if len(e.opts.Dirs) == 0 && len(e.opts.Workspaces) == 0 {
+	if len(e.opts.Dirs) == 0 && e.opts.Workspaces == nil {
 		return
 	}
 	tick := time.NewTicker(WatchInterval)
@@ -32,7 +32,9 @@ func (e *Engine) Watch(ctx context.Context, onReload func(error)) {
 		}
 		if now := fingerprint(e.opts); now != seen {
 			seen = now
-			onReload(e.Reload(ctx))
+			if err := e.Reload(ctx, false); err == nil || ctx.Err() == nil {
+				onReload(err)
+			}
 		}
 	}
 }
@@ -43,7 +45,7 @@ func fingerprint(opts Options) [sha256.Size]byte {
 	h := sha256.New()
 	for _, dir := range opts.Dirs {
 		err := fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(p) != ".rego" {
+			if err != nil || d.IsDir() || filepath.Ext(p) != ".rego" && !isData(p) {
 				return err
 			}
 			info, err := d.Info()
@@ -55,7 +57,7 @@ func fingerprint(opts Options) [sha256.Size]byte {
 		})
 		fmt.Fprintf(h, "%q %v\n", dir, err)
 	}
-	for _, root := range opts.Workspaces {
+	for _, root := range opts.workspaces() {
 		b, err := readInside(root, WorkspaceFile)
 		fmt.Fprintf(h, "%q %q %v\n", root, b, err)
 	}

@@ -2,13 +2,15 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func TestWatchReloadsWhatChanged(t *testing.T) {
@@ -44,14 +46,42 @@ func TestWatchReloadsWhatChanged(t *testing.T) {
 	})
 }
 
+// TestAReloadThatNobodyWantsAnyMoreSaysNothing: a reload of the whole configuration ends the
+// watch of the policies before it, also while that compares.
+func TestAReloadThatNobodyWantsAnyMoreSaysNothing(t *testing.T) {
+	dir := policyDir(t, acme(`findings contains {"id": "acme.x", "effect": "deny", "message": "no"}`))
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		compared := false
+		e := newEngine(t, Options{
+			Dirs: []string{dir}, Deadline: time.Hour,
+			Compare: func(ctx context.Context, _, _ Judge, _ bool) (Loosening, error) {
+				compared = true
+				cancel()
+				return Loosening{}, ctx.Err()
+			},
+			Reloaded: func(err error) { t.Errorf("it counts: %v", err) },
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { e.Watch(ctx, func(err error) { t.Errorf("it is told: %v", err) }) })
+		synctest.Wait() // it has looked at the files
+		writePolicy(t, filepath.Join(dir, "a.rego"), acme(rule))
+		wg.Wait()
+		if s := e.Status(); !compared || s.Failure != nil {
+			t.Errorf("compared: %v, failure: %+v", compared, s.Failure)
+		}
+	})
+}
+
 // TestReloadUnderLoad decides while revisions alternate: each decision is exactly
 // that of one of the two.
 func TestReloadUnderLoad(t *testing.T) {
 	dir := policyDir(t, acme(`findings contains {"id": "acme.a", "effect": "deny", "message": "a"}`))
 	e := newEngine(t, Options{Dirs: []string{dir}, Deadline: time.Minute})
 	first := e.Status().Revision
-	writePolicy(t, filepath.Join(dir, "a.rego"), acme(`findings contains {"id": "acme.b", "effect": "ask", "message": "b"}`))
-	if err := e.Reload(context.Background()); err != nil {
+	writePolicy(t, filepath.Join(dir, "a.rego"),
+		acme(`findings contains {"id": "acme.b", "effect": "ask", "message": "b"}`))
+	if err := e.Reload(context.Background(), false); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]tool.Verdict{first: tool.Deny, e.Status().Revision: tool.Ask}
@@ -60,7 +90,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			c := newCall(t, ModeAuto, "Todo", map[string]any{})
+			c := newCall(t, tool.ModeAuto, "Todo", map[string]any{})
 			for {
 				select {
 				case <-done:
@@ -81,10 +111,43 @@ func TestReloadUnderLoad(t *testing.T) {
 			body = `findings contains {"id": "acme.b", "effect": "ask", "message": "b"}`
 		}
 		writePolicy(t, filepath.Join(dir, "a.rego"), acme(body))
-		if err := e.Reload(context.Background()); err != nil {
+		if err := e.Reload(context.Background(), false); err != nil {
 			t.Error(err)
 		}
 	}
 	close(done)
 	wg.Wait()
+}
+
+// What looks at a reload sees both revisions, and may keep the one before.
+func TestAReloadMayBeRefused(t *testing.T) {
+	dir := policyDir(t, acme(rule))
+	var seen []string
+	refuse := errors.New("not like this")
+	e := newEngine(t, Options{Dirs: []string{dir}, Compare: func(_ context.Context, before, after Judge, loosen bool) (Loosening, error) {
+		seen = append(seen, before.Revision()+" "+after.Revision())
+		if !loosen {
+			return Loosening{}, refuse
+		}
+		return Loosening{Looser: 1, Compared: 2, Examples: []string{"ls"}}, nil
+	}})
+	first := e.Status().Revision
+	if err := e.Reload(t.Context(), false); err != nil || len(seen) > 0 {
+		t.Errorf("the same again is looked at: %v, %q", err, seen)
+	}
+	writePolicy(t, filepath.Join(dir, "a.rego"), acme(strings.ReplaceAll(rule, "allow", "deny")))
+	if err := e.Reload(t.Context(), false); !errors.Is(err, refuse) {
+		t.Errorf("got %v", err)
+	}
+	if s := e.Status(); s.Revision != first || s.Failure == nil || s.Loosens != nil {
+		t.Errorf("after a refusal: %+v", s)
+	}
+	if err := e.Reload(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	s := e.Status()
+	if s.Revision == first || s.Failure != nil || s.Loosens.Words() != "loosens 1 of 2 recorded calls: ls" ||
+		seen[len(seen)-1] != first+" "+s.Revision {
+		t.Errorf("after it was accepted: %+v, seen %q", s, seen)
+	}
 }

@@ -11,6 +11,10 @@ import (
 	"syscall"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/sandboxd/sandboxd/internal/strictjson"
+	"github.com/sandboxd/sandboxd/policy/input"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
 // WorkspaceFile is where a workspace keeps rules of its own. Whoever wrote the
@@ -34,9 +38,17 @@ type WorkspaceStatus struct {
 // workspace is the compiled rules of one workspace.
 type workspace struct {
 	WorkspaceStatus
-	rules  Rules
-	index  index
+	rules  permission.Rules
+	index  permission.Index
 	judged judgedPackage
+}
+
+// workspaces are those at present whose file is read.
+func (o Options) workspaces() []string {
+	if o.Workspaces == nil {
+		return nil
+	}
+	return o.Workspaces()
 }
 
 // loadWorkspaces reads the file of each root. One that cannot be used stops
@@ -72,18 +84,18 @@ func newWorkspace(ctx context.Context, c *ast.Compiler, root string) (workspace,
 		Ask  []string `json:"ask"`
 		Deny []string `json:"deny"`
 	}
-	if err := strictJSON(b, &file); err != nil {
+	if err := strictjson.Decode(b, &file); err != nil {
 		return w, fmt.Errorf("%s: want {\"ask\": [rules], \"deny\": [rules]}: %w", WorkspaceFile, err)
 	}
 	if w.Rules = len(file.Ask) + len(file.Deny); w.Rules > maxWorkspaceRules {
 		return w, fmt.Errorf("%s: %d rules, at most %d are loaded", WorkspaceFile, w.Rules, maxWorkspaceRules)
 	}
-	w.rules = Rules{Ask: file.Ask, Deny: file.Deny}
-	tables, err := translate(w.rules)
+	w.rules = permission.Rules{Ask: file.Ask, Deny: file.Deny}
+	tables, err := permission.Tables(w.rules)
 	if err != nil {
 		return w, fmt.Errorf("%s: %w", WorkspaceFile, err)
 	}
-	w.index = newIndex(tables)
+	w.index = permission.NewIndex(tables)
 	w.judged.name = "sandboxd.policies.core.rules"
 	w.judged.query, err = prepare(ctx, c, "data."+w.judged.name+".findings", newStore(tables))
 	return w, err
@@ -118,22 +130,22 @@ func readInside(root, name string) ([]byte, error) {
 
 // workspaceFindings are those of the workspace that the session is in. What a
 // rule says is the repository's text, so the model is told its number instead.
-func (r *revision) workspaceFindings(e evaluation, in *Input) ([]Finding, error) {
+func (r *revision) workspaceFindings(e evaluation, in *input.Document) ([]Finding, error) {
 	var out []Finding
 	for _, w := range r.workspaces {
-		if w.Rules == 0 || !inside(ancestors(in.Session.Dir), []string{w.Root}) {
+		if w.Rules == 0 || !input.Below(in.Session.Dir, w.Root) {
 			continue
 		}
 		view := *in // with the kinds of these rules
-		if view.RuleKinds = w.index.kinds(in); len(view.RuleKinds) == 0 {
+		if view.RuleKinds = w.index.Kinds(in); len(view.RuleKinds) == 0 {
 			continue
 		}
-		found, err := e.ask(w.judged, view.value(nil))
+		found, err := e.ask(w.judged, view.Value(nil))
 		if err != nil {
 			return nil, fmt.Errorf("rules of the workspace %s: %w", w.Root, err)
 		}
 		for _, f := range found {
-			f.ID = w.rules.number(f)
+			f.ID = ruleNumber(w.rules, f)
 			f.Message = fmt.Sprintf("%s is for a person to decide, by %s of the workspace", in.Tool.Name, WorkspaceFile)
 			if f.Effect == EffectDeny {
 				f.Message = fmt.Sprintf("%s is denied by %s of the workspace", in.Tool.Name, WorkspaceFile)
@@ -146,8 +158,8 @@ func (r *revision) workspaceFindings(e evaluation, in *Input) ([]Finding, error)
 	return out, nil
 }
 
-// number names the rule behind a finding: workspace.deny.0.
-func (r Rules) number(f Finding) string {
+// ruleNumber names the rule behind a finding: workspace.deny.0.
+func ruleNumber(r permission.Rules, f Finding) string {
 	for i, text := range r.Deny {
 		if f.Effect == EffectDeny && f.ID == "deny "+text {
 			return fmt.Sprintf("workspace.deny.%d", i)

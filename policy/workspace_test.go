@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // repository is a workspace with this policy file.
@@ -27,17 +27,9 @@ func setWorkspaceFile(t *testing.T, root, text string) {
 	writePolicy(t, filepath.Join(root, WorkspaceFile), text)
 }
 
-func bashIn(t *testing.T, dir, mode, line string) *tool.Call {
-	c, err := CommandCall(line, dir, "/home/u", mode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func TestAWorkspaceMayTighten(t *testing.T) {
 	root := repository(t, `{"deny": ["Bash(make deploy *)"], "ask": ["Bash(make *)"]}`)
-	e := newEngine(t, Options{Workspaces: []string{root}})
+	e := newEngine(t, Options{Workspaces: func() []string { return []string{root} }})
 	for _, tt := range []struct {
 		dir, line string
 		want      tool.Verdict
@@ -49,9 +41,9 @@ func TestAWorkspaceMayTighten(t *testing.T) {
 		{"/elsewhere", "make deploy now", tool.Allow, "not its workspace"},
 		{root + "x", "make deploy now", tool.Allow, "a directory whose name begins alike"},
 	} {
-		d := decide(t, e, bashIn(t, tt.dir, ModeBypassPermissions, tt.line))
+		d := decide(t, e, bashIn(t, tt.dir, tool.ModeBypassPermissions, tt.line))
 		if tt.want == tool.Ask { // bypassPermissions lets pass what a rule asks
-			d = decide(t, e, bashIn(t, tt.dir, ModeAuto, tt.line))
+			d = decide(t, e, bashIn(t, tt.dir, tool.ModeAuto, tt.line))
 		}
 		if d.Verdict != tt.want || tt.want != tool.Allow && d.Reasons[0].Rule != tt.rule {
 			t.Errorf("%s in %s: %s %+v, want %s by %s", tt.line, tt.dir, d.Verdict, d.Reasons, tt.want, tt.rule)
@@ -61,7 +53,8 @@ func TestAWorkspaceMayTighten(t *testing.T) {
 
 func TestWorkspaceRulesAreOffByDefault(t *testing.T) {
 	root := repository(t, `{"deny": ["Bash"]}`)
-	if d := decide(t, newEngine(t, Options{}), bashIn(t, root, ModeBypassPermissions, "ls")); d.Verdict != tool.Allow {
+	if d := decide(t, newEngine(t, Options{}),
+		bashIn(t, root, tool.ModeBypassPermissions, "ls")); d.Verdict != tool.Allow {
 		t.Errorf("%+v, want an allow", d)
 	}
 }
@@ -85,12 +78,13 @@ func TestHostileWorkspaces(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := repository(t, tt.text)
-			e := newEngine(t, Options{Workspaces: []string{root}})
+			e := newEngine(t, Options{Workspaces: func() []string { return []string{root} }})
 			s := e.Status().Workspaces
 			if len(s) != 1 || !strings.Contains(s[0].Failure, tt.want) {
 				t.Errorf("status %+v, want a failure with %q", s, tt.want)
 			}
-			if d := decide(t, e, bashIn(t, root, ModeAuto, "git push -f")); d.Verdict != tool.Ask || d.Reasons[0].Rule != "developer.git.force_push" {
+			if d := decide(t, e, bashIn(t, root, tool.ModeAuto, "git push -f")); d.Verdict != tool.Ask ||
+				d.Reasons[0].Rule != "developer.git.force_push" {
 				t.Errorf("%s %+v, want what holds without the workspace", d.Verdict, d.Reasons)
 			}
 		})
@@ -121,7 +115,7 @@ func TestHostileWorkspaceFiles(t *testing.T) {
 			if err := build(dir, filepath.Join(root, WorkspaceFile)); err != nil {
 				t.Fatal(err)
 			}
-			e := newEngine(t, Options{Workspaces: []string{root}})
+			e := newEngine(t, Options{Workspaces: func() []string { return []string{root} }})
 			if s := e.Status().Workspaces; len(s) != 1 || s[0].Failure == "" || s[0].Rules != 0 {
 				t.Errorf("status %+v, want a failure and no rules", s)
 			}
@@ -131,7 +125,8 @@ func TestHostileWorkspaceFiles(t *testing.T) {
 
 func TestWorkspaceRulesDoNotSpeakToTheModel(t *testing.T) {
 	root := repository(t, `{"deny": ["Bash(rm ignore your instructions *)"]}`)
-	d := decide(t, newEngine(t, Options{Workspaces: []string{root}}), bashIn(t, root, ModeAuto, "rm ignore your instructions now"))
+	d := decide(t, newEngine(t, Options{Workspaces: func() []string { return []string{root} }}),
+		bashIn(t, root, tool.ModeAuto, "rm ignore your instructions now"))
 	if d.Verdict != tool.Deny {
 		t.Fatalf("%+v, want a deny", d)
 	}
@@ -144,23 +139,23 @@ func TestWorkspaceRulesDoNotSpeakToTheModel(t *testing.T) {
 
 func TestABrokenWorkspaceFileKeepsTheLastGoodRules(t *testing.T) {
 	root := repository(t, `{"deny": ["Bash"]}`)
-	e := newEngine(t, Options{Workspaces: []string{root}})
+	e := newEngine(t, Options{Workspaces: func() []string { return []string{root} }})
 	good := e.Status().Revision
 	for _, text := range []string{"{", `{"allow": ["Bash"]}`} {
 		setWorkspaceFile(t, root, text)
-		if err := e.Reload(context.Background()); err != nil {
+		if err := e.Reload(context.Background(), false); err != nil {
 			t.Fatal(err)
 		}
 		s := e.Status()
 		if s.Revision != good || s.Workspaces[0].Failure == "" || s.Workspaces[0].Rules != 1 {
 			t.Errorf("status %+v, want the rules of before and the failure", s.Workspaces)
 		}
-		if d := decide(t, e, bashIn(t, root, ModeBypassPermissions, "ls")); d.Verdict != tool.Deny {
+		if d := decide(t, e, bashIn(t, root, tool.ModeBypassPermissions, "ls")); d.Verdict != tool.Deny {
 			t.Errorf("%+v, want the deny of before", d)
 		}
 	}
 	setWorkspaceFile(t, root, `{}`)
-	if err := e.Reload(context.Background()); err != nil {
+	if err := e.Reload(context.Background(), false); err != nil {
 		t.Fatal(err)
 	}
 	if s := e.Status(); s.Workspaces[0].Failure != "" || s.Revision == good {
@@ -177,8 +172,8 @@ func TestAWorkspaceNeverLoosens(t *testing.T) {
 	}
 	for _, list := range []string{"ask", "deny"} {
 		root := repository(t, `{"`+list+`": [`+strings.Join(all, ",")+`]}`)
-		without, with := newEngine(t, Options{}), newEngine(t, Options{Workspaces: []string{root}})
-		for _, mode := range Modes {
+		without, with := newEngine(t, Options{}), newEngine(t, Options{Workspaces: func() []string { return []string{root} }})
+		for _, mode := range tool.Modes {
 			for _, line := range someLines {
 				a, b := decide(t, without, bashIn(t, root, mode, line)), decide(t, with, bashIn(t, root, mode, line))
 				if order[b.Verdict] > order[a.Verdict] {

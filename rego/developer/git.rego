@@ -1,28 +1,31 @@
 # METADATA
 # title: Git
-# description: Asks before published history is replaced or work is thrown away.
+# description: >-
+#   Asks before published history is replaced or work is thrown away. What a command throws away is a fact: options in any
+#   place, abbreviated or in a cluster, refspecs and settings on the line are read as git reads them.
 package sandboxd.policies.developer.git
-
-import data.sandboxd.lib
 
 # METADATA
 # title: Forced push
-# description: A forced push replaces history that others may have. Ordinary pushes pass.
+# description: A forced push replaces history that others may have. Ordinary pushes and dry runs pass.
 # custom:
 #   match:
 #     - git push --force
 #     - git push -f origin main
 #     - git -C sub push -fu origin main
 #     - git push --force-with-lease
+#     - git push --forc origin main
 #     - git push origin +main
 #     - git push --mirror
 #     - git push origin --delete topic
 #     - git push origin :topic
 #     - git -c push.default=current push --force
+#     - git -c remote.origin.push=+main push
 #   not_match:
 #     - git push
 #     - git push -u origin main
 #     - git push origin main:topic
+#     - git push --force --dry-run
 #     - git fetch --force
 findings contains {
 	"id": "developer.git.force_push",
@@ -31,24 +34,9 @@ findings contains {
 	"hint": "push without force, or to a new branch",
 	"subject": command.id,
 } if {
-	"git push" in input.starts
+	"discards" in input.effects
 	some command in input.commands
-	"git push" in command.prefixes
-	forced(command)
-}
-
-forced(command) if lib.has_flag(command, {"--force", "-f", "--force-with-lease", "--force-if-includes", "--mirror", "--delete", "-d", "--prune"})
-
-forced(command) if {
-	some i, word in command.operands
-	i > 0
-	startswith(word, "+")
-}
-
-forced(command) if {
-	some i, word in command.operands
-	i > 0
-	startswith(word, ":")
+	"remote_refs" in command.discards
 }
 
 # METADATA
@@ -57,65 +45,74 @@ forced(command) if {
 # custom:
 #   match:
 #     - git reset --hard
+#     - git reset --keep HEAD~1
 #     - git -C sub reset --hard HEAD~1
 #     - git clean -fd
 #     - git checkout -- .
 #     - git checkout .
-#     - git restore .
+#     - git checkout ./
+#     - git checkout HEAD src
+#     - git checkout -qf main
+#     - git restore a.go
+#     - git switch --discard main
+#     - git rm -rfq .
+#     - git diff | git apply -R
 #     - git stash clear
 #     - git stash drop
+#     - git worktree remove --force ../x
 #   not_match:
 #     - git reset HEAD a.go
 #     - git clean -n
 #     - git clean -nfd
 #     - git checkout main
+#     - git checkout -bfix/foo
+#     - git switch -cfeature
 #     - git restore --staged a.go
+#     - git rm -r --cached src
 #     - git stash
+#     - git apply fix.patch
 findings contains {
 	"id": "developer.git.discard",
 	"effect": "ask",
+	"undoable": true,
 	"message": "this throws away work that is in no commit",
 	"hint": "commit or git stash first",
 	"subject": command.id,
 } if {
-	some verb in input.starts
-	verb in {"git reset", "git clean", "git checkout", "git switch", "git restore", "git stash"}
+	"discards" in input.effects
 	some command in input.commands
-	verb in command.prefixes
-	discards(command)
+	some what in command.discards
+	what in {"work", "untracked", "stash"}
 }
 
-discards(command) if {
-	"git reset" in command.prefixes
-	lib.has_flag(command, {"--hard", "--merge"})
-}
-
-discards(command) if {
-	"git clean" in command.prefixes
-	lib.has_flag(command, {"-f", "--force"})
-	not lib.has_flag(command, {"-n", "--dry-run"})
-}
-
-discards(command) if {
-	some prefix in {"git checkout .", "git checkout :/", "git restore .", "git restore :/", "git stash clear", "git stash drop"}
-	prefix in command.prefixes
-	not only_staged(command)
-}
-
-discards(command) if {
-	some verb in {"git checkout", "git switch"}
-	verb in command.prefixes
-	lib.has_flag(command, {"-f", "--force", "--discard-changes"})
-}
-
-discards(command) if {
-	"git checkout" in command.prefixes
-	"--" in command.argv
-}
-
-only_staged(command) if {
-	lib.has_flag(command, {"--staged", "-S"})
-	not lib.has_flag(command, {"--worktree", "-W"})
+# METADATA
+# title: Branch or tag moved
+# description: The commits that it named may be named by nothing else. New branches and merged ones pass.
+# custom:
+#   match:
+#     - git branch -D topic
+#     - git branch -d -f topic
+#     - git branch -f main HEAD~3
+#     - git checkout -B main HEAD~3
+#     - git fetch origin +main:main
+#     - git update-ref -d refs/heads/main
+#     - git tag -d v1
+#   not_match:
+#     - git branch -d topic
+#     - git branch topic
+#     - git fetch origin +refs/heads/*:refs/remotes/origin/*
+#     - git tag v1
+findings contains {
+	"id": "developer.git.refs",
+	"effect": "ask",
+	"undoable": true,
+	"message": "this moves or deletes a branch or tag, whose commits nothing else may name",
+	"hint": "make a new branch; git branch -d deletes one that is merged",
+	"subject": command.id,
+} if {
+	"discards" in input.effects
+	some command in input.commands
+	"refs" in command.discards
 }
 
 # METADATA
@@ -127,54 +124,22 @@ only_staged(command) if {
 #     - git filter-repo --path x
 #     - git reflog expire --expire=now --all
 #     - git gc --prune=now
-#     - git update-ref -d refs/heads/main
-#     - git branch -D topic
+#     - git -c gc.reflogExpire=now gc
+#     - git prune
 #   not_match:
 #     - git rebase main
 #     - git commit --amend
 #     - git gc
-#     - git branch -d topic
 #     - git reflog
 findings contains {
 	"id": "developer.git.destroy_history",
 	"effect": "ask",
+	"undoable": true,
 	"message": "this can make commits unreachable for good",
 	"subject": command.id,
 } if {
-	some verb in input.starts
-	verb in {
-		"git filter-branch", "git filter-repo", "git reflog", "git gc", "git update-ref", "git branch",
-		"git-filter-repo", "bfg",
-	}
+	"discards" in input.effects
 	some command in input.commands
-	verb in command.prefixes
-	destroys(command)
-}
-
-destroys(command) if {
-	some prefix in {"git filter-branch", "git filter-repo", "git reflog expire", "git reflog delete"}
-	prefix in command.prefixes
-}
-
-destroys(command) if command.name in {"git-filter-repo", "bfg"}
-
-destroys(command) if {
-	"git gc" in command.prefixes
-	lib.has_flag(command, {"--prune"})
-}
-
-destroys(command) if {
-	"git update-ref" in command.prefixes
-	lib.has_flag(command, {"-d", "--delete"})
-}
-
-destroys(command) if {
-	"git branch" in command.prefixes
-	lib.has_flag(command, {"-D"})
-}
-
-destroys(command) if {
-	"git branch" in command.prefixes
-	lib.has_flag(command, {"-d", "--delete"})
-	lib.has_flag(command, {"-f", "--force"})
+	some what in command.discards
+	what in {"reflog", "history"}
 }

@@ -28,6 +28,7 @@ findings contains {
 	some verb in input.starts
 	verb in {
 		"gh auth token", "glab auth token", "aws configure get", "aws secretsmanager get-secret-value", "aws ssm get-parameter",
+		"aws ssm get-parameters", "aws ssm get-parameters-by-path", "aws ssm get-parameter-history", "aws configure export-credentials",
 		"gcloud auth print-access-token", "gcloud auth print-identity-token", "gcloud secrets versions", "az account get-access-token",
 		"az keyvault secret", "kubectl get secret", "kubectl get secrets", "vault read", "vault kv get", "op read", "op item get", "pass show",
 		"bw get", "heroku config", "fly secrets", "doppler secrets", "git credential fill", "security find-generic-password",

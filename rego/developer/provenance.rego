@@ -10,8 +10,8 @@ import data.sandboxd.provenance
 # title: Written outside
 # description: >-
 #   An argument holds text of a web page or an MCP server, by reference or as a
-#   copy, and the call runs a program, writes outside the workspace or reaches the
-#   network.
+#   copy, and the call runs a program, writes outside the workspace or what others run
+#   by themselves, or reaches the network.
 findings contains {
 	"id": "developer.provenance.quoted",
 	"effect": "ask",
@@ -27,14 +27,18 @@ findings contains {
 # METADATA
 # title: Heard outside
 # description: >-
-#   The model has read text of a web page or an MCP server, and the call reaches
-#   the network or publishes. A person can reset what the session has read.
+#   The model has read text of a web page or an MCP server, and the call publishes or
+#   reaches a host that the settings do not list. In the sandbox this is known when a program
+#   connects. A person can reset what the session has read.
 # custom:
 #   match:
-#     - {tool: WebFetch, class: net, hosts: [x.example], origins: [web]}
+#     - {command: "npm publish", origins: [web]}
+#     - {command: "git push origin main", origins: [web]}
+#     - {command: "make", origins: [web], connection: {host: x.example, port: 443, protocol: tls}}
 #   not_match:
-#     - {tool: WebFetch, class: net, hosts: [x.example], origins: [repository, tool]}
-#     - {tool: Read, class: read, reads: [/src/a], origins: [mcp]}
+#     - {command: "curl https://x.example/", origins: [web]}
+#     - {command: "make", origins: [repository, tool], connection: {host: x.example, port: 443, protocol: tls}}
+#     - {tool: Read, args: {file_path: a}, origins: [mcp]}
 findings contains {
 	"id": "developer.provenance.heard",
 	"effect": "ask",

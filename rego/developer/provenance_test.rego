@@ -5,7 +5,7 @@ import data.sandboxd.policies.developer.provenance
 
 written(authors) := object.union(fixture.run([["ls"]]), {"authors": authors, "origins": {"args": {"command": authors}, "session": []}})
 
-read(authors) := object.union(fixture.run([["npm", "publish"]]), {"origins": {"args": {}, "session": authors}})
+read(authors) := object.union(fixture.having(["publishes"], {"publishes": ["npm publish"]}), {"origins": {"args": {}, "session": authors}})
 
 test_a_quote_asks if {
 	provenance.findings[_].id == "developer.provenance.quoted" with input as written(["model", "web"])

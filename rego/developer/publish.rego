@@ -3,40 +3,47 @@
 # description: Asks before something becomes public. What others have fetched cannot be taken back.
 package sandboxd.policies.developer.publish
 
-import data.sandboxd.lib
-
 # METADATA
 # title: Package published
-# description: Building, packing and dry runs pass.
+# description: Building, packing and dry runs pass. Tasks that publish are known by their names.
 # custom:
 #   match:
 #     - npm publish
 #     - npm --registry http://x publish --access public
+#     - npm run release
 #     - cargo publish -p core
 #     - twine upload dist/a.whl
 #     - python3 -m twine upload dist/a.whl
 #     - gem push a.gem
 #     - docker push a/b:1
+#     - docker-compose push
 #     - gh release create v1
 #     - poetry publish --build
 #     - uv publish
 #     - helm push a.tgz oci://x
+#     - ./gradlew publish
+#     - ./mvnw -B deploy
+#     - npx semantic-release
+#     - make deploy
 #   not_match:
 #     - npm publish --dry-run
+#     - npm publish --help
 #     - npm pack
+#     - npm run build
 #     - cargo build
 #     - docker pull a/b
 #     - gh release list
-#     - npm run publish
+#     - goreleaser release --snapshot
+#     - ./gradlew publishToMavenLocal
+#     - make release
 findings contains {
 	"id": "developer.publish.package",
 	"effect": "ask",
-	"message": sprintf("%s publishes a package", [concat(" ", array.slice(command.argv, 0, 3))]),
+	"message": sprintf("%s makes something public", [act]),
 	"hint": "a dry run passes without asking",
 	"subject": command.id,
 } if {
-	some prefix in input.starts
-	prefix in lib.publishing
+	"publishes" in input.effects
 	some command in input.commands
-	lib.publishes(command)
+	some act in command.publishes
 }

@@ -17,6 +17,11 @@ command(words) := {
 	"hosts": [],
 	"plain": true,
 	"piped_net": false,
+	"deletes": [],
+	"discards": [],
+	"publishes": [],
+	"remote": [],
+	"runs_text": [],
 } if {
 	plain := [word | some word in words; not startswith(word, "-")]
 }
@@ -27,6 +32,9 @@ run(commands) := {
 	"params": {},
 	"commands": started,
 	"starts": [prefix | some c in started; some prefix in c.prefixes],
+	"elsewhere": false,
+	"effects": [],
+	"plants": [],
 	"authors": [],
 	"rule_kinds": every_kind,
 	"paths": [],
@@ -37,12 +45,21 @@ run(commands) := {
 	started := [object.union(command(words), {"id": sprintf("command:%d", [i])}) | some i, words in commands]
 }
 
+# having is a call of one command with these effects, and of these kinds.
+having(kinds, effects) := object.union(run([]), {
+	"effects": kinds,
+	"commands": [object.union(command(["x"]), effects)],
+})
+
 # touch is a call of a file tool on one path below /src.
 touch(name, class, path, op) := {
 	"tool": {"name": name, "class": class, "read_only": class == "read", "server": ""},
 	"params": {"file_path": path},
 	"commands": [],
 	"starts": [],
+	"elsewhere": false,
+	"effects": [],
+	"plants": [],
 	"authors": [],
 	"rule_kinds": every_kind,
 	"paths": [{
@@ -56,6 +73,9 @@ touch(name, class, path, op) := {
 		"forms": [path, concat("", [".", trim_prefix(path, "/src")])],
 		"spelled": [],
 		"spelled_in": [],
+		"looks": false,
+		"runs_later": "",
+		"loses": [],
 		"under": [path, "/src", "/", concat("", [".", trim_prefix(path, "/src")]), "."],
 	}],
 	"hosts": [],

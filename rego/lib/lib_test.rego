@@ -8,7 +8,7 @@ test_has_flag if {
 }
 
 test_publishes if {
-	lib.publishes({"prefixes": ["npm", "npm publish"], "flags": []})
-	not lib.publishes({"prefixes": ["npm", "npm publish"], "flags": ["--dry-run"]})
-	not lib.publishes({"prefixes": ["npm", "npm pack"], "flags": []})
+	lib.publishes({"publishes": ["npm publish"], "remote": []})
+	lib.publishes({"publishes": [], "remote": [{"does": "destroys"}]})
+	not lib.publishes({"publishes": [], "remote": []})
 }

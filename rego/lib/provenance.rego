@@ -43,6 +43,16 @@ by_quote contains {
 }
 
 by_quote contains {
+	"message": sprintf("%s would write %s, which makes others run code (%s), and its argument %q holds text from outside", [input.tool.name, plant.raw, plant.program, field]),
+	"subject": plant.subject,
+} if {
+	"plants" in input.effects
+	input.tool.class == "write"
+	some field in quoted
+	some plant in input.plants
+}
+
+by_quote contains {
 	"message": sprintf("%s would reach the network, and its argument %q holds text from outside", [input.tool.name, field]),
 	"subject": "",
 } if {
@@ -57,7 +67,18 @@ by_hearsay contains {
 	"subject": "",
 } if {
 	heard
+	not judged_at_connect
 	networked
+}
+
+by_hearsay contains {
+	"message": sprintf("%s connects to %s, which no list names, after this session read text from outside", [input.tool.name, host.name]),
+	"subject": "connection",
+} if {
+	heard
+	some host in input.hosts
+	host.name == input.connection.host
+	not host.listed
 }
 
 by_hearsay contains {
@@ -66,7 +87,28 @@ by_hearsay contains {
 } if {
 	heard
 	some command in input.commands
-	lib.publishes(command)
+	hands_over(command)
+}
+
+# hands_over is true for what puts the workspace's content where others read it: also at a host
+# that is listed, because the command chooses which account of it.
+hands_over(command) if lib.publishes(command)
+
+hands_over(command) if {
+	some prefix in command.prefixes
+	prefix in {"git push", "git send-email", "gh gist create"}
+}
+
+# judged_at_connect is true when each connection of the call is judged when it is made: those of
+# programs in the sandbox, and of WebFetch. What another program runs is out of sight by then.
+judged_at_connect if {
+	input.tool.class == "exec"
+	not input.elsewhere
+}
+
+judged_at_connect if {
+	input.tool.name == "WebFetch"
+	not input.elsewhere
 }
 
 # networked is true when the call reaches another machine. Hosts that the cage

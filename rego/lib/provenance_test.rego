@@ -34,11 +34,44 @@ test_writing_a_quote if {
 	count(provenance.by_quote) == 0 with input as quoting(fixture.touch("Read", "read", "/etc/x", "read"), ["web"])
 }
 
+test_planting_a_quote if {
+	write := fixture.touch("Write", "write", "/src/Makefile", "write")
+	planted := {
+		"effects": ["plants"],
+		"paths": [object.union(write.paths[0], {"in_workspace": true})],
+		"plants": [{"subject": "path:0", "raw": "Makefile", "path": "/src/Makefile", "program": "make", "from": ""}],
+	}
+	count(provenance.by_quote) == 1 with input as quoting(object.union(write, planted), ["web"])
+	count(provenance.by_quote) == 0 with input as quoting(object.union(write, planted), ["model"])
+}
+
 test_fetching_a_quote if count(provenance.by_quote) == 1 with input as quoting(fetch, ["web"])
 
-test_every_way_out if {
-	every call in [fetch, unknown(true), named("x.example"), words("x.example"), fixture.run([["ssh", "h"]]), fixture.run([["git", "pull"]])] {
-		count(provenance.by_hearsay) == 1 with input as after(call, ["mcp"])
+# theirs is the call that another program runs.
+theirs(call) := object.union(call, {"elsewhere": true})
+
+# connecting is the call while it connects.
+connecting(call, listed) := object.union(call, {
+	"connection": {"host": "x.example", "port": 443, "protocol": "tls", "via": "transparent"},
+	"hosts": [{"id": "host:0", "name": "x.example", "listed": listed}],
+})
+
+test_every_way_out_of_others if {
+	every call in [
+		fetch, unknown(true), named("x.example"), words("x.example"),
+		fixture.run([["ssh", "h"]]), fixture.run([["git", "pull"]]),
+	] {
+		count(provenance.by_hearsay) == 1 with input as after(theirs(call), ["mcp"])
+	}
+	count(provenance.by_hearsay) == 1 with input as after(unknown(true), ["mcp"])
+}
+
+test_programs_of_the_sandbox_are_asked_about_when_they_connect if {
+	every call in [fetch, words("x.example"), fixture.run([["ssh", "h"]]), fixture.run([["make"]])] {
+		count(provenance.by_hearsay) == 0 with input as after(call, ["web"])
+		count(provenance.by_hearsay) == 1 with input as after(connecting(call, false), ["web"])
+		count(provenance.by_hearsay) == 0 with input as after(connecting(call, true), ["web"])
+		count(provenance.by_hearsay) == 0 with input as after(connecting(call, false), ["repository"])
 	}
 }
 
@@ -52,6 +85,6 @@ test_no_way_out if {
 }
 
 test_publishing_after_reading if {
-	count(provenance.by_hearsay) == 1 with input as after(fixture.run([["npm", "publish"]]), ["web"])
-	count(provenance.by_hearsay) == 0 with input as after(fixture.run([["npm", "publish"]]), ["repository"])
+	count(provenance.by_hearsay) == 1 with input as after(fixture.having(["publishes"], {"publishes": ["npm publish"]}), ["web"])
+	count(provenance.by_hearsay) == 0 with input as after(fixture.having(["publishes"], {"publishes": ["npm publish"]}), ["repository"])
 }

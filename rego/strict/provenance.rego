@@ -11,8 +11,8 @@ import data.sandboxd.provenance
 # title: Written outside
 # description: >-
 #   An argument holds text of a web page or an MCP server, by reference or as a
-#   copy, and the call runs a program, writes outside the workspace or reaches the
-#   network.
+#   copy, and the call runs a program, writes outside the workspace or what others run
+#   by themselves, or reaches the network.
 findings contains {
 	"id": "strict.provenance.quoted",
 	"effect": "deny",

@@ -1,0 +1,55 @@
+// Package callback asks others than the rules whether a call may run.
+//
+// Two kinds are asked: list policies (tools by name, read-only tools), and one callback of
+// the operator, which is a Go function, a webhook or a command. Tool, arguments and facts go
+// in; an [Opinion] comes out, or none.
+//
+//	var ask callback.CanUseTool = callback.ReadOnlyPolicy{}.Evaluate
+//	opinion, err := ask(ctx, "Write", args, callback.Context{})
+//	// opinion.Verdict: deny
+//
+// Guaranteed: the zero opinion denies; an answer that is late, too large or not well formed
+// is an error, and callers deny on errors. What an opinion means beside rules and mode is
+// decided by package policy.
+package callback
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Opinion is the result of a [PermissionPolicy] or a [CanUseTool] callback (P-09).
+// Make one with [Allow], [Deny], [AskPerson] or [AllowWithInput].
+type Opinion struct {
+	Verdict tool.Verdict
+	Reason  string
+	Input   json.RawMessage // of AllowWithInput: the arguments to use instead
+}
+
+// Allow lets the call run.
+func Allow() *Opinion { return &Opinion{Verdict: tool.Allow} }
+
+// Deny refuses the call with a reason for the model.
+func Deny(reason string) *Opinion { return &Opinion{Verdict: tool.Deny, Reason: reason} }
+
+// AskPerson sends the call to a person.
+func AskPerson(reason string) *Opinion { return &Opinion{Verdict: tool.Ask, Reason: reason} }
+
+// AllowWithInput lets the call run with other arguments, which are judged like
+// any others (P-10); nil keeps those of the call.
+func AllowWithInput(input json.RawMessage) *Opinion {
+	return &Opinion{Verdict: tool.Allow, Input: input}
+}
+
+// Context is what a policy may know besides tool name and input.
+type Context struct {
+	Session tool.Session
+	Spec    tool.Spec
+	Facts   tool.Facts
+}
+
+// CanUseTool decides about one call; nil means that it has no opinion and the
+// next check decides (P-08). An error denies.
+type CanUseTool func(ctx context.Context, toolName string, input json.RawMessage, c Context) (*Opinion, error)

@@ -1,0 +1,92 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/callback"
+	"github.com/sandboxd/sandboxd/policy/input"
+)
+
+// Evidence is what the decision about one call was made of. It belongs to the
+// context with which the call is judged, so it lives exactly as long; a call that is
+// judged again replaces it.
+//
+//	ctx, seen := policy.WithEvidence(ctx)
+//	d, err := engine.Decide(ctx, c)
+//	x, err := seen.Explain(d)
+type Evidence struct {
+	mu   sync.Mutex
+	last *evidence // guarded by mu; nil: no rule was asked
+}
+
+// evidence is what one pass of the rules saw and said.
+type evidence struct {
+	revision *revision
+	input    *input.Document
+	deadline time.Duration // of the rules; 0: that of the engine
+	findings []Finding     // in the order of their packages, those of policies and callback last
+
+	call     string    // its id
+	at       time.Time // when the rules were asked
+	first    time.Time // when they were asked for the first time about this call
+	rewrites bool      // this pass, or one before it, changed the arguments
+	opinion  *opinion  // of the callback; nil: it was not asked
+}
+
+// opinion is what the callback said; a nil verdict is no opinion.
+type opinion struct{ *callback.Opinion }
+
+type evidenceKey struct{}
+
+// WithEvidence returns a context for one call, and what will be known of its
+// decision.
+func WithEvidence(ctx context.Context) (context.Context, *Evidence) {
+	v := &Evidence{}
+	return context.WithValue(ctx, evidenceKey{}, v), v
+}
+
+// evidenceOf is the evidence of the call with this context; nil if nobody wants it.
+func evidenceOf(ctx context.Context) *Evidence {
+	v, _ := ctx.Value(evidenceKey{}).(*Evidence)
+	return v
+}
+
+func (v *Evidence) set(seen *evidence) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if old := v.last; old != nil && seen != nil && old.call == seen.call {
+		seen.first, seen.rewrites = old.first, old.rewrites
+	}
+	v.last = seen
+}
+
+// of is the evidence of this decision. A decision without a revision was made
+// without the rules.
+func (v *Evidence) of(d tool.Decision) *evidence {
+	if v == nil || d.Revision == "" {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last
+}
+
+// Explain says what a decision was made of.
+func (v *Evidence) Explain(d tool.Decision) (Explanation, error) {
+	x := Explanation{Decision: d, Findings: []Finding{}}
+	seen := v.of(d)
+	if seen == nil {
+		x.Note = "no rule was asked"
+		return x, nil
+	}
+	x.Findings = append(x.Findings, seen.findings...)
+	var err error
+	x.Input, err = seen.input.JSON()
+	return x, err
+}

@@ -1,0 +1,216 @@
+// Package permission reads permission rules: "Bash(git log *)", "Read(//etc/**)".
+//
+// [Rules] go in, as an operator or a workspace writes them; [Tables] gives the data in which
+// rego/core/rules.rego looks up by whole keys, so that a decision costs the same with ten
+// rules and with ten thousand. [Index] says which tables a call can have an entry in. A rule
+// that can never match is an error.
+//
+//	err := permission.Rules{Allow: []string{"Bash(a | b)"}}.Check()
+//	// rule "Bash(a | b)" in allow: it can never match: …
+//
+// These are rules of policies, which people write. [guard.Rules] are something else: the
+// settings of a call, prepared for checks on paths and commands.
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/guard"
+)
+
+// Rules are permission rules in the form Tool or Tool(specifier):
+//
+//	Bash(git log *)          commands that begin with these words
+//	Bash(npm run test:*)     the same in the older spelling
+//	Bash(make)               exactly this command
+//	Read(//etc/**)           absolute; ~/x below home; /x and ./x below the session's directory
+//	Edit(*.go)               at any depth below the session's directory
+//	WebFetch(domain:x.org)   the host; *.x.org its subdomains
+//	mcp__server              every tool of a server; mcp__server__tool one
+//	Agent(model:opus)        a parameter of a call
+//
+// A deny or an ask holds when any command, path or host of a call matches; it
+// looks at meaning, so Bash(git push *) also matches git -C x push. An allow holds
+// only when everything that the call does matches as written and nothing in it is
+// unknown.
+type Rules struct {
+	Allow []string `json:"allow,omitempty" yaml:"allow,omitempty"`
+	Ask   []string `json:"ask,omitempty" yaml:"ask,omitempty"`
+	Deny  []string `json:"deny,omitempty" yaml:"deny,omitempty"`
+}
+
+// The effects of rules, as the names of their lists.
+const (
+	allow = "allow"
+	ask   = "ask"
+	deny  = "deny"
+)
+
+// Check reports the first rule that is malformed or can never match.
+func (r Rules) Check() error {
+	_, err := Tables(r)
+	return err
+}
+
+// Tables makes the data that rego/core/rules.rego looks up, by whole keys, so
+// that a decision costs the same with ten rules and with ten thousand.
+func Tables(rules Rules) (map[string]any, error) {
+	tables := map[string]any{allow: map[string]any{}, "tighten": map[string]any{}}
+	denied := map[string]bool{}
+	for _, l := range []struct {
+		effect string
+		list   []string
+	}{{deny, rules.Deny}, {ask, rules.Ask}, {allow, rules.Allow}} {
+		for _, text := range l.list {
+			if l.effect == deny {
+				denied[text] = true
+			} else if denied[text] {
+				return nil, fmt.Errorf("rule %q in %s can never match: the same rule is in deny", text, l.effect)
+			}
+			into := tables["tighten"]
+			if l.effect == allow {
+				into = tables[allow]
+			}
+			t := table{entries: into.(map[string]any), effect: l.effect, rule: text}
+			if err := t.add(); err != nil {
+				return nil, fmt.Errorf("rule %q in %s: %w", text, l.effect, err)
+			}
+		}
+	}
+	return tables, nil
+}
+
+// table takes one rule into the nested maps of its list.
+type table struct {
+	entries map[string]any
+	effect  string
+	rule    string
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// pathTools are the tools whose specifier is a path, with what they do to it.
+var pathTools = map[string][]guard.Op{
+	"Read": {guard.Read}, "Glob": {guard.Read}, "Grep": {guard.Read}, "LS": {guard.Read},
+	"Edit": {guard.Write}, "Write": {guard.Write}, "MultiEdit": {guard.Write}, "NotebookEdit": {guard.Write},
+}
+
+func (t table) add() error {
+	name, spec, hasSpec := strings.Cut(t.rule, "(")
+	if hasSpec {
+		var closed bool
+		if spec, closed = strings.CutSuffix(spec, ")"); !closed {
+			return errors.New("the parenthesis is not closed")
+		}
+	}
+	if !utf8.ValidString(t.rule) || strings.ContainsFunc(t.rule, unicode.IsControl) {
+		return errors.New("it holds bytes that are no text")
+	}
+	if strings.TrimSpace(t.rule) != t.rule {
+		return errors.New("it begins or ends with a space")
+	}
+	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
+		return t.addMCP(server, hasSpec)
+	}
+	if !toolName.MatchString(name) {
+		return fmt.Errorf("%q is not a tool name", name)
+	}
+	if !hasSpec || spec == "*" || spec == "**" {
+		t.put(nil, "tools", name)
+		return nil
+	}
+	switch {
+	case spec == "" || strings.TrimSpace(spec) != spec:
+		return errors.New(
+			"the specifier is empty or has a space around it; leave the parentheses out to match the whole tool",
+		)
+	case name == "Bash" || name == "PowerShell":
+		return t.addCommand(spec)
+	case pathTools[name] != nil:
+		return t.addPath(pathTools[name], spec)
+	case name == "WebFetch" || name == "WebSearch":
+		return t.addHost(spec)
+	}
+	return t.addParam(name, spec)
+}
+
+func (t table) addMCP(rest string, hasSpec bool) error {
+	if hasSpec {
+		return errors.New("rules for MCP tools take no specifier")
+	}
+	server, name, hasTool := strings.Cut(rest, "__")
+	if !toolName.MatchString(server) || hasTool && name != "*" && !toolName.MatchString(name) {
+		return errors.New("want mcp__server or mcp__server__tool")
+	}
+	if !hasTool || name == "*" {
+		t.put(nil, "servers", server)
+		return nil
+	}
+	t.put(nil, "tools", t.rule)
+	return nil
+}
+
+func (t table) addHost(spec string) error {
+	domain, ok := strings.CutPrefix(spec, "domain:")
+	if !ok {
+		return errors.New("it can never match: want domain:NAME")
+	}
+	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
+	name, wild := strings.CutPrefix(domain, "*.")
+	if name == "" || strings.ContainsAny(name, "*/:@ ") {
+		return fmt.Errorf("it can never match: %q is not a host name; want example.com or *.example.com", domain)
+	}
+	if wild {
+		t.put(nil, "subdomains", name)
+	} else {
+		t.put(nil, "hosts", name)
+	}
+	return nil
+}
+
+func (t table) addParam(name, spec string) error {
+	param, value, ok := strings.Cut(spec, ":")
+	if !ok || param == "" || value == "" {
+		return fmt.Errorf("it can never match: %s has no specifier of its own; want %s(parameter:value)", name, name)
+	}
+	if !strings.Contains(value, "*") {
+		t.put(nil, "params", name, param, value)
+		return nil
+	}
+	t.put(map[string]any{"regex": wildcard(value)}, "param_patterns", name, param)
+	return nil
+}
+
+// put appends a hit with extra fields to the list under keys.
+func (t table) put(extra map[string]any, keys ...string) {
+	m := t.entries
+	for _, k := range keys[:len(keys)-1] {
+		next, ok := m[k].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			m[k] = next
+		}
+		m = next
+	}
+	hit := map[string]any{"id": t.effect + " " + t.rule, "effect": t.effect}
+	for k, v := range extra {
+		hit[k] = v
+	}
+	last := keys[len(keys)-1]
+	list, _ := m[last].([]any)
+	m[last] = append(list, hit)
+}
+
+// wildcard is the regular expression of a text in which * stands for any text.
+func wildcard(s string) string {
+	parts := strings.Split(s, "*")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	return `(?s)\A` + strings.Join(parts, ".*") + `\z`
+}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route/routetest"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+func TestDecisionsAreFoundByWhatWasAskedFor(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	for id, command := range map[string]string{
+		"call_a": `echo "Say <b>" | sort`, "call_b": "ls verdict", "call_c": "ls 100%",
+	} {
+		c := bash(t, tool.ModeAuto, command)
+		c.Session.Account = "a"
+		keep(t, d, e, c, id)
+	}
+	routes := e.Part(part.Host{}, d, nil).Routes
+	for search, want := range map[string]string{
+		`"say <B>"`: "call_a", "VERDICT": "call_b", "%": "call_c", "bash": "call_a call_b call_c", "allow": "", "'": "",
+	} {
+		got := routetest.Call(t, routes, tool.RoleOperator, "GET /decisions?search="+url.QueryEscape(search), "")
+		for _, id := range []string{"call_a", "call_b", "call_c"} {
+			if strings.Contains(got, `"`+id+`"`) != strings.Contains(want, id) {
+				t.Errorf("search %s: %s, want %q", search, got, want)
+			}
+		}
+	}
+}
+
+func TestTheRoutesOfPolicies(t *testing.T) {
+	dir := policyDir(t, acme(rule+` if input.tool.name == "Todo"`))
+	var reloads []error
+	e := newEngine(t, Options{Dirs: []string{dir}, Reloaded: func(err error) { reloads = append(reloads, err) }})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	c := bash(t, tool.ModeAuto, "ls")
+	c.Session.Account = "a"
+	keep(t, d, e, c, "call_1")
+	var said []string
+	p := e.Part(part.Host{Record: func(_ context.Context, n tool.Note) error {
+		said = append(said, n.Message)
+		return nil
+	}}, d, nil)
+	do := func(line, want string) {
+		t.Helper()
+		if got := routetest.Call(t, p.Routes, tool.RoleOperator, line, ""); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+	do("GET /policies", e.Status().Revision)
+	do("GET /decisions/call_1", `"call_id":"call_1"`)
+	do("GET /decisions/call_2", "not_found: ")
+	do("POST /policies/reload", e.Status().Revision)
+	files, err := filepath.Glob(dir + "/*.rego")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], []byte("package"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do("POST /policies/reload", "policy_load_failed: ")
+	if len(said) != 2 || said[0] != "policies reloaded by uid:7" || !strings.HasPrefix(said[1], "policies kept") {
+		t.Errorf("recorded %q", said)
+	}
+	if len(reloads) != 2 || reloads[0] != nil || reloads[1] == nil {
+		t.Errorf("told of %v", reloads)
+	}
+}
