@@ -8,11 +8,14 @@
 //	answer, err := q.Execution(ctx, call)                        // waits
 //	item, err := q.Decide(ctx, id, approvals.Decision{Approved: true, By: "ann"}) // elsewhere
 //
+// Several daemons may have one queue, in a database that they share: a question is of the daemon
+// that asks, anybody answers it, once ([Queue.Follow]).
+//
 // Guaranteed: an answer serves only calls with the digest that was shown, and
 // each call once; a question is answered once; what was acknowledged survives a
 // kill of the daemon; a question that waited then is listed again, refused or
 // expired, never approved. An answer given after the caller left serves the same
-// call once, for Options.Reuse. Equal questions that wait are one question.
+// call once, for Options.Reuse. Equal questions of a daemon that wait are one question.
 //
 // Not decided here: whether a call must be asked about, and whether the answer
 // is enough. The caller judges the call again after the answer.
@@ -22,17 +25,22 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // Options of a Queue. With the zero value nobody can be asked, so everything is
 // refused.
 type Options struct {
 	Approver bool // somebody is there to answer
+	// Announced: questions are sent to somebody, so that one is heard of though nobody
+	// watches; see [Queue.Connection].
+	Announced bool
 
 	Timeout       time.Duration // how long a question waits; 0 is 300 s
 	Reuse         time.Duration // how long a late answer stays usable; 0 is 10 minutes
@@ -46,6 +54,12 @@ type Options struct {
 	// error refuses the question or the answer. It must not call the Queue. nil
 	// records nothing.
 	Record func(context.Context, Event) error
+
+	// Edited judges the arguments that a person gives to a call that waits, and returns
+	// the digest that the answer binds; with "" the edited call is asked about anew. An
+	// error refuses the answer, and the question waits on. It must not call the Queue. nil
+	// returns "".
+	Edited func(ctx context.Context, of Item, args json.RawMessage) (digest string, err error)
 }
 
 func (o Options) withDefaults() Options {
@@ -58,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Max <= 0 {
 		o.Max = 20_000
+	}
+	if o.Edited == nil {
+		o.Edited = func(context.Context, Item, json.RawMessage) (string, error) { return "", nil }
 	}
 	if o.Record == nil {
 		o.Record = func(context.Context, Event) error { return nil }
@@ -87,7 +104,9 @@ type Queue struct {
 	closed  string         // reason of Close
 	pruned  time.Time      // when old answers were last deleted
 
-	feed feed
+	feed     feed
+	watchers watchers
+	fleet    fleet
 }
 
 // waiting is what memory holds of one pending question; the rest is in the
@@ -98,6 +117,7 @@ type waiting struct {
 	expires     time.Time
 	timer       *time.Timer          // ends the question when its time is up
 	callers     []chan tool.Approval // each is buffered and receives once
+	own         bool                 // of the daemon itself: nobody comes back for it
 }
 
 type digestKey struct {
@@ -105,11 +125,11 @@ type digestKey struct {
 	digest string
 }
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
 // Schema is the tables of this package.
-func Schema() store.Schema { return store.Embedded("approvals", migrations) }
+func Schema() store.Schema { return store.EmbeddedBoth("approvals", migrations) }
 
 // decidedKept is how long an answered question can still be listed. The audit
 // keeps it for good. Older ones are deleted once in pruneEvery.
@@ -126,19 +146,22 @@ func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 		waiting: map[string]*waiting{},
 		digests: map[digestKey]*waiting{},
 		session: map[string]int{},
-		pruned:  time.Now(),
+		pruned:  db.Now(),
 	}
 	var pending []*waiting
 	err := db.Write(ctx, func(tx *sql.Tx) error {
-		now := time.Now()
-		if err := closeStale(tx, now); err != nil {
+		now := db.Now()
+		if err := q.fleet.beat(tx, db, now, false); err != nil {
+			return err
+		}
+		if err := closeStale(tx, db.Daemon(), now); err != nil {
 			return err
 		}
 		if err := prune(tx, now); err != nil {
 			return err
 		}
 		var err error
-		pending, err = loadPending(tx)
+		pending, err = loadPending(tx, db.Daemon())
 		return err
 	})
 	if err != nil {
@@ -146,7 +169,11 @@ func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	latest := db.Now().Add(q.opts.Timeout)
 	for _, w := range pending {
+		if w.expires.After(latest) { // the clock was set back
+			w.expires = latest
+		}
 		q.add(w)
 	}
 	return q, nil
@@ -157,7 +184,7 @@ func (q *Queue) add(w *waiting) {
 	q.waiting[w.id] = w
 	q.digests[w.key] = w
 	q.session[w.session]++
-	w.timer = time.AfterFunc(time.Until(w.expires), func() { q.expire(w) })
+	w.timer = time.AfterFunc(w.expires.Sub(q.db.Now()), func() { q.expire(w) })
 }
 
 func (q *Queue) drop(w *waiting) {
@@ -201,5 +228,9 @@ func (q *Queue) Close(reason string) error {
 func (q *Queue) CancelSession(ctx context.Context, session, reason string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.cancel(ctx, reason, func(w *waiting) bool { return w.session == session })
+	err := q.cancel(ctx, reason, func(w *waiting) bool { return w.session == session })
+	if q.db.Shared() {
+		err = errors.Join(err, q.cancelElsewhere(ctx, session, reason))
+	}
+	return err
 }

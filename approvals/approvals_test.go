@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // openQueue opens a queue in memory.
@@ -48,15 +48,20 @@ func bashCall(command string) *tool.Call {
 	c.Session = tool.Session{ID: "s1", Account: "acc", Dir: "/src", Profile: "developer"}
 	c.Spec = tool.Spec{Name: "Bash", Description: "run a command", Class: tool.ClassExec}
 	c.In.Dir = "/src"
-	c.Facts = tool.Facts{Class: tool.ClassExec, Mode: "default", Uses: sandbox.Uses{
-		Script: &shellparse.Script{Commands: []shellparse.Command{{Name: "git", Args: []shellparse.Word{{Text: "push", Known: true}}}}},
-		Paths: []sandbox.PathUse{
-			{Raw: "a", Path: "/src/a", Op: sandbox.Read},
-			{Raw: "$X", Op: sandbox.Write},
+	c.Facts = tool.Facts{Class: tool.ClassExec, Mode: "default", Uses: guard.Uses{
+		Script: &shellparse.Script{
+			Commands: []shellparse.Command{{Name: "git", Args: []shellparse.Word{{Text: "push", Known: true}}}},
+		},
+		Paths: []guard.PathUse{
+			{Raw: "a", Path: "/src/a", Op: guard.Read},
+			{Raw: "$X", Op: guard.Write},
 		},
 		Hosts: []string{"example.com"},
 	}}
-	c.Decision = tool.Decision{Verdict: tool.Ask, By: tool.ByMode, Reasons: []tool.Reason{{Rule: "mode:default", Message: "this mode asks"}}}
+	c.Decision = tool.Decision{
+		Verdict: tool.Ask, By: tool.ByMode,
+		Reasons: []tool.Reason{{Rule: "mode:default", Message: "this mode asks"}},
+	}
 	c.Digest = "digest of " + command
 	return c
 }
@@ -67,7 +72,9 @@ type outcome struct {
 }
 
 // start files a question and returns once it waits.
-func start(ctx context.Context, ask func(context.Context, *tool.Call) (tool.Approval, error), c *tool.Call) <-chan outcome {
+func start(ctx context.Context, ask func(context.Context, *tool.Call) (tool.Approval, error),
+	c *tool.Call,
+) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		a, err := ask(ctx, c)
@@ -79,11 +86,24 @@ func start(ctx context.Context, ask func(context.Context, *tool.Call) (tool.Appr
 
 func pending(t *testing.T, q *Queue) []Item {
 	t.Helper()
-	page, err := q.List(context.Background(), Filter{})
+	items, _ := listed(t, q, Filter{})
+	return items
+}
+
+// listed is a page of questions, and how many there are in all.
+func listed(t testing.TB, q *Queue, f Filter) (items []Item, total int) {
+	t.Helper()
+	page, err := q.List(context.Background(), f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page.Items
+	for item, err := range q.Items(context.Background(), page) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	return items, page.Total
 }
 
 func onlyPending(t *testing.T, q *Queue) Item {
@@ -132,7 +152,8 @@ func TestA11_A20_ItemShowsTheWholeCall(t *testing.T) {
 			t.Errorf("item lacks its head: %+v", item)
 		}
 		f := item.Facts
-		if len(f.Commands) != 1 || len(f.Reads) != 1 || len(f.Writes) != 1 || len(f.Hosts) != 1 || f.Writes[0] != "$X (unknown)" {
+		if len(f.Commands) != 1 || len(f.Reads) != 1 || len(f.Writes) != 1 || len(f.Hosts) != 1 ||
+			f.Writes[0] != "$X (unknown)" {
 			t.Errorf("facts are incomplete: %+v", f)
 		}
 		if len(item.Why) != 1 || item.Why[0].Rule != "mode:default" {
@@ -198,7 +219,8 @@ func TestA09_OneQueueHearsBothKinds(t *testing.T) {
 		}{{TypeExecution, q.Execution, ""}, {TypeResult, q.Result, "the secret plan"}} {
 			done := start(t.Context(), tt.ask, c)
 			item := onlyPending(t, q)
-			if item.Type != tt.kind || item.SessionID != "s1" || item.Tool != "Bash" || item.Description != "run a command" ||
+			if item.Type != tt.kind || item.SessionID != "s1" || item.Tool != "Bash" ||
+				item.Description != "run a command" ||
 				string(item.Args) != `{"command":"cat notes"}` || item.Result != tt.result {
 				t.Errorf("got %+v", item)
 			}
@@ -369,6 +391,40 @@ func TestCapPerSession(t *testing.T) {
 	})
 }
 
+// TestCapOfAllSessions: many sessions together do not fill the memory either.
+func TestCapOfAllSessions(t *testing.T) {
+	inBubble(t, Options{Max: 2}, func(t *testing.T, q *Queue) {
+		of := func(session, command string) *tool.Call {
+			c := bashCall(command)
+			c.Session.ID = session
+			return c
+		}
+		first := start(t.Context(), q.Execution, of("s1", "1"))
+		start(t.Context(), q.Execution, of("s2", "2"))
+		third := start(t.Context(), q.Execution, of("s3", "3"))
+		if got, want := q.Pending(), 2; got != want {
+			t.Fatalf("got %d pending, want %d", got, want)
+		}
+		if got := <-third; got.Approved || got.Code != CodeTooMany || got.Reason != "2 questions wait already" {
+			t.Errorf("got %+v, want %q", got, CodeTooMany)
+		}
+		start(t.Context(), q.Execution, of("s2", "2")) // joins the one that waits
+		for _, i := range pending(t, q) {
+			if i.SessionID == "s1" {
+				decide(t, q, i.ID, Decision{Approved: true})
+			}
+		}
+		<-first
+		start(t.Context(), q.Execution, of("s3", "3"))
+		if got, want := q.Pending(), 2; got != want {
+			t.Errorf("got %d pending, want %d: an answer makes room", got, want)
+		}
+		if err := q.Close(""); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestRecordRefusesWhatItCannotWrite(t *testing.T) {
 	fail := ""
 	var seen []string
@@ -433,9 +489,8 @@ func TestRestart(t *testing.T) {
 	if err != nil || !a.Approved || a.By != "ann" {
 		t.Errorf("got %+v, %v: the repeated call does not find the answer", a, err)
 	}
-	page, err := q.List(t.Context(), Filter{Status: "cancelled"})
-	if err != nil || len(page.Items) != 1 || page.Items[0].Type != TypeResult {
-		t.Errorf("got %+v, %v: want the result cancelled", page, err)
+	if items, _ := listed(t, q, Filter{Status: "cancelled"}); len(items) != 1 || items[0].Type != TypeResult {
+		t.Errorf("got %+v: want the result cancelled", items)
 	}
 	<-done
 	<-done

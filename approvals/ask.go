@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // The codes of an answer that no person gave.
@@ -34,6 +34,8 @@ const (
 	reasonNoExecution     = "No execution approval callback set"
 	reasonNoResult        = "No result approval callback set"
 	reasonNobodyQuestions = "nobody is there to answer questions"
+	reasonChanges         = "Changes refused by user"
+	reasonNoChanges       = "nobody is there to be asked about changes"
 )
 
 // Execution asks whether the call may run. Its decision must be an ask; the
@@ -43,12 +45,12 @@ func (q *Queue) Execution(ctx context.Context, c *tool.Call) (tool.Approval, err
 		return tool.Approval{}, errors.New("ask about a call that has no digest")
 	}
 	item := itemOf(c, TypeExecution)
-	item.Digest = c.Digest
+	item.Digest, item.own = c.Digest, c.Request.Own != nil
 	if answerable(c) {
 		item.Remember = []string{RememberOnce, RememberSession, RememberAlways}
 		item.AskOnce = c.Spec.Execution == tool.ExecAskOnce
 	}
-	return q.ask(ctx, item)
+	return q.ask(ctx, item, c.In.Emit)
 }
 
 // answerable reports whether a grant may answer for a person: only where a mode
@@ -73,7 +75,16 @@ func (q *Queue) Result(ctx context.Context, c *tool.Call) (tool.Approval, error)
 		Rule:    "tool:results",
 		Message: fmt.Sprintf("results of %s are shown to a person first (%s)", c.Spec.Name, c.Spec.Results),
 	}}
-	return q.ask(ctx, item)
+	return q.ask(ctx, item, c.In.Emit)
+}
+
+// Changes asks whether what the call has changed may stay. What each call did is a question of its
+// own.
+func (q *Queue) Changes(ctx context.Context, c *tool.Call, made tool.Changing) (tool.Approval, error) {
+	item := itemOf(c, TypeChanges)
+	item.Changes, item.Why = &made, made.Why
+	item.Digest = digest("changes", c.ID, c.Digest)
+	return q.ask(ctx, item, c.In.Emit)
 }
 
 // digest is over the parts with their lengths, so that no two lists are the same
@@ -86,8 +97,8 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ask files the question, or joins the one that waits, and waits.
-func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
+// ask files the question, or joins the one that waits, tells the caller and waits.
+func (q *Queue) ask(ctx context.Context, item Item, emit func(tool.Progress)) (tool.Approval, error) {
 	asked := time.Now()
 	w, answers, answer, err := q.fileApart(ctx, item)
 	if err != nil || answers == nil {
@@ -95,6 +106,11 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 			answer.Asked = answer.Answered
 		}
 		return answer, err
+	}
+	if emit != nil {
+		emit(tool.Progress{Waiting: &tool.Waiting{
+			CallID: item.CallID, Approval: w.id, Type: string(item.Type), Why: item.Why, Asked: asked, Until: w.expires,
+		}})
 	}
 	select {
 	case answer = <-answers:
@@ -108,7 +124,9 @@ func (q *Queue) ask(ctx context.Context, item Item) (tool.Approval, error) {
 // fileApart is file on a goroutine of its own: the database grows a stack to
 // 16 KB, and this one may keep its stack for minutes, 10,000 times. There are few
 // of those at once, for the same reason.
-func (q *Queue) fileApart(ctx context.Context, item Item) (w *waiting, answers chan tool.Approval, a tool.Approval, err error) {
+func (q *Queue) fileApart(ctx context.Context, item Item) (
+	w *waiting, answers chan tool.Approval, a tool.Approval, err error,
+) {
 	q.filing <- struct{}{}
 	defer func() { <-q.filing }()
 	var done sync.WaitGroup
@@ -132,7 +150,7 @@ func (q *Queue) file(ctx context.Context, item Item) (*waiting, chan tool.Approv
 	if q.closed != "" {
 		return nil, nil, nobody(CodeCancelled, q.closed), nil
 	}
-	now := time.Now()
+	now := q.db.Now()
 	key := digestKey{item.Type, item.Digest}
 	answer, found, err := q.lateAnswer(ctx, key, now)
 	if err != nil || found {
@@ -145,11 +163,18 @@ func (q *Queue) file(ctx context.Context, item Item) (*waiting, chan tool.Approv
 		}
 		w = nil
 	}
-	if w == nil {
+	if w != nil {
+		item.ID, item.ExpiresAt = w.id, w.expires
+		q.feed.send(Event{Kind: EventJoined, Item: item})
+	} else {
 		if refusal, refused := q.refuse(item); refused {
 			return nil, nil, refusal, nil
 		}
-		if w, err = q.insert(ctx, item, now); err != nil {
+		w, err = q.insert(ctx, item, now)
+		if many, ok := errors.AsType[tooMany](err); ok {
+			return nil, nil, nobody(CodeTooMany, many.Error()), nil
+		}
+		if err != nil {
 			return nil, nil, tool.Approval{}, err
 		}
 	}
@@ -164,14 +189,32 @@ func (q *Queue) refuse(item Item) (tool.Approval, bool) {
 	case !q.opts.Approver:
 		reason := map[Type]string{
 			TypeExecution: reasonNoExecution, TypeResult: reasonNoResult, TypeQuestion: reasonNobodyQuestions,
+			TypeConnection: reasonNoConnection, TypeChanges: reasonNoChanges,
 		}[item.Type]
 		return nobody(CodeNoApprover, reason), true
-	case q.session[item.SessionID] >= q.opts.MaxPerSession:
-		return nobody(CodeTooMany, fmt.Sprintf("%d questions of this session wait already", q.opts.MaxPerSession)), true
-	case len(q.waiting) >= q.opts.Max:
-		return nobody(CodeTooMany, fmt.Sprintf("%d questions wait already", q.opts.Max)), true
+	case !q.heard(item.Type):
+		return nobody(CodeNoApprover, reasonUnheard), true
+	}
+	if err := q.bound(q.session[item.SessionID], len(q.waiting)); err != nil {
+		return nobody(CodeTooMany, err.Error()), true
 	}
 	return tool.Approval{}, false
+}
+
+// tooMany is a question that cannot be asked, because so many wait.
+type tooMany struct{ why string }
+
+func (t tooMany) Error() string { return t.why }
+
+// bound refuses a question beside so many of its session, and in all.
+func (q *Queue) bound(session, all int) error {
+	switch {
+	case session >= q.opts.MaxPerSession:
+		return tooMany{fmt.Sprintf("%d questions of this session wait already", q.opts.MaxPerSession)}
+	case all >= q.opts.Max:
+		return tooMany{fmt.Sprintf("%d questions wait already", q.opts.Max)}
+	}
+	return nil
 }
 
 // nobody is a refusal that no person gave.
@@ -183,26 +226,53 @@ func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting,
 	item.ID = "apr_" + rand.Text()
 	item.CreatedAt = fromMillis(now.UnixMilli())
 	item.ExpiresAt = fromMillis(now.Add(q.opts.Timeout).UnixMilli())
-	item.Waiting = 1
-	if err := q.opts.Record(ctx, Event{Kind: EventAsked, Item: item}); err != nil {
-		return nil, fmt.Errorf("record the question: %w", err)
-	}
-	err := q.db.Write(ctx, func(tx *sql.Tx) error {
+	item.Waiting, item.Daemon = 1, q.db.Daemon()
+	err := q.recorded(ctx, Event{Kind: EventAsked, Item: item}, func(tx *sql.Tx) error {
 		if now.Sub(q.pruned) >= pruneEvery {
 			if err := prune(tx, now); err != nil {
 				return err
 			}
 			q.pruned = now
 		}
-		return insertItem(tx, item)
+		if err := q.boundElsewhere(tx, item.SessionID); err != nil {
+			return err
+		}
+		return errors.Join(insertItem(tx, item), q.db.Notify(tx, changes))
 	})
 	if err != nil {
 		return nil, err
 	}
-	w := &waiting{id: item.ID, session: item.SessionID, key: digestKey{item.Type, item.Digest}, expires: item.ExpiresAt}
+	w := &waiting{
+		id: item.ID, session: item.SessionID, key: digestKey{item.Type, item.Digest}, expires: item.ExpiresAt,
+		own: item.own,
+	}
 	q.add(w)
 	q.feed.send(Event{Kind: EventAsked, Item: item})
 	return w, nil
+}
+
+// recorded makes a change that is in the record before it counts. In a database that daemons share
+// it is recorded once it is known to be the first: that database has no part of the record. Over a
+// file the queue knows before.
+func (q *Queue) recorded(ctx context.Context, e Event, change func(*sql.Tx) error) error {
+	record := func() error {
+		if err := q.opts.Record(ctx, e); err != nil {
+			return fmt.Errorf("record %s of %q: %w", e.Kind, e.Item.ID, err)
+		}
+		return nil
+	}
+	if q.db.Shared() {
+		return q.db.Write(ctx, func(tx *sql.Tx) error {
+			if err := change(tx); err != nil {
+				return err
+			}
+			return record()
+		})
+	}
+	if err := record(); err != nil {
+		return err
+	}
+	return q.db.Write(ctx, change)
 }
 
 // expire ends the question when its time is up, unless an answer came first. If
@@ -213,7 +283,7 @@ func (q *Queue) expire(w *waiting) {
 	if q.waiting[w.id] != w {
 		return
 	}
-	if err := q.end(context.Background(), w, timedOut); err != nil {
+	if err := q.end(context.Background(), w, timedOut); err != nil && q.waiting[w.id] == w {
 		q.release(w, timedOut.approval(w.id, time.Now()))
 	}
 }
@@ -229,7 +299,8 @@ func (q *Queue) leave(w *waiting, answers chan tool.Approval) (tool.Approval, er
 		return left.approval(w.id, time.Now()), q.db.Write(ctx, func(tx *sql.Tx) error { return giveBack(tx, w.id) })
 	}
 	w.callers = slices.DeleteFunc(w.callers, func(c chan tool.Approval) bool { return c == answers })
-	if w.key.kind == TypeResult { // the result is gone with its call
+	alone := w.own && len(w.callers) == 0
+	if alone || w.key.kind == TypeResult || w.key.kind == TypeChanges { // they are gone with their call
 		return left.approval(w.id, time.Now()), q.end(ctx, w, left)
 	}
 	return left.approval(w.id, time.Now()), nil

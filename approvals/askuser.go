@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // Tools are the tools that ask people.
@@ -32,12 +33,14 @@ func (askUser) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "AskUser",
 		Description: "Ask the person one question and wait for the answer. Use it when a choice is theirs: " +
-			"what they meant, which of several ways, or whether to go on. If nobody answers, decide yourself and say so.",
+			"what they meant, which of several ways, or whether to go on. " +
+			"If nobody answers, decide yourself and say so.",
 		Schema: json.RawMessage(`{
 			"type": "object",
 			"properties": {
 				"question": {"type": "string", "minLength": 1, "description": "The question, complete in itself."},
-				"options": {"type": "array", "items": {"type": "string"}, "maxItems": 10, "description": "Answers to choose from. The person may answer differently."}
+				"options": {"type": "array", "items": {"type": "string"}, "maxItems": 10,
+					"description": "Answers to choose from. The person may answer differently."}
 			},
 			"required": ["question"],
 			"additionalProperties": false
@@ -48,7 +51,7 @@ func (askUser) Spec() tool.Spec {
 	}
 }
 
-func (askUser) Uses(context.Context, tool.In) (sandbox.Uses, error) { return sandbox.Uses{}, nil }
+func (askUser) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 func (a askUser) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
 	var u UserQuestion
@@ -56,18 +59,20 @@ func (a askUser) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outpu
 		return tool.Output{}, fmt.Errorf("read the question: %w", err)
 	}
 	if strings.TrimSpace(u.Question) == "" {
-		return tool.Output{}, &tool.Error{Code: "invalid_arguments", Msg: "the question is empty", Hint: "ask a whole question"}
+		return tool.Output{}, &tool.Error{
+			Code: "invalid_arguments", Msg: "the question is empty", Hint: "ask a whole question",
+		}
 	}
 	_, canonical, err := argsKey(in.Args)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	defer tool.Park(ctx)() // a person is slow; the rest of the batch goes on
+	defer tool.YieldSlot(ctx)() // a person is slow; the rest of the batch goes on
 	answer, err := a.q.ask(ctx, Item{
-		Type: TypeQuestion, Status: StatusPending, SessionID: in.Session, CallID: in.CallID,
+		Type: TypeQuestion, Status: StatusPending, Account: in.Account, SessionID: in.Session, CallID: in.CallID,
 		Tool: "AskUser", Args: in.Args, Why: []tool.Reason{}, Remember: []string{RememberOnce},
 		Digest: digest("question", in.Session, string(canonical)),
-	})
+	}, in.Emit)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func runAskUser(ctx context.Context, q *Queue, args string) (tool.Output, error) {
@@ -32,7 +33,8 @@ func TestT49_AskUserWaitsForTheAnswer(t *testing.T) {
 			t.Errorf("got event %q, want %q", e.Kind, EventAsked)
 		}
 		item := onlyPending(t, q)
-		if item.Type != TypeQuestion || !strings.Contains(string(item.Args), "Tabs or spaces?") || item.SessionID != "s1" {
+		if item.Type != TypeQuestion || !strings.Contains(string(item.Args), "Tabs or spaces?") ||
+			item.SessionID != "s1" {
 			t.Errorf("got %+v, want the question", item)
 		}
 		decide(t, q, item.ID, Decision{Approved: true, Reason: "tabs"})
@@ -100,13 +102,15 @@ func TestAskUserGivesUpItsPlaceInABatch(t *testing.T) {
 		}
 		done := make(chan []string, 1)
 		go func() {
-			done <- tool.Batch(t.Context(), calls, func(string) bool { return true }, func(ctx context.Context, args string) string {
+			ask := func(ctx context.Context, args string) string {
 				out, err := runAskUser(ctx, q, args)
 				if err != nil {
 					t.Error(err)
 				}
 				return out.Text
-			})
+			}
+			readOnly, keep := func(string) bool { return true }, func(s string) string { return s }
+			done <- slices.Collect(tool.Batch(t.Context(), calls, readOnly, ask, keep))
 		}()
 		synctest.Wait()
 		items := pending(t, q)

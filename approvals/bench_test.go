@@ -68,17 +68,17 @@ func answerMany(t testing.TB, path string, n int) float64 {
 	}
 	runtime.ReadMemStats(&after)
 
-	page, err := q.List(t.Context(), Filter{})
-	if err != nil || len(page.Items) != n || page.Total != n {
-		t.Fatalf("listed %d of %d, %v", len(page.Items), page.Total, err)
+	items, total := listed(t, q, Filter{})
+	if len(items) != n || total != n {
+		t.Fatalf("listed %d of %d", len(items), total)
 	}
-	part, err := q.List(t.Context(), Filter{Limit: 7, Offset: 3})
-	if err != nil || len(part.Items) != 7 || part.Total != n || part.Items[0].ID != page.Items[3].ID {
-		t.Errorf("a page of 7 has %d of %d, %v", len(part.Items), part.Total, err)
+	part, total := listed(t, q, Filter{Limit: 7, Offset: 3})
+	if len(part) != 7 || total != n || part[0].ID != items[3].ID {
+		t.Errorf("a page of 7 has %d of %d", len(part), total)
 	}
-	rand.Shuffle(n, func(i, j int) { page.Items[i], page.Items[j] = page.Items[j], page.Items[i] })
+	rand.Shuffle(n, func(i, j int) { items[i], items[j] = items[j], items[i] })
 	want := make([]int, n)
-	for k, item := range page.Items {
+	for k, item := range items {
 		i, err := strconv.Atoi(item.Digest[len("digest of "):])
 		if err != nil {
 			t.Fatal(err)

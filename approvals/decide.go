@@ -4,12 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/strictjson"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // The scopes a yes can be remembered for.
@@ -26,6 +28,8 @@ type Decision struct {
 	Remember string          // once, session or always
 	Args     json.RawMessage // an edit; it is judged again
 	By       string          // who
+
+	digest string // of the call with Args
 }
 
 // answer is a decision as it is stored.
@@ -35,32 +39,64 @@ type answer struct {
 	Remember string          `json:"remember,omitempty"`
 	Args     json.RawMessage `json:"args,omitempty"`
 	By       string          `json:"by,omitempty"`
-	Code     string          `json:"code,omitempty"` // when no person gave it
+	Code     string          `json:"code,omitempty"`   // when no person gave it
+	Digest   string          `json:"digest,omitempty"` // of the call with Args
 }
 
 func (a answer) approval(id string, at time.Time) tool.Approval {
 	return tool.Approval{
 		ID: id, Approved: a.Status == StatusApproved, Reason: a.Reason, By: a.By, Code: a.Code,
-		Remember: a.Remember, Args: a.Args, Answered: at,
+		Remember: a.Remember, Args: a.Args, Digest: a.Digest, Answered: at,
 	}
 }
 
 // Decide answers a question. The errors are [*tool.Error] with the codes
-// not_found, already_decided, expired and invalid_decision.
+// not_found, already_decided, expired and invalid_decision. An edit is judged before it
+// counts: arguments that would be denied are invalid, and the question waits on.
 func (q *Queue) Decide(ctx context.Context, id string, d Decision) (Item, error) {
+	if err := q.edited(ctx, id, &d); err != nil {
+		return Item{}, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.waiting[id]
+	if w == nil && q.db.Shared() {
+		return q.decideElsewhere(ctx, id, d)
+	}
 	if w == nil {
 		return Item{}, q.gone(ctx, id)
 	}
-	if !w.expires.After(time.Now()) {
+	if !w.expires.After(q.db.Now()) {
 		if err := q.end(ctx, w, timedOut); err != nil {
 			return Item{}, err
 		}
 		return Item{}, expired(id)
 	}
-	return q.settle(ctx, w, d.answer)
+	item, err := q.settle(ctx, w, d.answer)
+	if errors.Is(err, errState) && q.db.Shared() {
+		err = q.gone(ctx, id)
+	}
+	return item, err
+}
+
+// edited fills the digest of an edit. Judging may take long, so nothing is locked.
+func (q *Queue) edited(ctx context.Context, id string, d *Decision) error {
+	if len(d.Args) == 0 {
+		return nil
+	}
+	item, err := q.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	a, err := d.answer(item)
+	if err != nil || item.Status != StatusPending {
+		return err // what is decided already says so itself
+	}
+	if d.digest, err = q.opts.Edited(ctx, item, a.Args); err != nil {
+		return invalid("the call cannot run with these arguments: "+err.Error(),
+			"the question still waits; give others, or refuse it")
+	}
+	return nil
 }
 
 // settle stores the answer to a question, hands it to whoever waits and forgets
@@ -74,18 +110,18 @@ func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answe
 	if err != nil {
 		return Item{}, err
 	}
-	now := time.Now()
+	now := q.db.Now()
 	item.apply(a, now)
 	item.Waiting = len(w.callers)
-	if err := q.opts.Record(ctx, Event{Kind: EventDecided, Item: item, By: a.By}); err != nil {
-		return Item{}, fmt.Errorf("record the answer: %w", err)
-	}
-	err = q.db.Write(ctx, func(tx *sql.Tx) error {
-		if err := q.grant(tx, item, now); err != nil {
+	err = q.recorded(ctx, Event{Kind: EventDecided, Item: item, By: a.By}, func(tx *sql.Tx) error {
+		if err := updateAnswer(tx, w.id, a, now, q.opts.Reuse, len(w.callers), true); err != nil {
 			return err
 		}
-		return updateAnswer(tx, w.id, a, now, q.opts.Reuse, len(w.callers))
+		return errors.Join(q.grant(tx, item, now), q.db.Notify(tx, changes))
 	})
+	if errors.Is(err, errState) && q.db.Shared() {
+		return Item{}, errors.Join(err, q.deliver(ctx, w.id))
+	}
 	if err != nil {
 		return Item{}, err
 	}
@@ -120,15 +156,17 @@ func (d Decision) answer(item Item) (answer, error) {
 		if item.Type != TypeExecution || !d.Approved {
 			return a, invalid("only a call that is approved can be given other arguments", "leave args out")
 		}
-		args, err := tool.Canonical(d.Args)
+		args, err := strictjson.Canonical(d.Args)
 		if err != nil || args[0] != '{' {
-			return a, invalid("args is not a JSON object", "send the whole arguments of the call, changed as you want them")
+			return a, invalid("args is not a JSON object",
+				"send the whole arguments of the call, changed as you want them")
 		}
-		a.Args = args
+		a.Args, a.Digest = args, d.digest
 	}
 	if a.Reason == "" && !d.Approved {
 		a.Reason = map[Type]string{
 			TypeExecution: reasonExecution, TypeResult: reasonResult, TypeQuestion: reasonQuestion,
+			TypeConnection: reasonConnection, TypeChanges: reasonChanges,
 		}[item.Type]
 	}
 	return a, nil
@@ -158,7 +196,10 @@ func (q *Queue) gone(ctx context.Context, id string) error {
 }
 
 func notFound(id string) error {
-	return &tool.Error{Code: "not_found", Stage: "approve", Msg: fmt.Sprintf("no question %q", id), Hint: "list the pending ones"}
+	return &tool.Error{
+		Code: "not_found", Stage: "approve", Msg: fmt.Sprintf("no question %q", id),
+		Hint: "list the pending ones",
+	}
 }
 
 func expired(id string) error {

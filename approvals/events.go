@@ -11,6 +11,7 @@ type EventKind string
 // The kinds.
 const (
 	EventAsked   EventKind = "approval_asked"
+	EventJoined  EventKind = "call_waiting"     // another call waits for the same answer
 	EventDecided EventKind = "approval_decided" // by a person or not: see Item.Status
 	EventRevoked EventKind = "grant_revoked"
 )
@@ -18,7 +19,7 @@ const (
 // Event is one change of the queue.
 type Event struct {
 	Kind  EventKind `json:"kind"`
-	Item  Item      `json:"item,omitzero"`
+	Item  Item      `json:"item,omitzero"` // of a revoked grant: its account, session and tool
 	Grant string    `json:"grant,omitempty"`
 	By    string    `json:"by,omitempty"` // the person, if one did it
 }

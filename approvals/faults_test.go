@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // TestKilledDaemon kills a process in which one question waits and another was
@@ -162,12 +162,13 @@ func randomHistory(t *testing.T, r *rapid.T, path string) {
 // comes back.
 func TestAnswersRaceWithLeaving(t *testing.T) {
 	var leave context.CancelFunc
-	q := openQueue(t, Options{Approver: true, Timeout: 10 * time.Second, Record: func(_ context.Context, e Event) error {
-		if e.Kind == EventDecided {
-			leave()
-		}
-		return nil
-	}})
+	q := openQueue(t,
+		Options{Approver: true, Timeout: 10 * time.Second, Record: func(_ context.Context, e Event) error {
+			if e.Kind == EventDecided {
+				leave()
+			}
+			return nil
+		}})
 	events := q.Subscribe(t.Context())
 	lost := 0
 	for i := range 200 {
@@ -202,9 +203,9 @@ func TestOldAnswersAreDeletedWhileTheDaemonRuns(t *testing.T) {
 		answerNext(t, q, bashCall("old"), Decision{Approved: true})
 		time.Sleep(decidedKept + time.Second)
 		answerNext(t, q, bashCall("new"), Decision{Approved: true})
-		page, err := q.List(t.Context(), Filter{Status: "all"})
-		if err != nil || len(page.Items) != 1 || page.Items[0].Digest != "digest of new" {
-			t.Errorf("got %d questions, %v, want the new one alone", len(page.Items), err)
+		items, _ := listed(t, q, Filter{Status: "all"})
+		if len(items) != 1 || items[0].Digest != "digest of new" {
+			t.Errorf("got %d questions, want the new one alone", len(items))
 		}
 	})
 }
@@ -226,9 +227,8 @@ func TestListFilters(t *testing.T) {
 			{Filter{Status: "all", Session: "s2"}, 0},
 			{Filter{Status: "all", Offset: 5}, 0},
 		} {
-			page, err := q.List(t.Context(), tt.filter)
-			if err != nil || len(page.Items) != tt.want {
-				t.Errorf("%+v: got %d, %v, want %d", tt.filter, len(page.Items), err, tt.want)
+			if items, _ := listed(t, q, tt.filter); len(items) != tt.want {
+				t.Errorf("%+v: got %d, want %d", tt.filter, len(items), tt.want)
 			}
 		}
 		_, err := q.List(t.Context(), Filter{Status: "open"})

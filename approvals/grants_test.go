@@ -1,11 +1,20 @@
 package approvals
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func askOnce(command string) *tool.Call {
@@ -160,6 +169,29 @@ func TestA17_RememberScopes(t *testing.T) {
 	}
 }
 
+func TestAGrantAnswersForOneUserOfAnAccount(t *testing.T) {
+	for _, scope := range []string{RememberSession, RememberAlways} {
+		inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+			as := func(rights string) *tool.Call {
+				c := askOnce("x")
+				c.Request.RunsAs = rights
+				return c
+			}
+			answerNext(t, q, as("uid 1, gid 1"), Decision{Approved: true, Remember: scope})
+			for rights, want := range map[string]bool{"": true, "uid 2, gid 1": true, "uid 1, gid 1": false} {
+				if asked, _ := asks(t, q, as(rights)); asked != want {
+					t.Errorf("%s, a call as %q: asked %v, want %v", scope, rights, asked, want)
+				}
+			}
+			answerNext(t, q, as("uid 2, gid 1"), Decision{Approved: true, Remember: scope}) // replaces no other user's
+			grants, err := q.Grants(t.Context())
+			if err != nil || len(grants) != 2 || grants[0].RunsAs == grants[1].RunsAs {
+				t.Errorf("got %+v, %v", grants, err)
+			}
+		})
+	}
+}
+
 func TestA17_WhatCannotAnswerCannotBeRemembered(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
 		c := bashCall("x")
@@ -203,6 +235,70 @@ func TestGrantsAreListedCountedAndRevoked(t *testing.T) {
 	})
 }
 
+// TestRevokingAGrantIsRecordedAndTold: who lifted an answer is asked later, too.
+func TestRevokingAGrantIsRecordedAndTold(t *testing.T) {
+	var recorded []Event
+	var fail error
+	record := func(_ context.Context, e Event) error {
+		if e.Kind == EventRevoked && fail == nil {
+			recorded = append(recorded, e)
+		}
+		return fail
+	}
+	inBubble(t, Options{Record: record}, func(t *testing.T, q *Queue) {
+		answerNext(t, q, bashCall("x"), Decision{Approved: true, Remember: RememberAlways, By: "ann"})
+		all, err := q.Grants(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("got %+v, %v, want one grant", all, err)
+		}
+		told := q.Subscribe(t.Context())
+		wantCode(t, q.Revoke(t.Context(), "grt_none", "eve"), "not_found")
+		fail = errors.New("disk full")
+		if err := q.Revoke(t.Context(), all[0].ID, "bob"); !errors.Is(err, fail) {
+			t.Errorf("a revocation that cannot be recorded: got %v", err)
+		}
+		fail = nil
+		if asked, a := asks(t, q, bashCall("x")); asked || !a.Approved {
+			t.Error("a revocation that could not be recorded counts")
+		}
+		if err := q.Revoke(t.Context(), all[0].ID, "bob"); err != nil {
+			t.Fatal(err)
+		}
+		want := Event{Kind: EventRevoked, Grant: all[0].ID, By: "bob", Item: Item{Account: "acc", Tool: "Bash"}}
+		if !reflect.DeepEqual(recorded, []Event{want}) {
+			t.Errorf("recorded %+v, want %+v", recorded, want)
+		}
+		if got := <-told; !reflect.DeepEqual(got, want) {
+			t.Errorf("told %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestAGrantThatIsRevokedWhileItIsLookedUpDoesNotAnswer: whoever revokes it may
+// come between the reading of a grant and its use.
+func TestAGrantThatIsRevokedWhileItIsLookedUpDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// In a file reads do not wait for writes.
+		q, closeAll := openQueueAt(t, filepath.Join(t.TempDir(), "q.db"), Options{Approver: true})
+		defer closeAll()
+		answerNext(t, q, bashCall("x"), Decision{Approved: true, Remember: RememberAlways})
+		var done <-chan outcome
+		err := q.db.Write(t.Context(), func(tx *sql.Tx) error {
+			done = start(t.Context(), q.Execution, bashCall("x")) // it has read the grant, and waits to count its use
+			_, err := tx.Exec(`DELETE FROM approval_grants`)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		decide(t, q, onlyPending(t, q).ID, Decision{Reason: "asked after all"})
+		if got := <-done; got.Approved || got.Reason != "asked after all" {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 func TestGrantsExpire(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
 		answerNext(t, q, bashCall("x"), Decision{Approved: true, Remember: RememberSession})
@@ -228,6 +324,80 @@ func TestARememberedRefusalWins(t *testing.T) {
 	})
 }
 
+// An id that is used again is another session: it has no grants, neither those of before
+// nor one from a question that was still open.
+func TestAGrantEndsWithItsSession(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		first := func(command string) *tool.Call {
+			c := askOnce(command)
+			c.Session.Created = time.Unix(1, 1)
+			return c
+		}
+		second := func(command string) *tool.Call {
+			c := first(command)
+			c.Session.Created = time.Unix(1, 2)
+			return c
+		}
+		answerNext(t, q, first("kept"), Decision{Approved: true})
+		answerNext(t, q, first("always"), Decision{Approved: true, Remember: RememberAlways})
+		open := start(t.Context(), q.Execution, first("open"))
+		decide(t, q, onlyPending(t, q).ID, Decision{Approved: true}) // after the second session was made
+		<-open
+		if asked, _ := asks(t, q, second("always")); asked {
+			t.Error("a grant for every session did not answer in the second")
+		}
+		for _, command := range []string{"kept", "open"} {
+			if asked, _ := asks(t, q, first(command)); asked {
+				t.Errorf("%s: the session itself is asked", command)
+			}
+			if asked, _ := asks(t, q, second(command)); !asked {
+				t.Errorf("%s: a grant of the first session answered in the second", command)
+			}
+		}
+		if err := q.db.Write(t.Context(), func(tx *sql.Tx) error { return q.Part(part.Host{}).Deleted(tx, "s1") }); err != nil {
+			t.Fatal(err)
+		}
+		left, err := q.Grants(t.Context())
+		if err != nil || len(left) != 1 || left[0].Scope != RememberAlways {
+			t.Errorf("of a deleted session are left %+v, %v", left, err)
+		}
+	})
+}
+
+// TestAnEditIsJudgedWhenItIsSubmitted: its digest goes with the answer, also to a caller
+// that comes later. What would be denied is no answer, and the question waits on.
+func TestAnEditIsJudgedWhenItIsSubmitted(t *testing.T) {
+	var judged []string
+	edited := func(_ context.Context, of Item, args json.RawMessage) (string, error) {
+		judged = append(judged, string(of.Args)+" "+string(args))
+		if strings.Contains(string(args), "bad") {
+			return "", errors.New("a rule denies it")
+		}
+		return "digest of the edit", nil
+	}
+	inBubble(t, Options{Edited: edited}, func(t *testing.T, q *Queue) {
+		c := bashCall("rm -rf /")
+		ctx, leave := context.WithCancel(t.Context())
+		done := start(ctx, q.Execution, c)
+		id := onlyPending(t, q).ID
+		leave()
+		<-done
+		_, err := q.Decide(t.Context(), id, Decision{Approved: true, Args: json.RawMessage(`{"command":"bad"}`)})
+		wantCode(t, err, "invalid_decision")
+		decide(t, q, id, Decision{Approved: true, Args: json.RawMessage(`{"command": "ls"}`)})
+		late, err := q.Execution(t.Context(), c)
+		if err != nil || !late.Approved || string(late.Args) != `{"command":"ls"}` || late.Digest != "digest of the edit" {
+			t.Errorf("got %+v, %v", late, err)
+		}
+		want := []string{`{"command":"rm -rf /"} {"command":"bad"}`, `{"command":"rm -rf /"} {"command":"ls"}`}
+		if !slices.Equal(judged, want) {
+			t.Errorf("judged %q", judged)
+		}
+		_, err = q.Decide(t.Context(), id, Decision{Approved: true, Args: json.RawMessage(`{"command":"id"}`)})
+		wantCode(t, err, "already_decided")
+	})
+}
+
 func TestEditedArguments(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
 		done := start(t.Context(), q.Execution, bashCall("rm -rf /"))
@@ -238,7 +408,9 @@ func TestEditedArguments(t *testing.T) {
 		}
 		_, err := q.Decide(t.Context(), id, Decision{Args: json.RawMessage(`{}`)})
 		wantCode(t, err, "invalid_decision")
-		decide(t, q, id, Decision{Approved: true, Args: json.RawMessage(`{ "command": "ls" }`), Remember: RememberSession})
+		decide(t, q, id, Decision{
+			Approved: true, Args: json.RawMessage(`{ "command": "ls" }`), Remember: RememberSession,
+		})
 		if got := <-done; !got.Approved || string(got.Args) != `{"command":"ls"}` {
 			t.Errorf("got %+v args %s, want the edit", got, got.Args)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // abandon files a question whose caller leaves, and returns its id.
@@ -186,6 +188,47 @@ func TestQuestionWithoutACallerEndsInTime(t *testing.T) {
 		events := q.Subscribe(t.Context())
 		if e := <-events; e.Item.Status != StatusExpired || q.Pending() != 0 {
 			t.Errorf("got %+v with %d pending, want it expired", e, q.Pending())
+		}
+	})
+}
+
+// TestATimerThatIsLateLetsNoAnswerCount: the time of a question is what was said,
+// not when the machine gets round to ending it.
+func TestATimerThatIsLateLetsNoAnswerCount(t *testing.T) {
+	inBubble(t, Options{Timeout: time.Minute}, func(t *testing.T, q *Queue) {
+		done := start(t.Context(), q.Execution, bashCall("x"))
+		id := onlyPending(t, q).ID
+		q.mu.Lock()
+		q.waiting[id].timer.Stop()
+		q.mu.Unlock()
+		time.Sleep(time.Minute)
+		_, err := q.Decide(t.Context(), id, Decision{Approved: true, By: "ann"})
+		wantCode(t, err, "expired")
+		if got := <-done; got.Approved || got.Code != CodeTimedOut {
+			t.Errorf("got %+v, want %q", got, CodeTimedOut)
+		}
+	})
+}
+
+// A call of the daemon's own is never made again by the one that left, so its question ends with the last who asks.
+func TestA13_AQuestionOfTheDaemonEndsWithWhoAsked(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		ask := func() (cancel func(), done <-chan outcome) {
+			ctx, cancel := context.WithCancel(t.Context())
+			c := bashCall("x")
+			c.Request.Own = struct{ tool.Tool }{}
+			return cancel, start(ctx, q.Execution, c)
+		}
+		first, done := ask()
+		id := onlyPending(t, q).ID
+		second, other := ask()
+		for i, leave := range []func(){first, second} {
+			leave()
+			<-[]<-chan outcome{done, other}[i]
+			want := []Status{StatusPending, StatusCancelled}[i]
+			if item, err := q.Get(t.Context(), id); err != nil || item.Status != want {
+				t.Errorf("after %d left the question is %q, %v, want %q", i+1, item.Status, err, want)
+			}
 		}
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // Filter narrows a list. Zero fields match everything, but for Status: "" is
@@ -21,60 +23,66 @@ type Filter struct {
 	Offset  int
 }
 
-// Page is a part of a list; Total counts the whole.
-type Page struct {
-	Items []Item
-	Total int
-}
-
 // Statuses are what a list can be filtered by.
 var statuses = []Status{StatusPending, StatusApproved, StatusRefused, StatusExpired, StatusCancelled}
 
 // List returns the questions that match, oldest first.
-func (q *Queue) List(ctx context.Context, f Filter) (Page, error) {
+func (q *Queue) List(ctx context.Context, f Filter) (store.Page[Item], error) {
 	status, err := parseStatus(f.Status)
 	if err != nil {
-		return Page{}, err
+		return store.Page[Item]{}, err
 	}
 	if f.Limit <= 0 {
 		f.Limit = math.MaxInt32
 	}
-	const where = ` FROM approval_questions WHERE ($1 = '' OR status = $1)
-		AND ($2 = '' OR session_id = $2) AND ($3 = '' OR type = $3)`
-	page := Page{Items: []Item{}}
-	err = q.db.Read(ctx, func(tx *sql.Tx) error {
-		if err := tx.QueryRow(`SELECT count(*)`+where, status, f.Session, f.Type).Scan(&page.Total); err != nil {
-			return err
-		}
-		rows, err := tx.Query(`SELECT `+columns+where+` ORDER BY created_at, id LIMIT $4 OFFSET $5`,
-			status, f.Session, f.Type, f.Limit, max(f.Offset, 0))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			item, err := scanItem(rows)
-			if err != nil {
-				return err
-			}
-			page.Items = append(page.Items, item)
-		}
-		return rows.Err()
-	})
-	q.countWaiting(page.Items)
-	return page, err
-}
-
-// countWaiting says how many callers an answer would serve now.
-func (q *Queue) countWaiting(items []Item) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range items {
-		items[i].Waiting = 0
-		if w := q.waiting[items[i].ID]; w != nil {
-			items[i].Waiting = len(w.callers)
+	from, args := ` FROM approval_questions WHERE true`, []any{}
+	for _, c := range []struct{ column, is string }{
+		{"status", string(status)}, {"session_id", f.Session}, {"type", string(f.Type)},
+	} {
+		if c.is != "" { // what does not count is not in the query: an index may have the answer
+			args = append(args, c.is)
+			from += fmt.Sprintf(" AND %s = $%d", c.column, len(args))
 		}
 	}
+	keys := func(tx *sql.Tx) (total int, rows *sql.Rows, err error) {
+		err = tx.QueryRow(`SELECT count(*)`+from, args...).Scan(&total)
+		if err == nil {
+			rows, err = tx.Query(fmt.Sprintf(`SELECT id, length(item) + length(answer) + 1000%s
+				ORDER BY created_at, id LIMIT %d OFFSET %d`, from, f.Limit, max(f.Offset, 0)), args...)
+		}
+		return total, rows, err
+	}
+	return store.ReadPage(ctx, q.db, keys, q.read)
+}
+
+// Items passes on the questions of a page, and how many wait for each. It must not be called
+// with mu, nor within a read: those who hold mu read too.
+func (q *Queue) Items(ctx context.Context, p store.Page[Item]) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for item, err := range p.Rows(ctx) {
+			item.Waiting = q.callers(item)
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+func (q *Queue) read(tx *sql.Tx, id string) (Item, error) {
+	return scanItem(tx.QueryRow(`SELECT `+columns+` FROM approval_questions WHERE id = $1`, id))
+}
+
+// callers says how many callers an answer would serve now.
+func (q *Queue) callers(item Item) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w := q.waiting[item.ID]; w != nil {
+		return len(w.callers)
+	}
+	if item.Status == StatusPending && item.Daemon != q.db.Daemon() {
+		return item.Waiting // as it was asked: only that daemon knows who waits now
+	}
+	return 0
 }
 
 func parseStatus(s string) (Status, error) {
@@ -101,16 +109,15 @@ func (q *Queue) Get(ctx context.Context, id string) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	one := []Item{item}
-	q.countWaiting(one)
-	return one[0], nil
+	item.Waiting = q.callers(item)
+	return item, nil
 }
 
 // load is Get for those who hold mu.
 func (q *Queue) load(ctx context.Context, id string) (Item, error) {
 	var item Item
 	err := q.db.Read(ctx, func(tx *sql.Tx) (err error) {
-		item, err = scanItem(tx.QueryRow(`SELECT `+columns+` FROM approval_questions WHERE id = $1`, id))
+		item, err = q.read(tx, id)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {

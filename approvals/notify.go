@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // noticeTries is how often a notice is sent at most, with waits of 1, 2, 4, 8 and
@@ -51,17 +51,21 @@ func (q *Queue) Notify(ctx context.Context, send Send, failed func(id string, ca
 			return err
 		}
 		still := map[string]bool{}
-		for _, item := range page.Items {
+		for item, err := range page.Rows(ctx) {
+			if err != nil {
+				return err
+			}
 			still[item.ID] = sent[item.ID]
 			notice(item, still)
 		}
 		sent = still
 		for e := range events { // ends when ctx does, or when this fell behind
-			if e.Kind == EventDecided {
+			switch e.Kind {
+			case EventAsked:
+				notice(e.Item, sent)
+			case EventDecided:
 				delete(sent, e.Item.ID)
-				continue
 			}
-			notice(e.Item, sent)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
@@ -19,28 +19,29 @@ func insertItem(tx *sql.Tx, i Item) error {
 		return fmt.Errorf("encode question: %w", err)
 	}
 	_, err = tx.Exec(`INSERT INTO approval_questions
-		(id, type, status, account, session_id, digest, created_at, expires_at, item)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		(id, type, status, account, session_id, digest, created_at, expires_at, item, daemon)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		i.ID, i.Type, i.Status, i.Account, i.SessionID, i.Digest,
-		i.CreatedAt.UnixMilli(), i.ExpiresAt.UnixMilli(), string(text))
+		i.CreatedAt.UnixMilli(), i.ExpiresAt.UnixMilli(), string(text), i.Daemon)
 	return err
 }
 
-// updateAnswer stores how a question ended. Callers that wait take their use of
-// the answer at once; without any, it serves one later call.
-func updateAnswer(tx *sql.Tx, id string, a answer, now time.Time, reuse time.Duration, callers int) error {
+// updateAnswer stores how a question of this daemon ended. Callers that wait take their use of
+// the answer at once; without any, it serves one later call. That of another daemon is not seen
+// until that one has looked who waits.
+func updateAnswer(tx *sql.Tx, id string, a answer, now time.Time, reuse time.Duration, callers int, seen bool) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
 	uses := 0
-	if callers == 0 && (a.Status == StatusApproved || a.Status == StatusRefused) {
+	if seen && callers == 0 && (a.Status == StatusApproved || a.Status == StatusRefused) {
 		uses = 1
 	}
 	res, err := tx.Exec(`UPDATE approval_questions
-		SET status = $1, decided_at = $2, usable_until = $3, uses = $4, answer = $5
-		WHERE id = $6 AND status = 'pending'`,
-		a.Status, now.UnixMilli(), now.Add(reuse).UnixMilli(), uses, string(text), id)
+		SET status = $1, decided_at = $2, usable_until = $3, uses = $4, answer = $5, seen = $6
+		WHERE id = $7 AND status = 'pending'`,
+		a.Status, now.UnixMilli(), now.Add(reuse).UnixMilli(), uses, string(text), seen, id)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,9 @@ func updateAnswer(tx *sql.Tx, id string, a answer, now time.Time, reuse time.Dur
 	return nil
 }
 
-var errState = errors.New("memory and database differ")
+// errState: over a file memory and database differ; over a database that others share one of them
+// was faster.
+var errState = errors.New("the question was answered elsewhere")
 
 // giveBack lets the answer of a caller that left at the same moment serve a
 // later call.
@@ -72,18 +75,29 @@ func (q *Queue) lateAnswer(ctx context.Context, key digestKey, now time.Time) (t
 		return tool.Approval{}, false, err
 	}
 	err = q.db.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE approval_questions SET uses = uses - 1 WHERE id = $1`, approval.ID)
+		res, err := tx.Exec(`UPDATE approval_questions SET uses = uses - 1 WHERE id = $1 AND uses > 0`, approval.ID)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		found = n == 1 // 0: another daemon took it in between
 		return err
 	})
-	return approval, err == nil, err
+	return approval, err == nil && found, err
 }
+
+// notAfter is the latest time of an answer that counts. One of the future was given before the
+// clock was set back: its time would be over later than whoever gave it meant. Clocks that are
+// set all the time are set by less.
+func notAfter(now time.Time) int64 { return now.Add(time.Minute).UnixMilli() }
 
 func findLate(tx *sql.Tx, key digestKey, now time.Time) (tool.Approval, bool, error) {
 	var id, text string
 	var decided int64
 	err := tx.QueryRow(`SELECT id, decided_at, answer FROM approval_questions
-		WHERE digest = $1 AND type = $2 AND uses > 0 AND usable_until > $3
-		ORDER BY decided_at DESC, id LIMIT 1`, key.digest, key.kind, now.UnixMilli()).Scan(&id, &decided, &text)
+		WHERE digest = $1 AND type = $2 AND uses > 0 AND usable_until > $3 AND decided_at <= $4
+		ORDER BY decided_at DESC, id LIMIT 1`, key.digest, key.kind, now.UnixMilli(), notAfter(now)).
+		Scan(&id, &decided, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return tool.Approval{}, false, nil
 	}
@@ -99,7 +113,7 @@ func findLate(tx *sql.Tx, key digestKey, now time.Time) (tool.Approval, bool, er
 
 // closeStale ends what cannot be answered after a restart: what is over time,
 // and results, which died with their calls.
-func closeStale(tx *sql.Tx, now time.Time) error {
+func closeStale(tx *sql.Tx, daemon string, now time.Time) error {
 	lost := answer{Status: StatusCancelled, Code: CodeCancelled, Reason: "the daemon was restarted"}
 	for _, c := range []struct {
 		a     answer
@@ -110,7 +124,8 @@ func closeStale(tx *sql.Tx, now time.Time) error {
 			return fmt.Errorf("encode answer: %w", err)
 		}
 		_, err = tx.Exec(`UPDATE approval_questions SET status = $1, decided_at = $2, answer = $3
-			WHERE status = 'pending' AND `+c.where, c.a.Status, now.UnixMilli(), string(text), now.UnixMilli())
+			WHERE status = 'pending' AND daemon = $5 AND `+c.where,
+			c.a.Status, now.UnixMilli(), string(text), now.UnixMilli(), daemon)
 		if err != nil {
 			return err
 		}
@@ -119,7 +134,8 @@ func closeStale(tx *sql.Tx, now time.Time) error {
 }
 
 func prune(tx *sql.Tx, now time.Time) error {
-	_, err := tx.Exec(`DELETE FROM approval_questions WHERE status <> 'pending' AND decided_at < $1 AND usable_until < $2`,
+	_, err := tx.Exec(`DELETE FROM approval_questions
+		WHERE status <> 'pending' AND decided_at < $1 AND usable_until < $2`,
 		now.Add(-decidedKept).UnixMilli(), now.UnixMilli())
 	if err != nil {
 		return err
@@ -128,8 +144,9 @@ func prune(tx *sql.Tx, now time.Time) error {
 	return err
 }
 
-func loadPending(tx *sql.Tx) ([]*waiting, error) {
-	rows, err := tx.Query(`SELECT id, type, session_id, digest, expires_at FROM approval_questions WHERE status = 'pending'`)
+func loadPending(tx *sql.Tx, daemon string) ([]*waiting, error) {
+	rows, err := tx.Query(`SELECT id, type, session_id, digest, expires_at FROM approval_questions
+		WHERE status = 'pending' AND daemon = $1`, daemon)
 	if err != nil {
 		return nil, err
 	}

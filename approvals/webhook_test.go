@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -69,14 +70,16 @@ func TestWebhookIsSignedAndSaysNothingSecret(t *testing.T) {
 		if len(e.bodies) != 1 {
 			t.Fatalf("got %d requests, want 1", len(e.bodies))
 		}
-		if err := json.Unmarshal([]byte(e.bodies[0]), &n); err != nil || n.Tool != "Bash" || n.ID != onlyPending(t, q).ID || len(n.Why) != 1 {
+		if err := json.Unmarshal([]byte(e.bodies[0]), &n); err != nil || n.Tool != "Bash" ||
+			n.ID != onlyPending(t, q).ID || len(n.Why) != 1 {
 			t.Errorf("got %+v, %v", n, err)
 		}
 		if strings.Contains(e.bodies[0], "hunter2") {
 			t.Error("the arguments leave the host")
 		}
 		at := e.heads[0].Get("X-Sandboxd-Timestamp")
-		if got, want := e.heads[0].Get("X-Sandboxd-Signature"), "sha256="+sign(webhookSecret, at, []byte(e.bodies[0])); got != want {
+		if got, want := e.heads[0].Get("X-Sandboxd-Signature"), "sha256="+
+			sign(webhookSecret, at, []byte(e.bodies[0])); got != want {
 			t.Errorf("got signature %q, want %q", got, want)
 		}
 		if sign(webhookSecret, at, []byte("x")) == sign(webhookSecret, "1"+at, []byte("x")) {
@@ -183,5 +186,22 @@ func TestWebhookCheck(t *testing.T) {
 		if (err == nil) != tt.ok {
 			t.Errorf("%q %q: got %v, want ok %v", tt.url, tt.secret, err, tt.ok)
 		}
+	}
+}
+
+// TestANoticeIsNotLedAway: a question holds arguments, and goes where the operator
+// said.
+func TestANoticeIsNotLedAway(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s came by a redirect", r.Method)
+	}))
+	defer elsewhere.Close()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, status))
+		again, err := Webhook{URL: s.URL, Secret: webhookSecret}.Send(t.Context(), []byte(`{}`))
+		if err == nil || again {
+			t.Errorf("%d: got %v, %v, want an error that no other try mends", status, again, err)
+		}
+		s.Close()
 	}
 }

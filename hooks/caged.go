@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -23,7 +24,7 @@ func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error)
 	}
 	box, err := r.opts.Box(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("make its sandbox: %w", err)
+		return nil, failure(ctx, "make its sandbox", err)
 	}
 	defer box.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -33,14 +34,21 @@ func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error)
 		return nil, err
 	}
 	defer stdin.close()
-	stdout := &capped{max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) }}
+	stdout := &capped{
+		max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) },
+	}
 	stderr := &capped{max: maxStderr}
 	proc, err := box.Start(ctx, sandbox.Spec{
 		Argv: []string{"/bin/bash", "-c", h.Command}, Dir: "/", Stdin: stdin.r, Stdout: stdout, Stderr: stderr,
-		Env: []string{"HOOK_EVENT=" + string(h.event), "HOOK_TOOL_NAME=" + in.ToolName, "HOOK_SESSION_ID=" + in.SessionID, "HOOK_CWD=" + in.Cwd},
+		// A part of an answer is none: a hook that prints too much has failed.
+		Limits: guard.Limits{OutputAction: guard.OutputKill},
+		Env: []string{
+			"HOOK_EVENT=" + string(h.event), "HOOK_TOOL_NAME=" + in.ToolName, "HOOK_SESSION_ID=" + in.SessionID,
+			"HOOK_CWD=" + in.Cwd,
+		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+		return nil, failure(ctx, "start", err)
 	}
 	exit, err := proc.Wait()
 	switch {
@@ -56,6 +64,14 @@ func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error)
 		failed = fmt.Errorf("exit status %d", exit.Code)
 	}
 	return read(ended{exit.Code, failed, stdout.buf.Bytes(), stderr.buf.Bytes()})
+}
+
+// failure is why an act failed: that the hook's time is over, if it is.
+func failure(ctx context.Context, act string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%s: %w", act, err)
 }
 
 // fed is a pipe that somebody writes a text into, whether it is read or not.

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // cage is a sandbox that confines nothing, and notes what is started in it.
@@ -30,15 +32,20 @@ func (c *cage) box(context.Context) (sandbox.Box, error) {
 
 type cageBox struct{ c *cage }
 
-func (cageBox) Open(context.Context, sandbox.PathUse, int) (*os.File, error) {
+func (cageBox) Open(context.Context, guard.PathUse, int) (*os.File, error) {
 	return nil, errors.New("no files here")
 }
 
-func (cageBox) Dial(context.Context, string) (net.Conn, error) {
+func (b cageBox) Judged(egress.Judge) sandbox.Box { return b }
+func (cageBox) Ledger() egress.Ledger             { return egress.Ledger{} }
+func (cageBox) Dial(context.Context, egress.Connection) (net.Conn, error) {
 	return nil, errors.New("no network here")
 }
-func (cageBox) Report() sandbox.Report { return sandbox.Report{} }
-func (b cageBox) Close() error         { b.c.open--; return nil }
+func (b cageBox) As(sandbox.User) sandbox.Box            { return b }
+func (cageBox) Do(_ guard.PathUse, f func() error) error { return f() }
+func (cageBox) LookPath(string) (string, []string)       { return "", nil }
+func (cageBox) Report() sandbox.Report                   { return sandbox.Report{} }
+func (b cageBox) Close() error                           { b.c.open--; return nil }
 
 func (b cageBox) Start(ctx context.Context, s sandbox.Spec) (sandbox.Proc, error) {
 	b.c.started = append(b.c.started, s)
@@ -53,7 +60,11 @@ type cageProc struct {
 	exit sandbox.Exit
 }
 
+func (p cageProc) Apart() bool             { return false }
+func (cageProc) Sweep() []sandbox.Denial   { return nil }
 func (p cageProc) Terminate(time.Duration) {}
+
+func (p cageProc) Dial(context.Context, uint16) (net.Conn, error) { return nil, net.ErrClosed }
 
 func (p cageProc) Wait() (sandbox.Exit, error) {
 	err := p.cmd.Wait()
@@ -78,12 +89,21 @@ func TestH31_CommandsRunInTheSandboxIfConfiguredSo(t *testing.T) {
 		want tool.Advice
 	}{
 		{"what it says counts", Definition{Command: `test "$HOOK_TOOL_NAME" = Bash && grep -q '"toolName":"Bash"' && echo '{"block": true, "reason": "no"}'`}, sandbox.Exit{}, tool.Advice{Block: true, Reason: "no"}},
-		{"exit 2 blocks", Definition{Command: "echo never >&2; exit 2"}, sandbox.Exit{}, tool.Advice{Block: true, Reason: "never"}},
+		{
+			"exit 2 blocks",
+			Definition{Command: "echo never >&2; exit 2"},
+			sandbox.Exit{},
+			tool.Advice{Block: true, Reason: "never"},
+		},
 		{"it need not read its input", Definition{Command: "exit 0"}, sandbox.Exit{}, tool.Advice{}},
-		{"a failure fails closed", Definition{Command: "exit 1", Name: "h"}, sandbox.Exit{}, tool.Advice{Block: true, Reason: `hook "h" failed, and blocks when it fails`}},
-		{"a limit is a failure", Definition{Command: "exit 0", Name: "h"}, sandbox.Exit{Limit: "memory"}, tool.Advice{Block: true, Reason: `hook "h" failed, and blocks when it fails`}},
+		{"a failure fails closed", Definition{Command: "exit 1", Name: "h"}, sandbox.Exit{}, tool.Advice{
+			Block: true, Reason: `hook "h" failed, and blocks when it fails`,
+		}},
+		{"a limit is a failure", Definition{Command: "exit 0", Name: "h"}, sandbox.Exit{Limit: "memory"}, tool.Advice{
+			Block: true, Reason: `hook "h" failed, and blocks when it fails`,
+		}},
 		{"too much output is a failure", Definition{Command: "head -c 3000000 /dev/zero", Name: "h"}, sandbox.Exit{}, tool.Advice{Block: true, Reason: `hook "h" failed, and blocks when it fails`}},
-		{"so is its time-out", Definition{Command: "exec sleep 1000", Name: "h", TimeoutMS: 50}, sandbox.Exit{}, tool.Advice{Block: true, Reason: `hook "h" failed, and blocks when it fails`}},
+		{"so is its time-out", Definition{Command: "exec sleep 1000", Name: "h", TimeoutMS: 50}, sandbox.Exit{}, tool.Advice{Block: true, Reason: `hook "h" failed (timed out after 50ms), and blocks when it fails`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &cage{exit: tt.exit}
@@ -92,7 +112,9 @@ func TestH31_CommandsRunInTheSandboxIfConfiguredSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := r.Fire(t.Context(), PreToolUse, Input{ToolName: "Bash", SessionID: "s1", Cwd: "/src", ToolInput: big})
+			a, err := r.Fire(t.Context(), PreToolUse, Input{
+				ToolName: "Bash", SessionID: "s1", Cwd: "/src", ToolInput: big,
+			})
 			if err != nil || a.Advice.Block != tt.want.Block || a.Advice.Reason != tt.want.Reason {
 				t.Errorf("got %+v, %v, want %+v", a.Advice, err, tt.want)
 			}
@@ -100,7 +122,11 @@ func TestH31_CommandsRunInTheSandboxIfConfiguredSo(t *testing.T) {
 				t.Fatalf("started %d programs, left %d boxes open", len(c.started), c.open)
 			}
 			s := c.started[0]
-			if s.Dir != "/" || !slices.Equal(s.Env, []string{"HOOK_EVENT=preToolUse", "HOOK_TOOL_NAME=Bash", "HOOK_SESSION_ID=s1", "HOOK_CWD=/src"}) {
+			if s.Limits.OutputAction != guard.OutputKill {
+				t.Error("a part of its answer would count")
+			}
+			if s.Dir != "/" || !slices.Equal(s.Env,
+				[]string{"HOOK_EVENT=preToolUse", "HOOK_TOOL_NAME=Bash", "HOOK_SESSION_ID=s1", "HOOK_CWD=/src"}) {
 				t.Errorf("it ran in %s with %q", s.Dir, s.Env)
 			}
 		})
@@ -125,7 +151,10 @@ func TestTryChangesNothing(t *testing.T) {
 	r, err := New(Options{
 		Hooks: map[string][]Definition{
 			"preToolUse": {
-				says(Output{PermissionUpdate: &PermissionUpdate{Tool: "Bash", Behavior: "deny"}, Notification: notification}),
+				says(Output{
+					PermissionUpdate: &PermissionUpdate{Tool: "Bash", Behavior: "deny"},
+					Notification:     notification,
+				}),
 				{Command: "echo no >&2; exit 2", Matcher: "Bash"},
 				{Command: "true", Matcher: "Read"},
 			},
@@ -138,7 +167,8 @@ func TestTryChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := r.Try(t.Context(), PreToolUse, Input{ToolName: "Bash", SessionID: "s1"})
-	if err != nil || len(a.Runs) != 3 || !a.Advice.Block || a.Advice.Reason != "no" || !a.Runs[2].Skipped || a.Runs[1].Duration <= 0 {
+	if err != nil || len(a.Runs) != 3 || !a.Advice.Block || a.Advice.Reason != "no" || !a.Runs[2].Skipped ||
+		a.Runs[1].Duration <= 0 {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	if told != 0 {
@@ -149,5 +179,22 @@ func TestTryChangesNothing(t *testing.T) {
 	}
 	if before(t, r, bash("ls")).Block {
 		t.Error("the permission of a trial is kept")
+	}
+}
+
+func TestTimeOverBeforeTheSandboxIsMade(t *testing.T) {
+	slow := func(ctx context.Context) (sandbox.Box, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r, err := New(Options{Box: slow, Hooks: map[string][]Definition{
+		"preToolUse": {{Command: "true", Name: "h", TimeoutMS: 1, Sandbox: true}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `hook "h" failed (timed out after 1ms), and blocks when it fails`
+	if a := before(t, r, bash("ls")); !a.Block || a.Reason != want {
+		t.Errorf("got %+v, want %s", a, want)
 	}
 }

@@ -26,7 +26,12 @@ func read(e ended) (*Output, error) {
 	if e.code == 2 {
 		return &Output{Block: true, Reason: text}, nil
 	}
-	if e.err != nil {
+	switch { // as bash ends; a program of the hook's may end so too
+	case e.code == 127:
+		return nil, fmt.Errorf("%w: %s", told("exit status 127: a program was not found"), text)
+	case e.code == 126:
+		return nil, fmt.Errorf("%w: %s", told("exit status 126: a program could not be started"), text)
+	case e.err != nil:
 		return nil, fmt.Errorf("%w: %s", e.err, text)
 	}
 	return parseOutput(e.stdout)

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
+
 	"github.com/sandboxd/sandboxd/tests/bench"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // fire runs one command as the only hook of preToolUse.
@@ -46,11 +45,15 @@ func TestH06_H09_H10_CommandGetsJSONAndFourVariables(t *testing.T) {
 	}
 	text, _ := os.ReadFile(dir + "/in")
 	var in Input
-	if err := json.Unmarshal(text, &in); err != nil || in.ToolName != "Bash" || in.SessionID != "s1" || in.ToolUseID != "t1" {
+	if err := json.Unmarshal(text, &in); err != nil || in.ToolName != "Bash" || in.SessionID != "s1" ||
+		in.ToolUseID != "t1" {
 		t.Errorf("stdin was %s: %v", text, err)
 	}
 	env, _ := os.ReadFile(dir + "/env")
-	for _, want := range []string{"HOOK_EVENT=preToolUse\n", "HOOK_TOOL_NAME=Bash\n", "HOOK_SESSION_ID=s1\n", "HOOK_CWD=/src\n", "PATH=" + safePath + "\n"} {
+	for _, want := range []string{
+		"HOOK_EVENT=preToolUse\n", "HOOK_TOOL_NAME=Bash\n", "HOOK_SESSION_ID=s1\n",
+		"HOOK_CWD=/src\n", "PATH=" + safePath + "\n",
+	} {
 		if !strings.Contains(string(env), want) {
 			t.Errorf("the environment lacks %q:\n%s", want, env)
 		}
@@ -63,11 +66,54 @@ func TestH06_H09_H10_CommandGetsJSONAndFourVariables(t *testing.T) {
 	}
 }
 
+// TestTheEnvironmentDoesNotSpeakForTheCall: what an operator adds cannot say of
+// which call a hook is told, nor hide whose child it is.
+func TestTheEnvironmentDoesNotSpeakForTheCall(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "env")
+	r, err := New(Options{
+		Hooks: map[string][]Definition{"preToolUse": {{Command: "env > " + out}}},
+		Env: map[string]string{
+			"HOOK_EVENT": "postToolUse", "HOOK_TOOL_NAME": "Read", "HOOK_SESSION_ID": "s2", "HOOK_CWD": "/",
+			"HOOK_MORE": "x",
+			markName:    "mark", "OWN": "yes", "PATH": safePath + ":/opt/bin", "LANG": "de_DE.UTF-8",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Fire(t.Context(), PreToolUse, Input{ToolName: "Bash", SessionID: "s1", Cwd: "/src"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, pair := range strings.Split(string(text), "\n") {
+		name, value, _ := strings.Cut(pair, "=")
+		got[name] = value
+	}
+	for name, want := range map[string]string{
+		"HOOK_EVENT": "preToolUse", "HOOK_TOOL_NAME": "Bash", "HOOK_SESSION_ID": "s1", "HOOK_CWD": "/src",
+		"HOOK_MORE": "",
+		"OWN":       "yes", "PATH": safePath + ":/opt/bin", "LANG": "de_DE.UTF-8",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if got[markName] == "mark" || len(got[markName]) < 20 {
+		t.Errorf("the mark is %q", got[markName])
+	}
+}
+
 func TestH13_InputIsNeverPartOfTheCommand(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "x")
 	evil := "$(touch " + marker + "); `touch " + marker + "`; touch " + marker
 	args, _ := json.Marshal(map[string]string{"command": evil})
-	fire(t, Definition{Command: `echo "$HOOK_TOOL_NAME" "$HOOK_CWD"; cat`}, Input{ToolName: evil, Cwd: evil, ToolInput: args})
+	fire(t, Definition{Command: `echo "$HOOK_TOOL_NAME" "$HOOK_CWD"; cat`}, Input{
+		ToolName: evil, Cwd: evil, ToolInput: args,
+	})
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("the input was executed")
 	}
@@ -83,19 +129,38 @@ func TestH11_H12_H19_WhatCommandsPrint(t *testing.T) {
 		{"nothing", "true", tool.Advice{}, ""},
 		{"H11 text is a message", "echo '  hi '", tool.Advice{}, "hi"},
 		{"H12 exit 1 blocks", "echo no >&2; exit 1", tool.Advice{Block: true, Reason: failed}, ""},
-		{"exit 1 with an allow blocks", `echo '{"decision":"approve"}'; exit 1`, tool.Advice{Block: true, Reason: failed}, ""},
+		{
+			"exit 1 with an allow blocks", `echo '{"decision":"approve"}'; exit 1`,
+			tool.Advice{Block: true, Reason: failed},
+			"",
+		},
 		{"H12 exit 2 blocks with stderr", "echo not today >&2; exit 2", tool.Advice{Block: true, Reason: "not today"}, ""},
-		{"exit 2 with an allow on stdout", `echo '{"decision":"approve"}'; echo no >&2; exit 2`, tool.Advice{Block: true, Reason: "no"}, ""},
+		{
+			"exit 2 with an allow on stdout", `echo '{"decision":"approve"}'; echo no >&2; exit 2`,
+			tool.Advice{Block: true, Reason: "no"},
+			"",
+		},
 		{"exit 2 without a text", "exit 2", tool.Advice{Block: true, Reason: defaultReason}, ""},
 		{"killed by a signal", "kill -9 $$", tool.Advice{Block: true, Reason: failed}, ""},
-		{"not found", "/nonexistent/hook", tool.Advice{Block: true, Reason: failed}, ""},
+		{"not found", "/nonexistent/hook", tool.Advice{
+			Block:  true,
+			Reason: `hook "preToolUse#1" failed (exit status 127: a program was not found), and blocks when it fails`,
+		}, ""},
+		{"not executable", "/etc/passwd", tool.Advice{
+			Block:  true,
+			Reason: `hook "preToolUse#1" failed (exit status 126: a program could not be started), and blocks when it fails`,
+		}, ""},
 		{"syntax error", "if", tool.Advice{Block: true, Reason: "/bin/bash: -c: line 2: syntax error: unexpected end of file from `if' command on line 1"}, ""},
 		{"block", `echo '{"block":true,"message":"stop"}'`, tool.Advice{Block: true, Reason: "stop"}, "stop"},
 		{"unknown fields are ignored", `echo '{"foo":{"block":true},"message":"m"}'`, tool.Advice{}, "m"},
 		{"half JSON", `printf '{"block":fal'`, tool.Advice{Block: true, Reason: failed}, ""},
 		{"two answers", `echo '{"decision":"approve"}{"block":true}'`, tool.Advice{Block: true, Reason: failed}, ""},
 		{"a doubled key", `echo '{"block":true,"block":false}'`, tool.Advice{Block: true, Reason: failed}, ""},
-		{"a doubled key in another case", `echo '{"block":true,"Block":false}'`, tool.Advice{Block: true, Reason: failed}, ""},
+		{
+			"a doubled key in another case", `echo '{"block":true,"Block":false}'`,
+			tool.Advice{Block: true, Reason: failed},
+			"",
+		},
 		{"a field of another type", `echo '{"block":"yes"}'`, tool.Advice{Block: true, Reason: failed}, ""},
 		{"invalid UTF-8", `printf '\xff\xfe{'`, tool.Advice{Block: true, Reason: failed}, ""},
 		{"invalid UTF-8 in JSON", `printf '{"message":"\xff"}'`, tool.Advice{Block: true, Reason: failed}, ""},
@@ -103,15 +168,47 @@ func TestH11_H12_H19_WhatCommandsPrint(t *testing.T) {
 		{"endless", "yes", tool.Advice{Block: true, Reason: failed}, ""},
 		{"100 MB on stderr", "head -c 100000000 /dev/zero >&2; echo hi", tool.Advice{}, "hi"},
 		{"closes its output", `exec >&- 2>&-; true`, tool.Advice{}, ""},
-		{"Claude Code deny", `echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"r"}}'`, tool.Advice{Block: true, Reason: "r"}, ""},
-		{"Claude Code ask", `echo '{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"r"}}'`, tool.Advice{Ask: true, Reason: "r"}, ""},
-		{"Claude Code allow with input", `echo '{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":"echo safe"},"additionalContext":"c"}}'`, tool.Advice{Allow: true, Args: json.RawMessage(`{"command":"echo safe"}`), Messages: []string{"c"}}, ""},
-		{"Claude Code continue false", `echo '{"continue":false,"stopReason":"enough"}'`, tool.Advice{Block: true, Reason: "enough"}, ""},
-		{"Claude Code permission request", `echo '{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no"}}}'`, tool.Advice{Block: true, Reason: "no"}, ""},
+		{
+			"Claude Code deny",
+			`echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"r"}}'`,
+			tool.Advice{Block: true, Reason: "r"},
+			"",
+		},
+		{
+			"Claude Code ask", `echo '{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"r"}}'`,
+			tool.Advice{Ask: true, Reason: "r"},
+			"",
+		},
+		{
+			"Claude Code allow with input",
+			`echo '{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":"echo safe"},"additionalContext":"c"}}'`,
+			tool.Advice{Allow: true, Args: json.RawMessage(`{"command":"echo safe"}`), Messages: []string{"c"}},
+			"",
+		},
+		{
+			"Claude Code continue false", `echo '{"continue":false,"stopReason":"enough"}'`,
+			tool.Advice{Block: true, Reason: "enough"},
+			"",
+		},
+		{
+			"Claude Code permission request",
+			`echo '{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no"}}}'`,
+			tool.Advice{Block: true, Reason: "no"},
+			"",
+		},
 		{"a decision object", `echo '{"decision":{"behavior":"allow","updatedInput":{"a":1}}}'`, tool.Advice{Allow: true, Args: json.RawMessage(`{"a":1}`)}, ""},
 		{"Gemini CLI", `echo '{"decision":"deny","reason":"r"}'`, tool.Advice{Block: true, Reason: "r"}, ""},
-		{"Gemini CLI input", `echo '{"hookSpecificOutput":{"tool_input":{"command":"ls"}}}'`, tool.Advice{Args: json.RawMessage(`{"command":"ls"}`)}, ""},
-		{"deny beats allow inside one answer", `echo '{"permissionDecision":"deny","hookSpecificOutput":{"permissionDecision":"allow"}}'`, tool.Advice{Block: true, Reason: defaultReason}, ""},
+		{
+			"Gemini CLI input", `echo '{"hookSpecificOutput":{"tool_input":{"command":"ls"}}}'`,
+			tool.Advice{Args: json.RawMessage(`{"command":"ls"}`)},
+			"",
+		},
+		{
+			"deny beats allow inside one answer",
+			`echo '{"permissionDecision":"deny","hookSpecificOutput":{"permissionDecision":"allow"}}'`,
+			tool.Advice{Block: true, Reason: defaultReason},
+			"",
+		},
 		{"an unknown decision", `echo '{"decision":"perhaps"}'`, tool.Advice{Block: true, Reason: failed}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,9 +246,7 @@ func waitGone(t *testing.T, word string) {
 }
 
 func TestH17_ATimeoutKillsTheWholeTree(t *testing.T) {
-	if _, err := exec.LookPath("pgrep"); err != nil {
-		t.Skip("no pgrep")
-	}
+	needs.Program(t, "pgrep")
 	for i, tt := range []struct{ name, command string }{
 		{"a child", "sleep %d"},
 		{"ignores TERM", "trap '' TERM INT HUP; sleep %d; sleep %d"},
@@ -193,10 +288,12 @@ func TestADetachedHolderOfStdoutDoesNotDelay(t *testing.T) {
 
 func TestAHookThatDoesNotReadALargeInputIsFine(t *testing.T) {
 	big, _ := json.Marshal(map[string]string{"content": strings.Repeat("x", 8<<20)})
-	if a := fire(t, Definition{Command: "echo hi"}, Input{ToolInput: big}); a.Runs[0].Err != "" || a.Runs[0].Output.Message != "hi" {
+	if a := fire(t, Definition{Command: "echo hi"}, Input{ToolInput: big}); a.Runs[0].Err != "" ||
+		a.Runs[0].Output.Message != "hi" {
 		t.Errorf("got %+v", a.Runs[0])
 	}
-	if a := fire(t, Definition{Command: "wc -c"}, Input{ToolInput: big}); a.Runs[0].Err != "" || len(a.Runs[0].Output.Message) < 8 {
+	if a := fire(t, Definition{Command: "wc -c"}, Input{ToolInput: big}); a.Runs[0].Err != "" ||
+		len(a.Runs[0].Output.Message) < 8 {
 		t.Errorf("got %+v", a.Runs[0])
 	}
 }
@@ -225,6 +322,79 @@ func TestACancelledCallKillsTheHook(t *testing.T) {
 	}
 }
 
+// TestWhatWasBeingStartedDiesToo: a process that gets the mark of a hook after the
+// first round of killing is ended by the second. The test holds the output of the
+// hook open, so that there are pipeGrace between the two, and the process gets its
+// mark when more than half of it is over.
+func TestWhatWasBeingStartedDiesToo(t *testing.T) {
+	for range 3 { // a busy machine may miss the moment
+		if lateChildDies(t) {
+			return
+		}
+	}
+	t.Error("a process that was being started outlives its hook")
+}
+
+func lateChildDies(t *testing.T) bool {
+	t.Helper()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := newRegistry(t, PreToolUse, Definition{Command: "echo $$ $" + markName + " > " + fifo + "; sleep 600"})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = r.Before(ctx, bash("ls")) // it is cancelled
+	}()
+	text, err := os.ReadFile(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	var mark string
+	if _, err := fmt.Sscan(string(text), &pid, &mark); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", pid), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	late := exec.Command("/bin/sh", "-c", "read go; exec env "+markName+"="+mark+" sleep 600")
+	start, err := late.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = late.Wait() // it is killed
+	}()
+	defer func() {
+		_ = late.Process.Kill() // by us, where the hook did not
+		<-ended
+	}()
+
+	cancel()
+	time.Sleep(pipeGrace * 6 / 10) // the first round is over, and nobody tells when
+	if _, err := start.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	select {
+	case <-ended:
+		return true
+	case <-time.After(time.Second):
+		return false
+	}
+}
+
 // TestACallFromAHookIsKnown: it would wait for itself.
 func TestACallFromAHookIsKnown(t *testing.T) {
 	dir := t.TempDir()
@@ -232,7 +402,9 @@ func TestACallFromAHookIsKnown(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := newRegistry(t, PreToolUse, Definition{Command: "echo $BASHPID; (env -i /bin/bash -c 'echo $$ > " + fifo + "; read x < " + fifo + ".go')"})
+	r := newRegistry(t, PreToolUse, Definition{
+		Command: "echo $BASHPID; (env -i /bin/bash -c 'echo $$ > " + fifo + "; read x < " + fifo + ".go')",
+	})
 	if err := syscall.Mkfifo(fifo+".go", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +421,11 @@ func TestACallFromAHookIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Descends(pid) {
+	if _, ok := r.Descends(pid); !ok {
 		t.Error("a grandchild of a running hook is not recognised")
 	}
-	if r.Descends(os.Getpid()) || r.Descends(1) || r.Descends(0) || r.Descends(-1) {
+	descends := func(pid int) bool { _, ok := r.Descends(pid); return ok }
+	if descends(os.Getpid()) || descends(1) || descends(0) || descends(-1) {
 		t.Error("a process that no hook started is taken for one")
 	}
 	if err := os.WriteFile(fifo+".go", []byte("\n"), 0o600); err != nil {
@@ -263,45 +436,11 @@ func TestACallFromAHookIsKnown(t *testing.T) {
 	}
 }
 
-func TestHTTPHooks(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		switch req.URL.Path {
-		case "/block":
-			var in Input
-			if err := json.NewDecoder(req.Body).Decode(&in); err != nil || in.ToolName != "Bash" {
-				t.Errorf("got %+v, %v", in, err)
-			}
-			fmt.Fprint(w, `{"block":true,"reason":"by http"}`)
-		case "/error":
-			w.WriteHeader(500)
-		case "/redirect":
-			http.Redirect(w, req, "/block", http.StatusFound)
-		case "/big":
-			_, _ = w.Write(make([]byte, 2<<20))
-		case "/slow":
-			// The server sees that the client is gone only once the body is read.
-			_, _ = io.Copy(io.Discard, req.Body)
-			<-req.Context().Done()
-		}
-	}))
-	defer srv.Close()
-	for _, tt := range []struct{ path, reason string }{
-		{"/block", "by http"},
-		{"/error", `hook "preToolUse#1" failed, and blocks when it fails`},
-		{"/redirect", `hook "preToolUse#1" failed, and blocks when it fails`},
-		{"/big", `hook "preToolUse#1" failed, and blocks when it fails`},
-		{"/slow", `hook "preToolUse#1" failed, and blocks when it fails`},
-		{"/silent", ""},
-	} {
-		a := fire(t, Definition{URL: srv.URL + tt.path, TimeoutMS: 1000}, Input{ToolName: "Bash"})
-		if a.Advice.Block != (tt.reason != "") || a.Advice.Reason != tt.reason {
-			t.Errorf("%s: got %+v, %q", tt.path, a.Advice, a.Runs[0].Err)
-		}
-	}
-}
-
 func FuzzParseOutput(f *testing.F) {
-	for _, s := range []string{"hi", "{}", `{"block":true}`, `{"decision":{"behavior":"deny"}}`, `{"hookSpecificOutput":{"updatedInput":[]}}`, `{"a":{"a":1,"a":2}}`} {
+	for _, s := range []string{
+		"hi", "{}", `{"block":true}`, `{"decision":{"behavior":"deny"}}`,
+		`{"hookSpecificOutput":{"updatedInput":[]}}`, `{"a":{"a":1,"a":2}}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -9,20 +9,24 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
 )
 
 const defaultTimeout = 30 * time.Second
 
 // Definition is one hook: exactly one of Command, URL and Handler is set.
 type Definition struct {
-	Name      string        `json:"name,omitempty" yaml:"name"`       // "" is made from the event and the place
-	Command   string        `json:"command,omitempty" yaml:"command"` // run as /bin/bash -c Command
-	Sandbox   bool          `json:"sandbox,omitempty" yaml:"sandbox"` // the command runs in the sandbox, as tools do
-	URL       string        `json:"url,omitempty" yaml:"url"`         // gets the input by POST
-	Handler   Handler       `json:"-" yaml:"-"`
-	Matcher   string        `json:"matcher,omitempty" yaml:"matcher"` // regular expression on the tool name, not anchored; "" or "*" is all
-	TimeoutMS int           `json:"timeout,omitempty" yaml:"timeout"` // milliseconds; 0 is 30,000
-	OnError   FailureAction `json:"onError,omitempty" yaml:"onError"` // "" is block where the event can block, else continue
+	Name    string  `json:"name,omitempty" yaml:"name"`       // "" is made from the event and the place
+	Command string  `json:"command,omitempty" yaml:"command"` // run as /bin/bash -c Command
+	Sandbox bool    `json:"sandbox,omitempty" yaml:"sandbox"` // the command runs in the sandbox, as tools do
+	URL     string  `json:"url,omitempty" yaml:"url"`         // gets the input by POST
+	Handler Handler `json:"-" yaml:"-"`
+	// Matcher is a regular expression on the tool name, not anchored; "" or "*" is all.
+	Matcher   string `json:"matcher,omitempty" yaml:"matcher"`
+	TimeoutMS int    `json:"timeout,omitempty" yaml:"timeout"` // milliseconds; 0 is 30,000
+	// OnError is, if it is "", block where the event can block, else continue.
+	OnError FailureAction `json:"onError,omitempty" yaml:"onError"`
 }
 
 // Handler is a hook in this process. A nil output says nothing. It must return
@@ -73,7 +77,11 @@ func compile(event Event, d Definition, place int, writable []string) (hook, err
 		if event.canBlock() {
 			d.OnError = FailBlock
 		}
-	case FailBlock, FailAsk, FailContinue:
+	case FailContinue:
+	case FailBlock, FailAsk:
+		if why := event.ignores(d.OnError); why != "" {
+			return hook{}, fmt.Errorf("onError: %s would do nothing for %s: %s; want continue", d.OnError, event, why)
+		}
 	default:
 		return hook{}, fmt.Errorf("unknown onError %q, want block, ask or continue", d.OnError)
 	}
@@ -86,6 +94,10 @@ func compile(event Event, d Definition, place int, writable []string) (hook, err
 	match, err := matcher(d.Matcher)
 	if err != nil {
 		return hook{}, err
+	}
+	if event.toolless() && !match("") {
+		return hook{}, fmt.Errorf("matcher %q: %s is about no tool, so the hook would never run; leave the matcher out",
+			d.Matcher, event)
 	}
 	return hook{Definition: d, event: event, match: match}, nil
 }
@@ -133,15 +145,9 @@ func checkProgram(command string, writable []string) error {
 	if !filepath.IsAbs(program) {
 		return fmt.Errorf("command %q: %q is relative, and hooks run in /", command, program)
 	}
-	real := filepath.Clean(program)
-	if p, err := filepath.EvalSymlinks(real); err == nil {
-		real = p
-	}
-	for _, dir := range writable {
-		rel, err := filepath.Rel(dir, real)
-		if err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			return fmt.Errorf("command %q: %q lies in %q, which agents can write", command, program, dir)
-		}
+	if dir, ok := guard.Reach(program, writable); ok {
+		return fmt.Errorf("command %q: %q lies in %q, which agents can write, or a link leads through it",
+			command, program, dir)
 	}
 	return nil
 }

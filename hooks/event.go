@@ -59,11 +59,34 @@ func ParseEvent(name string) (Event, error) {
 // pascal is the name of the event in the contract of other agents.
 func (e Event) pascal() string { return strings.ToUpper(string(e[:1])) + string(e[1:]) }
 
+// toolless is an event that is about no tool, so that a matcher fits nothing.
+func (e Event) toolless() bool {
+	switch e {
+	case SessionStart, SessionEnd, ConfigChange, NotificationEvent:
+		return true
+	}
+	return false
+}
+
+// ignores says why nothing comes of an answer to this event, or "".
+func (e Event) ignores(a FailureAction) string {
+	switch e {
+	case SessionStart, SessionEnd, PermissionDenied, FileChanged, CwdChanged, NotificationEvent:
+		return "it tells of what has happened"
+	case PostToolUse, PostToolUseFailure, ConfigChange:
+		if a == FailAsk {
+			return "nobody is asked then"
+		}
+	}
+	return ""
+}
+
 // canBlock is an event where a block prevents something. After a call the most a
 // block can do is withhold the result, so a hook that fails there does not.
 func (e Event) canBlock() bool {
 	switch e {
-	case PreToolUse, PermissionRequest, UserPromptSubmit, ConfigChange, TaskCreated, TaskCompleted, PreCompact, WorktreeCreate, SubagentStart:
+	case PreToolUse, PermissionRequest, UserPromptSubmit, ConfigChange, TaskCreated, TaskCompleted, PreCompact,
+		WorktreeCreate, SubagentStart:
 		return true
 	}
 	return false

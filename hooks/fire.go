@@ -2,11 +2,12 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // defaultReason is what the model reads when a hook gave no reason (H-20).
@@ -52,10 +53,11 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 	in.Event = event
 	for _, h := range r.of(event) {
 		if err := ctx.Err(); err != nil {
-			return Answer{Advice: tool.Advice{Block: true, Reason: err.Error()}}, fmt.Errorf("hooks of %s: %w", event, err)
+			blocked := Answer{Advice: tool.Advice{Block: true, Reason: err.Error()}}
+			return blocked, fmt.Errorf("hooks of %s: %w", event, err)
 		}
 		run := Run{Event: event, Session: in.SessionID, Name: h.Name}
-		if !h.match(in.ToolName) {
+		if as := tool.As(in.ToolName); !h.match(in.ToolName) && (as == "" || !h.match(as)) {
 			run.Skipped = true
 			a.Runs = append(a.Runs, run)
 			continue
@@ -71,7 +73,7 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 				continue // the caller left; the next turn says so
 			}
 			run.Err, run.OnError = err.Error(), h.OnError
-			failed(&a.Advice, h)
+			failed(&a.Advice, h, err)
 		} else if out != nil {
 			run.Output = out
 			r.merge(ctx, &a.Advice, &in, *out)
@@ -90,7 +92,7 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 
 // run gives the hook its time; whatever it does, it is over then.
 func (r *Registry) run(ctx context.Context, h hook, in Input) (*Output, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout(), fmt.Errorf("timed out after %v", h.timeout()))
+	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout(), told("timed out after "+h.timeout().String()))
 	defer cancel()
 	switch h.kind() {
 	case "function":
@@ -161,10 +163,18 @@ func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Out
 	}
 }
 
+// told is a cause that the model may read: no word of it is the hook's.
+type told string
+
+func (t told) Error() string { return string(t) }
+
 // failed applies onError. The model reads that a hook failed, not what the hook
 // wrote about it.
-func failed(a *tool.Advice, h hook) {
+func failed(a *tool.Advice, h hook, err error) {
 	reason := fmt.Sprintf("hook %q failed", h.Name)
+	if cause, ok := errors.AsType[told](err); ok {
+		reason += fmt.Sprintf(" (%v)", cause)
+	}
 	switch h.OnError {
 	case FailContinue:
 	case FailAsk:

@@ -34,9 +34,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // Options configures a registry.
@@ -77,7 +77,7 @@ type hook struct {
 
 // New checks every definition; one that is wrong is an error that names it.
 func New(o Options) (*Registry, error) {
-	grants, err := loadPermissions(o.DB)
+	grants, err := openPermissions(o.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func (r *Registry) List() []Info {
 	for _, event := range Events {
 		for _, h := range r.of(event) {
 			all = append(all, Info{
-				Event: event, Name: h.Name, Kind: h.kind(), Matcher: h.Matcher, Command: h.Command, URL: h.URL, Sandbox: h.Sandbox,
-				TimeoutMS: h.timeout().Milliseconds(), OnError: h.OnError,
+				Event: event, Name: h.Name, Kind: h.kind(), Matcher: h.Matcher, Command: h.Command, URL: h.URL,
+				Sandbox: h.Sandbox, TimeoutMS: h.timeout().Milliseconds(), OnError: h.OnError,
 			})
 		}
 	}
@@ -181,12 +181,14 @@ func (r *Registry) List() []Info {
 
 // Before fires preToolUse, then permissionRequest: whatever these hooks put in
 // place of the arguments is what is judged next. The arguments must be final:
-// references are not expanded again in what a hook puts there.
+// references are not expanded again in what a hook puts there. A block of the first
+// is final; the second event fires all the same, so that whoever hears it has every
+// permission that was asked for (H-05).
 func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error) {
 	name := toolName(c)
 	advice := tool.Advice{}
 	for _, event := range []Event{PreToolUse, PermissionRequest} {
-		if !r.Has(event) || advice.Block {
+		if !r.Has(event) {
 			continue
 		}
 		in := callInput(c)
@@ -199,7 +201,13 @@ func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error
 		}
 		advice = join(advice, answer.Advice)
 	}
-	return r.grants.apply(advice, c.Request.Session, name), nil
+	for _, up := range c.Session.Above {
+		var err error
+		if advice, err = r.grants.tighten(ctx, advice, up.ID, name); err != nil {
+			return advice, err
+		}
+	}
+	return r.grants.apply(ctx, advice, c.Request.Session, name)
 }
 
 // After fires postToolUse for a success and postToolUseFailure for anything else.
@@ -215,6 +223,9 @@ func (r *Registry) After(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	in := callInput(c)
 	in.ToolOutput, in.Error = resultOf(c)
 	in.DurationMS = time.Since(c.Started).Milliseconds()
+	if in.Changes = c.Changes.List; c.Changes.Total > len(in.Changes) {
+		in.ChangesTotal = c.Changes.Total
+	}
 	answer, err := r.Fire(ctx, event, in)
 	if err != nil {
 		return tool.Advice{Block: true, Reason: err.Error()}, err

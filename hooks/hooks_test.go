@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func newRegistry(t testing.TB, event Event, defs ...Definition) *Registry {
@@ -90,12 +90,36 @@ func TestH07_H15_WrongDefinitionsDoNotLoad(t *testing.T) {
 		{"url without host", Definition{URL: "file:///etc/passwd"}, "https"},
 	} {
 		_, err := New(Options{Writable: []string{"/ws"}, Hooks: map[string][]Definition{"preToolUse": {tt.d}}})
-		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "hooks.preToolUse[0]") {
+		if err == nil || !strings.Contains(err.Error(), tt.want) ||
+			!strings.Contains(err.Error(), "hooks.preToolUse[0]") {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}
 	if d := (Definition{Command: "true"}); d.timeout() != 30*time.Second {
 		t.Errorf("default timeout is %v", d.timeout())
+	}
+}
+
+// A hook that could never run, or whose failure could never do what it says, is a mistake.
+func TestHooksThatWouldDoNothingDoNotLoad(t *testing.T) {
+	for _, event := range Events {
+		for _, d := range []Definition{
+			{Command: "true"},
+			{Command: "true", Matcher: "*"},
+			{Command: "true", Matcher: "^Bash$"},
+			{Command: "true", OnError: FailContinue},
+			{Command: "true", OnError: FailAsk},
+			{Command: "true", OnError: FailBlock},
+		} {
+			_, err := New(Options{Hooks: map[string][]Definition{string(event): {d}}})
+			toolless := event == SessionStart || event == SessionEnd || event == ConfigChange || event == NotificationEvent
+			told := event == PermissionDenied || event == FileChanged || event == CwdChanged || toolless && event != ConfigChange
+			wrong := toolless && d.Matcher == "^Bash$" || told && d.OnError == FailBlock ||
+				d.OnError == FailAsk && (told || event == PostToolUse || event == PostToolUseFailure || event == ConfigChange)
+			if (err != nil) != wrong {
+				t.Errorf("%s %+v: error %v, want one: %v", event, d, err, wrong)
+			}
+		}
 	}
 }
 
@@ -125,10 +149,11 @@ func TestH15_Matcher(t *testing.T) {
 		{".*", "", false},
 	} {
 		ran := false
-		r := newRegistry(t, PreToolUse, Definition{Matcher: tt.matcher, Handler: func(context.Context, Input) (*Output, error) {
-			ran = true
-			return nil, nil
-		}})
+		r := newRegistry(t, PreToolUse,
+			Definition{Matcher: tt.matcher, Handler: func(context.Context, Input) (*Output, error) {
+				ran = true
+				return nil, nil
+			}})
 		if _, err := r.Fire(t.Context(), PreToolUse, Input{ToolName: tt.tool}); err != nil || ran != tt.want {
 			t.Errorf("matcher %q, tool %q: ran %v, %v", tt.matcher, tt.tool, ran, err)
 		}
@@ -161,7 +186,8 @@ func TestH17_ATimedOutHookDoesNotAffectTheOthers(t *testing.T) {
 			says(Output{SystemMessage: "second"}))
 		began := time.Now()
 		a, err := r.Before(t.Context(), bash("ls"))
-		if err != nil || a.Block || !slices.Equal(a.Messages, []string{"second"}) || time.Since(began) != 100*time.Millisecond {
+		if err != nil || a.Block || !slices.Equal(a.Messages, []string{"second"}) ||
+			time.Since(began) != 100*time.Millisecond {
 			t.Errorf("got %+v, %v after %v", a, err, time.Since(began))
 		}
 		close(stuck)
@@ -197,68 +223,6 @@ func TestH12_FailureFailsClosedUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-func TestH19_H20_H21_H26_CX51_Outputs(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		outs []Output
-		want tool.Advice
-	}{
-		{"nothing", []Output{{}}, tool.Advice{}},
-		{"H20 block with a message", []Output{{Block: true, Message: "Bash blocked in production"}}, tool.Advice{Block: true, Reason: "Bash blocked in production"}},
-		{"H20 block without a text", []Output{{Block: true}}, tool.Advice{Block: true, Reason: defaultReason}},
-		{"H21 decision block alone", []Output{{Decision: "block"}}, tool.Advice{Block: true, Reason: defaultReason}},
-		{"H26 the reason is shown", []Output{{Block: true, Message: "no", Reason: "frozen"}}, tool.Advice{Block: true, Reason: "no: frozen"}},
-		{"CX51 block and approve", []Output{{Block: true, Decision: "approve"}}, tool.Advice{Block: true, Reason: defaultReason}},
-		{"CX51 approve, permission deny", []Output{{Decision: "approve", Permission: "deny", Reason: "x"}}, tool.Advice{Block: true, Reason: "x"}},
-		{"block beats a later approve", []Output{{Block: true, Reason: "first"}, {Decision: "approve"}}, tool.Advice{Block: true, Reason: "first"}},
-		{"block beats an earlier approve and ask", []Output{{Decision: "approve"}, {Permission: "ask", Reason: "hm"}, {Block: true, Reason: "last"}}, tool.Advice{Block: true, Reason: "last"}},
-		{"ask beats allow", []Output{{Permission: "allow"}, {Permission: "ask", Reason: "hm"}, {Permission: "allow"}}, tool.Advice{Ask: true, Reason: "hm"}},
-		{"allow", []Output{{Decision: "approve"}}, tool.Advice{Allow: true}},
-		{"defer says nothing", []Output{{Permission: "defer"}}, tool.Advice{}},
-		{"H24 system messages in order", []Output{{SystemMessage: "a"}, {AdditionalContext: "b"}}, tool.Advice{Messages: []string{"a", "b"}}},
-		{"a plain message is not for the model", []Output{{Message: "hi"}}, tool.Advice{}},
-		{"a blocked call is not rewritten", []Output{{UpdatedInput: json.RawMessage(`{"a":1}`)}, {Block: true}}, tool.Advice{Block: true, Reason: defaultReason}},
-		{"an unknown decision fails", []Output{{Decision: "maybe"}}, tool.Advice{Block: true, Reason: `hook "preToolUse#1" failed, and blocks when it fails`}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var defs []Definition
-			for _, o := range tt.outs {
-				defs = append(defs, says(o))
-			}
-			got := before(t, newRegistry(t, PreToolUse, defs...), bash("ls"))
-			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", tt.want) {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestH22_CX66_UpdatedInputChains(t *testing.T) {
-	add := func(word string) Definition {
-		return Definition{Handler: func(_ context.Context, in Input) (*Output, error) {
-			var args struct{ Command string }
-			if err := json.Unmarshal(in.ToolInput, &args); err != nil {
-				return nil, err
-			}
-			out, err := json.Marshal(map[string]string{"command": args.Command + word})
-			return &Output{UpdatedInput: out}, err
-		}}
-	}
-	c := bash("echo")
-	a := before(t, newRegistry(t, PreToolUse, add(" 1"), add(" 2")), c)
-	if string(a.Args) != `{"command":"echo 1 2"}` {
-		t.Errorf("got %s", a.Args)
-	}
-	if string(c.In.Args) != `{"command":"echo"}` {
-		t.Errorf("the call itself was changed: %s", c.In.Args)
-	}
-	for _, bad := range []string{`"text"`, `[1]`, `12`} {
-		if a := before(t, newRegistry(t, PreToolUse, says(Output{UpdatedInput: json.RawMessage(bad)})), c); !a.Block {
-			t.Errorf("arguments %s were accepted: %+v", bad, a)
-		}
-	}
-}
-
 func TestH23_P21_PermissionUpdateHoldsForTheSession(t *testing.T) {
 	say := Output{PermissionUpdate: &PermissionUpdate{Tool: "Bash", Behavior: "deny"}}
 	r := newRegistry(t, PreToolUse, Definition{Handler: func(context.Context, Input) (*Output, error) {
@@ -289,7 +253,9 @@ func TestH23_P21_PermissionUpdateHoldsForTheSession(t *testing.T) {
 		if a := before(t, r, c); a.Ask != want.Ask || a.Allow != want.Allow || a.Block {
 			t.Errorf("%s: got %+v", behavior, a)
 		}
-		r = newRegistry(t, PreToolUse, Definition{Handler: func(context.Context, Input) (*Output, error) { o := say; return &o, nil }})
+		r = newRegistry(t, PreToolUse, Definition{
+			Handler: func(context.Context, Input) (*Output, error) { o := say; return &o, nil },
+		})
 	}
 	for _, bad := range []PermissionUpdate{{"", "deny"}, {"Bash", "sometimes"}} {
 		if a := before(t, newRegistry(t, PreToolUse, says(Output{PermissionUpdate: &bad})), c); !a.Block {
@@ -330,10 +296,16 @@ func TestH02_H27_H28_ExactlyOnePostEvent(t *testing.T) {
 	note := func(e Event) []Definition {
 		return []Definition{{Handler: func(_ context.Context, in Input) (*Output, error) {
 			fired = append(fired, string(in.Event)+":"+in.ToolOutput+":"+in.Error)
-			return &Output{Block: in.ToolOutput == "hide me", Reason: "private", UpdatedInput: json.RawMessage(`{}`)}, nil
+			return &Output{
+				Block: in.ToolOutput == "hide me", Reason: "private", UpdatedInput: json.RawMessage(`{}`),
+			}, nil
 		}}}
 	}
-	r, err := New(Options{Hooks: map[string][]Definition{"postToolUse": note(PostToolUse), "postToolUseFailure": note(PostToolUseFailure)}})
+	r, err := New(Options{
+		Hooks: map[string][]Definition{
+			"postToolUse": note(PostToolUse), "postToolUseFailure": note(PostToolUseFailure),
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +340,8 @@ func TestH14_H29_SafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if err := r.Register(PreToolUse, says(Output{SystemMessage: "x", PermissionUpdate: &PermissionUpdate{"Bash", "ask"}})); err != nil {
+				if err := r.Register(PreToolUse,
+					says(Output{SystemMessage: "x", PermissionUpdate: &PermissionUpdate{"Bash", "ask"}})); err != nil {
 					t.Error(err)
 				}
 				if _, err := r.Before(t.Context(), bash("ls")); err != nil {
@@ -427,7 +400,8 @@ func TestP26_DeniedCallFiresBothPermissionEvents(t *testing.T) {
 	}
 	_, err1 := r.Fire(t.Context(), PermissionRequest, Input{ToolName: "Bash"})
 	_, err2 := r.Fire(t.Context(), PermissionDenied, Input{ToolName: "Bash", Error: "rm is denied"})
-	if err := errors.Join(err1, err2); err != nil || !slices.Equal(got, []string{"permissionRequest ", "permissionDenied rm is denied"}) {
+	if err := errors.Join(err1, err2); err != nil ||
+		!slices.Equal(got, []string{"permissionRequest ", "permissionDenied rm is denied"}) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -3,7 +3,7 @@ package hooks
 import (
 	"encoding/json"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // Input is what a hook is told (H-08). Empty fields are absent.
@@ -20,6 +20,11 @@ type Input struct {
 	PermissionMode        string          `json:"permissionMode,omitempty"`
 	AgentID               string          `json:"agentId,omitempty"`
 	AgentType             string          `json:"agentType,omitempty"`
+	TaskID                string          `json:"taskId,omitempty"` // taskCreated, taskCompleted
+	TaskSubject           string          `json:"taskSubject,omitempty"`
+	TeammateName          string          `json:"teammateName,omitempty"` // teammateIdle
+	TeamName              string          `json:"teamName,omitempty"`     // likewise
+	WorktreePath          string          `json:"worktreePath,omitempty"` // worktreeCreate, worktreeRemove
 	StopHookActive        bool            `json:"stopHookActive,omitempty"`
 	LastAssistantMessage  string          `json:"lastAssistantMessage,omitempty"`
 	Trigger               string          `json:"trigger,omitempty"`
@@ -32,8 +37,12 @@ type Input struct {
 	Title                 string          `json:"title,omitempty"`
 	FilePath              string          `json:"filePath,omitempty"` // fileChanged
 	DurationMS            int64           `json:"durationMs,omitempty"`
-	// Reported is a call that a client tells of: it was not made here, and is as
-	// true as the client is.
+	// Changes are what the call changed in files and what was not undone, as in its answer. They are of
+	// postToolUse and postToolUseFailure.
+	Changes      []tool.Change `json:"changes,omitempty"`
+	ChangesTotal int           `json:"changesTotal,omitempty"` // how many there are, if some are left out
+	// Reported is a call that a client tells of, or the end of its work: it was not seen
+	// here, and is as true as the client is.
 	Reported bool `json:"reported,omitempty"`
 }
 
@@ -73,7 +82,7 @@ func toolName(c *tool.Call) string {
 func callInput(c *tool.Call) Input {
 	in := Input{
 		ToolName: toolName(c), ToolInput: c.In.Args, ToolUseID: c.Request.ToolUseID,
-		SessionID: c.Request.Session, Cwd: c.In.Dir, PermissionMode: c.Session.Mode,
+		SessionID: c.Request.Session, Cwd: c.In.Dir, PermissionMode: string(c.Session.Mode),
 	}
 	if in.Cwd == "" {
 		in.Cwd = c.Session.Dir

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
 // Output is what a hook says (H-19).
@@ -66,7 +67,7 @@ func parseOutput(text []byte) (*Output, error) {
 	if text[0] != '{' {
 		return &Output{Message: string(text)}, nil
 	}
-	if err := checkObject(text); err != nil {
+	if err := strictjson.CheckFolded(text); err != nil {
 		return nil, fmt.Errorf("its output is broken JSON: %w", err)
 	}
 	// The decision may be a word or an object: it is read by foreign.
@@ -173,54 +174,11 @@ func (o *Output) why() string {
 
 func (o *Output) empty() bool {
 	return o == nil || o.Message == "" && !o.Block && o.Decision == "" && o.Permission == "" && o.Reason == "" &&
-		o.UpdatedInput == nil && o.PermissionUpdate == nil && o.SystemMessage == "" && o.AdditionalContext == "" && o.Notification == nil
+		o.UpdatedInput == nil && o.PermissionUpdate == nil && o.SystemMessage == "" && o.AdditionalContext == "" &&
+		o.Notification == nil
 }
 
-// checkObject accepts exactly one JSON value without a doubled key: a command
-// line that was pasted into the answer of a careless hook must not be able to
-// say "decision" a second time.
-func checkObject(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := checkValue(d); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("text after the object")
-	}
-	return nil
-}
-
-func checkValue(d *json.Decoder) error {
-	tok, err := d.Token()
-	if err != nil {
-		return err
-	}
-	open, ok := tok.(json.Delim)
-	if !ok {
-		return nil
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if open == '{' {
-			key, err := d.Token()
-			if err != nil {
-				return err
-			}
-			// The decoder takes "BLOCK" for "block".
-			name := strings.ToLower(key.(string))
-			if seen[name] {
-				return fmt.Errorf("the key %q stands there twice", key)
-			}
-			seen[name] = true
-		}
-		if err := checkValue(d); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token()
-	return err
-}
-
+// first returns the first text that is not blank.
 func first(texts ...string) string {
 	for _, s := range texts {
 		if strings.TrimSpace(s) != "" {

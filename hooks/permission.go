@@ -9,18 +9,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // permissionsKept is how long an update is kept that nothing renewed.
 const permissionsKept = 90 * 24 * time.Hour
 
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
 // Schema is the tables of this package.
-func Schema() store.Schema { return store.Embedded("hooks", migrations) }
+func Schema() store.Schema { return store.EmbeddedBoth("hooks", migrations) }
 
 // PermissionUpdate changes what a tool may do for the rest of a session (H-23,
 // P-21).
@@ -40,117 +40,160 @@ func (p PermissionUpdate) check() error {
 	return fmt.Errorf("its permissionUpdate has the unknown behavior %q", p.Behavior)
 }
 
-// permissions holds the last update by session and tool, and keeps it in the
-// database, where there is one, before it counts.
+// permissions knows the last update by session and tool, and keeps it before it counts.
 type permissions struct {
-	db  *store.DB
-	mu  sync.RWMutex // guards all
-	all map[string]map[string]string
+	db    *store.DB // nil: in memory alone
+	cache *store.Cache[said]
+
+	mu  sync.Mutex // guards all
+	all map[string]said
 }
 
-// loadPermissions reads what was said before a restart.
-func loadPermissions(db *store.DB) (*permissions, error) {
-	p := &permissions{db: db, all: map[string]map[string]string{}}
+// said is what hooks said of the tools of one session, by name.
+type said map[string]string
+
+func (s said) bytes() int {
+	n := 100
+	for name, behavior := range s {
+		n += 50 + len(name) + len(behavior)
+	}
+	return n
+}
+
+// openPermissions drops what is too old.
+func openPermissions(db *store.DB) (*permissions, error) {
+	p := &permissions{db: db, all: map[string]said{}}
 	if db == nil {
 		return p, nil
 	}
+	p.cache = store.NewCache(db, said.bytes)
 	err := db.Write(context.Background(), func(tx *sql.Tx) error {
-		if _, err := tx.Exec(`DELETE FROM hook_permissions WHERE set_at < $1`, time.Now().Add(-permissionsKept).UnixMilli()); err != nil {
-			return err
-		}
-		rows, err := tx.Query(`SELECT session_id, tool_name, behavior FROM hook_permissions`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var session string
-			var u PermissionUpdate
-			if err := rows.Scan(&session, &u.Tool, &u.Behavior); err != nil {
-				return err
-			}
-			p.remember(session, u)
-		}
-		return rows.Err()
+		_, err := tx.Exec(`DELETE FROM hook_permissions WHERE set_at < $1`, db.Now().Add(-permissionsKept).UnixMilli())
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read what hooks said of permissions: %w", err)
+		return nil, fmt.Errorf("drop what hooks said of permissions long ago: %w", err)
 	}
 	return p, nil
 }
 
-// remember is set in memory; the caller holds mu or is alone.
-func (p *permissions) remember(session string, u PermissionUpdate) {
-	if p.all[session] == nil {
-		p.all[session] = map[string]string{}
+// of is what was said of the tools of a session. Nobody changes it.
+func (p *permissions) of(ctx context.Context, session string) (said, error) {
+	if p.db == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.all[session], nil
 	}
-	p.all[session][u.Tool] = u.Behavior
+	return p.cache.Get(session, func() (said, error) {
+		found := said{}
+		err := p.db.Read(ctx, func(tx *sql.Tx) error {
+			rows, err := tx.QueryContext(ctx, `SELECT tool_name, behavior FROM hook_permissions WHERE session_id = $1`,
+				session)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var name, behavior string
+				if err := rows.Scan(&name, &behavior); err != nil {
+					return err
+				}
+				found[name] = behavior
+			}
+			return rows.Err()
+		})
+		return found, err
+	})
 }
 
 func (p *permissions) set(ctx context.Context, session string, u PermissionUpdate) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all[session][u.Tool] == u.Behavior {
+	if p.db == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		next := said{u.Tool: u.Behavior}
+		for name, behavior := range p.all[session] {
+			if name != u.Tool {
+				next[name] = behavior
+			}
+		}
+		p.all[session] = next
 		return nil
 	}
-	if p.db != nil {
-		err := p.db.Write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.Exec(`INSERT INTO hook_permissions (session_id, tool_name, behavior, set_at) VALUES ($1, $2, $3, $4)
-				ON CONFLICT (session_id, tool_name) DO UPDATE SET behavior = excluded.behavior, set_at = excluded.set_at`,
-				session, u.Tool, u.Behavior, time.Now().UnixMilli())
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("keep its permissionUpdate: %w", err)
-		}
+	if known, err := p.of(ctx, session); err == nil && known[u.Tool] == u.Behavior {
+		return nil
 	}
-	p.remember(session, u)
+	err := p.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO hook_permissions (session_id, tool_name, behavior, set_at)
+			VALUES ($1, $2, $3, $4)
+			ON CONFLICT (session_id, tool_name)
+			DO UPDATE SET behavior = excluded.behavior, set_at = excluded.set_at`,
+			session, u.Tool, u.Behavior, p.db.Now().UnixMilli())
+		p.cache.Drop(session)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep its permissionUpdate: %w", err)
+	}
 	return nil
 }
 
-// forgetAllows drops what loosens; in the database first.
+// forgetAllows drops what loosens.
 func (p *permissions) forgetAllows(ctx context.Context, session string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all[session] == nil {
+	if p.db == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		next := said{}
+		for name, behavior := range p.all[session] {
+			if behavior != "allow" {
+				next[name] = behavior
+			}
+		}
+		p.all[session] = next
 		return nil
 	}
-	if p.db != nil {
-		err := p.db.Write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.Exec(`DELETE FROM hook_permissions WHERE session_id = $1 AND behavior = 'allow'`, session)
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	known, err := p.of(ctx, session)
+	if err == nil && len(known) == 0 {
+		return nil
 	}
-	for name, behavior := range p.all[session] {
-		if behavior == "allow" {
-			delete(p.all[session], name)
-		}
-	}
-	if len(p.all[session]) == 0 {
-		delete(p.all, session)
-	}
-	return nil
+	return p.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`DELETE FROM hook_permissions WHERE session_id = $1 AND behavior = 'allow'`, session)
+		p.cache.Drop(session)
+		return err
+	})
+}
+
+// tighten is apply for a session above that of the call: what was allowed there was allowed to
+// another agent.
+func (p *permissions) tighten(ctx context.Context, a tool.Advice, session, name string) (tool.Advice, error) {
+	allowed := a.Allow
+	a, err := p.apply(ctx, a, session, name)
+	a.Allow = a.Allow && allowed
+	return a, err
 }
 
 // apply adds what an update says of the tool; the hooks of the call win where
 // they are stricter.
-func (p *permissions) apply(a tool.Advice, session, name string) tool.Advice {
-	p.mu.RLock()
-	behavior := p.all[session][name]
-	p.mu.RUnlock()
-	switch behavior {
+func (p *permissions) apply(ctx context.Context, a tool.Advice, session, name string) (tool.Advice, error) {
+	if a.Block { // nothing is stricter
+		settle(&a)
+		return a, nil
+	}
+	known, err := p.of(ctx, session)
+	if err != nil {
+		return tool.Advice{Block: true, Reason: err.Error()}, fmt.Errorf("read what hooks said of permissions: %w", err)
+	}
+	said := known[name]
+	if as := known[tool.As(name)]; as == "deny" || as == "ask" && said != "deny" {
+		said = as
+	}
+	switch said {
 	case "deny":
-		if !a.Block {
-			a.Block, a.Reason = true, fmt.Sprintf("a hook denied %s for this session", name)
-		}
+		a.Block, a.Reason = true, fmt.Sprintf("a hook denied %s for this session", name)
 	case "ask":
 		a.Ask, a.Reason = true, first(a.Reason, fmt.Sprintf("a hook wants %s to be asked for in this session", name))
 	case "allow":
 		a.Allow = true
 	}
 	settle(&a)
-	return a
+	return a, nil
 }

@@ -5,16 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/store/storetest"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func updates(name, behavior string) Definition {
-	return Definition{Matcher: "^" + name + "$", Handler: says(Output{PermissionUpdate: &PermissionUpdate{Tool: name, Behavior: behavior}}).Handler}
+	return Definition{
+		Matcher: "^" + name + "$",
+		Handler: says(Output{PermissionUpdate: &PermissionUpdate{Tool: name, Behavior: behavior}}).Handler,
+	}
 }
 
 func openStore(t *testing.T, path string) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Options{Path: path}, Schema())
+	db, err := storetest.At(t.Context(), t, path, Schema())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,5 +102,33 @@ func TestAPermissionUpdateThatCannotBeKeptBlocks(t *testing.T) {
 	}
 	if a := before(t, r, bash("ls")); !a.Block || a.Allow {
 		t.Errorf("got %+v, want a block", a)
+	}
+}
+
+// A hook for Bash hears of the name that Codex has for it, and what one said of Bash holds for it.
+func TestHooksOfBashAreOfExecCommandToo(t *testing.T) {
+	codex := func() *tool.Call {
+		c := bash("ls")
+		c.Spec.Name, c.Request.Tool = "exec_command", "exec_command"
+		return c
+	}
+	blocks := says(Output{Block: true, Reason: "no"})
+	blocks.Matcher = "^Bash$"
+	r, err := New(Options{Hooks: map[string][]Definition{"preToolUse": {blocks}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := before(t, r, codex()); !a.Block {
+		t.Errorf("the hook of Bash was not asked: %+v", a)
+	}
+	for _, said := range []string{"deny", "ask", "allow"} {
+		r, err := New(Options{Hooks: map[string][]Definition{"preToolUse": {updates("Bash", said)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before(t, r, bash("ls"))
+		if a := before(t, r, codex()); a.Block != (said == "deny") || a.Ask != (said == "ask") {
+			t.Errorf("%s: %+v", said, a)
+		}
 	}
 }

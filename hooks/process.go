@@ -39,9 +39,11 @@ func (r *Registry) execute(ctx context.Context, h hook, in Input, argv []string,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	mark := rand.Text()
-	defer r.running.add(mark)()
+	defer r.running.add(mark, nil)()
 
-	stdout := &capped{max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) }}
+	stdout := &capped{
+		max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) },
+	}
 	stderr := &capped{max: maxStderr} // the rest is dropped
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = "/"
@@ -55,7 +57,7 @@ func (r *Registry) execute(ctx context.Context, h hook, in Input, argv []string,
 		return nil
 	}
 	if err := cmd.Start(); err != nil {
-		return ended{}, fmt.Errorf("start: %w", err)
+		return ended{}, failure(ctx, "start", err)
 	}
 	err := cmd.Wait()
 	if ctx.Err() != nil {
@@ -78,8 +80,8 @@ func textOf(b []byte) string { return strings.TrimSpace(strings.ToValidUTF8(stri
 func (r *Registry) environ(h hook, in Input, mark string) []string {
 	env := map[string]string{
 		"PATH": safePath, "LANG": "C.UTF-8",
-		"HOOK_EVENT": string(h.event), "HOOK_TOOL_NAME": in.ToolName, "HOOK_SESSION_ID": in.SessionID, "HOOK_CWD": in.Cwd,
-		markName: mark,
+		"HOOK_EVENT": string(h.event), "HOOK_TOOL_NAME": in.ToolName, "HOOK_SESSION_ID": in.SessionID,
+		"HOOK_CWD": in.Cwd, markName: mark,
 	}
 	for _, name := range []string{"HOME", "USER", "LOGNAME", "TZ", "LANG"} {
 		if v, ok := os.LookupEnv(name); ok {

@@ -4,13 +4,12 @@ import (
 	"context"
 	"slices"
 
-	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // Changed fires fileChanged for each file that a call wrote, as its tool declared
-// it, and cwdChanged when it left its session in another directory. What a shell
-// command wrote is not known file by file, and is not told.
+// it. Of a shell command that may be thousands: postToolUse has a list of them.
 func (r *Registry) Changed(ctx context.Context, c *tool.Call) []string {
 	var messages []string
 	if r.Has(FileChanged) && c.Facts.Uses.Script == nil {
@@ -20,18 +19,24 @@ func (r *Registry) Changed(ctx context.Context, c *tool.Call) []string {
 			messages = append(messages, r.tell(ctx, FileChanged, in)...)
 		}
 	}
-	if to := c.Output.Dir; to != "" && to != c.Session.Dir && r.Has(CwdChanged) {
-		in := callInput(c)
-		in.Cwd = to
-		messages = append(messages, r.tell(ctx, CwdChanged, in)...)
-	}
 	return messages
 }
 
-func written(uses []sandbox.PathUse) []string {
+// Moved fires cwdChanged if a call left its session in another directory.
+func (r *Registry) Moved(ctx context.Context, c *tool.Call) []string {
+	to := c.Output.Dir
+	if to == "" || to == c.Session.Dir || !r.Has(CwdChanged) {
+		return nil
+	}
+	in := callInput(c)
+	in.Cwd = to
+	return r.tell(ctx, CwdChanged, in)
+}
+
+func written(uses []guard.PathUse) []string {
 	var paths []string
 	for _, u := range uses {
-		if u.Op == sandbox.Write && u.Path != "" && !u.Glob && !slices.Contains(paths, u.Path) {
+		if u.Op == guard.Write && u.Path != "" && !u.Glob && !slices.Contains(paths, u.Path) {
 			paths = append(paths, u.Path)
 		}
 	}
@@ -59,10 +64,12 @@ func (r *Registry) tell(ctx context.Context, event Event, in Input) []string {
 	return answer.Advice.Messages
 }
 
-// join is the strictest of what two events advise about one call.
+// join is the strictest of what two events advise about one call, a before b.
 func join(a, b tool.Advice) tool.Advice {
 	a.Messages = append(a.Messages, b.Messages...)
 	switch {
+	case a.Block:
+		return a
 	case b.Block:
 		a.Block, a.Reason = true, b.Reason
 	case b.Ask:
@@ -88,6 +95,8 @@ func (e Event) Seen() bool {
 	return false
 }
 
-// Reportable are the events of calls that other agents make themselves: a client
-// may tell of them, and hooks are told that it did.
-func (e Event) Reportable() bool { return e == PostToolUse || e == PostToolUseFailure }
+// Reportable are the events of calls that other agents make themselves, and the end of what
+// an agent did in a session that stays: a client may tell of them, and hooks are told that it did.
+func (e Event) Reportable() bool {
+	return e == PostToolUse || e == PostToolUseFailure || e == SessionEnd
+}

@@ -1,16 +1,18 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // listen writes down each event that fires, and says the name of it to the model.
@@ -23,7 +25,8 @@ func listen(t *testing.T, events ...Event) (*Registry, *[]string) {
 	var heard []string
 	for _, e := range events {
 		err := r.Register(e, Definition{Name: string(e), Handler: func(_ context.Context, in Input) (*Output, error) {
-			heard = append(heard, strings.TrimSpace(fmt.Sprintf("%s %s%s%s", in.Event, in.FilePath, in.Error, dirOf(in))))
+			heard = append(heard,
+				strings.TrimSpace(fmt.Sprintf("%s %s%s%s", in.Event, in.FilePath, in.Error, dirOf(in))))
 			return &Output{AdditionalContext: string(in.Event)}, nil
 		}})
 		if err != nil {
@@ -41,33 +44,73 @@ func dirOf(in Input) string {
 }
 
 func TestH04_ChangesAreTold(t *testing.T) {
-	write := sandbox.Uses{Paths: []sandbox.PathUse{
-		{Path: "/w/in", Op: sandbox.Read},
-		{Path: "/w/out", Op: sandbox.Write},
-		{Path: "/w/out", Op: sandbox.Write},
-		{Op: sandbox.Write, Problem: "unknown"},
-		{Path: "/w/*", Op: sandbox.Write, Glob: true},
+	write := guard.Uses{Paths: []guard.PathUse{
+		{Path: "/w/in", Op: guard.Read},
+		{Path: "/w/out", Op: guard.Write},
+		{Path: "/w/out", Op: guard.Write},
+		{Op: guard.Write, Problem: "unknown"},
+		{Path: "/w/*", Op: guard.Write, Glob: true},
 	}}
 	shell := write
 	shell.Script = new(shellparse.Script)
 	for _, tt := range []struct {
 		name, dir string
-		uses      sandbox.Uses
+		uses      guard.Uses
 		want      []string
 	}{
 		{"a file, once", "", write, []string{"fileChanged /w/out"}},
 		{"a shell command names no files", "", shell, nil},
-		{"another directory", "/w/sub", sandbox.Uses{}, []string{"cwdChanged /w/sub"}},
-		{"the same directory", "/w", sandbox.Uses{}, nil},
+		{"another directory", "/w/sub", guard.Uses{}, []string{"cwdChanged /w/sub"}},
+		{"the same directory", "/w", guard.Uses{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, heard := listen(t, FileChanged, CwdChanged)
-			c := &tool.Call{Session: tool.Session{ID: "s", Dir: "/w"}, Facts: tool.Facts{Uses: tt.uses}, Output: tool.Output{Dir: tt.dir}}
-			said := r.Changed(t.Context(), c)
+			c := &tool.Call{
+				Session: tool.Session{ID: "s", Dir: "/w"}, Facts: tool.Facts{Uses: tt.uses},
+				Output: tool.Output{Dir: tt.dir},
+			}
+			said := append(r.Changed(t.Context(), c), r.Moved(t.Context(), c)...)
 			if !slices.Equal(*heard, tt.want) || len(said) != len(tt.want) {
 				t.Errorf("heard %q, want %q; said %q", *heard, tt.want, said)
 			}
 		})
+	}
+}
+
+// What a call changed is told after it, also of a command and of one that failed, and how much is left out.
+func TestH04_PostToolUseHasTheChanges(t *testing.T) {
+	list := []tool.Change{{Path: "a", Kind: tool.ChangeDelete, BytesBefore: 3}}
+	for _, tt := range []struct {
+		status tool.Status
+		total  int
+		want   string
+	}{
+		{tool.StatusSuccess, 1, `[{"path":"a","kind":"delete","bytes_before":3,"bytes_after":0}] null`},
+		{tool.StatusError, 2, `[{"path":"a","kind":"delete","bytes_before":3,"bytes_after":0}] 2`},
+		{tool.StatusSuccess, 0, `null null`},
+	} {
+		r, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, e := range []Event{PostToolUse, PostToolUseFailure} {
+			err := r.Register(e, Definition{Handler: func(_ context.Context, in Input) (*Output, error) {
+				data, err := in.encode()
+				var said map[string]json.RawMessage
+				err = errors.Join(err, json.Unmarshal(data, &said))
+				word := func(name string) string { return cmp.Or(string(said[name]), "null") }
+				got = word("changes") + " " + word("changesTotal")
+				return nil, err
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := &tool.Call{Result: tool.Result{Status: tt.status}, Changes: tool.Changes{List: list[:min(tt.total, 1)], Total: tt.total}}
+		if _, err := r.After(t.Context(), c); err != nil || got != tt.want {
+			t.Errorf("%s: %v: got %s, want %s", tt.status, err, got, tt.want)
+		}
 	}
 }
 
@@ -88,6 +131,58 @@ func TestH05_PermissionEvents(t *testing.T) {
 	}
 }
 
+// A call that a hook of preToolUse blocked was a request for permission as well;
+// nothing that its hooks say lifts the block or takes its reason.
+func TestH05_ABlockedCallFiresPermissionRequest(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		request *Output
+	}{
+		{"silent", nil},
+		{"it approves", &Output{Decision: "approve"}},
+		{"it blocks as well", &Output{Block: true, Reason: "second"}},
+		{"it asks", &Output{Permission: "ask", Reason: "hm"}},
+		{"it rewrites", &Output{UpdatedInput: json.RawMessage(`{"command":"true"}`)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := New(Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var heard []string
+			outputs := map[Event]*Output{
+				PreToolUse: {Block: true, Reason: "first"}, PermissionRequest: tt.request, PermissionDenied: nil,
+			}
+			for event, out := range outputs {
+				err := r.Register(event, Definition{Handler: func(_ context.Context, in Input) (*Output, error) {
+					heard = append(heard, strings.TrimSpace(fmt.Sprintf("%s %s %s", in.Event, in.ToolInput, in.Error)))
+					return out, nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := &tool.Call{
+				Request: tool.Request{Tool: "Bash", Session: "s"},
+				In:      tool.In{Args: json.RawMessage(`{"command":"rm x"}`)},
+			}
+			a, err := r.Before(t.Context(), c)
+			if err != nil || !a.Block || a.Reason != "first" || a.Ask || a.Allow || a.Args != nil {
+				t.Errorf("got %+v, %v, want the block of the first", a, err)
+			}
+			c.Result.RejectReason = a.Reason
+			r.Refused(t.Context(), c)
+			want := []string{
+				`preToolUse {"command":"rm x"}`, `permissionRequest {"command":"rm x"}`,
+				`permissionDenied {"command":"rm x"} first`,
+			}
+			if !slices.Equal(heard, want) {
+				t.Errorf("heard %q, want %q", heard, want)
+			}
+		})
+	}
+}
+
 func TestPermissionRequestTightens(t *testing.T) {
 	pre := &Output{Decision: "approve", UpdatedInput: json.RawMessage(`{"command":"one"}`), SystemMessage: "first"}
 	for _, tt := range []struct {
@@ -99,7 +194,10 @@ func TestPermissionRequestTightens(t *testing.T) {
 		{"a block beats an approval", pre, &Output{Block: true, Reason: "no"}, "block no"},
 		{"a question beats an approval", pre, &Output{Permission: "ask", Reason: "hm"}, `ask hm {"command":"two"}`},
 		{"an approval does not lift a question", &Output{Permission: "ask", Reason: "hm"}, &Output{Decision: "approve"}, "ask hm"},
-		{"what is blocked before is not asked", &Output{Block: true, Reason: "first"}, &Output{Block: true, Reason: "second"}, "block first"},
+		{
+			"what is blocked before is not asked", &Output{Block: true, Reason: "first"},
+			&Output{Block: true, Reason: "second"}, "block first",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := New(Options{})
@@ -111,7 +209,8 @@ func TestPermissionRequestTightens(t *testing.T) {
 			}
 			for event, out := range map[Event]*Output{PreToolUse: tt.pre, PermissionRequest: tt.request} {
 				err := r.Register(event, Definition{Handler: func(_ context.Context, in Input) (*Output, error) {
-					if event == PermissionRequest && tt.pre.UpdatedInput != nil && string(in.ToolInput) != `{"command":"one"}` {
+					if event == PermissionRequest && tt.pre.UpdatedInput != nil &&
+						string(in.ToolInput) != `{"command":"one"}` {
 						t.Errorf("saw %s", in.ToolInput)
 					}
 					return out, nil

@@ -7,20 +7,22 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // runs knows the marks of the commands that run now.
 type runs struct {
-	mu    sync.Mutex // guards marks
-	marks map[string]bool
+	mu    sync.Mutex             // guards marks
+	marks map[string]*tool.Actor // nil of hooks
 }
 
-func newRuns() *runs { return &runs{marks: map[string]bool{}} }
+func newRuns() *runs { return &runs{marks: map[string]*tool.Actor{}} }
 
-func (r *runs) add(mark string) (done func()) {
+func (r *runs) add(mark string, as *tool.Actor) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.marks[mark] = true
+	r.marks[mark] = as
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -34,28 +36,32 @@ func (r *runs) none() bool {
 	return len(r.marks) == 0
 }
 
-func (r *runs) has(mark string) bool {
+func (r *runs) has(mark string) (as *tool.Actor, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.marks[mark]
+	as, ok = r.marks[mark]
+	return as, ok
 }
 
-// Descends reports whether a process was started by a hook that still runs. A
-// call from there would wait for the hook that waits for it, so it is refused.
-func (r *Registry) Descends(pid int) bool {
+// Descends reports whether a process was started by a program that still runs: by a hook, or by one
+// that runs an agent, which is returned. A call of a hook would wait for the hook that waits for it,
+// so it is refused.
+func (r *Registry) Descends(pid int) (as *tool.Actor, ok bool) {
 	if r.running.none() { // /proc is slow to read, and this is asked of every request
-		return false
+		return nil, false
 	}
 	for range 64 { // a chain of parents is not longer, or it is not ours
 		if pid <= 1 {
-			return false
+			return nil, false
 		}
-		if mark := markOf(pid); mark != "" && r.running.has(mark) {
-			return true
+		if mark := markOf(pid); mark != "" {
+			if as, ok := r.running.has(mark); ok {
+				return as, true
+			}
 		}
 		pid = parent(pid)
 	}
-	return false
+	return nil, false
 }
 
 // killTree ends the process group of a command and everything that carries the

@@ -7,7 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // other is the label of a name that is not in its set.
@@ -18,15 +19,27 @@ const maxNames = 200
 
 var (
 	stageNames = []string{
-		"lookup", "resolve", "before", "judge", "approve", "begin", "run", "format", "remember", "after", "publish", "end",
+		"lookup", "resolve", "before", "judge", "approve", "begin", "run", "format", "remember", "after", "publish",
+		"end",
 	}
 	statuses = []string{
 		string(tool.StatusSuccess), string(tool.StatusError), string(tool.StatusExecutionRejected),
 		string(tool.StatusResultRejected), string(tool.StatusNotFound),
 	}
-	modes        = []string{"default", "acceptEdits", "auto", "dontAsk", "plan", "bypassPermissions"}
-	backends     = []string{"linux", "fake"}
-	exitReasons  = []string{"exited", "signaled", "timed_out", "output", "memory", "processes", "cpu", "file_size", "disk"}
+	shadowResults = []string{"same", "looser", "tighter", "error", "missed"}
+
+	connectionVerdicts = []string{egress.Allowed, egress.Denied}
+	protocols          = []string{
+		egress.ProtocolTLS, egress.ProtocolHTTP, egress.ProtocolTCP, egress.ProtocolDNS, egress.ProtocolUDP,
+	}
+	vias = []string{
+		egress.ViaTransparent, egress.ViaConnect, egress.ViaSocks5, egress.ViaProxy, egress.ViaFetch,
+	}
+
+	backends    = []string{"linux", "fake"}
+	exitReasons = []string{
+		"exited", "signaled", "timed_out", "output", "memory", "processes", "cpu", "file_size", "disk",
+	}
 	featureNames = []string{
 		"userns", "mountns", "pidns", "ipcns", "netns", "utsns", "cgroupns", "timens", "landlock", "seccomp", "rlimits",
 		"cgroup2", "cgroup", "no_new_privs", "capabilities",
@@ -37,9 +50,9 @@ var (
 var waitBuckets = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600}
 
 // oneOf is name if the closed set has it.
-func oneOf(name string, set []string) string {
+func oneOf[T ~string](name T, set []T) string {
 	if slices.Contains(set, name) {
-		return name
+		return string(name)
 	}
 	return other
 }
@@ -62,7 +75,7 @@ func (s *Set) rule(d tool.Decision) string {
 	case tool.ByRule:
 		return s.rules.label(id)
 	case tool.ByMode:
-		return "mode:" + oneOf(strings.TrimPrefix(id, "mode:"), modes)
+		return "mode:" + oneOf(tool.Mode(strings.TrimPrefix(id, "mode:")), tool.Modes)
 	case tool.ByFloor, tool.ByTool, tool.ByHook, tool.ByCore:
 		return string(d.By)
 	}

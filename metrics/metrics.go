@@ -2,7 +2,7 @@
 // package that knows the Prometheus client.
 //
 //	m := metrics.New(version)
-//	m.SetTools(registry.Names())
+//	m.SetTools([]string{"Bash", "Read"})
 //	m.Done(call)
 //	http.Handle("GET /metrics", m.Handler())
 //
@@ -19,8 +19,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/diskspace"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // Set is all metrics of one daemon. It is safe for concurrent use.
@@ -31,6 +33,7 @@ type Set struct {
 	durations *prometheus.HistogramVec
 	stages    *prometheus.HistogramVec
 	decisions *prometheus.CounterVec
+	shadow    *prometheus.CounterVec
 	reload    prometheus.Gauge
 	reloads   *prometheus.CounterVec
 	configs   *prometheus.CounterVec
@@ -42,6 +45,7 @@ type Set struct {
 	caches    *prometheus.CounterVec
 	hooks     *prometheus.HistogramVec
 	roleSplit *prometheus.GaugeVec
+	network   *prometheus.CounterVec
 
 	tools, rules, hookNames *names
 }
@@ -54,24 +58,33 @@ func New(version string) *Set {
 		durations: histograms("request_duration_seconds", "Time from receiving a call to its answer.", "tool"),
 		stages:    histograms("stage_duration_seconds", "Time in one stage of the request path.", "stage"),
 		decisions: counters("policy_decisions_total", "Decisions by verdict and deciding rule.", "verdict", "rule"),
-		reload:    gauge("policy_last_reload_success_timestamp_seconds", "When the policies were last loaded."),
-		reloads:   counters("policy_reloads_total", "Attempts to load the policies.", "result"),
-		configs:   counters("config_reloads_total", "Attempts to load the configuration.", "result"),
-		config:    gauge("config_last_reload_success_timestamp_seconds", "When the configuration was last loaded."),
-		pending:   gauge("approvals_pending", "Questions that wait for a person."),
-		waits:     prometheus.NewHistogram(histogram("approval_wait_seconds", "Time until a person answered, or nobody did.", waitBuckets)),
-		exits:     counters("sandbox_exits_total", "Programs that ended in the sandbox.", "backend", "reason"),
-		features:  gauges("sandbox_feature_info", "Whether a layer of the sandbox holds on this host.", "feature", "state"),
-		caches:    counters("cache_requests_total", "Look-ups in the caches of the request path.", "result"),
-		hooks:     histograms("hook_duration_seconds", "Time one hook took.", "hook"),
-		roleSplit: gauges("role_split_info", "Whether agent and operator are different users (enforced) or share one (advisory).", "state"),
-		tools:     newNames(), rules: newNames(), hookNames: newNames(),
+		shadow: counters("policy_shadow_total",
+			"Calls that policy.shadow judged, by how its decision compares with the one that counts.", "result"),
+		reload:  gauge("policy_last_reload_success_timestamp_seconds", "When the policies were last loaded."),
+		reloads: counters("policy_reloads_total", "Attempts to load the policies.", "result"),
+		configs: counters("config_reloads_total", "Attempts to load the configuration.", "result"),
+		config:  gauge("config_last_reload_success_timestamp_seconds", "When the configuration was last loaded."),
+		pending: gauge("approvals_pending", "Questions that wait for a person."),
+		waits: prometheus.NewHistogram(histogram("approval_wait_seconds",
+			"Time until a person answered, or nobody did.", waitBuckets)),
+		exits: counters("sandbox_exits_total", "Programs that ended in the sandbox.", "backend", "reason"),
+		features: gauges("sandbox_feature_info", "Whether a layer of the sandbox holds on this host.", "feature",
+			"state"),
+		caches: counters("cache_requests_total", "Look-ups in the caches of the request path.", "result"),
+		hooks:  histograms("hook_duration_seconds", "Time one hook took.", "hook"),
+		network: counters("network_connections_total", "Connections of programs in the sandbox, and attempts.",
+			"verdict", "protocol", "via"),
+		roleSplit: gauges("role_split_info",
+			"Whether agent and operator are different users (enforced) or share one (advisory).", "state"),
+		tools: newNames(), rules: newNames(), hookNames: newNames(),
 	}
 	build := gauges("build_info", "The version that runs.", "version")
 	build.WithLabelValues(version).Set(1)
 	s.registry.MustRegister(
-		s.requests, s.durations, s.stages, s.decisions, s.reload, s.reloads, s.config, s.configs, s.pending, s.waits, s.exits,
-		s.features, s.caches, s.hooks, s.roleSplit, build,
+		s.requests, s.durations, s.stages, s.decisions, s.shadow, s.reload, s.reloads, s.config, s.configs, s.pending,
+		s.waits,
+		s.exits,
+		s.features, s.caches, s.hooks, s.roleSplit, s.network, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return s
@@ -111,6 +124,10 @@ func (s *Set) Done(c *tool.Call) {
 		_, why := x.Ended()
 		s.SandboxExit("linux", why)
 	}
+	for _, r := range c.Network.Connections {
+		labels := []string{oneOf(r.Verdict, connectionVerdicts), oneOf(r.Protocol, protocols), oneOf(r.Via, vias)}
+		s.network.WithLabelValues(labels...).Add(float64(max(0, r.Count)))
+	}
 }
 
 // ender is data of a tool that ran one program: its exit status, and "exited",
@@ -138,6 +155,9 @@ func (s *Set) Hook(name string, d time.Duration) {
 func (s *Set) SandboxExit(backend, why string) {
 	s.exits.WithLabelValues(oneOf(backend, backends), oneOf(why, exitReasons)).Inc()
 }
+
+// Shadow counts a call that the policies in the shadow judged, as same, looser, tighter, error or missed.
+func (s *Set) Shadow(result string) { s.shadow.WithLabelValues(oneOf(result, shadowResults)).Inc() }
 
 // ApprovalsPending says how many questions wait.
 func (s *Set) ApprovalsPending(n int) { s.pending.Set(float64(n)) }
@@ -181,4 +201,52 @@ func (s *Set) RoleSplit(enforced bool) {
 		state = "enforced"
 	}
 	s.roleSplit.WithLabelValues(state).Set(1)
+}
+
+// Gauge shows a number of a part under sandboxd_NAME; value is asked at each scrape.
+func (s *Set) Gauge(name, help string, value func() float64) {
+	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help},
+		value))
+}
+
+// Disk shows what is free and kept on the disks of the daemon; use is asked at each scrape.
+func (s *Set) Disk(use func() diskspace.Use) {
+	s.Gauge("disk_free_bytes", "Free space on the file system of the record, with the reserve.",
+		func() float64 { return float64(use().Free) })
+	s.Gauge("disk_reserve_bytes", "What of it is kept from agents.",
+		func() float64 { return float64(use().Reserve) })
+	s.Gauge("disk_low", "1 while the reserve is touched and agents are refused.", func() float64 {
+		if use().Low {
+			return 1
+		}
+		return 0
+	})
+	s.Gauge("disk_files_bytes", "What the private files of all sessions take.",
+		func() float64 { return float64(use().Files) })
+	s.Gauge("disk_values_bytes", "What the variables of all sessions take.",
+		func() float64 { return float64(use().Values) })
+	s.Gauge("disk_full_accounts", "Accounts that are refused for what they keep.",
+		func() float64 { return float64(use().Full) })
+	for i, why := range diskspace.Reasons {
+		s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: namespace, Name: "disk_refused_total",
+			Help:        "What was refused to agents for want of room on a disk.",
+			ConstLabels: prometheus.Labels{"reason": why},
+		}, func() float64 { return float64(use().Refused[i]) }))
+	}
+}
+
+// Budget shows what agents have of the budget, and what was refused; use is asked at each
+// scrape.
+func (s *Set) Budget(use func() budget.Use) {
+	s.Gauge("budget_bytes", "Memory that requests of agents have taken from limits.agentBytes.",
+		func() float64 { return float64(use().Bytes) })
+	s.Gauge("budget_connections", "Connections of agents.", func() float64 { return float64(use().Connections) })
+	s.Gauge("budget_requests", "Requests of agents under way.", func() float64 { return float64(use().Requests) })
+	for i, why := range budget.Reasons {
+		s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: namespace, Name: "budget_refused_total", Help: "What was refused to agents for want of room.",
+			ConstLabels: prometheus.Labels{"reason": why},
+		}, func() float64 { return float64(use().Refused[i]) }))
+	}
 }

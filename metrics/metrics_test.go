@@ -15,8 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // ended is data of a tool that ran a program.
@@ -38,7 +40,10 @@ func exercise(s *Set) {
 	s.SetTools([]string{"Bash", "Read"})
 	s.SetRules([]string{"git.force_push"})
 	s.SetHooks([]string{"guard"})
-	s.Done(call("Bash", tool.Reason{Rule: "mode:auto"}))
+	c := call("Bash", tool.Reason{Rule: "mode:auto"})
+	c.Network.Add(egress.Row{Host: "a.test", Port: 443, Protocol: "tls", Via: "transparent", Verdict: "allow", Count: 3})
+	c.Network.Add(egress.Row{Host: "b.test", Port: 443, Protocol: "spx", Via: "socks5", Verdict: "deny", Count: 1})
+	s.Done(c)
 	s.Stage("judge", time.Millisecond)
 	s.Hook("guard", time.Millisecond)
 	s.Cache(true)
@@ -46,7 +51,9 @@ func exercise(s *Set) {
 	s.ApprovalsPending(3)
 	s.Reloaded(nil)
 	s.Reloaded(errors.New("bad policy"))
-	s.Sandbox(sandbox.Report{Layers: []string{"userns", "landlock:7"}, Missing: []string{"cgroup2: not delegated to uid 1000"}})
+	s.Sandbox(sandbox.Report{
+		Layers: []string{"userns", "landlock:7"}, Missing: []string{"cgroup2: not delegated to uid 1000"},
+	})
 	s.RoleSplit(false)
 }
 
@@ -91,6 +98,8 @@ func TestWhatIsCounted(t *testing.T) {
 		`sandboxd_cache_requests_total{result="hit"} 1`,
 		`sandboxd_hook_duration_seconds_count{hook="guard"} 1`,
 		`sandboxd_role_split_info{state="advisory"} 1`,
+		`sandboxd_network_connections_total{protocol="tls",verdict="allow",via="transparent"} 3`,
+		`sandboxd_network_connections_total{protocol="other",verdict="deny",via="socks5"} 1`,
 		`sandboxd_build_info{version="v1"} 1`,
 		`go_goroutines `,
 		`process_open_fds `,
@@ -98,6 +107,32 @@ func TestWhatIsCounted(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
+	}
+}
+
+func TestConfigurationRolesAndGauges(t *testing.T) {
+	s := New("v1")
+	s.ConfigLoaded(nil)
+	s.ConfigLoaded(errors.New("bad file"))
+	s.RoleSplit(false)
+	s.RoleSplit(true)
+	s.Gauge("notes", "How many notes there are.", func() float64 { return 4 })
+	use := budget.Use{Bytes: 9, Connections: 2, Requests: 1}
+	use.Refused[0] = 5
+	s.Budget(func() budget.Use { return use })
+	text := scrape(t, s)
+	for _, want := range []string{
+		`sandboxd_config_reloads_total{result="success"} 1`, `sandboxd_config_reloads_total{result="error"} 1`,
+		`sandboxd_role_split_info{state="enforced"} 1`, "sandboxd_notes 4", "sandboxd_budget_bytes 9",
+		"sandboxd_budget_connections 2", "sandboxd_budget_requests 1",
+		`sandboxd_budget_refused_total{reason="` + budget.Reasons[0] + `"} 5`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if strings.Contains(text, `state="advisory"`) {
+		t.Error("two states of the role split at once")
 	}
 }
 
@@ -110,7 +145,9 @@ func TestNothingOnASocketMakesSeriesGrow(t *testing.T) {
 		c := call(x, tool.Reason{Rule: "deniedPaths: " + x})
 		c.Result.Status = tool.Status(x)
 		c.Output.Data = ended(x)
-		c.Decision.By = []tool.By{tool.ByRule, tool.ByMode, tool.ByFloor, tool.ByHook, tool.ByCore, tool.ByTool, tool.By(x)}[i%7]
+		c.Decision.By = []tool.By{
+			tool.ByRule, tool.ByMode, tool.ByFloor, tool.ByHook, tool.ByCore, tool.ByTool, tool.By(x),
+		}[i%7]
 		s.Done(c)
 		s.Stage(x, 0)
 		s.Hook(x, 0)
@@ -200,7 +237,10 @@ func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
 			}
 		}
 	}
-	for _, must := range []string{"sandboxd_requests_total", "sandboxd_approvals_pending", "sandboxd_policy_decisions_total"} {
+	for _, must := range []string{
+		"sandboxd_requests_total", "sandboxd_approvals_pending",
+		"sandboxd_policy_decisions_total",
+	} {
 		if !slices.Contains(shown, must) {
 			t.Errorf("the dashboard does not show %s", must)
 		}
