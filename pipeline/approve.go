@@ -2,19 +2,22 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // maxQuestions is how often one call may ask, because what it was judged by
 // changed while a person thought.
 const maxQuestions = 3
 
-// approve waits for a person where the verdict is ask, and judges again: what was
-// approved is what runs, or it is asked again.
+// approve waits for a person where the verdict is ask, and judges again, by the
+// session and the configuration that are in force then: what was approved is what
+// runs, or it is asked again.
 func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	for range maxQuestions {
-		if c.Decision.Verdict == tool.Allow {
+		if c.Decision.Verdict == tool.Allow || p.passes(ctx, c) {
 			return nil
 		}
 		answer, err := p.ask(ctx, c)
@@ -25,15 +28,14 @@ func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 		if !answer.Approved {
 			return rejection{tool.StatusExecutionRejected, answer}
 		}
-		asked := c.Digest
-		if answer.Args != nil {
-			// Whoever edits the arguments knows them: their digest is the one approved.
-			c.In.Args = answer.Args
+		approved := c.Digest
+		if answer.Args != nil { // judged when they were submitted, see Edited
+			c.In.Args, approved = answer.Args, answer.Digest
 		}
-		if err := p.judge(ctx, c); err != nil {
+		if err := p.running.inForce().again(ctx, c); err != nil {
 			return err
 		}
-		if c.Digest == asked || answer.Args != nil {
+		if c.Digest == approved {
 			return nil
 		}
 	}
@@ -47,7 +49,91 @@ func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	}
 }
 
+// passes reports whether nobody is asked, because the rules ask about lost files alone, the settings let pass what can
+// be undone, and all that the call may lose is kept. That is looked at once more before the tool runs.
+func (p *Pipeline) passes(ctx context.Context, c *tool.Call) bool {
+	now := p.running.inForce()
+	other := c.Decision.Else
+	if !now.Undoable || other == nil || other.Verdict != tool.Allow || p.Journal == nil {
+		return false
+	}
+	// Without a cage it may write where nothing is kept; what runs elsewhere is not kept at all.
+	if !p.confined || c.Request.DryRun || c.Request.Outside || c.Request.Own != nil {
+		return false
+	}
+	why := p.Journal.Whole(ctx, c)
+	if why != "" {
+		for i := range c.Decision.Reasons {
+			r := &c.Decision.Reasons[i]
+			r.Hint = strings.TrimPrefix(r.Hint+"; a person is asked, for not everything can be undone: "+why, "; ")
+		}
+		return false
+	}
+	asked := reasonOf(c.Decision)
+	c.Undoable, c.Decision = true, *other
+	c.Decision.By = tool.ByRule
+	c.Decision.Reasons = []tool.Reason{{
+		Rule:    "undoable",
+		Message: "nobody is asked, for everything is kept that it may lose (policy.undoable): " + asked,
+	}}
+	return true
+}
+
+// Edit is what a person submits for a call that waits.
+type Edit struct {
+	Call    tool.Request // with the arguments that the question showed
+	Origins tool.Origins // of those
+	Digest  string       // of the question
+	Args    json.RawMessage
+}
+
+// Edited judges an edit by what is in force now. It returns the digest that the answer
+// binds, or "" if something that the question showed has changed since: then the edited
+// call is asked about anew. Arguments that would be denied are an error, on which the person
+// can act.
+func (p *Pipeline) Edited(ctx context.Context, e Edit) (digest string, err error) {
+	err = p.contain(func() error {
+		edited, err := p.judged(ctx, e, e.Args)
+		if err != nil {
+			return err
+		}
+		shown, err := p.judged(ctx, e, e.Call.Args)
+		if err != nil || shown.Digest != e.Digest {
+			return nil // it is denied by now, or it is another question
+		}
+		for path, sum := range edited.Binding.Sums {
+			if was, both := shown.Binding.Sums[path]; both && was != sum {
+				return nil
+			}
+		}
+		digest = edited.Digest
+		return nil
+	})
+	return digest, err
+}
+
+// judged judges other arguments of a call that waits, and makes their digest.
+func (p *Pipeline) judged(ctx context.Context, e Edit, args json.RawMessage) (*tool.Call, error) {
+	req := e.Call
+	req.Args, req.Hypothetical = args, true // the call that waits is counted
+	c := tool.NewCall(req)
+	c.Origins, c.In.Origins = e.Origins, e.Origins
+	c.Approval = &tool.Approval{Approved: true} // so that there is a digest whatever the verdict
+	return c, p.running.inForce().again(ctx, c)
+}
+
+// again judges a call of which some time has passed.
+func (p *Pipeline) again(ctx context.Context, c *tool.Call) error {
+	if err := p.lookup(ctx, c); err != nil {
+		return err
+	}
+	return p.judge(ctx, c)
+}
+
 func (p *Pipeline) ask(ctx context.Context, c *tool.Call) (tool.Approval, error) {
-	defer tool.Park(ctx)()
+	if by := c.Request.Approver; by != "" {
+		return tool.Approval{Approved: true, By: by, Reason: "asked for the call"}, nil
+	}
+	defer tool.YieldSlot(ctx)()
 	return p.Approvals.Execution(ctx, c)
 }

@@ -1,12 +1,13 @@
 // Package pipeline is the request path: every call of every front door goes
-// through [Pipeline.Do], and nothing else runs a tool. A call that another program
-// runs takes the same path in two parts, [Pipeline.Decide] and [Pipeline.Lend].
+// through [Pipeline.Do], and nothing else runs a tool. A call that a client runs
+// takes the same path in two parts, [Pipeline.Decide] and [Pipeline.Lease].
 //
 //	p := pipeline.New(pipeline.Options{Sessions: …, Tools: …, Policy: …})
 //	result := p.Do(ctx, tool.Request{Account: "default-admin", Session: id, Tool: "Bash", Args: args})
 //
 // A call moves forward through fixed stages; each fills its field of the
-// [tool.Call] and later ones only read it. Stages never call each other.
+// [tool.Call] and later ones only read it. Stages never call each other. The first
+// stages admit the call; then an [Executor] performs it.
 //
 // Guaranteed: any error between receive and run denies; what was judged is what
 // runs; no begin record, no run; no end record, no result; a cancelled context
@@ -14,33 +15,52 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // Options are the stages.
 type Options struct {
 	Sessions  Sessions
-	Tools     *tool.Registry
+	Tools     *catalog.Registry
 	Vars      Vars
 	Hooks     Hooks
 	Policy    Policy
 	Approvals Approvals
+	Undoable  bool   // nobody is asked about changes that can be undone
+	UndoBy    string // the command that undoes a call; "" is sandboxd undo
 	Record    Record
 	Decisions Decisions // nil keeps none
+	Journal   Journal   // nil keeps none
 	Meter     Meter
+	Jobs      tool.Jobs // nil: no call goes on when it has been answered
 	Backend   sandbox.Backend
-	Settings  sandbox.Settings // the floor of sessions that bring none
-	Roots     []string         // workspaces: a session stays in them
+	// Workspaces say what sessions may work in.
+	Workspaces Workspaces
+	// Room says whether a call may begin now; nil always.
+	Room func(c *tool.Call) error
+	// Own reports whether an address is one where the daemon listens; nil: it does on none.
+	Own func(netip.AddrPort) bool
+	// Paces bound how fast the programs of an account connect and pass bytes; nil: nothing does.
+	Paces *egress.Paces
+	// Connected is told of each decision about a connection of a call that runs; nil is nobody.
+	Connected func(*tool.Call, egress.Connection, egress.Verdict)
 	Log       *slog.Logger
 }
 
@@ -48,94 +68,172 @@ type Options struct {
 type Pipeline struct {
 	Options
 	confined bool // programs are isolated by namespaces, or by Landlock and seccomp
+	floor    guard.Prepared
 	running  *running
-	held     *held
+	leases   *leases
+	made     *made
 }
 
-// New returns the request path over these stages; all of them are required
-// but for Decisions.
+// New returns the request path over these stages. All are required except
+// Decisions, Journal, Own, Paces and Connected.
 func New(o Options) *Pipeline {
-	return &Pipeline{Options: o, confined: confines(o.Backend.Probe()), running: &running{calls: map[string]*entry{}}, held: newHeld()}
+	p := &Pipeline{
+		Options: o, confined: confines(o.Backend.Probe()),
+		running: &running{calls: map[string]*entry{}}, leases: newLeases(), made: newMade(),
+	}
+	p.running.newest = p
+	return p
 }
 
-// Next is a request path over other stages that takes the place of p, as after a
-// reload. Calls that run finish on p; both know all of them.
+// Next returns a request path over other stages that replaces p, for example after a
+// reload. Calls that run finish on p, and both paths know all calls; a call that a
+// person approves from now on is judged by the new path before it runs.
 func (p *Pipeline) Next(o Options) *Pipeline {
 	n := New(o)
-	n.running, n.held = p.running, p.held
+	n.running, n.leases, n.made = p.running, p.leases, p.made
+	n.running.succeed(n)
 	return n
 }
 
 // Do runs one call to its end and answers it. It never panics on what a tool or
 // a formatter does, and never returns without a record.
 func (p *Pipeline) Do(ctx context.Context, req tool.Request) tool.Result {
-	return p.do(ctx, tool.NewCall(req), nil).Result
+	if req.DryRun {
+		req.Hypothetical = true
+		return p.Decide(ctx, req).Result
+	}
+	return p.do(ctx, tool.NewCall(req), p.admission(), here{p}).Result
 }
 
-// Decide judges a call that somebody else will run; it runs nothing. The
+// Decide judges a call that somebody else will run; it runs nothing. Unless the call is
+// hypothetical it counts for rules that count. The
 // decision, the facts and the arguments as hooks and policies left them are in
 // the returned call. With req.Ask it waits for a person where the verdict is ask,
-// and the answer is in the call; with req.Hold a call that may run is kept for
-// [Pipeline.Lend].
+// and the answer is in the call; with req.Lease a call that may run is kept for
+// [Pipeline.Lease].
 func (p *Pipeline) Decide(ctx context.Context, req tool.Request) *tool.Call {
 	req.DryRun = true
-	return p.do(ctx, tool.NewCall(req), nil)
+	admit := p.admission()
+	if !req.Ask { // without approve: nobody is asked
+		admit = admit[:len(admit)-1]
+	}
+	if req.Lease {
+		admit = append(admit, stage{"hold", p.offer})
+	}
+	return p.do(ctx, tool.NewCall(req), admit, nil)
 }
 
-// do is the whole path, top to bottom. A call that was held comes with its loan:
-// its arguments were resolved and its hooks heard then, and another program runs it.
-func (p *Pipeline) do(ctx context.Context, c *tool.Call, l *loan) *tool.Call {
-	approve, run, lent := p.approve, p.run, l != nil
-	if lent {
-		approve, run = l.approve, l.run
+// stage is one step of a call. Its error ends the call, and names the stage.
+type stage struct {
+	name string
+	run  func(context.Context, *tool.Call) error
+}
+
+// admission is what a call goes through before it may run. Approve is the last.
+func (p *Pipeline) admission() []stage {
+	return []stage{
+		{"lookup", p.lookup},   // the tool exists and is enabled
+		{"resolve", p.resolve}, // $VAR_REF in the arguments, once
+		{"before", p.before},   // pre hooks: block, rewrite, tighten
+		{"judge", p.judge},     // schema, uses, policies, floor
+		{"approve", p.approve}, // a person, where the verdict is ask; then judged again
+	}
+}
+
+// do is the whole path, top to bottom: the stages admit the call, the executor
+// performs it. Without an executor the call is only judged.
+func (p *Pipeline) do(ctx context.Context, c *tool.Call, admit []stage, by Executor) *tool.Call {
+	if p.Decisions != nil {
+		ctx = p.Decisions.Follow(ctx)
 	}
 	ctx, leave := p.running.enter(ctx, c)
-	defer leave(c)
-	defer p.end(ctx, c) // on every path; if it fails the result is withheld
-
-	if !p.step(ctx, c, "lookup", p.lookup) || // the tool exists and is enabled
-		!lent && !p.step(ctx, c, "resolve", p.resolve) || // $VAR_REF in the arguments, once
-		!lent && !p.step(ctx, c, "before", p.before) || // pre hooks: block, rewrite, tighten
-		!p.step(ctx, c, "judge", p.judge) || // schema, uses, policies, floor
-		c.Request.DryRun && !c.Request.Ask && c.Decision.Verdict == tool.Ask ||
-		!p.step(ctx, c, "approve", approve) { // a person, where the verdict is ask; then judged again
-		return c
-	}
-	if c.Request.DryRun {
-		if c.Request.Hold {
-			p.step(ctx, c, "hold", p.hold) // for Lend
+	hold := budget.Of(ctx).Part()
+	ctx = budget.With(ctx, hold)
+	job := job{p: p, c: c, by: by}
+	defer func() {
+		if job.Job == nil { // otherwise it does this at its own end
+			p.end(ctx, c)                  // on every path; if it fails the result is withheld
+			hold.Shrink(heldBy(&c.Result)) // until it is answered
+			leave(c)
 		}
+	}()
+
+	if !p.pass(ctx, c, admit...) {
 		return c
 	}
-	if !p.step(ctx, c, "begin", p.begin) { // no record, no run
+	p.made.note(c)
+	if by == nil || !p.pass(ctx, c, stage{"job", job.open}) {
 		return c
 	}
-	ran := p.step(ctx, c, "run", run) && // the tool, in its Box
-		p.step(ctx, c, "format", p.format) && // data to text for the model
-		(lent || p.step(ctx, c, "remember", p.remember)) // result and arguments become variables; the output of a lent call is not here
-	if ran || c.Result.Status == tool.StatusError {
-		p.step(context.WithoutCancel(ctx), c, "after", p.after) // post hooks, release of the result
+	if job.Job != nil {
+		return job.run(ctx, leave)
 	}
+	p.perform(ctx, c, by)
 	return c
+}
+
+// perform is the second half of the path.
+func (p *Pipeline) perform(ctx context.Context, c *tool.Call, by Executor) {
+	if !p.pass(ctx, c, stage{"begin", p.begin}) { // no record, no run
+		return
+	}
+	ran := p.pass(ctx, c, stage{"run", by.Run}) // the tool, here or at a client
+	p.made.saw(c)
+	// Policies and people judge what it changed, whatever ended it; what they refuse is undone.
+	settle := stage{"settle", func(_ context.Context, c *tool.Call) error { return p.settle(ctx, c) }}
+	if !p.pass(context.WithoutCancel(ctx), c, settle) {
+		return
+	}
+	if ran { // what it changed stays
+		c.Result.SystemMessages = append(c.Result.SystemMessages, p.Hooks.Changed(ctx, c)...)
+	}
+	ran = ran && p.pass(ctx, c,
+		stage{"format", p.format},      // data to text for the model
+		stage{"remember", by.Remember}, // result and arguments become variables
+	)
+	if !ran && c.Result.Status != tool.StatusError {
+		return
+	}
+	p.pass(context.WithoutCancel(ctx), c, stage{"after", p.after}) // post hooks, release of the result
+}
+
+// pass takes the call through these stages. It reports whether it passed them all.
+func (p *Pipeline) pass(ctx context.Context, c *tool.Call, stages ...stage) bool {
+	for _, s := range stages {
+		if !p.step(ctx, c, s) {
+			return false
+		}
+	}
+	return true
 }
 
 // step runs one stage unless the call was cancelled, and turns its error into
 // the result.
-func (p *Pipeline) step(ctx context.Context, c *tool.Call, name string, stage func(context.Context, *tool.Call) error) bool {
+func (p *Pipeline) step(ctx context.Context, c *tool.Call, s stage) bool {
 	start := time.Now()
 	err := context.Cause(ctx)
 	if err == nil {
-		err = p.contain(func() error { return stage(ctx, c) })
+		err = p.contain(func() error { return s.run(ctx, c) })
 	}
-	p.Meter.Stage(name, time.Since(start))
+	p.Meter.Stage(s.name, time.Since(start))
 	if err == nil {
 		return true
 	}
 	if ctx.Err() != nil {
-		err = &tool.Error{Code: "cancelled", Msg: "the call was cancelled: " + context.Cause(ctx).Error()}
+		err = cancelled(ctx, err)
 	}
-	fail(c, name, err)
+	fail(c, s.name, err)
 	return false
+}
+
+// cancelled is the error of a call that was cancelled: why, and what the tool says of what was
+// done until then.
+func cancelled(ctx context.Context, err error) error {
+	why := &tool.Error{Code: "cancelled", Msg: "the call was cancelled: " + context.Cause(ctx).Error()}
+	if own, ok := errors.AsType[*tool.Error](err); ok && own.Code == why.Code {
+		why.Msg += "; " + own.Msg
+	}
+	return why
 }
 
 // contain turns a panic into an error: one tool must not take the daemon down.
@@ -154,17 +252,51 @@ func (p *Pipeline) lookup(ctx context.Context, c *tool.Call) error {
 	if err != nil {
 		return err
 	}
-	t, err := p.Tools.Lookup(s, c.Request.Tool)
+	c.Session = s
+	if p.Room != nil {
+		if err := p.Room(c); err != nil {
+			return err
+		}
+	}
+	if c.Request.Dir != "" {
+		c.Session.Dir = c.Request.Dir
+	}
+	p.running.in(c.ID, c.Session.Dir) // first: who takes the workspace back then finds the call
+	if err := p.find(c); err != nil {
+		return err
+	}
+	return room(ctx, c)
+}
+
+// find fills where a call works, and what its tool says of itself. The session is known.
+func (o Options) find(c *tool.Call) error {
+	t, err := o.tool(c)
 	if err != nil {
 		return err
 	}
-	c.Session, c.Tool, c.Spec = s, t, p.Tools.Spec(t)
-	c.In.Dir, c.In.Home = s.Dir, s.Home
-	if c.Request.Dir != "" {
-		c.In.Dir, c.Session.Dir = c.Request.Dir, c.Request.Dir
+	if c.Workspace, err = o.Workspaces.Of(c.Session.Dir); err != nil {
+		return err
 	}
+	c.Tool, c.Spec = t, o.Tools.Spec(t)
+	c.In.Dir, c.In.Home, c.In.Roots = c.Session.Dir, c.Session.Home, c.Workspace.Roots
 	c.Result.Tool = c.Spec.Name
 	return nil
+}
+
+func (o Options) tool(c *tool.Call) (tool.Tool, error) {
+	if c.Request.Outside || c.Request.Own != nil {
+		if !c.Session.May(c.Request.Tool) {
+			return nil, catalog.NotGiven(c.Request.Tool)
+		}
+		if !c.Session.Lets(c.Request.Tool) {
+			return nil, c.Session.SkillRestricted(c.Request.Tool, nil)
+		}
+		if c.Request.Own != nil {
+			return c.Request.Own, nil
+		}
+		return outsideTool(c.Request.Tool)
+	}
+	return o.Tools.Lookup(c.Session, c.Request.Tool)
 }
 
 func (p *Pipeline) resolve(ctx context.Context, c *tool.Call) (err error) {
@@ -172,8 +304,23 @@ func (p *Pipeline) resolve(ctx context.Context, c *tool.Call) (err error) {
 		c.In.Args = json.RawMessage("{}")
 	}
 	c.In.Args, c.Origins, err = p.Vars.Resolve(ctx, c.Session.ID, c.In.Args)
+	if s := c.Request.Scheduled; s != nil {
+		for field, found := range c.Origins.Args {
+			c.Origins.Args[field] = append(found, missing(s.By, found)...)
+		}
+	}
 	c.In.Origins = c.Origins
 	return err
+}
+
+// missing are those that are not among them.
+func missing(wanted, among []tool.Origin) (left []tool.Origin) {
+	for _, o := range wanted {
+		if !slices.Contains(among, o) {
+			left = append(left, o)
+		}
+	}
+	return left
 }
 
 func (p *Pipeline) before(ctx context.Context, c *tool.Call) error {
@@ -184,7 +331,7 @@ func (p *Pipeline) before(ctx context.Context, c *tool.Call) error {
 	c.Advice = advice
 	c.Result.SystemMessages = advice.Messages
 	if advice.Block {
-		return &tool.Error{Code: "hook_blocked", Msg: or(advice.Reason, "Tool execution blocked by hook")}
+		return &tool.Error{Code: "hook_blocked", Msg: cmp.Or(advice.Reason, "Tool execution blocked by hook")}
 	}
 	if advice.Args != nil {
 		c.In.Args = advice.Args
@@ -194,68 +341,31 @@ func (p *Pipeline) before(ctx context.Context, c *tool.Call) error {
 
 func (p *Pipeline) begin(ctx context.Context, c *tool.Call) error {
 	if err := p.Record.Begin(ctx, c); err != nil {
-		return &tool.Error{Code: "record_failed", Msg: "the call was not run, for it cannot be recorded: " + err.Error(), Hint: "the operator finds the cause in the daemon's log and in sandboxd audit verify"}
-	}
-	return nil
-}
-
-func (p *Pipeline) run(ctx context.Context, c *tool.Call) error {
-	box, err := p.box(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer box.Close()
-	c.In.Judged = c.Facts.Uses.Paths
-	out, err := c.Tool.Run(ctx, c.In, box)
-	report := box.Report()
-	report.Denials = append(report.Denials, out.Denials...)
-	c.Output, c.Report = out, report
-	if err == nil {
-		err = created(report)
-	}
-	if err == nil && out.Dir != "" && out.Dir != c.Session.Dir {
-		err = p.move(ctx, c, out.Dir)
-	}
-	if err == nil {
-		c.Result.SystemMessages = append(c.Result.SystemMessages, p.Hooks.Changed(ctx, c)...)
-	}
-	return err
-}
-
-// created is the error of a call that made a denied path: the cage took it away.
-func created(r sandbox.Report) error {
-	for _, d := range r.Denials {
-		if d.Layer == "denied_path_created" {
-			return &tool.Error{Code: d.Layer, Msg: d.Act, Hint: or(d.Setting, "the file was moved to quarantine; an operator can release it")}
+		return &tool.Error{
+			Code: "record_failed", Msg: "the call was not run, for it cannot be recorded: " + err.Error(),
+			Hint: "the operator finds the cause in the daemon's log and in sandboxd audit verify",
 		}
 	}
+	c.In.Emit(tool.Progress{Began: &tool.Began{CallID: c.ID, Tool: c.Spec.Name}})
+	if p.mayWithhold(c) {
+		c.In.Emit = quiet(c.In.Emit)
+	}
 	return nil
 }
 
-// move keeps the directory that a shell was left in, for the next call of the
-// session; a directory outside the workspace is not kept.
-func (p *Pipeline) move(ctx context.Context, c *tool.Call, dir string) error {
-	inside := func(root string) bool { return sandbox.Within(dir, root) }
-	if !slices.ContainsFunc(p.Roots, inside) {
-		return nil
-	}
-	_, err := p.Sessions.Patch(ctx, c.Session.Account, c.Session.ID, func(s *tool.Session) error {
-		s.Dir = dir
-		return nil
-	})
-	return err
+// mayWithhold reports whether a hook or a person may withhold what the call returns. Then
+// nobody hears of its output before they have seen it.
+func (p *Pipeline) mayWithhold(c *tool.Call) bool {
+	return c.Spec.Results != "" && c.Spec.Results != tool.ResultNever || p.Hooks.Posts()
 }
 
-func (p *Pipeline) box(ctx context.Context, c *tool.Call) (sandbox.Box, error) {
-	box, err := p.Backend.Box(ctx, c.Session.ID, c.Session.Profile, c.Settings)
-	var missing *sandbox.MissingError
-	if errors.As(err, &missing) {
-		return nil, &tool.Error{Code: "sandbox_missing", Msg: err.Error(), Hint: "sandboxd doctor says what this host cannot enforce; sandbox.require names what must hold"}
+// quiet passes on everything but output.
+func quiet(emit func(tool.Progress)) func(tool.Progress) {
+	return func(p tool.Progress) {
+		if p.Stream == "" {
+			emit(p)
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("make the sandbox: %w", err)
-	}
-	return box, nil
 }
 
 func (p *Pipeline) format(_ context.Context, c *tool.Call) error {
@@ -263,21 +373,14 @@ func (p *Pipeline) format(_ context.Context, c *tool.Call) error {
 	r.Status = tool.StatusSuccess
 	r.Data, r.Content = c.Output.Data, c.Output.Content
 	r.FormattedText = tool.Format(c.Tool, c.Spec, c.Output, c.In.Args)
+	if notes := refusedConnections(c); notes != "" && !succeeded(c) {
+		r.FormattedText = strings.TrimRight(r.FormattedText, "\n") + "\n" + notes
+	}
 	r.FinalText, r.Truncated = tool.Truncate(c.Tool, c.Spec, r.FormattedText, c.In.Args)
 	return nil
 }
 
-func (p *Pipeline) remember(ctx context.Context, c *tool.Call) error {
-	if err := p.Vars.Remember(ctx, c, p.pending(c)); err != nil {
-		return err
-	}
-	if r := &c.Result; r.VarResult != "" {
-		r.FinalText += tool.Hint(r.VarResult, r.FormattedText, r.FinalText, r.Truncated)
-	}
-	return nil
-}
-
-// pending reports whether somebody may still withhold the result.
+// pending reports whether a hook or a person may still withhold the result.
 func (p *Pipeline) pending(c *tool.Call) bool { return asksForResult(c) || p.Hooks.Posts() }
 
 func asksForResult(c *tool.Call) bool {
@@ -293,14 +396,14 @@ func asksForResult(c *tool.Call) bool {
 func (p *Pipeline) after(ctx context.Context, c *tool.Call) error {
 	advice, err := p.Hooks.After(ctx, c)
 	if err == nil && advice.Block {
-		err = &tool.Error{Code: "result_withheld", Msg: or(advice.Reason, "the result was withheld by a hook")}
+		err = &tool.Error{Code: "result_withheld", Msg: cmp.Or(advice.Reason, "the result was withheld by a hook")}
 	}
 	if err != nil {
 		return p.withhold(ctx, c, err)
 	}
 	c.Result.SystemMessages = append(c.Result.SystemMessages, advice.Messages...)
 	if asksForResult(c) {
-		resume := tool.Park(ctx)
+		resume := tool.YieldSlot(ctx)
 		answer, err := p.Approvals.Result(ctx, c)
 		resume()
 		if err != nil {
@@ -337,21 +440,16 @@ func (p *Pipeline) end(ctx context.Context, c *tool.Call) {
 		})
 	}
 	if err := p.Record.End(ctx, c); err != nil {
-		withheld := &tool.Error{Code: "record_failed", Msg: "the result is withheld, for it cannot be recorded: " + err.Error()}
+		withheld := &tool.Error{
+			Code: "record_failed", Msg: "the result is withheld, for it cannot be recorded: " + err.Error(),
+		}
 		fail(c, "end", p.withhold(ctx, c, withheld))
 		finish(c)
 	}
 	if p.Decisions != nil {
-		p.Decisions.Judged(c)
+		p.Decisions.Judged(ctx, c)
 	}
-	if !c.Request.Hold || c.Result.Status != tool.StatusSuccess { // what is held is counted when it ends
+	if !c.Request.Lease || c.Result.Status != tool.StatusSuccess { // a lease is counted when it ends
 		p.Meter.Done(c)
 	}
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 const hello = `{"text":"hello"}`
@@ -31,7 +32,7 @@ func TestT15_H30_StagesRunInOrder(t *testing.T) {
 }
 
 // Any error between receive and run denies: nothing runs and the record says so.
-func TestP24_AFailureBeforeTheRunDenies(t *testing.T) {
+func TestAFailureBeforeTheRunDenies(t *testing.T) {
 	for _, stage := range []string{"lookup", "resolve", "before", "uses", "policy", "begin"} {
 		t.Run(stage, func(t *testing.T) {
 			w := newWorld(tool.Spec{})
@@ -105,131 +106,6 @@ func TestP17_ARewriteIsJudgedAgainOnce(t *testing.T) {
 	}
 }
 
-// How verdicts of the layers combine: deny > ask of rule, tool, hook or floor >
-// allow > mode.
-func TestP27_A01_LayersCombine(t *testing.T) {
-	ask := func(by tool.By) tool.Decision { return tool.Decision{Verdict: tool.Ask, By: by} }
-	allow := tool.Decision{Verdict: tool.Allow, By: tool.ByRule}
-	denied := sandbox.Uses{Paths: []sandbox.PathUse{{Raw: "/d/x", Path: "/d/x", Op: sandbox.Read}}}
-	for _, tt := range []struct {
-		name   string
-		policy tool.Decision
-		advice tool.Advice
-		spec   tool.Spec
-		uses   sandbox.Uses
-		mode   string
-		want   tool.Verdict
-		by     tool.By
-	}{
-		{name: "an allow allows", policy: allow, want: tool.Allow, by: tool.ByRule},
-		{name: "a denied path beats an allow", policy: allow, uses: denied, want: tool.Deny, by: tool.ByFloor},
-		{name: "nobody is asked about a denied path", policy: ask(tool.ByRule), uses: denied, want: tool.Deny, by: tool.ByFloor},
-		{name: "a hook answers the mode", policy: ask(tool.ByMode), advice: tool.Advice{Allow: true}, want: tool.Allow, by: tool.ByHook},
-		{name: "a hook does not answer a rule", policy: ask(tool.ByRule), advice: tool.Advice{Allow: true}, want: tool.Ask, by: tool.ByRule},
-		{name: "a hook does not lift a deny", policy: tool.Decision{By: tool.ByRule}, advice: tool.Advice{Allow: true}, want: tool.Deny, by: tool.ByRule},
-		{name: "a hook does not lift the floor", policy: allow, advice: tool.Advice{Allow: true}, uses: denied, want: tool.Deny, by: tool.ByFloor},
-		{name: "a hook does not answer ask-always", policy: allow, advice: tool.Advice{Allow: true}, spec: tool.Spec{Execution: tool.ExecAskAlways}, want: tool.Ask, by: tool.ByTool},
-		{name: "a hook tightens", policy: allow, advice: tool.Advice{Ask: true}, want: tool.Ask, by: tool.ByHook},
-		{name: "an asking tool asks in mode auto", policy: allow, spec: tool.Spec{Execution: tool.ExecAskAlways}, want: tool.Ask, by: tool.ByTool},
-		{name: "P-06: dontAsk never asks", policy: allow, spec: tool.Spec{Execution: tool.ExecAskAlways}, mode: "dontAsk", want: tool.Deny, by: tool.ByTool},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(tt.spec)
-			w.advice, w.echo.uses, w.settings.DeniedPaths = tt.advice, tt.uses, []string{"/d"}
-			w.decide = func(*tool.Call) tool.Decision { return tt.policy }
-			if tt.mode != "" {
-				w.session.Mode = tt.mode
-			}
-			c := w.pipeline().Decide(t.Context(), w.request(hello))
-			if c.Decision.Verdict != tt.want || c.Decision.By != tt.by {
-				t.Errorf("got %s by %q, want %s by %q", c.Decision.Verdict, c.Decision.By, tt.want, tt.by)
-			}
-		})
-	}
-}
-
-func TestX07_CX38_ConfinedCommandsAnswerOnlyTheMode(t *testing.T) {
-	full := sandbox.Report{Rung: "namespaces", Layers: []string{"userns", "seccomp"}}
-	for _, tt := range []struct {
-		name   string
-		auto   bool
-		report sandbox.Report
-		mode   string
-		by     tool.By
-		want   tool.Verdict
-	}{
-		{"confined and allowed to", true, full, "auto", tool.ByMode, tool.Allow},
-		{"switched off", false, full, "auto", tool.ByMode, tool.Ask},
-		{"nothing confines", true, sandbox.Report{}, "auto", tool.ByMode, tool.Ask},
-		{"plan mode still asks", true, full, "plan", tool.ByMode, tool.Ask},
-		{"a rule still asks", true, full, "auto", tool.ByRule, tool.Ask},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(tool.Spec{Class: tool.ClassExec})
-			w.backend.report, w.settings.AutoAllowBashIfSandboxed, w.session.Mode = tt.report, tt.auto, tt.mode
-			w.decide = func(*tool.Call) tool.Decision { return tool.Decision{Verdict: tool.Ask, By: tt.by} }
-			if got := w.pipeline().Decide(t.Context(), w.request(hello)).Decision.Verdict; got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-		})
-	}
-}
-
-// TestX08_CX62_LeavingTheSandbox is refused, or asked whatever else would allow it;
-// what then runs has wider settings that still deny what is denied.
-func TestX08_CX62_LeavingTheSandbox(t *testing.T) {
-	full := sandbox.Report{Rung: "namespaces"}
-	settings := sandbox.Settings{AllowedWritePaths: []string{"/w"}, DeniedPaths: []string{"/secret"}, DeniedCommands: []string{"x"}, AutoAllowBashIfSandboxed: true}
-	yes := []tool.Approval{{Approved: true}}
-	for _, tt := range []struct {
-		name    string
-		allowed bool
-		mode    string
-		advice  tool.Advice
-		uses    sandbox.Uses
-		answers []tool.Approval
-		status  tool.Status
-		code    string
-		wide    bool
-	}{
-		{name: "refused by default", uses: sandbox.Uses{Unconfined: true}, answers: yes, status: tool.StatusError, code: "unsandboxed_refused"},
-		{name: "asked, and a person agrees", allowed: true, uses: sandbox.Uses{Unconfined: true}, answers: yes, status: tool.StatusSuccess, wide: true},
-		{name: "asked, and a person does not", allowed: true, uses: sandbox.Uses{Unconfined: true}, answers: []tool.Approval{{Reason: "no"}}, status: tool.StatusExecutionRejected},
-		{name: "asked, and nobody is there", allowed: true, uses: sandbox.Uses{Unconfined: true}, status: tool.StatusExecutionRejected, code: "no_approver"},
-		{name: "no hook answers it", allowed: true, advice: tool.Advice{Allow: true}, uses: sandbox.Uses{Unconfined: true}, status: tool.StatusExecutionRejected, code: "no_approver"},
-		{name: "no mode answers it", allowed: true, mode: "bypassPermissions", uses: sandbox.Uses{Unconfined: true}, status: tool.StatusExecutionRejected, code: "no_approver"},
-		{name: "where nothing may be asked it is denied", allowed: true, mode: "dontAsk", uses: sandbox.Uses{Unconfined: true}, answers: yes, status: tool.StatusError, code: "unsandboxed_asked"},
-		{name: "a secret stays denied", allowed: true, uses: sandbox.Uses{Unconfined: true, Paths: []sandbox.PathUse{{Path: "/secret/key"}}}, answers: yes, status: tool.StatusError, code: "path_denied"},
-		{name: "not asked for, nothing is wider", allowed: true, uses: sandbox.Uses{}, status: tool.StatusSuccess},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(tool.Spec{Class: tool.ClassExec})
-			w.backend.report, w.settings, w.advice, w.echo.uses, w.answers = full, settings, tt.advice, tt.uses, tt.answers
-			w.settings.AllowUnsandboxedCommands = tt.allowed
-			if tt.mode != "" {
-				w.session.Mode = tt.mode
-			}
-			r := w.do(t, hello)
-			if r.Status != tt.status || tt.code != "" && r.Error.Code != tt.code {
-				t.Errorf("got %s %+v, want %s %s", r.Status, r.Error, tt.status, tt.code)
-			}
-			if w.ran() != (tt.status == tool.StatusSuccess) {
-				t.Errorf("it ran: %v", w.ran())
-			}
-			if !w.ran() {
-				return
-			}
-			want := w.settings
-			if tt.wide {
-				want.AllowedReadPaths, want.AllowedWritePaths = nil, nil
-			}
-			if got := w.backend.settings; !reflect.DeepEqual(got, want) {
-				t.Errorf("it ran under %+v, want %+v", got, want)
-			}
-		})
-	}
-}
-
 func TestA04_A19_ARefusalReachesTheModel(t *testing.T) {
 	w := newWorld(tool.Spec{Execution: tool.ExecAskAlways})
 	w.answers = []tool.Approval{{Reason: "use a branch"}}
@@ -245,20 +121,44 @@ func TestA14_TheConfigurationBeatsTheTool(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		own    tool.Spec
-		asks   tool.Permission
+		asks   catalog.Permission
 		ran    bool
 		status tool.Status
 	}{
-		{"an auto tool is asked about", tool.Spec{}, tool.Permission{Execution: tool.ExecAskAlways}, false, tool.StatusExecutionRejected},
-		{"one that asks is not", tool.Spec{Execution: tool.ExecAskAlways}, tool.Permission{Execution: tool.ExecAuto}, true, tool.StatusSuccess},
-		{"its results are held back", tool.Spec{}, tool.Permission{Results: tool.ResultAlways}, true, tool.StatusResultRejected},
-		{"they are not", tool.Spec{Results: tool.ResultAlways}, tool.Permission{Results: tool.ResultNever}, true, tool.StatusSuccess},
-		{"nothing said keeps both", tool.Spec{Execution: tool.ExecAskAlways}, tool.Permission{Results: tool.ResultNever}, false, tool.StatusExecutionRejected},
+		{
+			"an auto tool is asked about",
+			tool.Spec{},
+			catalog.Permission{Execution: tool.ExecAskAlways},
+			false,
+			tool.StatusExecutionRejected,
+		},
+		{
+			"one that asks is not",
+			tool.Spec{Execution: tool.ExecAskAlways},
+			catalog.Permission{Execution: tool.ExecAuto},
+			true, tool.StatusSuccess,
+		},
+		{
+			"its results are held back",
+			tool.Spec{},
+			catalog.Permission{Results: tool.ResultAlways},
+			true,
+			tool.StatusResultRejected,
+		},
+		{"they are not", tool.Spec{Results: tool.ResultAlways}, catalog.Permission{Results: tool.ResultNever}, true, tool.StatusSuccess},
+		{
+			"nothing said keeps both",
+			tool.Spec{Execution: tool.ExecAskAlways},
+			catalog.Permission{Results: tool.ResultNever},
+			false, tool.StatusExecutionRejected,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tt.own)
 			p := w.pipeline()
-			p.Tools.SetPermissions(map[string]tool.Permission{"Echo": tt.asks, "Other": {Execution: tool.ExecAskAlways}})
+			p.Tools.SetPermissions(map[string]catalog.Permission{
+				"Echo": tt.asks, "Other": {Execution: tool.ExecAskAlways},
+			})
 			if r := p.Do(t.Context(), w.request(hello)); r.Status != tt.status || w.ran() != tt.ran {
 				t.Errorf("got %s, ran %v: %s", r.Status, w.ran(), r.FinalText)
 			}
@@ -279,13 +179,19 @@ func TestA16_OnErrorReviewsFailures(t *testing.T) {
 	}{
 		{"a success is not asked about", "", tool.Approval{}, false, tool.StatusSuccess, "hello"},
 		{"a failure is released", "run", tool.Approval{Approved: true}, true, tool.StatusError, "run is broken"},
-		{"a failure is refused", "run", tool.Approval{Reason: "it names a customer"}, true, tool.StatusResultRejected, "it names a customer"},
+		{
+			"a failure is refused", "run",
+			tool.Approval{Reason: "it names a customer"},
+			true, tool.StatusResultRejected,
+			"it names a customer",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tool.Spec{Results: tool.ResultOnError})
 			w.failAt, w.answers = tt.fails, []tool.Approval{tt.answer}
 			r := w.do(t, hello)
-			if r.Status != tt.status || !strings.Contains(r.FinalText, tt.text) || slices.Contains(w.trace, "ask result") != tt.asked {
+			if r.Status != tt.status || !strings.Contains(r.FinalText, tt.text) ||
+				slices.Contains(w.trace, "ask result") != tt.asked {
 				t.Errorf("got %s %q: %s", r.Status, r.FinalText, w.path())
 			}
 			if tt.status == tool.StatusResultRejected && strings.Contains(fmt.Sprint(r), "broken") {
@@ -318,7 +224,7 @@ func TestAnApprovalBindsWhatWasShown(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			os.WriteFile(file, []byte("as shown"), 0o600)
 			w := newWorld(tool.Spec{Execution: tool.ExecAskAlways})
-			w.echo.uses.Paths = []sandbox.PathUse{{Raw: file, Path: file, Op: sandbox.Read}}
+			w.echo.uses.Paths = []guard.PathUse{{Raw: file, Path: file, Op: guard.Read}}
 			for range 9 {
 				w.answers = append(w.answers, tool.Approval{Approved: true})
 			}
@@ -461,6 +367,56 @@ func TestT59_CancellationStopsACall(t *testing.T) {
 	}
 }
 
+// TestHooksHearOfACallThatWasCancelled: it ran for a while, and what it says is
+// shown; only the call was cancelled, not what follows from it.
+func TestHooksHearOfACallThatWasCancelled(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.echo.running = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-w.echo.running
+		cancel()
+	}()
+	r := w.pipeline().Do(ctx, w.request(hello))
+	if r.Error == nil || r.Error.Code != "cancelled" || !strings.HasSuffix(w.path(), "run after publish end") {
+		t.Errorf("got %+v after %s", r.Error, w.path())
+	}
+}
+
+// TestASessionStaysInTheWorkspace: where a shell was left is where the next call of
+// the session begins, unless it is no place for one.
+func TestASessionStaysInTheWorkspace(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/w/sub": "/w/sub", "/w": "/w", "": "/w", "/etc": "/w", "/": "/w", "/workshop": "/w",
+	} {
+		w := newWorld(tool.Spec{})
+		w.echo.leaves.Dir = dir
+		if r := w.do(t, hello); r.Status != tool.StatusSuccess {
+			t.Errorf("%q: got %+v", dir, r.Error)
+		}
+		if w.session.Dir != want {
+			t.Errorf("left in %q, the session is in %q, want %q", dir, w.session.Dir, want)
+		}
+	}
+}
+
+// TestACallThatMadeADeniedPathFails: the cage took the file away, and nobody may
+// go on as if it were there.
+func TestACallThatMadeADeniedPathFails(t *testing.T) {
+	for layer, fails := range map[string]bool{"denied_path_created": true, "netns": false} {
+		w := newWorld(tool.Spec{})
+		w.backend.report.Profile = "strict"
+		w.echo.leaves.Denials = []sandbox.Denial{{Act: "making of /d/x", Layer: layer}}
+		r := w.do(t, hello)
+		if got := r.Error != nil && r.Error.Code == layer; got != fails {
+			t.Errorf("%s: got %s %+v", layer, r.Status, r.Error)
+		}
+		if len(r.Sandbox.Denials) != 1 || fails && strings.Contains(r.FinalText, "hello") {
+			t.Errorf("%s: got %+v", layer, r)
+		}
+	}
+}
+
 func onlyCall(p *Pipeline) string {
 	p.running.mu.Lock()
 	defer p.running.mu.Unlock()
@@ -470,11 +426,64 @@ func onlyCall(p *Pipeline) string {
 	return ""
 }
 
+// followed notes with which context calls are judged and end.
+type followed struct {
+	Policy
+	judged, ended []any
+}
+
+type followedKey struct{}
+
+func (f *followed) Follow(ctx context.Context) context.Context {
+	return context.WithValue(ctx, followedKey{}, len(f.ended)+1)
+}
+
+func (f *followed) Decide(ctx context.Context, c *tool.Call) (tool.Decision, error) {
+	f.judged = append(f.judged, ctx.Value(followedKey{}))
+	return f.Policy.Decide(ctx, c)
+}
+
+func (f *followed) Judged(ctx context.Context, _ *tool.Call) {
+	f.ended = append(f.ended, ctx.Value(followedKey{}))
+}
+
+func TestDecisionsKnowTheContextThatJudged(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	p := w.pipeline()
+	f := &followed{Policy: w}
+	p.Policy, p.Decisions = f, f
+	p.Do(t.Context(), w.request(hello))
+	p.Decide(t.Context(), w.request(hello))
+	p.Do(t.Context(), w.request(`{"text": 1}`)) // ends before the policies
+	if fmt.Sprint(f.judged, f.ended) != "[1 2] [1 2 3]" {
+		t.Errorf("judged with %v, ended with %v", f.judged, f.ended)
+	}
+}
+
+// What nobody will run counts for no rule; what a client runs does.
+func TestADryRunIsHypothetical(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	var got []bool
+	w.decide = func(c *tool.Call) tool.Decision {
+		got = append(got, c.Request.Hypothetical)
+		return tool.Decision{Verdict: tool.Allow, Revision: "r1"}
+	}
+	p, dry := w.pipeline(), w.request(hello)
+	dry.DryRun = true
+	p.Do(t.Context(), dry)
+	p.Do(t.Context(), w.request(hello))
+	p.Decide(t.Context(), w.request(hello))
+	if !slices.Equal(got, []bool{true, false, false}) {
+		t.Errorf("hypothetical: %v", got)
+	}
+}
+
 func TestADryRunRunsNothing(t *testing.T) {
 	w := newWorld(tool.Spec{})
 	req := w.request(hello)
 	req.DryRun = true
-	if r := w.pipeline().Do(t.Context(), req); r.Decision.Verdict != tool.Allow || w.path() != "lookup resolve before uses policy end" {
+	if r := w.pipeline().Do(t.Context(), req); r.Decision.Verdict != tool.Allow ||
+		w.path() != "lookup resolve before uses policy end" {
 		t.Errorf("%s: %+v", w.path(), r)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // Whoever says no, the hooks of permissionDenied hear of it once; a call that

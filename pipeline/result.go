@@ -1,12 +1,12 @@
 package pipeline
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // fail makes the result of a call that ended with an error in a stage. Whatever
@@ -15,11 +15,11 @@ func fail(c *tool.Call, stage string, err error) {
 	r := &c.Result
 	r.Data, r.Content, r.FormattedText, r.VarResult, r.VarArgs, r.Truncated = nil, nil, "", "", "", false
 	if no, ok := asRejection(err); ok {
-		rejected(r, no)
+		rejected(r, stage, no)
 		return
 	}
-	var e *tool.Error
-	if errors.As(err, &e) {
+	e := tool.ErrorOf(err)
+	if e != nil {
 		with := *e
 		r.Error = &with
 	} else {
@@ -39,23 +39,31 @@ func fail(c *tool.Call, stage string, err error) {
 	if r.Error.Hint != "" {
 		r.FinalText += "\nHint: " + r.Error.Hint
 	}
+	if notes := refusedConnections(c); notes != "" {
+		r.FinalText += "\n" + notes
+	}
 }
 
 // rejected is a call or a result that a person, or the absence of one, refused.
 // The reason is for the model to heed.
-func rejected(r *tool.Result, no rejection) {
+func rejected(r *tool.Result, stage string, no rejection) {
 	r.Status = no.status
 	what, code := "Execution not approved", "execution_rejected"
 	if no.status == tool.StatusResultRejected {
 		what, code = "Result not approved for LLM", "result_rejected"
 	}
+	if stage == "settle" {
+		what = "Changes not approved"
+	} else {
+		stage = "approve"
+	}
 	r.RejectReason = no.Error()
-	r.Error = &tool.Error{Code: or(no.answer.Code, code), Stage: "approve", Msg: what}
+	r.Error = &tool.Error{Code: cmp.Or(no.answer.Code, code), Stage: stage, Msg: what}
 	r.FinalText = what + ": " + r.RejectReason
 }
 
-// refused is a call that somebody said no to: a person, a policy, the floor or a
-// hook. One that could not be tried is a failure instead.
+// refused is a call that a person, a policy, the floor or a hook denied. A call that
+// could not be tried is a failure instead.
 func refused(c *tool.Call) bool {
 	switch c.Result.Status {
 	case tool.StatusExecutionRejected, tool.StatusResultRejected:
@@ -84,6 +92,13 @@ func finish(c *tool.Call) {
 			rep.Missing = []string{}
 		}
 		r.Sandbox = &rep
+	}
+	r.Changes, r.Undo = c.Changes.List, c.Changes.Undo
+	if c.Changes.Total > len(r.Changes) {
+		r.ChangesTotal = c.Changes.Total
+	}
+	if n := c.Network; len(n.Connections) > 0 || n.Omitted > 0 {
+		r.Network = &n
 	}
 	u := tool.Usage{WallMS: time.Since(c.Started).Milliseconds()}
 	if o := c.Output.Usage; o != nil {

@@ -10,8 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // program is echo as a program that another process can start.
@@ -19,20 +22,20 @@ type program struct{ *echo }
 
 func (p program) Argv(in tool.In) ([]string, error) { return []string{"echo", string(in.Args)}, nil }
 
-// lending is a pipeline whose only tool is a program.
-func (w *world) lending() *Pipeline {
-	r := tool.NewRegistry(tool.Group{Name: "g", Tools: []tool.Tool{program{w.echo}}})
-	r.SetDefaults(tool.Defaults{AllGroups: true})
+// leasing is a pipeline whose only tool is a program.
+func (w *world) leasing() *Pipeline {
+	r := catalog.NewRegistry(catalog.Group{Name: "g", Tools: []tool.Tool{program{w.echo}}})
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
 	p := w.pipeline()
 	p.Tools = r
 	return p
 }
 
-// hold judges a call for another program, in another directory.
-func (w *world) hold(t *testing.T, p *Pipeline) *tool.Call {
+// offer judges a call for a client, in another directory.
+func (w *world) offer(t *testing.T, p *Pipeline) *tool.Call {
 	t.Helper()
 	req := w.request(hello)
-	req.Ask, req.Hold, req.Dir = true, true, "/w/sub"
+	req.Ask, req.Lease, req.Dir = true, true, "/w/sub"
 	return p.Decide(t.Context(), req)
 }
 
@@ -42,42 +45,47 @@ func exited(p *Pipeline, dirs *[]string) func(*tool.Call) error {
 		if dirs != nil {
 			*dirs = append(*dirs, c.In.Dir)
 		}
-		end := Ended{Output: tool.Output{Text: "exit status 0"}, Report: sandbox.Report{Layers: []string{"userns"}}}
-		if !p.Ended("a", c.ID, end) {
+		end := LeaseEnd{Output: tool.Output{Text: "exit status 0"}, Report: sandbox.Report{Layers: []string{"userns"}}}
+		if !p.EndLease("a", "", c.ID, end) {
 			return errors.New("nobody waits for the end")
 		}
 		return nil
 	}
 }
 
-func wantNotHeld(t *testing.T, err error) {
+func wantNoLease(t *testing.T, err error) {
 	t.Helper()
 	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "call_not_held" {
 		t.Errorf("got %v, want call_not_held", err)
 	}
 }
 
-func TestAHeldCallRunsOnceForItsAccount(t *testing.T) {
+func TestALeasedCallRunsOnceForItsAccount(t *testing.T) {
 	w := newWorld(tool.Spec{})
-	p := w.lending()
-	c := w.hold(t, p)
+	p := w.leasing()
+	c := w.offer(t, p)
 	if c.Result.Error != nil || w.path() != "lookup resolve before uses policy end" || len(w.counted) > 0 {
 		t.Fatalf("%s, counted %v: %+v", w.path(), w.counted, c.Result)
 	}
-	_, err := p.Lend(t.Context(), "b", c.ID, exited(p, nil))
-	wantNotHeld(t, err)
-	_, err = p.Lend(t.Context(), "a", "call_X", exited(p, nil))
-	wantNotHeld(t, err)
+	_, err := p.Lease(t.Context(), "b", "", c.ID, exited(p, nil), nil)
+	wantNoLease(t, err)
+	_, err = p.Lease(t.Context(), "a", "uid 9, gid 9", c.ID, exited(p, nil), nil) // judged for other rights
+	wantNoLease(t, err)
+	_, err = p.Lease(t.Context(), "a", "", "call_X", exited(p, nil), nil)
+	wantNoLease(t, err)
 
 	p = p.Next(p.Options) // a reload forgets nothing
-	if s, ok := p.Call("a", c.ID); !ok || !s.Held || s.Running {
-		t.Errorf("got %+v, %v, want it held", s, ok)
+	if s, ok := p.Call("a", c.ID); !ok || !s.Leased || s.Running {
+		t.Errorf("got %+v, %v, want it leased", s, ok)
 	}
 	w.trace = nil
 	var dirs []string
-	r, err := p.Lend(t.Context(), "a", c.ID, exited(p, &dirs))
+	r, err := p.Lease(t.Context(), "a", "", c.ID, exited(p, &dirs), nil)
 	if err != nil || r.Status != tool.StatusSuccess || r.FinalText != "exit status 0" || r.CallID != c.ID {
 		t.Errorf("got %+v, %v", r, err)
+	}
+	if r.Undo == nil || r.Undo.Kept || r.Undo.Why == "" {
+		t.Errorf("of what it changed the answer says %+v", r.Undo)
 	}
 	if len(dirs) != 1 || dirs[0] != "/w/sub" {
 		t.Errorf("it ran in %v, want once in the directory it was judged in", dirs)
@@ -89,29 +97,29 @@ func TestAHeldCallRunsOnceForItsAccount(t *testing.T) {
 	if w.path() != "lookup uses policy begin after end" {
 		t.Errorf("the path was %s", w.path())
 	}
-	_, err = p.Lend(t.Context(), "a", c.ID, exited(p, nil))
-	wantNotHeld(t, err)
+	_, err = p.Lease(t.Context(), "a", "", c.ID, exited(p, nil), nil)
+	wantNoLease(t, err)
 }
 
-func TestAHeldCallIsTooOldAfterTenMinutes(t *testing.T) {
+func TestALeasedCallIsTooOldAfterTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(tool.Spec{})
-		p := w.lending()
-		young, old := w.hold(t, p), w.hold(t, p)
-		time.Sleep(heldFor - time.Second)
-		if r, err := p.Lend(t.Context(), "a", young.ID, exited(p, nil)); err != nil || r.Status != tool.StatusSuccess {
+		p := w.leasing()
+		young, old := w.offer(t, p), w.offer(t, p)
+		time.Sleep(leaseFor - time.Second)
+		if r, err := p.Lease(t.Context(), "a", "", young.ID, exited(p, nil), nil); err != nil || r.Status != tool.StatusSuccess {
 			t.Errorf("got %+v, %v", r, err)
 		}
 		time.Sleep(2 * time.Second)
-		_, err := p.Lend(t.Context(), "a", old.ID, exited(p, nil))
-		wantNotHeld(t, err)
-		if s, _ := p.Call("a", old.ID); s.Held {
-			t.Error("it is still said to be held")
+		_, err := p.Lease(t.Context(), "a", "", old.ID, exited(p, nil), nil)
+		wantNoLease(t, err)
+		if s, _ := p.Call("a", old.ID); s.Leased {
+			t.Error("it is still said to be leased")
 		}
 	})
 }
 
-func TestWhatMayNotRunIsNotHeld(t *testing.T) {
+func TestWhatMayNotRunIsNotOffered(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		w    func(*world) *Pipeline
@@ -119,22 +127,22 @@ func TestWhatMayNotRunIsNotHeld(t *testing.T) {
 	}{
 		{"denied", func(w *world) *Pipeline {
 			w.decide = func(*tool.Call) tool.Decision { return tool.Decision{Reasons: []tool.Reason{{Rule: "r"}}} }
-			return w.lending()
+			return w.leasing()
 		}, "policy_denied"},
 		{"refused by a person", func(w *world) *Pipeline {
 			w.decide = asks
 			w.answers = []tool.Approval{{Reason: "no"}}
-			return w.lending()
+			return w.leasing()
 		}, "execution_rejected"},
 		{"no program", func(w *world) *Pipeline { return w.pipeline() }, "not_a_program"},
 		{"its result must be seen first", func(w *world) *Pipeline {
 			w.echo.spec.Results = tool.ResultAlways
-			return w.lending()
+			return w.leasing()
 		}, "result_not_held_back"},
 		{"too many", func(w *world) *Pipeline {
-			p := w.lending()
-			for range maxHeld {
-				w.hold(t, p)
+			p := w.leasing()
+			for range maxLeases {
+				w.offer(t, p)
 			}
 			return p
 		}, "too_many_held"},
@@ -142,21 +150,39 @@ func TestWhatMayNotRunIsNotHeld(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tool.Spec{})
 			p := tt.w(w)
-			c := w.hold(t, p)
+			c := w.offer(t, p)
 			if c.Result.Error == nil || c.Result.Error.Code != tt.code {
 				t.Errorf("got %+v, want %s", c.Result.Error, tt.code)
 			}
-			_, err := p.Lend(t.Context(), "a", c.ID, exited(p, nil))
-			wantNotHeld(t, err)
+			_, err := p.Lease(t.Context(), "a", "", c.ID, exited(p, nil), nil)
+			wantNoLease(t, err)
 		})
 	}
+}
+
+// Without Ask nobody is asked, so a call that needs a person is not offered.
+func TestWhatNobodyAllowedIsNotOffered(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.decide = asks
+	p := w.leasing()
+	req := w.request(hello)
+	req.Lease = true
+	c := p.Decide(t.Context(), req)
+	if c.Result.Status != tool.StatusSuccess || c.Decision.Verdict != tool.Ask || len(w.asked) > 0 {
+		t.Errorf("got %s, %s after %d questions", c.Result.Status, c.Decision.Verdict, len(w.asked))
+	}
+	if s, ok := p.Call("a", c.ID); !ok || s.Leased {
+		t.Errorf("got %+v, %v, want it not leased", s, ok)
+	}
+	_, err := p.Lease(t.Context(), "a", "", c.ID, exited(p, nil), nil)
+	wantNoLease(t, err)
 }
 
 func asks(*tool.Call) tool.Decision {
 	return tool.Decision{Verdict: tool.Ask, By: tool.ByRule, Revision: "r1", Reasons: []tool.Reason{{Rule: "r"}}}
 }
 
-func TestAHeldCallIsJudgedAgain(t *testing.T) {
+func TestALeasedCallIsJudgedAgain(t *testing.T) {
 	yes, no := tool.Approval{Approved: true, By: "ann"}, tool.Approval{Reason: "not any more"}
 	for _, tt := range []struct {
 		name    string
@@ -176,10 +202,15 @@ func TestAHeldCallIsJudgedAgain(t *testing.T) {
 		}, 2, tool.StatusExecutionRejected},
 		{"nor for another mode", asks, []tool.Approval{yes, no}, func(w *world, _ *Pipeline) { w.session.Mode = "default" }, 2, tool.StatusExecutionRejected},
 		{"nor for other settings", asks, []tool.Approval{yes, yes}, func(_ *world, p *Pipeline) {
-			p.Settings.AllowedWritePaths = []string{"/w/other"}
+			p.Workspaces = tool.Workspace{
+				Roots: []string{"/w"}, Settings: guard.Settings{AllowedWritePaths: []string{"/w/other"}},
+			}
 		}, 2, tool.StatusSuccess},
 		{"a session that is gone", nil, nil, func(w *world, _ *Pipeline) { w.session.ID = "t" }, 0, tool.StatusError},
-		{"a tool that is switched off", nil, nil, func(_ *world, p *Pipeline) { p.Tools = tool.NewRegistry() }, 0, tool.StatusNotFound},
+		{"a project that was taken back", nil, nil, func(w *world, _ *Pipeline) {
+			w.closed = errors.New("nobody allows it any more")
+		}, 0, tool.StatusError},
+		{"a tool that is switched off", nil, nil, func(_ *world, p *Pipeline) { p.Tools = catalog.NewRegistry() }, 0, tool.StatusNotFound},
 		{"no record", nil, nil, func(w *world, _ *Pipeline) { w.failAt = "begin" }, 0, tool.StatusError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -188,16 +219,17 @@ func TestAHeldCallIsJudgedAgain(t *testing.T) {
 				w.decide = tt.decide
 			}
 			w.answers = tt.answers
-			p := w.lending()
-			c := w.hold(t, p)
+			p := w.leasing()
+			c := w.offer(t, p)
 			if c.Result.Error != nil {
 				t.Fatalf("got %+v", c.Result)
 			}
 			tt.change(w, p)
 			var dirs []string
-			r, err := p.Lend(t.Context(), "a", c.ID, exited(p, &dirs))
+			r, err := p.Lease(t.Context(), "a", "", c.ID, exited(p, &dirs), nil)
 			if err != nil || r.Status != tt.status || len(w.asked) != tt.asked {
-				t.Errorf("got %s after %d questions, %v, want %s after %d: %s", r.Status, len(w.asked), err, tt.status, tt.asked, r.FinalText)
+				t.Errorf("got %s after %d questions, %v, want %s after %d: %s", r.Status, len(w.asked), err, tt.status,
+					tt.asked, r.FinalText)
 			}
 			if (len(dirs) == 1) != (tt.status == tool.StatusSuccess) {
 				t.Errorf("it was started %d times", len(dirs))
@@ -206,7 +238,7 @@ func TestAHeldCallIsJudgedAgain(t *testing.T) {
 	}
 }
 
-func TestALentCallEndsWithItsProgram(t *testing.T) {
+func TestALeasedCallEndsWithItsProgram(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		start func(context.CancelFunc, *Pipeline, *tool.Call) error
@@ -216,41 +248,45 @@ func TestALentCallEndsWithItsProgram(t *testing.T) {
 		{"the program left without a word", func(leave context.CancelFunc, _ *Pipeline, _ *tool.Call) error { leave(); return nil }, "cancelled"},
 		{"somebody cancelled it", func(_ context.CancelFunc, p *Pipeline, c *tool.Call) error { p.Cancel("a", c.ID); return nil }, "cancelled"},
 		{"it did not start", func(_ context.CancelFunc, p *Pipeline, c *tool.Call) error {
-			p.Ended("a", c.ID, Ended{Err: &tool.Error{Code: "not_started", Msg: "no bash"}})
+			p.EndLease("a", "", c.ID, LeaseEnd{Err: &tool.Error{Code: "not_started", Msg: "no bash"}})
 			return nil
 		}, "not_started"},
 		{"it made a denied path", func(_ context.CancelFunc, p *Pipeline, c *tool.Call) error {
-			p.Ended("a", c.ID, Ended{Report: sandbox.Report{Denials: []sandbox.Denial{{Layer: "denied_path_created", Act: "create .env"}}}})
+			made := []sandbox.Denial{{Layer: "denied_path_created", Act: "create .env"}}
+			p.EndLease("a", "", c.ID, LeaseEnd{Report: sandbox.Report{Denials: made}})
 			return nil
 		}, "denied_path_created"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tool.Spec{})
-			p := w.lending()
-			c := w.hold(t, p)
+			p := w.leasing()
+			c := w.offer(t, p)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			r, err := p.Lend(ctx, "a", c.ID, func(c *tool.Call) error { return tt.start(leave, p, c) })
+			r, err := p.Lease(ctx, "a", "", c.ID, func(c *tool.Call) error { return tt.start(leave, p, c) }, nil)
 			if err != nil || r.Error == nil || r.Error.Code != tt.code || !strings.HasSuffix(w.path(), " end") {
 				t.Errorf("got %+v, %v, %s, want %s", r.Error, err, w.path(), tt.code)
 			}
-			if p.Ended("a", c.ID, Ended{}) {
+			if p.EndLease("a", "", c.ID, LeaseEnd{}) {
 				t.Error("it can be ended again")
 			}
 		})
 	}
 }
 
-func TestOnlyTheAccountTellsTheEnd(t *testing.T) {
+func TestOnlyWhoRunsItTellsTheEnd(t *testing.T) {
 	w := newWorld(tool.Spec{})
-	p := w.lending()
-	c := w.hold(t, p)
-	_, err := p.Lend(t.Context(), "a", c.ID, func(c *tool.Call) error {
-		if p.Ended("b", c.ID, Ended{}) {
+	p := w.leasing()
+	c := w.offer(t, p)
+	_, err := p.Lease(t.Context(), "a", "", c.ID, func(c *tool.Call) error {
+		if p.EndLease("b", "", c.ID, LeaseEnd{}) {
 			t.Error("another account ended it")
 		}
+		if p.EndLease("a", "uid 1002, gid 1002", c.ID, LeaseEnd{}) {
+			t.Error("another user of the account ended it")
+		}
 		return exited(p, nil)(c)
-	})
+	}, nil)
 	if err != nil {
 		t.Error(err)
 	}
@@ -282,5 +318,49 @@ func TestDecideWaitsForAPerson(t *testing.T) {
 				t.Errorf("got arguments %s", c.In.Args)
 			}
 		})
+	}
+}
+
+// TestALeasedCallsConnectionsAreJudgedHere: as those of a call that runs here, for whoever runs it,
+// and while it runs.
+func TestALeasedCallsConnectionsAreJudgedHere(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.settings.Network = asksFor
+	w.connect = func(_ *tool.Call, conn egress.Connection) tool.Decision {
+		if conn.Host == "a.test" && conn.Port == 80 {
+			return saying(tool.Deny, "r")(nil, conn)
+		}
+		return tool.Decision{Verdict: tool.Allow}
+	}
+	w.people = answering(true)
+	p := w.leasing()
+	c := w.offer(t, p)
+	if _, ok := p.ConnectLease(t.Context(), "a", "", c.ID, tls("a.test")); ok {
+		t.Error("a call that nobody has started connects")
+	}
+	r, err := p.Lease(t.Context(), "a", "", c.ID, func(c *tool.Call) error {
+		plain := tls("a.test")
+		plain.Port = 80
+		for conn, want := range map[egress.Connection]bool{tls("a.test"): true, plain: false, tls("b.test"): false, tls("c.test"): true} {
+			if v, ok := p.ConnectLease(t.Context(), "a", "", c.ID, conn); !ok || v.Allow != want {
+				t.Errorf("%v: %v %+v", conn, ok, v)
+			}
+		}
+		if _, ok := p.ConnectLease(t.Context(), "b", "", c.ID, tls("a.test")); ok {
+			t.Error("another account asks")
+		}
+		if _, ok := p.ConnectLease(t.Context(), "a", "uid 9, gid 9", c.ID, tls("a.test")); ok {
+			t.Error("others' rights ask")
+		}
+		end := LeaseEnd{}
+		end.Network.Add(egress.Row{Host: "a.test", Port: 443, Verdict: egress.Allowed, Count: 1})
+		p.EndLease("a", "", c.ID, end)
+		return nil
+	}, nil)
+	if err != nil || r.Network == nil || r.Network.Connections[0].Host != "a.test" {
+		t.Errorf("got %+v, %v", r.Network, err)
+	}
+	if _, ok := p.ConnectLease(t.Context(), "a", "", c.ID, tls("a.test")); ok {
+		t.Error("a call that ended connects")
 	}
 }

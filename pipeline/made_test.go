@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// TestAFileOfTheSessionIsNoLoss: what a call was let make may be emptied by a later call of the same session, and by no
+// other, and not what a person has changed since; what a call has only moved, or was only asked about, is as before.
+func TestAFileOfTheSessionIsNoLoss(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		before  string // the call that makes the file x
+		change  func(*world, *tool.Request)
+		then    func(*world)
+		losses  int  // both commands would lose it
+		nothing bool // the call makes no file
+		links   bool // it links x to work
+	}{
+		{name: "made by this session", before: "echo > x"},
+		{name: "made by another session", before: "echo > x", then: func(w *world) { w.session.ID = "other" }, losses: 2},
+		{name: "a person wrote into it since", before: "echo > x", then: func(w *world) {
+			put(t, w.session.Dir, "x", "a person's words")
+		}, losses: 2},
+		{name: "the call made nothing, and a person did", before: "echo > x", nothing: true, losses: 2},
+		{name: "another name of a person's file", before: "ln work x", links: true, losses: 2},
+		{name: "there before", before: "echo > y", losses: 2},
+		{name: "moved there", before: "mv work x", losses: 2},
+		{name: "denied", before: "echo > x", change: func(w *world, _ *tool.Request) {
+			w.decide = func(*tool.Call) tool.Decision { return tool.Decision{} }
+		}, losses: 2},
+		{name: "only asked about", before: "echo > x", change: func(_ *world, r *tool.Request) {
+			r.DryRun = true
+		}, losses: 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, dir, "work", "a person's")
+			w := newWorld(tool.Spec{Class: tool.ClassExec})
+			w.session.Dir, w.settings.AllowedWritePaths = dir, []string{dir}
+			w.echo.uses = usesIn(t, dir, tt.before)
+			p, req := w.pipeline(), w.request(`{"text":"x"}`)
+			if tt.change != nil {
+				tt.change(w, &req)
+			}
+			if !tt.nothing {
+				w.echo.run = func() error {
+					if tt.links {
+						return os.Link(filepath.Join(dir, "work"), filepath.Join(dir, "x"))
+					}
+					put(t, dir, "x", "text")
+					return nil
+				}
+			}
+			p.Do(t.Context(), req)
+			w.echo.run = nil
+			if _, err := os.Lstat(filepath.Join(dir, "x")); err != nil {
+				put(t, dir, "x", "a person's")
+			}
+			w.echo.uses = usesIn(t, dir, "echo > x; rm x")
+			if tt.then != nil {
+				tt.then(w)
+			}
+			losses := -1
+			w.decide = func(c *tool.Call) tool.Decision {
+				losses = len(c.Facts.Uses.Losses)
+				for _, d := range c.Facts.Uses.Deletes {
+					if d.Unsaved != (losses > 0) {
+						t.Errorf("%s is unsaved: %v", d.Path, d.Unsaved)
+					}
+				}
+				return tool.Decision{Verdict: tool.Allow}
+			}
+			req = w.request(`{"text":"x"}`)
+			req.Session = w.session.ID
+			p.Next(p.Options).Do(t.Context(), req)
+			if losses != tt.losses {
+				t.Errorf("%d losses, want %d", losses, tt.losses)
+			}
+		})
+	}
+}
+
+func usesIn(t *testing.T, dir, line string) guard.Uses {
+	t.Helper()
+	s, err := shellparse.Parse(line, shellparse.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (*guard.Rules)(nil).ScriptUses(s, dir)
+}
+
+// What is remembered is bounded, and the oldest session goes first.
+func TestWhatSessionsMadeIsBounded(t *testing.T) {
+	m := newMade()
+	for i := range maxMadeSessions + 1 {
+		m.add(string(rune('a'+i)), "/x")
+	}
+	if len(m.sessions) != maxMadeSessions || m.sessions["a"] != nil {
+		t.Errorf("%d sessions, and the oldest is there: %v", len(m.sessions), m.sessions["a"] != nil)
+	}
+	for i := range maxMadePaths + 1 {
+		m.add("z", string(rune('a'+i)))
+	}
+	if n := len(m.sessions["z"]); n != maxMadePaths {
+		t.Errorf("%d paths of a session", n)
+	}
+}

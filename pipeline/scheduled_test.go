@@ -1,0 +1,42 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// byModel says that the model wrote each argument.
+type byModel struct{ *world }
+
+func (byModel) Resolve(_ context.Context, _ string, args json.RawMessage) (json.RawMessage, tool.Origins, error) {
+	return args, tool.Origins{Args: map[string][]tool.Origin{"text": {tool.OriginModel}}}, nil
+}
+
+// A call that was written down earlier has the authors of then beside those of now, and leaves the session where it is.
+func TestT51_AScheduledCall(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	var judged []tool.Origin
+	w.decide = func(c *tool.Call) tool.Decision {
+		judged = c.Facts.Origins.Args["text"]
+		return tool.Decision{Verdict: tool.Allow}
+	}
+	w.echo.leaves.Dir = "/w/sub"
+	p := w.pipeline()
+	p.Vars = byModel{w}
+	r := w.request(`{"text":"x"}`)
+	r.Scheduled = &tool.Scheduled{By: []tool.Origin{tool.OriginModel, tool.OriginWeb}}
+	if got := p.Do(t.Context(), r); got.Status != tool.StatusSuccess || w.session.Dir != "/w" {
+		t.Errorf("got %+v in %s", got, w.session.Dir)
+	}
+	if !slices.Equal(judged, []tool.Origin{tool.OriginModel, tool.OriginWeb}) {
+		t.Errorf("judged as of %v", judged)
+	}
+	r.Scheduled = nil
+	if got := p.Do(t.Context(), r); got.Status != tool.StatusSuccess || w.session.Dir != "/w/sub" || len(judged) != 1 {
+		t.Errorf("by its caller: %+v in %s, of %v", got, w.session.Dir, judged)
+	}
+}

@@ -1,0 +1,73 @@
+package pipeline
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
+)
+
+// The cage leaves a denied place out of a tree that is read. What another program reads does
+// not go through the cage, so that its search is denied and its command is asked about.
+func TestTreesThatAnotherProgramReads(t *testing.T) {
+	tree := guard.Uses{Paths: []guard.PathUse{{Raw: "/", Path: "/", Op: guard.Read, Recursive: true}}}
+	command := tree
+	command.Script = &shellparse.Script{}
+	for _, tt := range []struct {
+		name   string
+		uses   guard.Uses
+		theirs bool
+		want   tool.Verdict
+	}{
+		{"a search of ours", tree, false, tool.Allow},
+		{"a search of theirs", tree, true, tool.Deny},
+		{"a command of ours", command, false, tool.Allow},
+		{"a command of theirs", command, true, tool.Ask},
+	} {
+		w := newWorld(tool.Spec{})
+		w.echo.uses = tt.uses
+		w.settings.DeniedPaths = []string{"/secret"}
+		p := w.pipeline()
+		p.confined = confines(sandbox.Report{Isolation: "namespaces"})
+		req := w.request(`{"text":"x"}`)
+		req.DryRun, req.Theirs = true, tt.theirs
+		got := p.Decide(t.Context(), req)
+		if got.Decision.Verdict != tt.want {
+			t.Errorf("%s: got %+v", tt.name, got.Decision)
+		}
+		if tt.want == tool.Deny && !strings.Contains(got.Decision.Reasons[0].Hint, "or search with a shell command") {
+			t.Errorf("%s: got the hint %q", tt.name, got.Decision.Reasons[0].Hint)
+		}
+	}
+}
+
+// A host that no list names is asked about when a program of the cage connects. Nobody sees the
+// connection of another program, so that it is asked about before.
+func TestHostsThatAnotherProgramReaches(t *testing.T) {
+	for name, tt := range map[string]struct {
+		host          string
+		theirs, typed bool
+		want          tool.Verdict
+	}{
+		"ours":                     {"c.test", false, false, tool.Allow},
+		"theirs":                   {"c.test", true, false, tool.Ask},
+		"theirs, typed into":       {"c.test", true, true, tool.Ask},
+		"theirs, and it is listed": {"a.test", true, false, tool.Allow},
+		"theirs, and it is denied": {"b.test", true, false, tool.Deny},
+	} {
+		w := newWorld(tool.Spec{})
+		w.settings.Network = asksFor
+		w.echo.uses = guard.Uses{Hosts: []string{tt.host}}
+		p := w.pipeline()
+		p.confined = true
+		req := w.request(`{"text":"x"}`)
+		req.DryRun, req.Theirs, req.Typed = true, tt.theirs, tt.typed
+		got := p.Decide(t.Context(), req)
+		if got.Decision.Verdict != tt.want {
+			t.Errorf("%s: got %+v", name, got.Decision)
+		}
+	}
+}
