@@ -1,0 +1,299 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	neturl "net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// SharedOptions says where a database of PostgreSQL is, which several daemons share.
+type SharedOptions struct {
+	URL      string        // postgres://user@host/database; no password
+	Password string        // "" for none
+	Timeout  time.Duration // how long a transaction waits for the database; 0 is 5 s
+	MaxConns int           // connections of this daemon; 0 is 10, 3 at least
+	// Daemon is the id of this one, which its rows have. It must be its own and stay the same.
+	Daemon string
+	AsIs   bool // as in [Options]
+}
+
+// shared is what a [DB] over PostgreSQL has beside one over a file.
+type shared struct {
+	o      SharedOptions
+	config *pgx.ConnConfig // of the connections for transactions
+	offset atomic.Int64    // of the clock of the database, in nanoseconds
+	away   atomic.Int64    // since when it does not answer, Unix nanoseconds; 0: it does
+	said   atomic.Value    // string: why
+	barred atomic.Int64    // until when reads are refused, as the last write was; Unix nanoseconds, 0: it was not
+	life   life
+	alone  bool // DB.Alone holds the connection of the writer; guarded by turn
+
+	stop      context.CancelFunc // ends what listens for notices
+	listening sync.WaitGroup
+}
+
+// writeLock is the advisory lock that every write has until it has committed: at any moment one
+// daemon writes, as one goroutine does over a file. So a write sees all that was written before it,
+// and what sequences number becomes visible in the order of the numbers.
+const writeLock = 0x73627864
+
+// OpenShared opens a database of PostgreSQL and brings the schemas up to date, those alone that
+// have tables for it. Several daemons may do that at once. It waits for a database that does not
+// answer as long as ctx lasts.
+func OpenShared(ctx context.Context, o SharedOptions, schemas ...Schema) (*DB, error) {
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 10
+	}
+	where := Where(o.URL)
+	config, err := sharedConfig(o)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", where, err)
+	}
+	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
+	db := &DB{
+		turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, asIs: o.AsIs,
+		shared: &shared{o: o, config: config, stop: stop},
+	}
+	db.writer = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))
+	db.writer.SetMaxOpenConns(1)
+	db.reader = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))
+	db.reader.SetMaxOpenConns(max(o.MaxConns-2, 1)) // the writer has one, and listen
+	db.reader.SetMaxIdleConns(max(o.MaxConns-2, 1))
+	for !o.AsIs {
+		if err = migrate(ctx, db, schemas); err == nil {
+			err = clearShared(db.reader.PingContext(ctx)) // which notes what database this is
+		}
+		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", where, err), db.Close())
+	}
+	db.shared.listening.Go(func() { db.listen(listening) })
+	return db, nil
+}
+
+// Where names a database without what is secret.
+func Where(url string) string {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return "of store.url"
+	}
+	return fmt.Sprintf("%q of user %q at %s", config.Database, config.User,
+		net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
+}
+
+// CheckURL refuses what is no address of a database, or has a password in it.
+func CheckURL(url string) error {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return errors.New("it does not begin with postgres://")
+	}
+	if _, err := pgx.ParseConfig(url); err != nil {
+		return errors.New("it is not an address of PostgreSQL, such as postgres://user@host:5432/database")
+	}
+	if u, err := neturl.Parse(url); err != nil || hasPassword(u) {
+		return errors.New("it has a password, which process lists would show: put that into store.passwordFile")
+	}
+	return nil
+}
+
+// near reports whether a host is this machine: a socket, or loopback.
+func near(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func hasPassword(u *neturl.URL) bool {
+	_, has := u.User.Password()
+	return has || u.Query().Has("password") || u.Query().Has("sslpassword")
+}
+
+func sharedConfig(o SharedOptions) (*pgx.ConnConfig, error) {
+	if err := CheckURL(o.URL); err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(o.URL)
+	if err != nil {
+		return nil, errors.New("cannot happen, the address was checked")
+	}
+	if u, err := neturl.Parse(o.URL); err == nil && !near(config.Host) && !u.Query().Has("sslmode") {
+		q := u.Query() // the driver would go on without TLS where the server has none
+		q.Set("sslmode", "verify-full")
+		u.RawQuery = q.Encode()
+		if config, err = pgx.ParseConfig(u.String()); err != nil {
+			return nil, errors.New("the address has no sslmode, and TLS with a known certificate cannot be set up")
+		}
+	}
+	if o.Password != "" {
+		config.Password = o.Password
+	}
+	limit := strconv.Itoa(int(o.Timeout.Milliseconds()))
+	name := daemons
+	if o.AsIs {
+		name = "sandboxd store"
+	}
+	for name, value := range map[string]string{
+		"application_name": name, "lock_timeout": limit, "statement_timeout": limit,
+		// A daemon that stops in a write keeps the others waiting for so long.
+		"idle_in_transaction_session_timeout": limit,
+	} {
+		config.RuntimeParams[name] = value
+	}
+	config.ConnectTimeout = o.Timeout
+	if config.ValidateConnect == nil { // after a failover, the one that can be written
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return limited{c, 2 * o.Timeout}, nil
+	}
+	return config, nil
+}
+
+// limited is a connection that ends when an answer takes too long: a server that has stopped
+// keeps no timeout of its own.
+type limited struct {
+	net.Conn
+	limit time.Duration
+}
+
+func (c limited) Read(b []byte) (int, error) {
+	t := time.AfterFunc(c.limit, func() { c.Conn.Close() })
+	defer t.Stop()
+	return c.Conn.Read(b)
+}
+
+// connected prepares a new connection for transactions.
+func (db *DB) connected(ctx context.Context, c *pgx.Conn) error {
+	m := c.TypeMap()
+	m.TryWrapEncodePlanFuncs = append([]pgtype.TryWrapEncodePlanFunc{wrapTruth}, m.TryWrapEncodePlanFuncs...)
+	return db.shared.life.check(ctx, c)
+}
+
+// wrapTruth lets a truth value stand for 1 and 0, as columns of all databases have it here.
+
+func wrapTruth(value any) (plan pgtype.WrappedEncodePlanNextSetter, next any, ok bool) {
+	if b, is := value.(bool); is {
+		return &truthPlan{}, number(b), true
+	}
+	return nil, nil, false
+}
+
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+type truthPlan struct{ next pgtype.EncodePlan }
+
+func (p *truthPlan) SetNext(next pgtype.EncodePlan) { p.next = next }
+
+func (p *truthPlan) Encode(value any, buf []byte) ([]byte, error) {
+	return p.next.Encode(number(value.(bool)), buf)
+}
+
+// Shared reports whether other daemons may change the database.
+func (db *DB) Shared() bool { return db.shared != nil }
+
+// Daemon is the id that the rows of this daemon have: "" where it is the only one.
+func (db *DB) Daemon() string {
+	if db.shared == nil {
+		return ""
+	}
+	return db.shared.o.Daemon
+}
+
+// Text is how a query reads a column of bytes that is scanned as a text: over a file, the driver then
+// makes one copy less.
+func (db *DB) Text(expression string) string {
+	if db.shared != nil {
+		return expression
+	}
+	return `CAST(` + expression + ` AS TEXT)`
+}
+
+// Now is the time by the clock that all who share the database have.
+func (db *DB) Now() time.Time {
+	if db.shared == nil {
+		return time.Now()
+	}
+	return time.Now().Add(time.Duration(db.shared.offset.Load()))
+}
+
+// Away says since when the database does not answer, and why; false when it did the last time.
+func (db *DB) Away() (since time.Time, why string, away bool) {
+	if db.shared == nil {
+		return time.Time{}, "", false
+	}
+	ns := db.shared.away.Load()
+	if ns == 0 {
+		return time.Time{}, "", false
+	}
+	why, _ = db.shared.said.Load().(string)
+	return time.Unix(0, ns).UTC(), why, true
+}
+
+// answered notes whether the database answers.
+func (s *shared) answered(err error) {
+	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrRestored) {
+		if s.barred.Load() == 0 {
+			s.away.Store(0)
+		}
+		return
+	}
+	s.isAway(err)
+}
+
+func (s *shared) isAway(err error) {
+	s.said.Store(err.Error())
+	s.away.CompareAndSwap(0, time.Now().UnixNano())
+}
+
+// wrote notes whether the database takes writes. Where it does not, reads are refused for a moment as well:
+// what begins with them is to be written down in the end.
+func (s *shared) wrote(err error) {
+	switch {
+	case errors.Is(err, ErrFull), errors.Is(err, ErrReadOnly):
+		s.barred.Store(time.Now().Add(lookEvery).UnixNano())
+		s.isAway(err)
+	case err == nil && !s.isBarred(): // what changes nothing is taken by a database that is read-only
+		s.barred.Store(0)
+		s.away.Store(0)
+	}
+}
+
+// refused is why nothing is read now, nil for no reason.
+func (s *shared) refused() error {
+	if s.life.ended() {
+		return ErrRestored
+	}
+	if s.isBarred() {
+		return errNotWritten
+	}
+	return nil
+}
+
+func (s *shared) isBarred() bool { return time.Now().UnixNano() < s.barred.Load() }

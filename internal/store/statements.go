@@ -1,0 +1,71 @@
+package store
+
+import "database/sql"
+
+// Tx is a transaction whose frequent statements stay prepared.
+type Tx struct {
+	*sql.Tx
+	db     *DB
+	writes bool
+}
+
+// Reading is the transaction of a Read.
+func (db *DB) Reading(tx *sql.Tx) Tx { return Tx{tx, db, false} }
+
+// Writing is the transaction of a Write.
+func (db *DB) Writing(tx *sql.Tx) Tx { return Tx{tx, db, true} }
+
+// Row runs a query that finds one row at most, and that stays prepared.
+func (t Tx) Row(query string, args ...any) *sql.Row {
+	st, err := t.prepared(query)
+	if err != nil {
+		return t.QueryRow(query, args...) // which says what is wrong
+	}
+	return st.QueryRow(args...)
+}
+
+func (t Tx) prepared(query string) (*sql.Stmt, error) {
+	if t.writes {
+		return t.db.Stmt(query)
+	}
+	return t.db.ReadStmt(t.Tx, query)
+}
+
+// Run runs a statement that stays prepared. It is for use inside Write only.
+func (t Tx) Run(query string, args ...any) error {
+	st, err := t.db.Stmt(query)
+	if err == nil {
+		_, err = st.Exec(args...)
+	}
+	return err
+}
+
+// Each runs a query and hands each row to scan. No other statement runs meanwhile.
+func (t Tx) Each(scan func(*sql.Rows) error, query string, args ...any) error {
+	return each(scan, func() (*sql.Rows, error) { return t.Query(query, args...) })
+}
+
+// EachKept is Each for a query that is frequent: it stays prepared.
+func (t Tx) EachKept(scan func(*sql.Rows) error, query string, args ...any) error {
+	return each(scan, func() (*sql.Rows, error) {
+		st, err := t.prepared(query)
+		if err != nil {
+			return nil, err
+		}
+		return st.Query(args...)
+	})
+}
+
+func each(scan func(*sql.Rows) error, query func() (*sql.Rows, error)) error {
+	rows, err := query()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,211 @@
+// Package store keeps the daemon's state in one embedded database, and what several
+// daemons share in a PostgreSQL ([OpenShared]): transactions and migrations, nothing
+// else. Each package that stores brings its own tables as a [Schema] and keeps its
+// own SQL.
+//
+//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, sessions.Schema(), vars.Schema())
+//	err = db.Write(ctx, func(tx *sql.Tx) error {
+//		_, err := tx.Exec(`INSERT INTO notes (id, text) VALUES ($1, $2)`, id, text)
+//		return err
+//	})
+//
+// When Write returns nil, the change is there after a kill -9 of the daemon; with
+// Sync "full" also after a loss of power, with "normal" the last moments before
+// one may be missing but nothing is torn, and nothing of before a WriteSynced. A Write that returns an error changed
+// nothing. A Read sees one moment of the database and never waits for writers.
+//
+// SQL uses the placeholders $1, $2, … and types and clauses that SQLite and
+// PostgreSQL share; both pass the same suite
+// ([github.com/sandboxd/sandboxd/internal/store/storetest]). Migrations are of one of them.
+//
+// Over PostgreSQL one daemon writes at a time, behind an advisory lock, so that a write sees all
+// that was written before it, as over a file. A transaction that has begun is never run again:
+// what cannot begin within the timeout is [ErrUnavailable], and a commit that was not answered is
+// looked up.
+//
+// The file belongs to one daemon: other programs may hold it for moments only.
+// A Write inside a Write, or inside a Read of an in-memory database, waits for
+// itself: use the transaction that is at hand.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	_ "modernc.org/sqlite" // the driver, without cgo
+)
+
+// Options says where the database is and what an acknowledged write survives.
+type Options struct {
+	Path string // ":memory:" lives as long as the DB
+	Sync string // "normal" (also "") or "full"
+	// AsIs makes no tables and brings nothing up to date; also a database opens so into which a copy has
+	// not ended.
+	AsIs bool
+}
+
+// Schema is the tables of one package.
+type Schema struct {
+	Name  string // of the package; migrations are recorded under it
+	Files fs.FS  // 0001_what.sql, 0002_what.sql, … in the root; applied ones never change
+	// Postgres are those for a database that daemons share; nil: each daemon has these tables to itself.
+	Postgres fs.FS
+}
+
+// Embedded is the schema of a package that embeds its directory migrations.
+func Embedded(name string, files embed.FS) Schema {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic("cannot happen, the name is valid: " + err.Error())
+	}
+	return Schema{Name: name, Files: sub}
+}
+
+// EmbeddedBoth is [Embedded] of tables that daemons share, with the directory postgres below
+// migrations.
+func EmbeddedBoth(name string, files embed.FS) Schema {
+	s := Embedded(name, files)
+	var err error
+	if s.Postgres, err = fs.Sub(s.Files, "postgres"); err != nil {
+		panic("cannot happen, the name is valid: " + err.Error())
+	}
+	return s
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	writer *sql.DB
+	conn   *sql.Conn              // the writer's only connection, used by whoever holds turn
+	turn   chan struct{}          // holds one token while somebody writes
+	stmts  map[string]*sql.Stmt   // prepared on conn, by their text; guarded by turn
+	after  []func(committed bool) // run when the write that is going on has ended; guarded by turn
+	reader *sql.DB                // nil for an in-memory database: it has one connection
+	reads  sync.Map               // of statements prepared on reader, by their text
+	asked  sync.Map               // of the texts of reads, and of those that will be there
+	sync   string                 // of the writer, as SQLite names it
+	tight  atomic.Bool
+	asIs   bool
+	hub    hub
+	shared *shared // nil over a file, which belongs to one daemon
+}
+
+// Open opens or creates the database and brings every schema up to date. The
+// errors a person can act on are [ErrNewer], [ErrCorrupt], [ErrReadOnly] and
+// [ErrFull].
+func Open(ctx context.Context, o Options, schemas ...Schema) (*DB, error) {
+	db, err := open(ctx, o, schemas)
+	if err != nil {
+		return nil, fmt.Errorf("open database %q: %w", o.Path, clear(err))
+	}
+	return db, nil
+}
+
+func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
+	sync := map[string]string{"": "NORMAL", "normal": "NORMAL", "full": full}[o.Sync]
+	if sync == "" {
+		return nil, fmt.Errorf("unknown sync %q, want normal or full", o.Sync)
+	}
+	memory := o.Path == ":memory:"
+	if !memory {
+		if err := createPrivate(o.Path); err != nil {
+			return nil, err
+		}
+	}
+	db := &DB{turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs}
+	var err error
+	if db.writer, err = connect(o.Path, sync, "immediate"); err != nil {
+		return nil, err
+	}
+	if db.conn, err = db.writer.Conn(ctx); err != nil {
+		return nil, errors.Join(err, db.writer.Close())
+	}
+	if !o.AsIs {
+		if err := migrate(ctx, db, schemas); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	if memory {
+		return db, nil
+	}
+	if db.reader, err = connect(o.Path, sync, "deferred"); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	db.reader.SetMaxOpenConns(8)
+	db.reader.SetMaxIdleConns(8)
+	return db, nil
+}
+
+// full is the name of SQLite for a log that is synced with every commit.
+const full = "FULL"
+
+func connect(path, sync, lock string) (*sql.DB, error) {
+	q := url.Values{"_txlock": {lock}, "_dqs": {"0"}, "_defensive": {"1"}, "_error_rc": {"1"}, "_pragma": {
+		"busy_timeout(10000)", // a backup or a second process may hold the lock for a moment
+		"journal_mode(WAL)",
+		"synchronous(" + sync + ")",
+		"foreign_keys(1)",
+		"trusted_schema(0)",
+		"journal_size_limit(67108864)", // a burst must not leave a huge log behind
+	}}
+	if lock == "deferred" {
+		q.Add("_pragma", "query_only(1)")
+	}
+	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
+	return sql.Open("sqlite", name)
+}
+
+// createPrivate makes the file before SQLite does: SQLite gives the log files
+// the mode of the database, and the umask must not decide it.
+func createPrivate(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal"} {
+		// SQLite would open a pipe, and wait for ever.
+		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%w: %s has mode %v, want a regular file", ErrCorrupt, name, info.Mode())
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Mode().Perm() == 0o600 {
+		return err
+	}
+	return f.Chmod(0o600)
+}
+
+// Close waits for the writer, then closes; reads that still run fail. Closing
+// twice is harmless.
+func (db *DB) Close() error {
+	db.turn <- struct{}{}
+	defer func() { <-db.turn }()
+	if db.shared != nil {
+		db.shared.stop()
+		db.shared.listening.Wait()
+		db.disconnect()
+		return errors.Join(db.writer.Close(), db.reader.Close())
+	}
+	err := db.conn.Close()
+	if errors.Is(err, sql.ErrConnDone) {
+		return nil
+	}
+	err = errors.Join(err, db.writer.Close())
+	if db.reader != nil {
+		err = errors.Join(err, db.reader.Close())
+	}
+	return err
+}

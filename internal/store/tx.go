@@ -1,0 +1,172 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// Write runs fn in the one writing transaction and commits. An error or a panic
+// of fn undoes everything. The context counts until the transaction begins; then
+// it is finished, because half of a write helps nobody.
+func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
+	if db.shared != nil {
+		return db.writeInTime(ctx, fn)
+	}
+	release, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return db.write(ctx, fn)
+}
+
+// WriteSynced is Write, and when it returns nil this change and every one before it
+// survive a loss of power, whatever Sync says.
+func (db *DB) WriteSynced(ctx context.Context, fn func(*sql.Tx) error) error {
+	if db.shared != nil { // it syncs each commit
+		return db.writeInTime(ctx, fn)
+	}
+	release, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if db.sync != full {
+		if err := db.pragma(ctx, "synchronous", full); err != nil {
+			return err
+		}
+		defer db.pragma(context.WithoutCancel(ctx), "synchronous", db.sync)
+	}
+	return db.write(ctx, fn)
+}
+
+// write is Write for whoever has the turn.
+func (db *DB) write(ctx context.Context, fn func(*sql.Tx) error) (err error) {
+	committed := false
+	defer func() { // also when fn panics
+		for _, f := range db.after {
+			f(committed)
+		}
+		db.after = db.after[:0]
+	}()
+	if db.shared != nil {
+		err = db.writeShared(ctx, fn)
+		committed = err == nil
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	err = transact(ctx, db.conn, nil, fn)
+	committed = err == nil
+	if committed && db.tight.Load() || errors.Is(err, ErrFull) {
+		// What cannot be copied now is copied later; the write is what it is.
+		_, _ = db.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	}
+	return err
+}
+
+// Tight says whether the disk is nearly full. The log of the database is then copied to the
+// database after each write, not when it is large, so that it needs next to no room.
+func (db *DB) Tight(on bool) { db.tight.Store(on) }
+
+// Read runs fn in a transaction that sees one moment of the database and cannot
+// change it.
+func (db *DB) Read(ctx context.Context, fn func(*sql.Tx) error) error {
+	if db.shared != nil {
+		return db.readShared(ctx, fn)
+	}
+	if db.reader != nil {
+		return transact(ctx, db.reader, &sql.TxOptions{ReadOnly: true}, fn)
+	}
+	release, err := db.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := db.pragma(ctx, "query_only", "ON"); err != nil {
+		return err
+	}
+	defer db.pragma(context.WithoutCancel(ctx), "query_only", "OFF")
+	return transact(ctx, db.conn, &sql.TxOptions{ReadOnly: true}, fn)
+}
+
+// pragma sets a property of the writer's connection.
+func (db *DB) pragma(ctx context.Context, name, value string) error {
+	_, err := db.conn.ExecContext(ctx, "PRAGMA "+name+" = "+value)
+	return clear(err)
+}
+
+// Stmt returns the prepared statement of this text, for use inside Write only.
+// Preparing costs more than running a small statement, so frequent ones are
+// kept.
+func (db *DB) Stmt(query string) (*sql.Stmt, error) {
+	if st := db.stmts[query]; st != nil {
+		return st, nil
+	}
+	st, err := db.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, err
+	}
+	db.stmts[query] = st
+	return st, nil
+}
+
+// ReadStmt returns the prepared statement of this text, for use inside the Read of tx only. It
+// is for statements that are run often: preparing costs more than running a small one.
+func (db *DB) ReadStmt(tx *sql.Tx, query string) (*sql.Stmt, error) {
+	if db.reader == nil {
+		return db.Stmt(query) // the one connection is the writer's, and Read has its turn
+	}
+	if st, ok := db.reads.Load(query); ok {
+		return tx.Stmt(st.(*sql.Stmt)), nil
+	}
+	db.keep(query)
+	return tx.Prepare(query) // which goes with tx
+}
+
+// keep prepares a statement for later Reads. It needs a connection of its own, so whoever has one may not
+// wait for it: where all that there are wait, none becomes free.
+func (db *DB) keep(query string) {
+	if _, begun := db.asked.LoadOrStore(query, true); begun {
+		return
+	}
+	go func() {
+		if st, err := db.reader.Prepare(query); err == nil {
+			db.reads.Store(query, st)
+			return
+		}
+		db.asked.Delete(query)
+	}()
+}
+
+func (db *DB) acquire(ctx context.Context) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("wait for the database: %w", err)
+	}
+	select {
+	case db.turn <- struct{}{}:
+		return func() { <-db.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the database: %w", ctx.Err())
+	}
+}
+
+type beginner interface {
+	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
+}
+
+func transact(ctx context.Context, conn beginner, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("begin: %w", clear(err))
+	}
+	defer tx.Rollback() // does nothing after a commit
+	if err := fn(tx); err != nil {
+		return clear(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", clear(err))
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+// Package transfer copies what daemons share from the file of one daemon to PostgreSQL, and back.
+//
+// A copy goes table by table in the order of the primary keys, each batch in a transaction of its own, so
+// that one which was killed goes on behind the last row that is there. While it is under way the
+// destination has a mark, with which no daemon opens it. Only when both sides have the same number of rows
+// and the same hash in each table, and the same transcripts, is the mark taken away.
+//
+// Both sides must be kept from daemons by the caller, and have the tables of this version. What is a
+// daemon's own (the record, jobs, undo) is not looked at.
+//
+// Rows say which daemon they are of. Over a file there is only one, and they say nothing: a copy from a
+// file writes the id of its daemon, and one to a file leaves that out.
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/sandboxd/sandboxd/internal/sessions"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Side is one of the two databases, with its transcripts.
+type Side struct {
+	DB          *store.DB
+	Name        string // for people, without what is secret
+	Transcripts sessions.Transcripts
+}
+
+// Progress is how far a copy is.
+type Progress struct {
+	Step    string // "copy" or "verify"
+	Table   string // or "transcripts"
+	Rows    int64  // so far
+	Of      int64
+	Done    bool // the step is done for this table
+	Resumed bool // the copy goes on that began before
+}
+
+// Copied is what a table has on both sides.
+type Copied struct {
+	Table  string `json:"table"`
+	Rows   int64  `json:"rows"`
+	SHA256 string `json:"sha256"`
+}
+
+// Plan is a copy of what daemons share.
+type Plan struct {
+	From, To Side
+	Daemon   string // the id of the daemon whose file one side is
+	Replace  bool   // what a file has of before is removed first; it must be a file
+	Told     func(Progress)
+
+	tables  []table
+	resumed bool
+}
+
+// Run copies, goes on with a copy, and verifies it.
+func (p *Plan) Run(ctx context.Context) (all []Copied, err error) {
+	if p.tables, err = pairs(ctx, p.From.DB, p.To.DB); err != nil {
+		return nil, err
+	}
+	if err := p.begin(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range p.tables {
+		if err := p.copyTable(ctx, t); err != nil {
+			return nil, fmt.Errorf("copy %s: %w", t.name, err)
+		}
+	}
+	if err := p.copyTranscripts(ctx); err != nil {
+		return nil, fmt.Errorf("copy transcripts: %w", err)
+	}
+	if all, err = p.verify(ctx); err != nil {
+		return nil, err
+	}
+	return all, p.To.DB.WriteSynced(ctx, p.To.DB.EndCopy)
+}
+
+// begin marks the destination, or finds the mark of a copy from the same source.
+func (p *Plan) begin(ctx context.Context) error {
+	unfinished, err := p.To.DB.UnfinishedFrom(ctx)
+	if err != nil {
+		return err
+	}
+	if unfinished != "" && unfinished != p.From.Name {
+		return &tool.Error{
+			Code: "store_unfinished", Hint: "end that copy first, or name another destination",
+			Msg: fmt.Sprintf("a copy from %s into %s has not ended", unfinished, p.To.Name),
+		}
+	}
+	p.resumed = unfinished != ""
+	if p.resumed {
+		return nil
+	}
+	old, err := p.To.Transcripts.Sizes(ctx)
+	if err != nil {
+		return err
+	}
+	if p.Replace {
+		old = nil // copyTranscripts removes them, when the mark is there
+	}
+	return p.To.DB.WriteSynced(ctx, func(tx *sql.Tx) error {
+		for _, t := range p.tables {
+			if p.Replace {
+				if _, err := tx.Exec(`DELETE FROM ` + t.name); err != nil {
+					return err
+				}
+			}
+			var n int64
+			if err := tx.QueryRow(`SELECT count(*) FROM ` + t.name).Scan(&n); err != nil {
+				return err
+			}
+			if n > 0 || len(old) > 0 {
+				return &tool.Error{
+					Code: "store_not_empty",
+					Msg:  fmt.Sprintf("%s is not empty: %s", p.To.Name, what(t.name, n, len(old))),
+					Hint: "name an empty database or a new state directory; " +
+						"--replace removes what a state directory has of before",
+				}
+			}
+		}
+		return p.To.DB.BeginCopy(tx, p.From.Name)
+	})
+}
+
+func what(table string, rows int64, transcripts int) string {
+	if rows > 0 {
+		return fmt.Sprintf("table %s has %d rows", table, rows)
+	}
+	return fmt.Sprintf("it has %d transcripts", transcripts)
+}
+
+func (p *Plan) tell(step, table string, rows, of int64, done bool) {
+	if p.Told != nil {
+		p.Told(Progress{step, table, rows, of, done, p.resumed})
+	}
+}
+
+// sessionsWith are the sessions of a side that have a transcript, in their order.
+func sessionsWith(ctx context.Context, s Side) (ids []string, err error) {
+	sizes, err := s.Transcripts.Sizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.DB.Read(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT id FROM sessions WHERE deleted = 0`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		ids = nil
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			if _, has := sizes[id]; has { // others are what a crash left of a session that was deleted
+				ids = append(ids, id)
+			}
+		}
+		return rows.Err()
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+// copyTranscripts copies those that the destination has not.
+func (p *Plan) copyTranscripts(ctx context.Context) error {
+	ids, err := sessionsWith(ctx, p.From)
+	if err != nil {
+		return err
+	}
+	have, err := p.kept(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		p.tell("copy", "transcripts", int64(i), int64(len(ids)), false)
+		if have[id] {
+			continue
+		}
+		if err := p.copyTranscript(ctx, id); err != nil {
+			return err
+		}
+	}
+	p.tell("copy", "transcripts", int64(len(ids)), int64(len(ids)), true)
+	return ctx.Err()
+}
+
+// kept are the transcripts that the destination has whole. Others of a file, of before the copy, are
+// removed; rows are there whole or not at all, and verify sees whether they are the same.
+func (p *Plan) kept(ctx context.Context, ids []string) (map[string]bool, error) {
+	sizes, err := p.To.Transcripts.Sizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	have := map[string]bool{}
+	for id := range sizes {
+		if _, found := slices.BinarySearch(ids, id); found {
+			want, err := hashOf(p.From, id)
+			if err != nil {
+				return nil, err
+			}
+			got, err := hashOf(p.To, id)
+			have[id] = err == nil && (bytes.Equal(want, got) || p.To.DB.Shared())
+		}
+		if have[id] {
+			continue
+		}
+		if err := p.To.Transcripts.Remove(id); err != nil {
+			return nil, err
+		}
+	}
+	return have, nil
+}
+
+func (p *Plan) copyTranscript(ctx context.Context, id string) error {
+	old, err := p.From.Transcripts.Read(id)
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	fresh, err := p.To.Transcripts.Write(old.Meta, old, old.Meta.Messages, nil)
+	if err != nil {
+		return err
+	}
+	defer fresh.Drop() // does nothing when it has its place
+	if err := p.To.DB.Write(ctx, func(tx *sql.Tx) error { return fresh.Place(tx, id) }); err != nil {
+		return err
+	}
+	return fresh.Placed(id)
+}

@@ -1,0 +1,156 @@
+package vars
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// pieceBytes is how much of a value is in memory for one reader. Most values are one piece.
+const pieceBytes = 1 << 20
+
+// Value is the value of a variable, read from the database while it is passed on: a value
+// of 16 MiB takes the memory of one piece, however slow its reader is.
+type Value struct {
+	s             *System
+	session, name string
+	updated       int64 // time of the value that is meant
+	size          int64 // bytes
+	whole         string
+}
+
+// Size is how many bytes of the value are in memory at once.
+func (v Value) Size() int64 { return min(v.size, pieceBytes) }
+
+// Pieces passes on the value, cut between characters. The error [ErrChanged] is that it was
+// changed meanwhile: the pieces before are of no use then.
+func (v Value) Pieces(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if v.size <= pieceBytes {
+			yield(v.whole, nil)
+			return
+		}
+		rest := ""
+		for at := int64(0); at < v.size; at += pieceBytes {
+			piece, err := v.piece(ctx, at)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			piece = rest + piece
+			end := lastCharacter(piece)
+			rest = piece[end:]
+			if !yield(piece[:end], nil) {
+				return
+			}
+		}
+		yield(rest, nil)
+	}
+}
+
+// lastCharacter is where a character begins that the text does not hold to its end, or the
+// end of the text.
+func lastCharacter(s string) int {
+	for i := len(s) - 1; i >= max(0, len(s)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(s[i]) {
+			if !utf8.FullRuneInString(s[i:]) {
+				return i
+			}
+			break
+		}
+	}
+	return len(s)
+}
+
+// ErrChanged is a value that was changed while it was read.
+var ErrChanged = errors.New("the variable was changed while it was read")
+
+// piece reads from the place at. The database takes the whole value into memory for it, so
+// one piece is read after the other, of all readers.
+func (v Value) piece(ctx context.Context, at int64) (piece string, err error) {
+	select {
+	case v.s.large <- struct{}{}:
+		defer func() { <-v.s.large }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	err = v.s.db.Read(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRow(`SELECT `+v.s.db.Text(`substr(value, $4, $5)`)+` FROM vars
+			WHERE session = $1 AND name = $2 AND updated = $3`, v.session, v.name, v.updated, at+1, pieceBytes).
+			Scan(&piece)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrChanged
+	}
+	return piece, err
+}
+
+// Read finds a variable, which counts as a visit (V-08), and its value apart from it. The
+// answer false is that there is none (V-11).
+func (s *System) Read(ctx context.Context, session, name string) (Var, Value, bool, error) {
+	var r record
+	value := Value{s: s, session: session, name: name}
+	err := s.write(ctx, session, func(_ *sql.Tx, _ *head) error {
+		if err := s.visit(session, name, &r, &value.size); err != nil || value.size > pieceBytes {
+			return err
+		}
+		return s.row(s.selectValue(), session, name).Scan(&value.whole)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return Var{}, Value{}, false, nil
+	}
+	value.updated = r.updated
+	v := r.public()
+	v.Value = nil
+	return v, value, err == nil, err
+}
+
+// whole reads a variable with its value, for the tool that shows it.
+func (s *System) whole(ctx context.Context, session, name string) (r record, err error) {
+	var size int64
+	err = s.write(ctx, session, func(_ *sql.Tx, h *head) error {
+		if err := s.visit(session, name, &r, &size); err != nil {
+			return err
+		}
+		if err := takeValue(ctx, name, size); err != nil {
+			return err
+		}
+		s.shown(h, r.authored, r.hosts.List()) // the model sees it now
+		return s.row(s.selectValue(), session, name).Scan(&r.value)
+	})
+	return r, err
+}
+
+// takeValue takes memory for a value that is read as a whole.
+func takeValue(ctx context.Context, name string, size int64) error {
+	err := budget.Of(ctx).Take(size)
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		with := *e
+		with.Msg = "variable " + name + ": " + e.Msg
+		return &with
+	}
+	return err
+}
+
+// visit counts a visit of a variable, and reads all but its value.
+func (s *System) visit(session, name string, r *record, size *int64) error {
+	n, err := s.execCount(`UPDATE vars SET visited = $3, refs = refs + 1 WHERE session = $1 AND name = $2`,
+		session, name, s.now())
+	if err == nil && n == 0 {
+		return sql.ErrNoRows
+	}
+	if err != nil {
+		return err
+	}
+	row := s.row(`SELECT `+fields+`, length(value) FROM vars WHERE session = $1 AND name = $2`, session, name)
+	return row.Scan(append(r.targets(), size)...)
+}
+
+func (s *System) selectValue() string {
+	return `SELECT ` + s.db.Text(`value`) + ` FROM vars WHERE session = $1 AND name = $2`
+}

@@ -1,0 +1,137 @@
+package vars_test
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/vars"
+)
+
+// A large value comes in pieces, each of whole characters; all of them are the value.
+func TestALargeValueComesInPieces(t *testing.T) {
+	f := newFixture(t, vars.Options{})
+	for name, text := range map[string]string{
+		"empty": "", "small": "x\x00y", "ascii": strings.Repeat("0123456789", 300_000),
+		"characters": "x" + strings.Repeat("é世\x00😀", 400_000), "one piece": strings.Repeat("x", 1<<20),
+		"one more": strings.Repeat("x", 1<<20+1), "cut in a character": strings.Repeat("x", 1<<20-2) + "😀",
+	} {
+		f.put("v", text)
+		_, value, ok, err := f.Read(t.Context(), f.session, "v")
+		if err != nil || !ok {
+			t.Fatalf("%s: %v %v", name, ok, err)
+		}
+		got, pieces := "", 0
+		for piece, err := range value.Pieces(t.Context()) {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if !utf8.ValidString(piece) || len(piece) > 1<<20+utf8.UTFMax {
+				t.Errorf("%s: a piece of %d bytes is cut within a character, or too large", name, len(piece))
+			}
+			got += piece
+			pieces++
+		}
+		if got != text || len(text) <= 1<<20 && pieces != 1 {
+			t.Errorf("%s: got %d bytes in %d pieces, want %d", name, len(got), pieces, len(text))
+		}
+	}
+}
+
+// A value that changes while it is read is never put together from two.
+func TestAValueThatChangesWhileItIsRead(t *testing.T) {
+	for name, change := range map[string]func(*fixture){
+		"replaced": func(f *fixture) { f.put("v", strings.Repeat("b", 3<<20)) },
+		"removed": func(f *fixture) {
+			if _, _, err := f.Remove(f.t.Context(), f.session, []string{"v"}); err != nil {
+				f.t.Fatal(err)
+			}
+		},
+	} {
+		f := newFixture(t, vars.Options{})
+		f.put("v", strings.Repeat("a", 3<<20))
+		_, value, _, err := f.Read(t.Context(), f.session, "v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last error
+		for _, err := range value.Pieces(t.Context()) {
+			if last = err; err == nil {
+				change(f)
+			}
+		}
+		if !errors.Is(last, vars.ErrChanged) {
+			t.Errorf("%s: got %v", name, last)
+		}
+		f.put("v", strings.Repeat("a", 3<<20))
+		_, value, _, _ = f.Read(t.Context(), f.session, "v")
+		for _, err := range value.Pieces(t.Context()) { // being read changes nothing
+			if err != nil {
+				t.Errorf("%s: read twice: %v", name, err)
+			}
+			f.get("v")
+		}
+	}
+}
+
+// Values that a call reads are taken from the budget of its request first.
+func TestValuesAreTakenFromTheBudget(t *testing.T) {
+	f := newFixture(t, vars.Options{})
+	f.put("v", strings.Repeat("a", 3<<20))
+	b := budget.New(budget.Limits{Bytes: 4 << 20})
+	hold, err := b.Request("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := budget.With(t.Context(), hold)
+	_, _, err = f.Resolve(ctx, f.session, []byte(`{"x":"$VAR_REF{{v:0:1}}"}`))
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "too_large" || !strings.Contains(e.Msg, "variable v") {
+		t.Errorf("a reference: %v", err)
+	}
+	read := f.Injected()[0]
+	_, err = read.Run(ctx, tool.In{Session: f.session, Args: []byte(`{"name":"v"}`)}, nil)
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "too_large" {
+		t.Errorf("ReadVar: %v", err)
+	}
+	if v, _ := f.get("v"); v.ReferenceCount != 1 {
+		t.Errorf("what was refused counts as %d visits", v.ReferenceCount-1)
+	}
+}
+
+// Descriptions and tags are bounded; what an older daemon stored can be changed all the same.
+func TestDescriptionsAndTagsAreBounded(t *testing.T) {
+	f := newFixture(t, vars.Options{})
+	text := func(n int) *string { s := strings.Repeat("x", n); return &s }
+	many := make([]string, 65)
+	for i := range many {
+		many[i] = "t"
+	}
+	for name, c := range map[string]vars.Change{
+		"a long description": {Value: text(1), Desc: text(4097)},
+		"a long tag":         {Value: text(1), Tags: &[]string{*text(257)}},
+		"many tags":          {Value: text(1), Tags: &many},
+	} {
+		_, _, err := f.Put(t.Context(), f.session, "v", c, tool.OriginPerson)
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "validation_error" || len(e.Msg) > 300 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	fits := vars.Change{Value: text(1), Desc: text(4096), Tags: &[]string{*text(256)}}
+	if _, _, err := f.Put(t.Context(), f.session, "v", fits, tool.OriginPerson); err != nil {
+		t.Error(err)
+	}
+	err := f.db.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE vars SET descr = $1, tags = $2`, *text(10_000), "\n"+*text(300)+"\n")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Update(t.Context(), f.session, "v", vars.Change{Value: text(2)}, tool.OriginPerson); err != nil {
+		t.Errorf("a variable of before: %v", err)
+	}
+}
