@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,10 @@ var planted = []struct{ name, before, secret, after string }{
 	{"slack-token", "Tool_", "xoxb-" + "1234567890-abcdefghij", ""},
 	{"npm-token", "//r/:_authToken=", "npm_" + strings.Repeat("x", 36), "\n"},
 	{"jwt", "t ", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P", " end"},
-	{"private-key", "a\n", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----", "\nb"},
+	{
+		"private-key", "a\n",
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----", "\nb",
+	},
 	{"private-key", "cut: ", "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA", ""},
 	{"authorization", "Authorization: Bearer ", "abc.DEF-123_456", " end"},
 	{"authorization", "curl -H 'Authorization: Basic ", "dXNlcjpwYXNz", "' x"},
@@ -55,7 +59,8 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"go test ./... | tail -5", "cat README.md", "git push --force origin main", "https://example.com/a:b/c",
 		"ls -la /home/me/.ssh", "the token is expired", "export PATH=$PATH:/usr/bin", "PASSWORD=$DB_PASSWORD make",
 		"grep -r token .", "task-skill-list", "sk-short", "commit 3b18e512dba79e4c8300dd08aeb37f8e728b8dad",
-		"ssh://git@github.com/x/y.git", "basic usage of bearers", "token: $(cat f)", "mode:default", "call_ABCDEFGHIJKLMNOP",
+		"ssh://git@github.com/x/y.git", "basic usage of bearers", "token: $(cat f)", "mode:default",
+		"call_ABCDEFGHIJKLMNOP",
 	} {
 		if got := r.String(s); got != s {
 			t.Errorf("%q became %q", s, got)
@@ -69,9 +74,11 @@ func TestKnownValuesGoInEverySpelling(t *testing.T) {
 	quoted, _ := json.Marshal(secret)
 	for _, s := range []string{
 		secret, string(quoted), url.QueryEscape(secret), url.PathEscape(secret),
-		hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
+		hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)),
+		base64.RawURLEncoding.EncodeToString([]byte(secret)),
 	} {
-		if got := r.String("<" + s + ">"); strings.Contains(got, strings.Trim(s, `"`)) || !strings.Contains(got, "[redacted:secret]") {
+		if got := r.String("<" + s + ">"); strings.Contains(got, strings.Trim(s, `"`)) ||
+			!strings.Contains(got, "[redacted:secret]") {
 			t.Errorf("%q became %q", s, got)
 		}
 	}
@@ -91,19 +98,51 @@ func TestEnvSecrets(t *testing.T) {
 	}
 }
 
+// TestEachWordThatNamesASecret: a variable of the environment is told to the
+// redactor by its name, in any case.
+func TestEachWordThatNamesASecret(t *testing.T) {
+	for _, name := range []string{
+		"TOKEN", "GITHUB_TOKEN", "client_secret", "PGPASSWORD", "MYSQL_PASSWD", "KEY_PASSPHRASE", "AWS_CREDENTIALS",
+		"OPENAI_API_KEY", "MAPS_APIKEY", "SSH_PRIVATE_KEY", "AWS_ACCESS_KEY_ID",
+	} {
+		if got := EnvSecrets([]string{name + "=value=1"}); len(got) != 1 || got[0] != "value=1" {
+			t.Errorf("%s: got %q, want its value", name, got)
+		}
+	}
+	for _, name := range []string{"HOME", "PATH", "KEY", "SECRET_FILE", "TOKEN_FILE"} {
+		if got := EnvSecrets([]string{name + "=value"}); len(got) != 0 {
+			t.Errorf("%s: got %q, want nothing", name, got)
+		}
+	}
+}
+
 func TestRedactingTwiceIsRedactingOnce(t *testing.T) {
 	r := NewRedactor("hunter2-value")
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "before")
 		for range rapid.IntRange(0, 3).Draw(t, "n") {
 			p := rapid.SampledFrom(planted).Draw(t, "secret")
-			s += p.before + p.secret + p.after + rapid.SampledFrom([]string{" ", "\n", "hunter2-value", "password=", "Bearer "}).Draw(t, "glue")
+			s += p.before + p.secret + p.after + rapid.SampledFrom([]string{
+				" ", "\n", "hunter2-value", "password=", "Bearer ",
+			}).Draw(t, "glue")
 		}
 		once := r.String(s)
 		if twice := r.String(once); twice != once {
 			t.Fatalf("%q\n once %q\ntwice %q", s, once, twice)
 		}
 	})
+}
+
+// A hint is in every match, however it is written.
+func TestT29_EveryMatchIsHinted(t *testing.T) {
+	for _, p := range patterns() {
+		match := rapid.StringMatching(regexp.MustCompile(`\\b|\$`).ReplaceAllString(p.re.String(), ""))
+		rapid.Check(t, func(t *rapid.T) {
+			if s := match.Draw(t, "match"); p.re.MatchString(s) && !p.hinted(s) {
+				t.Fatalf("%s: %q", p.name, s)
+			}
+		})
+	}
 }
 
 func FuzzRedact(f *testing.F) {

@@ -24,6 +24,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -34,7 +35,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 const (
@@ -49,9 +50,17 @@ var ErrTampered = errors.New("the audit log was changed from outside")
 type Options struct {
 	Dir       string        // state directory; the log is Dir/audit.jsonl
 	KeyFile   string        // signing key, created if absent; must not lie in Dir
+	KeyWhy    string        // why the key is looked for there, for the message when it is not
 	Sync      string        // "interval" (also "") or "always"
 	SyncEvery time.Duration // 0: 100 ms
-	Redactor  *Redactor     // nil: patterns only
+	KeepEvery time.Duration // how often at most the head beside the key is written; 0: a second
+	Anchor    Anchor
+	Redactor  *Redactor // nil: patterns only
+	// Progress hears how many bytes of the log [Verify] has read, and of how many. nil: nobody does.
+	Progress func(read, size int64)
+
+	testOnlyDisk        func(*os.File) file // stands between the log and its file
+	testOnlyCheckpoints uint64              // a checkpoint after so many lines; 0: 1000
 }
 
 // Path is the file of the log.
@@ -60,24 +69,36 @@ func (o Options) Path() string { return filepath.Join(o.Dir, fileName) }
 // Log is the open record. It is safe for concurrent use and is the only writer
 // of its file: hold [LockState] while it is open.
 type Log struct {
-	path   string
-	key    ed25519.PrivateKey
-	mirror Mirror
-	redact *Redactor
-	always bool
-	every  time.Duration
+	options   Options
+	path      string
+	key       ed25519.PrivateKey
+	mirror    Mirror
+	keeper    *keeper // used by the sync loop, then by close
+	anchoring *anchoring
+	redact    *Redactor
+	always    bool
+	every     time.Duration
+	keepEvery time.Duration
+
+	checkpoints uint64 // one after so many lines
 
 	wake chan struct{} // something has to be synced; capacity 1
 	stop chan struct{}
 	done chan struct{}
 
+	verifying sync.Mutex // held while a route reads the whole log
+
 	mu       sync.Mutex // guards what follows, and the order of lines
-	file     *os.File
+	file     file
 	tail     position     // of the last line written
 	unsaved  []Checkpoint // not in the mirror yet
+	mirrored int          // checkpoints that are
 	synced   uint64       // last line that is durable and mirrored
-	broken   error        // for good: the file can no longer be trusted
-	unsynced error        // until a sync succeeds
+	kept     Kept         // beside the key
+	keptAt   time.Time
+	broken   error // for good: the file can no longer be trusted
+	unsynced error // until a sync succeeds
+	unkept   error // until the head is written
 	round    chan struct{}
 	closed   bool
 }
@@ -90,47 +111,70 @@ type position struct {
 }
 
 // Open opens or creates the log. It checks the lines since the last mirrored
-// checkpoint; a line that a crash tore is cut off and accounted for in a
-// "recovered" line, anything else that does not fit is [ErrTampered].
+// checkpoint, and that log, database, head and anchor know of each other what they
+// should; a line that a crash tore is cut off and accounted for in a "recovered" line,
+// anything else that does not fit is [ErrTampered].
 func Open(ctx context.Context, o Options, m Mirror) (*Log, error) {
 	l, err := open(ctx, o, m)
 	if err != nil {
 		return nil, fmt.Errorf("open audit log %q: %w", o.Path(), err)
 	}
+	if l.anchoring != nil {
+		l.anchoring.start()
+	}
 	return l, nil
 }
 
 func open(ctx context.Context, o Options, m Mirror) (*Log, error) {
+	l, err := newLog(ctx, o, m)
+	if err != nil {
+		return nil, err
+	}
+	torn, err := l.openFile(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, l.closeFiles())
+	}
+	l.kept = l.keeper.last
+	go l.syncLoop()
+	if torn > 0 {
+		err := l.Append(ctx, tool.Note{
+			Name: "recovered", Detail: map[string]string{"torn_bytes": strconv.FormatInt(torn, 10)},
+		})
+		if err != nil {
+			return nil, errors.Join(err, l.close(false))
+		}
+	}
+	if l.tail.seq > l.kept.Seq {
+		l.kick() // what a crash left is not covered yet
+	}
+	return l, nil
+}
+
+// newLog is a log without its file.
+func newLog(ctx context.Context, o Options, m Mirror) (*Log, error) {
 	if o.Sync != "" && o.Sync != "interval" && o.Sync != "always" {
 		return nil, fmt.Errorf("unknown sync %q, want interval or always", o.Sync)
 	}
 	if m == nil {
 		return nil, errors.New("no mirror: a cut-off log could not be noticed")
 	}
-	key, err := loadKey(o)
+	key, err := loadKey(ctx, o, m)
 	if err != nil {
 		return nil, err
-	}
-	if o.SyncEvery <= 0 {
-		o.SyncEvery = 100 * time.Millisecond
 	}
 	if o.Redactor == nil {
 		o.Redactor = NewRedactor()
 	}
 	l := &Log{
-		path: o.Path(), key: key, mirror: m, redact: o.Redactor, always: o.Sync == "always", every: o.SyncEvery,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), round: make(chan struct{}),
+		options: o, path: o.Path(), key: key, mirror: m, redact: o.Redactor, always: o.Sync == "always",
+		every: cmp.Or(o.SyncEvery, 100*time.Millisecond), keepEvery: cmp.Or(o.KeepEvery, time.Second),
+		checkpoints: cmp.Or(o.testOnlyCheckpoints, checkpointEvery),
+		wake:        make(chan struct{}, 1), round: make(chan struct{}),
+		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	torn, err := l.openFile(ctx)
-	if err != nil {
-		return nil, err
-	}
-	go l.syncLoop()
-	if torn > 0 {
-		err := l.Append(ctx, Event{Name: "recovered", Detail: map[string]string{"torn_bytes": strconv.FormatInt(torn, 10)}})
-		if err != nil {
-			return nil, errors.Join(err, l.close(false))
-		}
+	if o.Anchor.File != "" || o.Anchor.Ship != nil {
+		o.Anchor.Every = cmp.Or(o.Anchor.Every, time.Minute)
+		l.anchoring = &anchoring{Anchor: o.Anchor, newest: l.newest, kick: l.kick, key: key}
 	}
 	return l, nil
 }
@@ -146,8 +190,8 @@ func (l *Log) End(ctx context.Context, c *tool.Call) error {
 }
 
 // Append records an event that is not a call.
-func (l *Log) Append(ctx context.Context, e Event) error {
-	return l.write(ctx, eventEntry(e))
+func (l *Log) Append(ctx context.Context, e tool.Note) error {
+	return l.write(ctx, noteEntry(e))
 }
 
 func (l *Log) write(ctx context.Context, e Entry) error {
@@ -174,17 +218,14 @@ func (l *Log) append(e Entry) (uint64, error) {
 		return 0, err
 	}
 	seq := l.tail.seq
-	if (seq+1)%checkpointEvery == 0 {
+	if (seq+1)%l.checkpoints == 0 {
 		// If this fails the call fails although its line stands: the record then
 		// says more than happened, never less.
 		if err := l.writeCheckpoint(); err != nil {
 			return 0, err
 		}
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.kick()
 	return seq, nil
 }
 
@@ -196,21 +237,24 @@ func (l *Log) usable() error {
 		return l.broken
 	case l.unsynced != nil:
 		return l.unsynced
+	case l.unkept != nil:
+		return l.unkept
 	}
 	return l.checkFile()
 }
 
-// Close writes a last checkpoint, syncs and closes.
+// Close writes a last checkpoint, syncs and closes. The head beside the key then says that
+// nothing follows.
 func (l *Log) Close() error { return l.close(true) }
 
-func (l *Log) close(final bool) error {
+func (l *Log) close(checkpoint bool) error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return nil
 	}
 	var err error
-	if final && l.broken == nil && l.tail.seq > 0 {
+	if checkpoint && l.broken == nil && l.tail.seq > 0 {
 		if err = l.checkFile(); err == nil {
 			err = l.writeCheckpoint()
 		}
@@ -219,5 +263,31 @@ func (l *Log) close(final bool) error {
 	l.mu.Unlock()
 	close(l.stop)
 	<-l.done
-	return errors.Join(err, l.flush(), l.file.Close())
+	tail, saved := l.save(true)
+	if err = errors.Join(err, saved); err == nil {
+		err = l.finish(tail)
+	}
+	return errors.Join(err, l.closeFiles())
+}
+
+// finish keeps and anchors the last line.
+func (l *Log) finish(tail position) error {
+	if l.anchoring.running() {
+		if err := l.keep(tail, false); err != nil { // no anchor is newer than the head
+			return err
+		}
+		l.anchoring.finish()
+	}
+	return l.keep(tail, true)
+}
+
+func (l *Log) closeFiles() error {
+	var err error
+	if l.file != nil {
+		err = l.file.Close()
+	}
+	if l.keeper != nil {
+		err = errors.Join(err, l.keeper.file.Close())
+	}
+	return err
 }

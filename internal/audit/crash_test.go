@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // writeForever is a daemon under load: 8 writers say each begin that was
@@ -117,19 +118,20 @@ func writeIntoALimit(dir string) {
 	}
 	written := 0
 	for err == nil {
-		if err = l.Append(ctx, Event{Name: "operator"}); err == nil {
+		if err = l.Append(ctx, tool.Note{Name: "operator"}); err == nil {
 			written++
 		}
 	}
-	again := l.Append(ctx, Event{Name: "operator"})
+	again := l.Append(ctx, tool.Note{Name: "operator"})
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 		panic(err)
 	}
-	after := l.Append(ctx, Event{Name: "operator"})
+	after := l.Append(ctx, tool.Note{Name: "operator"})
 	closed := l.Close()
 	rep, verr := Verify(ctx, o, NewMirror(db))
 	fmt.Printf("full=%v again=%v after=%v closed=%v verify=%v bad=%v torn=%d lines=%v\n",
-		errors.Is(err, syscall.EFBIG), errors.Is(again, syscall.EFBIG), after, closed, verr, rep.Bad, rep.TornBytes, rep.Lines == uint64(written+2))
+		errors.Is(err, syscall.EFBIG), errors.Is(again, syscall.EFBIG), after, closed, verr, rep.Bad, rep.TornBytes,
+		rep.Lines == uint64(written+2))
 	os.Exit(0)
 }
 

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // The events that this package writes itself. The others are named by those who
@@ -38,16 +40,20 @@ type Entry struct {
 	Prev  string    `json:"prev"` // hash of the line before, "" for the first
 	Event string    `json:"event"`
 
-	Account   string `json:"account,omitempty"`
-	Role      string `json:"role,omitempty"`
-	Session   string `json:"session,omitempty"`
-	Call      string `json:"call,omitempty"`
-	Tool      string `json:"tool,omitempty"`
-	ToolUseID string `json:"tool_use_id,omitempty"`
-	Class     string `json:"class,omitempty"`
-	Mode      string `json:"mode,omitempty"`
-	Profile   string `json:"profile,omitempty"`
-	DryRun    bool   `json:"dry_run,omitempty"`
+	Account string `json:"account,omitempty"`
+	Role    string `json:"role,omitempty"`
+	Session string `json:"session,omitempty"`
+	Agent   string `json:"agent,omitempty"` // name in its tree
+
+	// Parents are the sessions above, the nearest first.
+	Parents   []string `json:"parents,omitempty"`
+	Call      string   `json:"call,omitempty"`
+	Tool      string   `json:"tool,omitempty"`
+	ToolUseID string   `json:"tool_use_id,omitempty"`
+	Class     string   `json:"class,omitempty"`
+	Mode      string   `json:"mode,omitempty"`
+	Profile   string   `json:"profile,omitempty"`
+	DryRun    bool     `json:"dry_run,omitempty"`
 
 	Verdict  string   `json:"verdict,omitempty"`
 	By       string   `json:"by,omitempty"`
@@ -69,6 +75,11 @@ type Entry struct {
 	Exit      *int        `json:"exit,omitempty"` // of the program, where the tool says it
 	Ended     string      `json:"ended,omitempty"`
 	Usage     *tool.Usage `json:"usage,omitempty"`
+	Changed   int         `json:"changed,omitempty"` // paths
+	Changes   string      `json:"changes_sha256,omitempty"`
+	Kept      bool        `json:"undo_kept,omitempty"`
+
+	Network *egress.Ledger `json:"network,omitempty"` // what it connected to, or tried to
 
 	Message   string            `json:"message,omitempty"`
 	Detail    map[string]string `json:"detail,omitempty"`
@@ -87,24 +98,10 @@ type Approval struct {
 	Edited   bool   `json:"edited,omitempty"`
 }
 
-// Event is something worth a line that is not a call. Every text in it is
-// redacted and cut; do not put values of arguments or results there.
-type Event struct {
-	Name     string // "approval", "session", "reload", "operator", …
-	Account  string
-	Session  string
-	Call     string
-	Tool     string
-	Digest   string
-	Approval *Approval
-	Message  string
-	Detail   map[string]string
-}
-
-func eventEntry(e Event) Entry {
+func noteEntry(e tool.Note) Entry {
 	return Entry{
 		Event: e.Name, Account: e.Account, Session: e.Session, Call: e.Call, Tool: e.Tool,
-		Digest: e.Digest, Approval: e.Approval, Message: e.Message, Detail: e.Detail,
+		Digest: e.Digest, Message: e.Message, Detail: e.Detail,
 	}
 }
 
@@ -112,15 +109,20 @@ func beginEntry(c *tool.Call) Entry {
 	e := Entry{
 		Event: eventBegin, Account: c.Request.Account, Role: string(c.Request.Role), Session: c.Request.Session,
 		Call: c.ID, Tool: c.Request.Tool, ToolUseID: c.Request.ToolUseID, Class: string(c.Spec.Class),
-		Mode: c.Session.Mode, Profile: c.Session.Profile, DryRun: c.Request.DryRun,
+		Mode: string(c.Session.Mode), Profile: string(c.Session.Profile), DryRun: c.Request.DryRun,
 		Verdict: c.Decision.Verdict.String(), By: string(c.Decision.By), Revision: c.Decision.Revision,
-		Digest: c.Digest, Args: digest(c.In.Args),
+		Digest: c.Digest, Args: digest(c.In.Args), Agent: c.Session.Agent,
+	}
+	for _, up := range c.Session.Above {
+		e.Parents = append(e.Parents, up.ID)
 	}
 	for _, r := range c.Decision.Reasons {
 		e.Rules = append(e.Rules, r.Rule)
 	}
 	if a := c.Approval; a != nil {
-		e.Approval = &Approval{ID: a.ID, Approved: a.Approved, By: a.By, Code: a.Code, Remember: a.Remember, Edited: a.Args != nil}
+		e.Approval = &Approval{
+			ID: a.ID, Approved: a.Approved, By: a.By, Code: a.Code, Remember: a.Remember, Edited: a.Args != nil,
+		}
 	}
 	return e
 }
@@ -134,9 +136,19 @@ func endEntry(c *tool.Call) Entry {
 		e.ErrorCode, e.Stage = x.Code, x.Stage
 	}
 	e.Layers, e.Missing = c.Report.Layers, c.Report.Missing
-	for _, d := range c.Output.Denials {
+	for _, d := range c.Report.Denials {
 		// Which layer stopped it, not what: the act holds paths and hosts.
 		e.Denials = append(e.Denials, d.Layer)
+	}
+	if e.Changed = c.Changes.Total; e.Changed > 0 {
+		list, err := json.Marshal(c.Changes.List)
+		if err == nil { // strings and numbers have a JSON form
+			e.Changes = digest(list)
+		}
+		e.Kept = c.Changes.Undo != nil && c.Changes.Undo.Kept
+	}
+	if n := c.Network; len(n.Connections) > 0 || n.Omitted > 0 {
+		e.Network = &n
 	}
 	e.ended(c.Output.Data)
 	e.Usage = c.Result.Usage
@@ -172,13 +184,18 @@ func digest(b []byte) string {
 // like secrets and are none.
 func (e *Entry) redact(r *Redactor) {
 	name := func(s *string) { *s = cut(r.String(*s), maxName) }
-	for _, s := range []*string{&e.Event, &e.Account, &e.Session, &e.Tool, &e.ToolUseID, &e.ErrorCode, &e.Profile} {
+	for _, s := range []*string{
+		&e.Event, &e.Account, &e.Session, &e.Agent, &e.Tool, &e.ToolUseID, &e.ErrorCode, &e.Profile,
+	} {
 		name(s)
 	}
-	for _, s := range []*string{&e.Call, &e.Digest, &e.Role, &e.Class, &e.Mode, &e.By, &e.Revision, &e.Status, &e.Stage} {
+	for _, s := range []*string{
+		&e.Call, &e.Digest, &e.Role, &e.Class, &e.Mode, &e.By, &e.Revision, &e.Status,
+		&e.Stage,
+	} {
 		*s = cut(*s, maxName)
 	}
-	for _, list := range []*[]string{&e.Rules, &e.Layers, &e.Missing, &e.Denials} {
+	for _, list := range []*[]string{&e.Parents, &e.Rules, &e.Layers, &e.Missing, &e.Denials} {
 		clean := make([]string, min(len(*list), maxList))
 		for i := range clean {
 			clean[i] = (*list)[i]
@@ -192,6 +209,17 @@ func (e *Entry) redact(r *Redactor) {
 			name(s)
 		}
 		e.Approval = &a
+	}
+	if e.Network != nil {
+		n := *e.Network
+		n.Connections = slices.Clone(n.Connections)
+		for i := range n.Connections {
+			c := &n.Connections[i]
+			for _, s := range []*string{&c.Host, &c.Protocol, &c.Via, &c.Verdict, &c.Rule, &c.Reason, &c.Address} {
+				name(s)
+			}
+		}
+		e.Network = &n
 	}
 	e.Message = cut(r.String(e.Message), maxText)
 	if e.Detail != nil {

@@ -4,21 +4,30 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/sandboxd/sandboxd/store"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("AUDIT_TEST_LOCK") != "":
 		holdLock(os.Getenv("AUDIT_TEST_LOCK"))
+	case os.Getenv("AUDIT_TEST_CHURN") != "":
+		churn(os.Getenv("AUDIT_TEST_CHURN"))
 	case os.Getenv("AUDIT_TEST_WRITE") != "":
 		writeForever(os.Getenv("AUDIT_TEST_WRITE"))
 	case os.Getenv("AUDIT_TEST_FULL") != "":
@@ -29,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // holdLock is a child process that keeps the lock until its stdin closes.
 func holdLock(dir string) {
-	if _, err := LockState(dir); err != nil {
+	if _, err := LockState(context.Background(), dir); err != nil {
 		os.Exit(1)
 	}
 	_, _ = os.Stdout.WriteString("locked\n")
@@ -64,7 +73,7 @@ func TestTheLockNamesItsHolderAndDiesWithIt(t *testing.T) {
 	if line, err := out.ReadString('\n'); err != nil || line != "locked\n" {
 		t.Fatalf("child said %q, %v", line, err)
 	}
-	_, err := LockState(dir)
+	_, err := LockState(t.Context(), dir)
 	var held *Held
 	if !errors.As(err, &held) || held.PID != cmd.Process.Pid {
 		t.Fatalf("got %v, want the pid %d", err, cmd.Process.Pid)
@@ -73,7 +82,7 @@ func TestTheLockNamesItsHolderAndDiesWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	lock, err := LockState(dir)
+	lock, err := LockState(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,17 +91,20 @@ func TestTheLockNamesItsHolderAndDiesWithIt(t *testing.T) {
 	}
 }
 
-func TestTheLockFollowsNoLink(t *testing.T) {
-	dir := t.TempDir()
-	victim := filepath.Join(dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("keep"), 0o600), os.Symlink(victim, filepath.Join(dir, "lock"))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LockState(dir); err == nil {
-		t.Error("a symlink was locked")
-	}
-	if text, _ := os.ReadFile(victim); string(text) != "keep" {
-		t.Errorf("the target of the link now holds %q", text)
+func TestTheLocksFollowNoLink(t *testing.T) {
+	for _, name := range []string{"lock", "turn"} {
+		dir := t.TempDir()
+		victim := filepath.Join(dir, "victim")
+		if err := errors.Join(os.WriteFile(victim, []byte("keep"), 0o600),
+			os.Symlink(victim, filepath.Join(dir, name))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LockState(t.Context(), dir); err == nil {
+			t.Errorf("%s: a symlink was locked", name)
+		}
+		if text, _ := os.ReadFile(victim); string(text) != "keep" {
+			t.Errorf("%s: the target of the link now holds %q", name, text)
+		}
 	}
 }
 
@@ -132,18 +144,47 @@ func TestExecsWithoutADaemonShareTheRecord(t *testing.T) {
 	}
 }
 
-func TestExecBesideADaemonIsToldWhoHoldsTheState(t *testing.T) {
+// TestExecBesideADaemonDoesNotWaitForIt: it hands its lines to the daemon at once.
+func TestExecBesideADaemonDoesNotWaitForIt(t *testing.T) {
 	p := newPlace(t)
-	lock, err := LockState(p.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Release()
-	err = p.shared(filepath.Join(p.Dir, "state.db")).Begin(t.Context(), sampleCall())
-	var held *Held
-	if !errors.As(err, &held) || held.PID != os.Getpid() {
-		t.Errorf("got %v, want the pid of this process", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		lock, err := LockState(t.Context(), p.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Release()
+		start := time.Now()
+		err = p.shared(filepath.Join(p.Dir, "state.db")).Begin(t.Context(), sampleCall())
+		var held *Held
+		if !errors.As(err, &held) || held.PID != os.Getpid() {
+			t.Errorf("got %v, want the pid of this process", err)
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("waited %s for a daemon that does not go away", waited)
+		}
+	})
+}
+
+func TestADaemonThatStartsWaitsForALine(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		line, err := lockForLine(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() {
+			if err := line.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+		lock, err := LockState(t.Context(), dir)
+		if err != nil {
+			t.Fatalf("the daemon does not start beside an exec: %v", err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestTailGivesTheLastLines(t *testing.T) {
@@ -168,7 +209,7 @@ func TestTailGivesTheLastLines(t *testing.T) {
 func TestTailFollows(t *testing.T) {
 	p := newPlace(t)
 	l := p.open(t)
-	if err := l.Append(t.Context(), Event{Name: "operator", Message: "first"}); err != nil {
+	if err := l.Append(t.Context(), tool.Note{Name: "operator", Message: "first"}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -177,12 +218,49 @@ func TestTailFollows(t *testing.T) {
 		e, err := decode(line)
 		got = append(got, e.Message)
 		if e.Message == "first" {
-			return l.Append(t.Context(), Event{Name: "operator", Message: "second"})
+			return l.Append(t.Context(), tool.Note{Name: "operator", Message: "second"})
 		}
 		cancel()
 		return err
 	})
 	if err != nil || strings.Join(got, ",") != "first,second" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// What a daemon had just forked when it ended, and its own threads, have the lock for a moment.
+func TestTheLockOfWhoHasEndedIsWaitedFor(t *testing.T) {
+	for name, reaped := range map[string]bool{"nothing is left of it": true, "nobody has waited for it": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			ended := exec.Command("true")
+			if err := ended.Start(); err != nil {
+				t.Fatal(err)
+			}
+			options := unix.WEXITED
+			if !reaped {
+				options |= unix.WNOWAIT
+				t.Cleanup(func() { _ = ended.Wait() })
+			}
+			if err := unix.Waitid(unix.P_PID, ended.Process.Pid, nil, options, nil); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(f, ended.Process.Pid)
+			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { f.Close() })
+			l, err := LockState(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Release(); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }

@@ -2,17 +2,21 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 func TestACallIsTwoLinesWithoutItsValues(t *testing.T) {
@@ -31,13 +35,63 @@ func TestACallIsTwoLinesWithoutItsValues(t *testing.T) {
 	}
 	end := all[1]
 	if end.Call != c.ID || end.Verdict != "allow" || end.Rules[0] != "mode:auto" || end.Approval.By != "uid:1000" ||
-		end.Layers[1] != "landlock:7" || end.Missing[0] != "cgroup2" || end.Status != "SUCCESS" || end.Usage.WallMS != 3 ||
+		end.Layers[1] != "landlock:7" || end.Missing[0] != "cgroup2" || end.Status != "SUCCESS" ||
+		end.Usage.WallMS != 3 ||
 		end.Args != digest(c.In.Args) || end.Result == "" || end.Mode != "auto" || end.ToolUseID != "toolu_1" {
 		t.Errorf("end line lacks something: %+v", end)
 	}
 	text, _ := os.ReadFile(p.Path())
 	if bytes.Contains(text, []byte("top-secret")) {
 		t.Errorf("the log holds a value of the call:\n%s", text)
+	}
+}
+
+// exited is the data of a tool that ran a program.
+type exited struct{}
+
+func (exited) Ended() (int, string) { return 7, "exited" }
+
+// TestTheLinesOfACallHoldWhoWhatAndWhy: every field, in the line of the begin and
+// in that of the end.
+func TestTheLinesOfACallHoldWhoWhatAndWhy(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	c := sampleCall()
+	c.Request.DryRun, c.Digest, c.Approval.Code, c.Approval.Args = true, "d1", "late", json.RawMessage(`{}`)
+	c.Output.Data = exited{}
+	c.Report.Denials = []sandbox.Denial{{Act: "connect to top-secret-plan.example", Layer: "netns"}}
+	c.Result.Error = &tool.Error{Code: "exit", Stage: "run"}
+	c.Network.Add(egress.Row{
+		Host: "a.test", Port: 443, Protocol: "tls", Via: "transparent", Verdict: "deny", Rule: "person", Reason: "not now", Count: 2,
+	})
+	if err := errors.Join(l.Begin(t.Context(), c), l.End(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	want := Entry{
+		Event: "begin", Account: "default-admin", Role: "agent", Session: "s1", Call: c.ID, Tool: "Bash",
+		ToolUseID: "toolu_1", Class: "exec", Mode: "auto", Profile: "strict", DryRun: true,
+		Verdict: "allow", By: "mode", Rules: []string{"mode:auto"}, Revision: "r1",
+		Approval: &Approval{ID: "ap1", Approved: true, By: "uid:1000", Code: "late", Remember: "once", Edited: true},
+		Digest:   "d1", Args: digest(c.In.Args),
+	}
+	all := p.entries(t)
+	for i, e := range all {
+		if e.Seq != uint64(i+1) || e.Time.IsZero() || e.Hash == "" || (e.Prev == "") != (i == 0) {
+			t.Errorf("line %d has no place in the chain: %+v", i+1, e)
+		}
+		all[i].Seq, all[i].Time, all[i].Prev, all[i].Hash = 0, time.Time{}, "", ""
+	}
+	if !reflect.DeepEqual(all[0], want) {
+		t.Errorf("begin: got\n%+v, want\n%+v", all[0], want)
+	}
+	seven := 7
+	want.Event, want.Status, want.ErrorCode, want.Stage = "end", "SUCCESS", "exit", "run"
+	want.Result = digest([]byte(c.Result.FinalText))
+	want.Layers, want.Missing, want.Denials = []string{"userns", "landlock:7"}, []string{"cgroup2"}, []string{"netns"}
+	want.Network = &c.Network
+	want.Exit, want.Ended, want.Usage = &seven, "exited", &tool.Usage{WallMS: 3}
+	if !reflect.DeepEqual(all[1], want) {
+		t.Errorf("end: got\n%+v, want\n%+v", all[1], want)
 	}
 }
 
@@ -131,26 +185,9 @@ func TestVerifyNamesTheFirstBadLine(t *testing.T) {
 	}
 }
 
-// TestTheTailOfARunningDaemonIsMirrored: a cut in the middle of a run is seen
-// without a checkpoint.
-func TestTheTailOfARunningDaemonIsMirrored(t *testing.T) {
-	p := newPlace(t)
-	p.Sync = "always"
-	l := p.open(t)
-	for range 5 {
-		if err := l.Append(t.Context(), Event{Name: "operator"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.rewrite(t, p.lines(t)[:3])
-	if rep := p.verify(t); rep.Bad == nil || rep.Bad.Line != 4 {
-		t.Errorf("got %+v, want line 4", rep.Bad)
-	}
-}
-
 func TestATornLastLineIsACrash(t *testing.T) {
 	p := newPlace(t)
-	p.fill(t, 3) // and a checkpoint: 4 lines
+	p.crash(t, 4)
 	f, err := os.OpenFile(p.Path(), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -184,6 +221,16 @@ func TestOpenRefusesATamperedLog(t *testing.T) {
 			l := p.lines(t)
 			l[3] = bytes.Replace(l[3], []byte("event"), []byte("Event"), 1)
 			p.rewrite(t, append(l, []byte("x\n")))
+		}},
+		{"altered, of the same length", func(p place, t *testing.T) {
+			l := p.lines(t)
+			l[1] = bytes.Replace(l[1], []byte("event"), []byte("Event"), 1)
+			p.rewrite(t, l)
+		}},
+		{"two lines change places", func(p place, t *testing.T) {
+			l := p.lines(t)
+			l[1], l[2] = l[2], l[1]
+			p.rewrite(t, l)
 		}},
 		{"another key", func(p place, t *testing.T) { _ = os.Remove(p.KeyFile) }},
 	} {
@@ -251,56 +298,6 @@ func TestNothingRunsWithoutARecord(t *testing.T) {
 	}
 }
 
-// brokenMirror fails while it is told to.
-type brokenMirror struct {
-	Mirror
-	mu  sync.Mutex
-	err error
-}
-
-func (m *brokenMirror) set(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.err = err
-}
-
-func (m *brokenMirror) Save(ctx context.Context, h Head, c []Checkpoint) error {
-	m.mu.Lock()
-	err := m.err
-	m.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return m.Mirror.Save(ctx, h, c)
-}
-
-func TestAFailingMirrorStopsCallsUntilItWorks(t *testing.T) {
-	p := newPlace(t)
-	m := &brokenMirror{Mirror: p.mirror}
-	p.mirror, p.Sync, p.SyncEvery = m, "always", time.Millisecond
-	l := p.open(t)
-	m.set(errors.New("database is full"))
-	if err := l.Begin(t.Context(), sampleCall()); err == nil || !strings.Contains(err.Error(), "database is full") {
-		t.Fatalf("got %v, want the error of the mirror", err)
-	}
-	if err := l.Begin(t.Context(), sampleCall()); err == nil {
-		t.Fatal("a call began while the record was not durable")
-	}
-	m.set(nil)
-	if err := l.waitSynced(t.Context(), 1); err != nil && !strings.Contains(err.Error(), "full") {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(time.Minute)
-	for l.Begin(t.Context(), sampleCall()) != nil {
-		if time.Now().After(deadline) {
-			t.Fatal("the log did not recover when the mirror did")
-		}
-	}
-	if rep := p.verify(t); rep.Bad != nil {
-		t.Error(rep.Bad)
-	}
-}
-
 func TestManyWritersKeepOneChain(t *testing.T) {
 	p := newPlace(t)
 	l := p.open(t)
@@ -343,7 +340,10 @@ func TestTheKeyIsApartAndPrivate(t *testing.T) {
 		set  func(*Options)
 		want string
 	}{
-		{"key beside the log", func(o *Options) { o.KeyFile = filepath.Join(o.Dir, "audit.key") }, "directory of the log"},
+		{
+			"key beside the log", func(o *Options) { o.KeyFile = filepath.Join(o.Dir, "audit.key") },
+			"directory of the log",
+		},
 		{"no key", func(o *Options) { o.KeyFile = "" }, "no key file"},
 		{"readable key", func(o *Options) { _ = os.Chmod(o.KeyFile, 0o644) }, "0600"},
 		{"empty key", func(o *Options) { _ = os.Chmod(o.KeyFile, 0o600); _ = os.Truncate(o.KeyFile, 0) }, "key file"},
@@ -380,6 +380,71 @@ func TestHostileNames(t *testing.T) {
 	}
 	if rep := p.verify(t); rep.Bad != nil {
 		t.Error(rep.Bad)
+	}
+}
+
+// TestNoTextOfOthersCarriesASecret: clients, models and authors of policies choose
+// these texts.
+func TestNoTextOfOthersCarriesASecret(t *testing.T) {
+	p := newPlace(t)
+	l := p.open(t)
+	n := 0
+	secret := func() string {
+		n++
+		return fmt.Sprintf("ghp_%036d", n)
+	}
+	c := sampleCall()
+	c.Request.Account, c.Request.Session, c.Request.Tool, c.Request.ToolUseID = secret(), secret(), secret(), secret()
+	c.Session.Profile = sandbox.Profile(secret())
+	c.Decision.Reasons[0].Rule = secret()
+	c.Approval.ID, c.Approval.By, c.Approval.Code, c.Approval.Remember = secret(), secret(), secret(), secret()
+	c.Result.Error = &tool.Error{Code: secret()}
+	c.Report.Layers[0], c.Report.Missing[0] = secret(), secret()
+	c.Report.Denials = []sandbox.Denial{{Layer: secret()}}
+	e := tool.Note{
+		Name: secret(), Account: secret(), Session: secret(), Tool: secret(), Message: secret(),
+		Detail: map[string]string{secret(): secret()},
+	}
+	if err := errors.Join(l.Begin(t.Context(), c), l.End(t.Context(), c), l.Append(t.Context(), e)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(p.Path())
+	if err != nil || bytes.Contains(text, []byte("ghp_")) || bytes.Count(text, []byte("[redacted:")) < n {
+		t.Errorf("%d secrets: %v\n%s", n, err, text)
+	}
+}
+
+// TestOnlyAPrivateFileIsTheLog: one that others can read or exchange is no record.
+func TestOnlyAPrivateFileIsTheLog(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(path string) error
+	}{
+		{"others can read it", func(path string) error { return os.Chmod(path, 0o640) }},
+		{"others can write it", func(path string) error { return os.Chmod(path, 0o602) }},
+		{"it is a link to it", func(path string) error {
+			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
+		}},
+		{"it is a pipe", func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.fill(t, 3)
+			if err := tt.spoil(p.Path()); err != nil {
+				t.Fatal(err)
+			}
+			if l, err := Open(t.Context(), p.Options, p.mirror); err == nil {
+				_ = l.Close()
+				t.Error("it was opened")
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // come, until the context ends. Lines are passed as they are in the file; use
 // [Verify] to know whether they are what was written.
 func Tail(ctx context.Context, path string, n int, follow bool, fn func(line []byte) error) error {
-	f, err := os.Open(path)
+	f, err := openRegular(path, os.O_RDONLY)
 	if err != nil {
 		return fmt.Errorf("read audit log: %w", err)
 	}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/pem"
@@ -21,9 +22,10 @@ const (
 	forHead       = "head"
 )
 
-// loadKey reads the signing key, or makes one. It must not lie in the directory
-// of the log: who can change that directory could then sign as well.
-func loadKey(o Options) (ed25519.PrivateKey, error) {
+// loadKey reads the signing key. Where nothing is known of a record yet, it makes one, and
+// the first head beside it. The key must not lie in the directory of the log: who can change
+// that directory could then sign as well.
+func loadKey(ctx context.Context, o Options, m Mirror) (ed25519.PrivateKey, error) {
 	if o.KeyFile == "" {
 		return nil, errors.New("no key file is configured")
 	}
@@ -37,7 +39,47 @@ func loadKey(o Options) (ed25519.PrivateKey, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	return createKey(o.KeyFile)
+	what, err := anything(ctx, o, m)
+	if err != nil {
+		return nil, err
+	}
+	if what != "" {
+		return nil, fmt.Errorf("%s, and there is a record already: %s. Either the key is in another place, or %w",
+			o.noKey(), what, ErrTampered)
+	}
+	return createKey(o)
+}
+
+// noKey says where the key was looked for, and why there.
+func (o Options) noKey() string {
+	if o.KeyWhy == "" {
+		return "there is no key " + o.KeyFile
+	}
+	return fmt.Sprintf("there is no key %s (%s)", o.KeyFile, o.KeyWhy)
+}
+
+// anything names a part of a record; "" means that there is none.
+func anything(ctx context.Context, o Options, m Mirror) (string, error) {
+	for name, path := range map[string]string{"the log": o.Path(), "the anchor": o.Anchor.File} {
+		if path == "" {
+			continue
+		}
+		empty, err := isEmpty(path)
+		if err != nil {
+			return "", err
+		}
+		if !empty {
+			return name + " " + path, nil
+		}
+	}
+	seen, err := m.Load(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the mirror: %w", err)
+	}
+	if seen.Head.Seq > 0 || len(seen.Checkpoints) > 0 {
+		return fmt.Sprintf("the database knows %d lines", seen.Head.Seq), nil
+	}
+	return "", nil
 }
 
 func apart(o Options) error {
@@ -74,32 +116,44 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("read key file %q: %w", path, err)
 	}
 	block, rest := pem.Decode(text[:n])
-	if block == nil || block.Type != pemType || len(block.Bytes) != ed25519.SeedSize || len(bytes.TrimSpace(rest)) != 0 {
+	if block == nil || block.Type != pemType || len(block.Bytes) != ed25519.SeedSize ||
+		len(bytes.TrimSpace(rest)) != 0 {
 		return nil, fmt.Errorf("key file %q does not hold an audit key", path)
 	}
 	return ed25519.NewKeyFromSeed(block.Bytes), nil
 }
 
-// createKey writes the key under a temporary name first, so that a crash leaves
-// no half key and of two processes at once one wins.
-func createKey(path string) (ed25519.PrivateKey, error) {
+// createKey writes the head of an empty log, then the key. The key is written under another
+// name first, so that a crash leaves no half key, and no key without a head.
+func createKey(o Options) (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".audit-key-*") // mode 0600
+	if err := os.Remove(o.HeadPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	k, err := openKeeper(o, key, Kept{})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(k.keep(Kept{}), k.file.Close()); err != nil {
+		return nil, fmt.Errorf("write the head beside the key: %w", err)
+	}
+	dir := filepath.Dir(o.KeyFile)
+	f, err := os.CreateTemp(dir, ".audit-key-*") // mode 0600
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(f.Name())
 	err = pem.Encode(f, &pem.Block{Type: pemType, Bytes: key.Seed()})
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, fmt.Errorf("write key file %q: %w", path, err)
+		return nil, fmt.Errorf("write key file %q: %w", o.KeyFile, err)
 	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(f.Name(), o.KeyFile); err != nil {
 		return nil, err
 	}
-	return readKey(path)
+	return key, syncDir(dir)
 }
 
 func public(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed25519.PublicKey) }

@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // place is a state directory, a key beside it and a database.
@@ -69,7 +70,10 @@ func sampleCall() *tool.Call {
 	})
 	c.Spec = tool.Spec{Name: "Bash", Class: tool.ClassExec}
 	c.Session = tool.Session{ID: "s1", Mode: "auto", Profile: "strict"}
-	c.Decision = tool.Decision{Verdict: tool.Allow, By: tool.ByMode, Revision: "r1", Reasons: []tool.Reason{{Rule: "mode:auto", Message: "top-secret-plan.txt"}}}
+	c.Decision = tool.Decision{
+		Verdict: tool.Allow, By: tool.ByMode, Revision: "r1",
+		Reasons: []tool.Reason{{Rule: "mode:auto", Message: "top-secret-plan.txt"}},
+	}
 	c.Approval = &tool.Approval{ID: "ap1", Approved: true, By: "uid:1000", Remember: "once"}
 	c.Report = sandbox.Report{Layers: []string{"userns", "landlock:7"}, Missing: []string{"cgroup2"}}
 	c.Result.Status = tool.StatusSuccess
@@ -83,11 +87,42 @@ func (p place) fill(t testing.TB, n int) {
 	t.Helper()
 	l := p.open(t)
 	for i := range n {
-		if err := l.Append(t.Context(), Event{Name: "operator", Message: fmt.Sprintf("event %d", i)}); err != nil {
+		if err := l.Append(t.Context(), tool.Note{Name: "operator", Message: fmt.Sprintf("event %d", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crash writes n events and ends as with kill -9, when all of them are known beside the key.
+func (p place) crash(t testing.TB, n int) {
+	t.Helper()
+	p.KeepEvery = time.Nanosecond
+	l := p.open(t)
+	for i := range n {
+		if err := l.Append(t.Context(), tool.Note{Name: "operator", Message: fmt.Sprintf("event %d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); l.Status().Kept < l.Status().Line; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the head beside the key is not written")
+		}
+	}
+	l.kill(t)
+}
+
+// kill ends a log as the end of its process would.
+func (l *Log) kill(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	close(l.stop)
+	<-l.done
+	if err := l.closeFiles(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
-
-// lockPatience is how long an append waits for other processes that append.
-const lockPatience = 2 * time.Second
 
 // Shared is a record for programs that are not the daemon, such as a single
 // exec: every line takes the state lock, opens the log, is written, synced and
@@ -21,6 +17,7 @@ type Shared struct {
 	Options Options
 	// OpenMirror opens the database; the Closer is closed after the line.
 	OpenMirror func(context.Context) (Mirror, io.Closer, error)
+	Locked     bool // whoever writes holds the lock of [LockState] already
 }
 
 // Begin is [Log.Begin].
@@ -34,26 +31,29 @@ func (s Shared) End(ctx context.Context, c *tool.Call) error {
 }
 
 // Append is [Log.Append].
-func (s Shared) Append(ctx context.Context, e Event) error {
+func (s Shared) Append(ctx context.Context, e tool.Note) error {
 	return s.with(ctx, func(l *Log) error { return l.Append(ctx, e) })
 }
 
 func (s Shared) with(ctx context.Context, do func(*Log) error) (err error) {
-	lock, err := waitState(ctx, s.Options.Dir, lockPatience)
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
+	if !s.Locked {
+		lock, locked := lockForLine(ctx, s.Options.Dir)
+		if locked != nil {
+			return fmt.Errorf("audit: %w", locked)
+		}
+		defer func() { err = errors.Join(err, lock.Release()) }()
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
 	mirror, db, err := s.OpenMirror(ctx)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	l, err := Open(ctx, s.Options, mirror)
+	l, err := open(ctx, s.Options, mirror)
 	if err != nil {
-		return err
+		return fmt.Errorf("open audit log %q: %w", s.Options.Path(), err)
 	}
-	// No checkpoint per line: the head in the mirror is signed and covers it.
+	// No checkpoint per line: the head in the mirror is signed and covers it. The anchor is
+	// left to the daemon.
 	defer func() { err = errors.Join(err, l.close(false)) }()
 	return do(l)
 }

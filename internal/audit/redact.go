@@ -24,7 +24,13 @@ const minSecret = 6
 type Redactor struct {
 	mu     sync.Mutex // guards values
 	values map[string]bool
-	known  atomic.Pointer[strings.Replacer]
+	known  atomic.Pointer[told]
+}
+
+// told are the values that a Redactor was told.
+type told struct {
+	*strings.Replacer
+	lines []string // those of more than one line
 }
 
 // NewRedactor knows the patterns and these values.
@@ -57,17 +63,27 @@ func (r *Redactor) Add(secrets ...string) {
 		return strings.Compare(a, b)
 	})
 	pairs := make([]string, 0, 2*len(all))
+	var lines []string
 	for _, s := range all {
 		pairs = append(pairs, s, mark("secret"))
+		if strings.ContainsAny(s, breaks) {
+			lines = append(lines, s)
+		}
 	}
-	r.known.Store(strings.NewReplacer(pairs...))
+	r.known.Store(&told{strings.NewReplacer(pairs...), lines})
 }
 
 // forms are the spellings under which a value leaves in ordinary outputs.
 func forms(s string) []string {
 	quoted, _ := json.Marshal(s)
-	all := []string{s, string(quoted[1 : len(quoted)-1]), url.QueryEscape(s), url.PathEscape(s), hex.EncodeToString([]byte(s))}
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+	all := []string{
+		s, string(quoted[1 : len(quoted)-1]), url.QueryEscape(s), url.PathEscape(s),
+		hex.EncodeToString([]byte(s)),
+	}
+	for _, enc := range []*base64.Encoding{
+		base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding,
+		base64.RawURLEncoding,
+	} {
 		all = append(all, enc.EncodeToString([]byte(s)))
 	}
 	return all
@@ -86,12 +102,15 @@ func (r *Redactor) String(s string) string {
 	}
 }
 
-// pass applies everything once, to the text between marks only.
+// pass applies everything once, to the text between marks only. Private keys come first: a value in one would
+// be a mark that parts its begin from its end.
 func (r *Redactor) pass(s string) string {
-	s = unmarked(s, r.known.Load().Replace)
-	for _, p := range patterns() {
+	for i, p := range patterns() {
 		if p.hinted(s) {
 			s = unmarked(s, p.apply)
+		}
+		if i == 0 {
+			s = unmarked(s, r.known.Load().Replace)
 		}
 	}
 	return s
@@ -142,7 +161,10 @@ func EnvSecrets(environ []string) []string {
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
 		name = strings.ToUpper(name)
-		for _, word := range []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "API_KEY", "APIKEY", "PRIVATE_KEY", "ACCESS_KEY"} {
+		for _, word := range []string{
+			"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "API_KEY",
+			"APIKEY", "PRIVATE_KEY", "ACCESS_KEY",
+		} {
 			if strings.Contains(name, word) && !strings.HasSuffix(name, "_FILE") {
 				found = append(found, value)
 				break
