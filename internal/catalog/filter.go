@@ -1,0 +1,29 @@
+package catalog
+
+import (
+	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Filter keeps the tools that are on the allow list, all if it is empty, and not
+// on the deny list (T-56). Names are compared without regard to case (CX-70).
+func Filter(tools []tool.Tool, allow, deny []string) []tool.Tool {
+	allowed, denied := fold(allow), fold(deny)
+	kept := []tool.Tool{}
+	for _, t := range tools {
+		name := strings.ToLower(t.Spec().Name)
+		if (len(allowed) == 0 || allowed[name]) && !denied[name] {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+func fold(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[strings.ToLower(n)] = true
+	}
+	return set
+}

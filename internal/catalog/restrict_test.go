@@ -1,0 +1,63 @@
+package catalog_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+func TestP22_RestrictedToolsAreNotListedAndNotCallable(t *testing.T) {
+	s := tool.Session{Tools: map[string]bool{"Bash": true}, Groups: map[string]bool{"g": true}}
+	for _, tt := range []struct {
+		name              string
+		allow, deny, want []string
+	}{
+		{"no lists", nil, nil, []string{"Bash", "Edit", "Read", "ReadVar"}},
+		{"allowedTools", []string{"Read"}, nil, []string{"Read"}},
+		{"disallowedTools", nil, []string{"Bash", "readvar"}, []string{"Edit", "Read"}},
+		{"in both", []string{"Bash", "Read"}, []string{"Bash"}, []string{"Read"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := catalog.NewRegistry()
+			r.Restrict(tt.allow, tt.deny)
+			r.Register(catalog.Group{Name: "g", Tools: []tool.Tool{named("Read"), named("Bash"), named("Edit")}})
+			r.Inject(named("ReadVar"))
+			if got := names(r.Enabled(s)); !cmp.Equal(got, tt.want) {
+				t.Errorf("listed %v, want %v", got, tt.want)
+			}
+			for _, name := range []string{"Bash", "Edit", "Read", "ReadVar"} {
+				_, err := r.Lookup(s, name)
+				if listed := slices.Contains(tt.want, name); (err == nil) != listed {
+					t.Errorf("%s: callable is %v, want %v", name, err == nil, listed)
+				}
+			}
+		})
+	}
+}
+
+// Where Bash is off, so is the name that Codex has for it.
+func TestAToolByAnotherNameIsOffWithIt(t *testing.T) {
+	on := map[string]bool{"g": true}
+	for _, tt := range []struct {
+		name    string
+		deny    []string
+		session tool.Session
+		found   bool
+	}{
+		{"on", nil, tool.Session{Groups: on}, true},
+		{"denied for all", []string{"Bash"}, tool.Session{Groups: on}, false},
+		{"off in the session", nil, tool.Session{Groups: on, Tools: map[string]bool{"Bash": false}}, false},
+		{"taken from the agent", nil, tool.Session{Groups: on, Parent: "p", Without: []string{"Bash"}}, false},
+	} {
+		r := catalog.NewRegistry()
+		r.Restrict(nil, tt.deny)
+		r.Register(catalog.Group{Name: "g", Tools: []tool.Tool{named("Bash"), named("exec_command")}})
+		if _, err := r.Lookup(tt.session, "exec_command"); (err == nil) != tt.found {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package lsp
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of what a server prints.
+const (
+	maxFrame  = 16 << 20 // bytes of one message
+	maxHeader = 4 << 10  // bytes before one
+	outRate   = 64 << 20 // bytes that are read in a second
+)
+
+// readFrame reads one message: header lines, one of them Content-Length, an empty line, and so many bytes. Memory
+// grows as bytes come, whatever length was announced. io.EOF is of an end between two messages.
+func readFrame(r *bufio.Reader) ([]byte, error) {
+	length, header := -1, 0
+	for {
+		line, err := r.ReadSlice('\n')
+		header += len(line)
+		switch {
+		case errors.Is(err, io.EOF) && header == 0:
+			return nil, io.EOF
+		case errors.Is(err, io.EOF):
+			return nil, errors.New("it ended in the middle of a message")
+		case errors.Is(err, bufio.ErrBufferFull), err == nil && header > maxHeader:
+			return nil, fmt.Errorf("the header of a message has more than %d bytes", maxHeader)
+		case err != nil:
+			return nil, err
+		}
+		text := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
+		if text == "" {
+			break
+		}
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return nil, fmt.Errorf("it printed %.60q, which is no header of a message", text)
+		}
+		if !strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 63)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("Content-Length %.40q is no length", value)
+		case length >= 0:
+			return nil, errors.New("a message has two lengths")
+		case n > maxFrame:
+			return nil, fmt.Errorf("a message of %d bytes is larger than %d", n, maxFrame)
+		}
+		length = int(n)
+	}
+	if length < 0 {
+		return nil, errors.New("a message has no Content-Length")
+	}
+	var body bytes.Buffer
+	if _, err := io.CopyN(&body, r, int64(length)); errors.Is(err, io.EOF) {
+		return nil, errors.New("it ended in the middle of a message")
+	} else if err != nil {
+		return nil, err
+	}
+	return body.Bytes(), nil
+}
+
+// frame is a message as it is sent.
+func frame(body []byte) []byte {
+	return append([]byte("Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"), body...)
+}
+
+// paced reads no faster than outRate: a flood must not keep a processor busy.
+type paced struct {
+	io.Reader
+	since time.Time
+	bytes int
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	now := time.Now()
+	if now.Sub(p.since) >= time.Second {
+		p.since, p.bytes = now, 0
+	}
+	if p.bytes += n; p.bytes > outRate {
+		time.Sleep(time.Second - now.Sub(p.since))
+	}
+	return n, err
+}

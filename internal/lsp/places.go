@@ -1,0 +1,155 @@
+package lsp
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/strictjson"
+)
+
+// maxValues is how many values an answer may have; decoded, each is many times larger than its text.
+const maxValues = 200_000
+
+// place is where something is, as a server says.
+type place struct {
+	path string // absolute and clean; whether it may be read is not known yet
+	line int64  // from 1
+}
+
+// uriOf names a file to a server.
+func uriOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+// pathOf is the file that a server names, false if that is none of this machine.
+func pathOf(uri string) (string, bool) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.Opaque != "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" || !path.IsAbs(u.Path) || strings.Contains(u.Path, "\x00") {
+		return "", false
+	}
+	return path.Clean(u.Path), true
+}
+
+type span struct {
+	Start *struct {
+		Line *int64 `json:"line"`
+	} `json:"start"`
+}
+
+// found is any of the types of LSP that say where something is: Location, LocationLink, SymbolInformation,
+// WorkspaceSymbol and DocumentSymbol.
+type found struct {
+	URI       string `json:"uri"`
+	Range     *span  `json:"range"`
+	TargetURI string `json:"targetUri"`
+	Target    *span  `json:"targetSelectionRange"`
+	Location  *found `json:"location"`
+	Selection *span  `json:"selectionRange"`
+	Children  []found
+}
+
+var errPlaces = errors.New("its answer is no list of places")
+
+// places reads where something is from an answer. file is the URI of what does not name one. Those that are in no file
+// of this machine are counted.
+func places(raw json.RawMessage, file string) (all []place, elsewhere int, err error) {
+	if n := strictjson.Values(raw); n > maxValues {
+		return nil, 0, fmt.Errorf("its answer has %d values, %d at most", n, maxValues)
+	}
+	raw = bytes.TrimSpace(raw)
+	var list []found
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return nil, 0, nil
+	case raw[0] == '[':
+		err = json.Unmarshal(raw, &list)
+	default:
+		list = make([]found, 1)
+		err = json.Unmarshal(raw, &list[0])
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", errPlaces, err)
+	}
+	var add func([]found) error
+	add = func(list []found) error {
+		for _, f := range list {
+			uri, at := file, f.Selection
+			switch {
+			case f.Location != nil:
+				uri, at = f.Location.URI, f.Location.Range
+			case f.TargetURI != "":
+				uri, at = f.TargetURI, f.Target
+			case f.URI != "":
+				uri, at = f.URI, f.Range
+			}
+			if at == nil || at.Start == nil || at.Start.Line == nil || *at.Start.Line < 0 || *at.Start.Line > 1<<31 {
+				return fmt.Errorf("%w: one has no line", errPlaces)
+			}
+			if name, ok := pathOf(uri); ok {
+				all = append(all, place{name, *at.Start.Line + 1})
+			} else {
+				elsewhere++
+			}
+			if err := add(f.Children); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := add(list); err != nil {
+		return nil, 0, err
+	}
+	slices.SortFunc(all, func(a, b place) int {
+		return cmp.Or(strings.Compare(a.path, b.path), cmp.Compare(a.line, b.line))
+	})
+	return slices.Compact(all), elsewhere, nil
+}
+
+// maxHover is how much of a text about a symbol is shown.
+const maxHover = 20_000
+
+// hoverText reads what a server says about a symbol: MarkupContent, or the forms before it.
+func hoverText(raw json.RawMessage) (string, error) {
+	if n := strictjson.Values(raw); n > maxValues {
+		return "", fmt.Errorf("its answer has %d values, %d at most", n, maxValues)
+	}
+	var h *struct {
+		Contents json.RawMessage `json:"contents"`
+	}
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return "", errors.New("its answer is no text about a symbol")
+	}
+	if h == nil {
+		return "", nil
+	}
+	parts := []json.RawMessage{h.Contents}
+	if bytes.HasPrefix(h.Contents, []byte("[")) {
+		if err := json.Unmarshal(h.Contents, &parts); err != nil {
+			return "", err
+		}
+	}
+	var texts []string
+	for _, p := range parts {
+		var marked struct{ Value string }
+		var plain string
+		if json.Unmarshal(p, &plain) == nil {
+			marked.Value = plain
+		} else if err := json.Unmarshal(p, &marked); err != nil {
+			return "", errors.New("its answer is no text about a symbol")
+		}
+		if marked.Value != "" {
+			texts = append(texts, marked.Value)
+		}
+	}
+	text := strings.Join(texts, "\n")
+	if r := []rune(text); len(r) > maxHover {
+		text = string(r[:maxHover]) + "… [cut]"
+	}
+	return text, nil
+}

@@ -1,0 +1,136 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// How many lines are shown (T-52).
+const (
+	maxReferences = 50
+	maxSymbols    = 30
+	maxDeclared   = 1000 // of one file
+)
+
+// most is how many lines an operation shows.
+func most(operation string) int {
+	switch operation {
+	case workspaceSymbol:
+		return maxSymbols
+	case documentSymbol:
+		return maxDeclared
+	}
+	return maxReferences
+}
+
+// searched answers by a search of the lines.
+func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (tool.Output, error) {
+	d := data{Operation: a.Operation, By: bySearch, Lines: []string{}}
+	var pattern, where, none string
+	switch a.Operation {
+	case hover:
+		return tool.Output{}, &tool.Error{
+			Code: "no_language_server",
+			Msg:  "hover needs a language server, and the configuration names none for this file",
+			Hint: "Read shows the file; an operator can name a server in lsp.servers",
+		}
+	case documentSymbol:
+		pattern, where, none = declarations(""), a.File, "No symbols found"
+	case workspaceSymbol:
+		pattern, where, none = declarations(a.Query), here, fmt.Sprintf("No symbols found for %q", a.Query)
+	default:
+		symbol, err := symbolOf(ctx, in, box, a)
+		if err != nil {
+			return tool.Output{}, err
+		}
+		what := "definition"
+		pattern = definitionOf(symbol)
+		if a.Operation == findReferences {
+			what, pattern = "references", referencesTo(symbol)
+		}
+		where, none = here, fmt.Sprintf("No %s found for %q", what, symbol)
+		if d.Symbol = symbol; symbol == "" {
+			return d.output(fmt.Sprintf("No %s found for symbol at position", what)), nil
+		}
+	}
+	root, err := tools.JudgedPath(in, where)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	found, err := tools.FindLines(ctx, box, root, pattern)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	if len(found.Lines) > 0 {
+		none = ""
+	}
+	d.Total = len(found.Lines)
+	for _, l := range found.Lines[:min(d.Total, most(a.Operation))] {
+		d.add(in.Dir, l)
+	}
+	if found.Full {
+		d.note("the search stopped early, there are too many lines; narrow it")
+	}
+	if found.Partial > 0 {
+		d.note("%d files were not searched to their end", found.Partial)
+	}
+	if found.Refused > 0 {
+		d.note("%d directories or ignore files could not be read", found.Refused)
+	}
+	return d.output(none), nil
+}
+
+// symbolOf is the word at the position of the call, "" if there is none.
+func symbolOf(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (string, error) {
+	file, err := tools.JudgedPath(in, a.File)
+	if err != nil {
+		return "", err
+	}
+	number := int64(*a.Line) + 1
+	lines, err := tools.ReadLines(ctx, box, file, number)
+	if err != nil {
+		return "", err
+	}
+	return symbolAt(lines[number], a.Character), nil
+}
+
+// bySearch is who answered, if no language server did.
+const bySearch = "search"
+
+// data is an answer, for clients.
+type data struct {
+	Operation string   `json:"operation"`
+	By        string   `json:"by"` // the language server, or search
+	Symbol    string   `json:"symbol,omitempty"`
+	Lines     []string `json:"lines"`
+	Text      string   `json:"text,omitempty"` // of hover
+	Total     int      `json:"total"`          // found, also those that are not in lines
+	Truncated bool     `json:"truncated"`
+	LeftOut   int      `json:"left_out,omitempty"` // places of a language server that may not be shown
+	notes     []string
+}
+
+func (d *data) add(dir string, l tools.Line) {
+	d.Lines = append(d.Lines, fmt.Sprintf("%s:%d:%s", tools.ShowPath(dir, l.Path), l.Number, l.Text))
+}
+
+func (d *data) note(format string, args ...any) {
+	d.notes = append(d.notes, "[note: "+fmt.Sprintf(format, args...)+"]")
+}
+
+// output is the answer. none is said if there are no lines.
+func (d *data) output(none string) tool.Output {
+	text := d.Lines
+	if len(text) == 0 && none != "" {
+		text = []string{none}
+	}
+	if d.Truncated = len(d.Lines) < d.Total-d.LeftOut; d.Truncated {
+		d.notes = append([]string{fmt.Sprintf("[note: %d of %d]", len(d.Lines), d.Total-d.LeftOut)}, d.notes...)
+	}
+	return tool.Output{Data: *d, Text: strings.Join(append(text[:len(text):len(text)], d.notes...), "\n")}
+}

@@ -1,0 +1,249 @@
+// Package check judges skill packages by fourteen rules that need no model: what breaks a skill
+// before anybody reads it.
+//
+// A directory goes in, findings come out, each with rule, severity, file, line and what to do. The
+// rules SKILL, WF, PATH, STEP and SEQ are those of the BMAD method. Beside them SPEC says what the
+// Agent Skills specification would, and REF which references lead nowhere; neither is more than
+// MEDIUM. Files are read once, with bounds; nothing is executed, and no link is followed out of the
+// package.
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Severity is how much a finding matters.
+type Severity string
+
+// The severities, the worst first.
+const (
+	Critical Severity = "CRITICAL"
+	High     Severity = "HIGH"
+	Medium   Severity = "MEDIUM"
+	Low      Severity = "LOW"
+)
+
+var severities = []Severity{Critical, High, Medium, Low}
+
+// Finding is what is wrong in one place.
+type Finding struct {
+	Skill    string   `json:"skill"` // the package, relative to the working directory
+	Rule     string   `json:"rule"`
+	Title    string   `json:"title"`
+	Severity Severity `json:"severity"`
+	File     string   `json:"file"` // relative to the package
+	Line     *int     `json:"line"` // null: the file as a whole
+	Detail   string   `json:"detail"`
+	Fix      string   `json:"fix"`
+}
+
+// titles are what the rules want.
+var titles = map[string]string{
+	"SKILL-01": "SKILL.md exists",
+	"SKILL-02": "The front matter has a name",
+	"SKILL-03": "The front matter has a description",
+	"SKILL-04": "The name has the form of names",
+	"SKILL-05": "The name is that of the directory",
+	"SKILL-06": "The description says when to use the skill, in at most 1024 characters",
+	"SKILL-07": "There is text behind the front matter",
+	"WF-01":    "Only SKILL.md has a name",
+	"WF-02":    "Only SKILL.md has a description",
+	"PATH-02":  "Nothing depends on installed_path",
+	"STEP-01":  "Files of steps are named step-NN-words.md",
+	"STEP-06":  "Files of steps have no name and no description",
+	"STEP-07":  "There are 2 to 10 steps",
+	"SEQ-02":   "Nothing says how long it takes",
+	"SPEC-01":  "Agent Skills: front matter is YAML",
+	"SPEC-02":  "Agent Skills: fields are those of the specification",
+	"SPEC-03":  "Agent Skills: compatibility has at most 500 characters",
+	"SPEC-04":  "Agent Skills: spaces stand between allowed-tools",
+	"SPEC-05":  "Agent Skills: the text has at most 500 lines",
+	"REF-01":   "What {project-root} refers to exists",
+	"REF-02":   "What exec refers to exists",
+	"REF-03":   "No path is absolute",
+	"REF-04":   "What a CSV file refers to exists",
+	"REF-05":   "Files can be read, and links stay in the package",
+}
+
+const maxFile = 4 << 20 // bytes; a larger file is not read
+
+// Checker judges packages.
+type Checker struct {
+	prefix string
+	name   *regexp.Regexp
+	cwd    string
+}
+
+// New returns a checker that wants names to begin with a prefix, and tells paths from a directory.
+func New(prefix, cwd string) *Checker {
+	return &Checker{
+		prefix: prefix, cwd: cwd,
+		name: regexp.MustCompile(`^` + regexp.QuoteMeta(prefix) + `[a-z0-9]+(-[a-z0-9]+)*$`),
+	}
+}
+
+// Check judges packages. The findings of each are in the order of the rules.
+func (c *Checker) Check(packages ...Package) []Finding {
+	each := make([][]Finding, len(packages))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range packages {
+		g.Go(func() error {
+			each[i] = c.one(p)
+			return nil
+		})
+	}
+	_ = g.Wait() // none fails
+	return slices.Concat(each...)
+}
+
+func (c *Checker) one(of Package) []Finding {
+	skill, err := filepath.Rel(c.cwd, of.Dir)
+	if err != nil {
+		skill = of.Dir
+	}
+	p := pack{Checker: c, Package: of, skill: skill}
+	p.check()
+	slices.SortStableFunc(p.findings, func(a, b Finding) int {
+		return cmp.Compare(order(a.Rule), order(b.Rule))
+	})
+	return p.findings
+}
+
+// order keeps the rules of the method before those beside them.
+func order(rule string) int {
+	switch rule[:4] {
+	case "SPEC":
+		return 1
+	case "REF-":
+		return 2
+	}
+	return 0
+}
+
+// Sort puts findings in the order of their severity; those of one stay as they are.
+func Sort(all []Finding) {
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
+	})
+}
+
+// Fails reports whether a strict check fails.
+func Fails(all []Finding) bool {
+	return slices.ContainsFunc(all, func(f Finding) bool { return f.Severity == Critical || f.Severity == High })
+}
+
+// pack is a package that is judged.
+type pack struct {
+	*Checker
+	Package
+	skill    string
+	root     *os.Root
+	findings []Finding
+	steps    []string // files of steps
+	absent   []string // directories of the project that are not there, and are told
+}
+
+func (p *pack) find(rule string, s Severity, file string, line int, fix, format string, args ...any) {
+	f := Finding{
+		Skill: p.skill, Rule: rule, Title: titles[rule], Severity: s, File: file,
+		Detail: fmt.Sprintf(format, args...), Fix: fix,
+	}
+	if line > 0 {
+		f.Line = &line
+	}
+	p.findings = append(p.findings, f)
+}
+
+// check reads each file once.
+func (p *pack) check() {
+	if !p.found {
+		p.find("SKILL-01", Critical, skillFile, 0, "Write a SKILL.md: agents begin there.",
+			"SKILL.md not found in skill directory.")
+		return
+	}
+	var text string
+	root, err := os.OpenRoot(p.Dir)
+	if err == nil {
+		defer root.Close()
+		p.root = root
+		text, err = p.read(skillFile)
+	}
+	if err != nil {
+		p.find("SKILL-01", Critical, skillFile, 0, "Make it a readable file of at most 4 MiB in the package.",
+			"SKILL.md cannot be read: %v.", err)
+		return
+	}
+	p.entry(text)
+	p.lines(skillFile, text, true)
+	for _, rel := range p.files {
+		p.file(rel)
+	}
+	for _, d := range p.closed {
+		p.find("REF-05", Medium, d.rel, 0, "Make it readable.", "It cannot be read: %v.", d.err)
+	}
+	p.countSteps()
+}
+
+func (p *pack) file(rel string) {
+	ext := filepath.Ext(rel)
+	if ext != ".md" && ext != ".yaml" && ext != ".yml" && ext != ".csv" {
+		return
+	}
+	text, err := p.read(rel)
+	if err != nil {
+		p.find("REF-05", Medium, rel, 0, "Make it a readable file of at most 4 MiB in the package.",
+			"It is not judged: %v.", err)
+		return
+	}
+	if ext == ".csv" {
+		p.csv(rel, text)
+		return
+	}
+	if ext == ".md" {
+		p.other(rel, text)
+	}
+	p.lines(rel, text, ext == ".md")
+}
+
+// read returns a file of the package. A link that leads out of it is an error.
+func (p *pack) read(rel string) (string, error) {
+	f, err := p.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if pe, ok := err.(*fs.PathError); ok {
+			err = pe.Err
+		}
+		if _, statErr := os.Stat(filepath.Join(p.Dir, rel)); statErr == nil && !errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("it is a link that leads out of the package (%w)", err)
+		}
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("it is no file")
+	case info.Size() > maxFile:
+		return "", fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxFile)
+	}
+	b := make([]byte, info.Size())
+	n, err := io.ReadFull(f, b)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // empty, or shorter now
+		err = nil
+	}
+	return string(b[:n]), err
+}

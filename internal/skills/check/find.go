@@ -1,0 +1,102 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const skillFile = "SKILL.md"
+
+// Package is a directory that is judged, and what lies in it.
+type Package struct {
+	Dir string
+
+	found  bool     // there is a SKILL.md
+	files  []string // other files, relative to it; those of a package in it are not its own
+	closed []closed
+}
+
+// closed is a directory of a package that cannot be read.
+type closed struct {
+	rel string
+	err error
+}
+
+// Find returns the packages that directories stand for: itself if it is one, those below it if
+// there are any, else itself, which is none. Without directories it is all below the working
+// directory, and none there is no package. Each directory is read once.
+func (c *Checker) Find(dirs ...string) ([]Package, error) {
+	if len(dirs) == 0 {
+		return below(c.cwd), nil
+	}
+	var all []Package
+	for _, d := range dirs {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(c.cwd, d)
+		}
+		info, err := os.Stat(d)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			return nil, fmt.Errorf("%s is no directory", d)
+		}
+		found := below(d)
+		switch {
+		case len(found) == 0:
+			found = []Package{{Dir: d}}
+		case found[0].Dir == d: // packages in it are not what it stands for
+			found = found[:1]
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b Package) int { return strings.Compare(a.Dir, b.Dir) })
+	return slices.CompactFunc(all, func(a, b Package) bool { return a.Dir == b.Dir }), nil
+}
+
+// below returns the packages in a directory and below it, the outer ones first.
+func below(dir string) []Package {
+	var w walk
+	w.dir(dir, "", nil)
+	found := make([]Package, len(w.found))
+	for i, p := range w.found {
+		found[i] = *p
+	}
+	return found
+}
+
+// walk collects packages.
+type walk struct{ found []*Package }
+
+// dir reads a directory, which lies at rel in a package or, with nil, in none. No link is
+// followed.
+func (w *walk) dir(path, rel string, in *Package) {
+	entries, err := os.ReadDir(path)
+	isPackage := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == skillFile })
+	if err != nil && !isPackage { // a directory that cannot be listed may still be searched
+		_, notThere := os.Lstat(filepath.Join(path, skillFile))
+		isPackage = notThere == nil
+	}
+	if isPackage {
+		in, rel = &Package{Dir: path, found: true}, ""
+		w.found = append(w.found, in)
+	}
+	if err != nil && in != nil {
+		in.closed = append(in.closed, closed{filepath.Join(rel, "."), err})
+	}
+	for _, e := range entries {
+		name := filepath.Join(rel, e.Name())
+		switch {
+		case e.IsDir() && !passed(e.Name()):
+			w.dir(filepath.Join(path, e.Name()), name, in)
+		case !e.IsDir() && in != nil && name != skillFile:
+			in.files = append(in.files, name)
+		}
+	}
+}
+
+// passed reports whether a directory holds the work of others.
+func passed(name string) bool { return name == "node_modules" || name == ".git" }

@@ -1,0 +1,229 @@
+// Package front reads the front matter of a Markdown file: what a skill says of itself.
+//
+// The form is that of skills in the wild, which looks like YAML and often is none:
+//
+//	---
+//	name: commit
+//	description: |
+//	  Writes a commit message.
+//	  Use when changes are staged.
+//	argument-hint: [message] [files]
+//	---
+//	The text.
+//
+// A key begins in column 0; every other line continues its value. A [Field] gives its value as
+// text (quotes and block scalars are undone) or as a list. Anchors, aliases, tags and merge keys
+// mean nothing here and stay text, so a file cannot grow while it is read. Reading is linear in
+// the file. A byte order mark and CRLF are accepted; line numbers are those of the file.
+//
+// The package judges nothing: that is package check.
+package front
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Matter is a file that was divided.
+type Matter struct {
+	Fields []Field
+	// Closed reports whether the file begins with front matter that ends. Without it everything is body.
+	Closed bool
+	Body   string // with LF alone
+	Line   int    // of the first line of Body, from 1
+}
+
+// Field is one key with the text behind its colon.
+type Field struct {
+	Key  string
+	Raw  string // lines that continue it included
+	Line int    // from 1
+}
+
+// Parse divides a file.
+func Parse(file string) Matter {
+	text := strings.TrimPrefix(file, "\ufeff")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	whole := Matter{Body: text, Line: 1}
+	first, rest, _ := strings.Cut(text, "\n")
+	if strings.TrimRight(first, " \t") != "---" {
+		return whole
+	}
+	m := Matter{Line: 1}
+	var value strings.Builder
+	keep := func() {
+		if n := len(m.Fields); n > 0 {
+			m.Fields[n-1].Raw = value.String()
+		}
+		value.Reset()
+	}
+	for more := true; more; {
+		var line string
+		line, rest, more = strings.Cut(rest, "\n")
+		m.Line++
+		if strings.TrimRight(line, " \t") == "---" {
+			keep()
+			m.Closed, m.Body, m.Line = true, rest, m.Line+1
+			return m
+		}
+		key, said, is := keyOf(line)
+		switch {
+		case is:
+			keep()
+			m.Fields = append(m.Fields, Field{Key: key, Line: m.Line})
+			value.WriteString(said)
+		case strings.HasPrefix(line, "#"):
+		case len(m.Fields) > 0:
+			value.WriteString("\n" + line)
+		}
+	}
+	return whole
+}
+
+// keyOf is the key that a line begins with.
+func keyOf(line string) (key, value string, is bool) {
+	if line == "" || strings.ContainsRune(" \t#-", rune(line[0])) {
+		return "", "", false
+	}
+	key, value, is = strings.Cut(line, ":")
+	key = strings.TrimSpace(key)
+	return key, value, is && key != ""
+}
+
+// Get is the last field with one of these keys.
+func (m Matter) Get(keys ...string) (Field, bool) {
+	for _, f := range slices.Backward(m.Fields) {
+		if slices.Contains(keys, f.Key) {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
+
+// Text is the value of the last field with one of these keys, "" without one.
+func (m Matter) Text(keys ...string) string {
+	f, _ := m.Get(keys...)
+	return f.Text()
+}
+
+// Text is the value: without its quotes, the lines of a block as the block says, other lines
+// joined by a space.
+func (f Field) Text() string {
+	raw := strings.TrimSpace(f.Raw)
+	first, rest, _ := strings.Cut(raw, "\n")
+	if folded, is := blockOf(first); is {
+		return block(rest, folded)
+	}
+	if raw != "" && (raw[0] == '"' || raw[0] == '\'') {
+		return unquote(raw)
+	}
+	lines := strings.Split(raw, "\n")
+	for i, line := range lines {
+		line, _, _ = strings.Cut(line, " # ")
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.TrimSpace(strings.Join(lines, " "))
+}
+
+// unquote undoes the quotes of YAML. What is not well quoted loses its outer quotes alone.
+func unquote(raw string) string {
+	var one [1]string // as an entry of a list, behind which nothing else may stand
+	if yaml.Unmarshal([]byte("- "+raw), &one) == nil {
+		return one[0]
+	}
+	if n := len(raw); n > 1 && raw[n-1] == raw[0] {
+		return raw[1 : n-1]
+	}
+	return raw
+}
+
+// blockOf reads the first line of a block scalar: | or >, and how its end is kept, which does
+// not matter here.
+func blockOf(line string) (folded, is bool) {
+	line, _, _ = strings.Cut(line, " #")
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] != '|' && line[0] != '>' || strings.Trim(line[1:], "+-123456789") != "" {
+		return false, false
+	}
+	return line[0] == '>', true
+}
+
+// block is the text of a block scalar.
+func block(text string, folded bool) string {
+	lines := strings.Split(text, "\n")
+	indent := -1
+	for _, line := range lines {
+		if own := len(line) - len(strings.TrimLeft(line, " \t")); own < len(line) && (indent < 0 || own < indent) {
+			indent = own
+		}
+	}
+	var b strings.Builder
+	for i, line := range lines {
+		line = strings.TrimRight(line[min(max(indent, 0), len(line)):], " \t")
+		switch {
+		case i == 0:
+		case !folded || line == "":
+			b.WriteByte('\n')
+		case strings.TrimSpace(lines[i-1]) != "":
+			b.WriteByte(' ')
+		}
+		b.WriteString(line)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// List is the value as a list: [a, b], lines that begin with -, or words with commas between
+// them; with spaces, spaces divide too. What stands in round brackets is not divided.
+func (f Field) List(spaces bool) []string {
+	raw := strings.TrimSpace(f.Raw)
+	if isItems(raw) {
+		var list []string
+		for line := range strings.SplitSeq(raw, "\n") {
+			item := strings.TrimSpace(line)
+			if rest, is := strings.CutPrefix(item, "-"); is {
+				list = append(list, Field{Raw: rest}.Text())
+			}
+		}
+		return full(list)
+	}
+	text := f.Text()
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		text, spaces = text[1:len(text)-1], false
+	}
+	var list []string
+	depth, from := 0, 0
+	for i, c := range text {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth = max(0, depth-1)
+		case depth == 0 && (c == ',' || c == '\n' || spaces && (c == ' ' || c == '\t')):
+			list = append(list, text[from:i])
+			from = i + 1
+		}
+	}
+	return full(append(list, text[from:]))
+}
+
+// isItems reports whether a value is a list of lines, such as "- a".
+func isItems(raw string) bool {
+	return raw == "-" || strings.HasPrefix(raw, "- ") || strings.HasPrefix(raw, "-\t")
+}
+
+// full are the entries that say something, without quotes.
+func full(list []string) []string {
+	out := []string{}
+	for _, s := range list {
+		s = strings.TrimSpace(s)
+		if s != "" && (s[0] == '"' || s[0] == '\'') {
+			s = unquote(s)
+		}
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

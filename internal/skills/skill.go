@@ -1,0 +1,120 @@
+// Package skills finds skill packages and runs them: prompts with a list of the tools that may be
+// called meanwhile.
+//
+// A package is a directory with a SKILL.md: front matter, then the prompt. The built-in skills come
+// first; packages are found in directories of the user, and in the session's own directory only
+// where the configuration allows it, because a repository is not the user. A [Library] finds them
+// for a session: a [Set], in which a skill is found by its name or an alias.
+//
+// The tool Skill puts a skill on the session's stack ([tool.Session]), and the request path refuses
+// what the stack does not list, for every front door. A skill loosens nothing: policies and settings
+// judge each call as before. What cannot be read (too large, no front matter, a link out of the
+// package) is no skill, and [Set] says why.
+//
+// Files are read with bounds, never executed. Supporting files are listed, not read.
+package skills
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Source is who wrote a skill.
+type Source string
+
+// The sources.
+const (
+	Builtin   Source = "builtin"
+	User      Source = "user"
+	Workspace Source = "workspace" // whoever writes the repository, the model included
+)
+
+// origin is the author of its text, as policies see it.
+func (s Source) origin() tool.Origin {
+	switch s {
+	case Builtin:
+		return tool.OriginRule
+	case User:
+		return tool.OriginPerson
+	}
+	return tool.OriginRepository
+}
+
+// skill is what one of a source is called.
+func (s Source) skill() string {
+	if s == Builtin {
+		return "the built-in skill"
+	}
+	return "the user's skill"
+}
+
+// Skill is what a skill says of itself, and where it lies.
+type Skill struct {
+	Name             string   `json:"name"`
+	Description      string   `json:"description"`
+	Aliases          []string `json:"aliases"`
+	UserInvocable    bool     `json:"user_invocable"`
+	ToolRestrictions []string `json:"tool_restrictions"` // null: every tool
+	Model            *string  `json:"model"`
+	Available        bool     `json:"available"` // in this session
+	Prompt           *string  `json:"prompt,omitempty"`
+	WhenToUse        *string  `json:"when_to_use"`
+	ArgumentHint     *string  `json:"argument_hint"`
+	BaseDir          *string  `json:"base_dir"`
+	SupportingFiles  []string `json:"supporting_files"`
+	Source           Source   `json:"source"`
+	Diagnostics      []string `json:"diagnostics"`
+	Replaces         Source   `json:"replaces,omitempty"` // of one of the workspace: whose skill had its name
+
+	place  place // nil: built in
+	linked bool  // its SKILL.md is a link
+	text   string
+}
+
+// restrict reads entries of allowed-tools. An unknown name stays in the list, where it lets
+// nothing be called: it never turns into every tool.
+func restrict(entries []string) (list, diagnostics []string) {
+	list = []string{}
+	for _, entry := range entries {
+		name, spec, only := strings.Cut(entry, "(")
+		i := slices.IndexFunc(tool.SkillNames, func(r string) bool { return strings.EqualFold(r, name) })
+		switch {
+		case only && !(i == 0 && strings.HasSuffix(spec, ")")):
+			diagnostics = append(diagnostics, "allowed-tools: "+entry+" lets nothing be called: only commands "+
+				"of Bash can be listed, as in Bash(git diff:*)")
+		case i < 0 && !strings.HasPrefix(name, "mcp__"):
+			diagnostics = append(diagnostics, "allowed-tools: "+entry+" is no tool that is known here")
+		case i >= 0 && !only:
+			entry = tool.SkillNames[i]
+		}
+		list = append(list, entry)
+	}
+	if len(list) == 0 {
+		diagnostics = append(diagnostics, "allowed-tools is empty: nothing but Skill can be called while it runs")
+	}
+	return slices.Compact(list), diagnostics
+}
+
+// restrictsSkill reports whether a skill lists the tool Skill, which is never its to restrict.
+func (k Skill) restrictsSkill() bool {
+	return slices.ContainsFunc(k.ToolRestrictions, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "(")
+		return strings.EqualFold(name, tool.SkillTool)
+	})
+}
+
+func opt(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func val(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

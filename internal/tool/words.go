@@ -1,0 +1,25 @@
+package tool
+
+import (
+	"regexp"
+	"strings"
+)
+
+// CommandLine is the line with which a shell would start these words.
+func CommandLine(argv ...string) string {
+	words := make([]string, len(argv))
+	for n, word := range argv {
+		words[n] = quoted(word)
+	}
+	return strings.Join(words, " ")
+}
+
+var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

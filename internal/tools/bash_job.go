@@ -1,0 +1,142 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// onTimeoutBackground is the on_timeout of a command that becomes a job.
+const onTimeoutBackground = "background"
+
+// The size of a terminal that nobody chose.
+const (
+	defaultRows    = 24
+	defaultColumns = 80
+)
+
+// check refuses arguments that do nothing.
+func (a bashArgs) check() error {
+	say := func(msg, hint string) error { return &tool.Error{Code: "invalid_arguments", Msg: msg, Hint: hint} }
+	job := a.Background || a.OnTimeout == onTimeoutBackground
+	switch {
+	case a.Background && a.OnTimeout != "":
+		return say("run_in_background and on_timeout are given together",
+			"a command in the background is a job from the beginning; give one of them")
+	case a.TTY && !a.Background:
+		return say("tty needs run_in_background", "a job can have a terminal, which TaskInput types into")
+	case a.Rows+a.Columns > 0 && !a.TTY:
+		return say("rows and columns need tty", "leave them out")
+	case job && a.OutputFile != "":
+		return say("output_file is not for commands that may become jobs",
+			"a job keeps its output: TaskOutput reads it; or let the command write a file")
+	}
+	return nil
+}
+
+// Lasts implements [tool.Lasting].
+func (Bash) Lasts(in tool.In) (wait time.Duration, ok bool) {
+	args, err := decode[bashArgs](in)
+	switch {
+	case err != nil:
+		return 0, false
+	case args.Background:
+		return 0, true
+	case args.OnTimeout == onTimeoutBackground:
+		return args.timeout(), true
+	}
+	return 0, false
+}
+
+// timeout is how long a command in the foreground may take.
+func (a bashArgs) timeout() time.Duration {
+	if a.Timeout == nil {
+		return defaultTimeout
+	}
+	return min(time.Duration(*a.Timeout)*time.Millisecond, maxTimeout)
+}
+
+// jobCap is how many bytes of the output of a job become its result.
+const jobCap = 4 * outputCap
+
+// runJob runs the command as a job: both streams are one, and nothing ends it but the timeout
+// of one that was begun in the background, and what ends jobs.
+func (a bashArgs) runJob(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+	j := in.Job
+	spec := sandbox.Spec{
+		Argv: a.argv(), Dir: in.Dir, Bounded: true, Lasting: true, Name: j.ID(),
+		Limits: guard.Limits{WallSeconds: int(j.Wall().Seconds())},
+	}
+	var timeout time.Duration
+	runCtx, cancel := context.WithCancel(ctx)
+	if a.Background && a.Timeout != nil {
+		timeout = time.Duration(*a.Timeout) * time.Millisecond
+		runCtx, cancel = tool.Timeout(ctx, timeout)
+	}
+	defer cancel()
+	closeOurs, err := a.streams(j, &spec)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	proc, err := box.Start(runCtx, spec)
+	closeOurs()
+	if err != nil {
+		return tool.Output{}, startError(spec.Argv[0], err)
+	}
+	j.Started(proc)
+	exit, err := proc.Wait()
+	if err != nil && runCtx.Err() == nil {
+		return tool.Output{}, startError(spec.Argv[0], err)
+	}
+	j.Ended(exit)
+	if err := need(ctx, jobCap); err != nil {
+		return tool.Output{}, err
+	}
+	text, total := j.Printed(jobCap)
+	data := bashData{
+		Stdout: text, ExitCode: exit.Code, Signal: exit.Signal, Limit: exit.Limit, Truncated: total > jobCap,
+		TimedOut: exit.TimedOut || ctx.Err() == nil && runCtx.Err() != nil, Interrupted: ctx.Err() != nil,
+		denials: exit.Denials, why: exit.Why(),
+	}
+	if data.Truncated {
+		data.notes = append(data.notes, fmt.Sprintf("[the output had %d bytes, and its middle is left out]", total))
+	}
+	out, err := ended(data, exit, timeout, runCtx.Err() == nil)
+	if a.Background || a.elsewhere || j.Answered() { // the session is elsewhere by now
+		data.Notes = data.remarks()
+		if err == nil {
+			out.Data = data
+		}
+		return out, err
+	}
+	return a.moved(ctx, in, box, out, err)
+}
+
+// streams gives the program its streams. What it returns closes what only the program needs.
+func (a bashArgs) streams(j tool.JobStreams, spec *sandbox.Spec) (closeOurs func(), err error) {
+	if a.TTY {
+		terminal, err := j.Terminal(cmp.Or(a.Rows, defaultRows), cmp.Or(a.Columns, defaultColumns))
+		if err != nil {
+			return nil, err
+		}
+		spec.Stdin, spec.Stdout, spec.Stderr, spec.Terminal = terminal, terminal, terminal, true
+		spec.Env = append(spec.Env, "TERM=xterm-256color")
+		return func() { terminal.Close() }, nil
+	}
+	out := j.Output()
+	spec.Stdout, spec.Stderr = out, out
+	if !a.Background { // like any command of the foreground
+		return func() {}, nil
+	}
+	input, err := j.Input()
+	if err != nil {
+		return nil, err
+	}
+	spec.Stdin = input
+	return func() { input.Close() }, nil
+}

@@ -1,0 +1,151 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// Write makes a file, or replaces one as a whole.
+type Write struct{ seen *seen }
+
+type writeArgs struct {
+	FilePath string `json:"file_path"`
+	Content  string `json:"content"`
+}
+
+// Spec implements [tool.Tool].
+func (Write) Spec() tool.Spec {
+	return tool.Spec{
+		Name: "Write",
+		Description: "Writes a file with exactly this content; missing parent directories are made. " +
+			"An existing file is replaced at once or not at all, and keeps its mode. " +
+			"To change a part of a file use Edit.",
+		Schema: json.RawMessage(`{"type":"object","properties":{
+"file_path":{"type":"string","description":"the file; absolute, relative to the working directory, or with ~"},
+"content":{"type":"string","description":"the whole new content"}},
+"required":["file_path","content"],"additionalProperties":false}`),
+		Class:       tool.ClassWrite,
+		Annotations: &tool.Annotations{Idempotent: true},
+		Returns:     &tool.Returns{Type: "string", Note: "what was written"},
+	}
+}
+
+// Uses implements [tool.Tool].
+func (Write) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
+	args, err := decode[writeArgs](in)
+	if err != nil {
+		return guard.Uses{}, err
+	}
+	u, err := use(in, args.FilePath, guard.Write)
+	return guard.Uses{Paths: []guard.PathUse{u}}, err
+}
+
+// Run implements [tool.Tool].
+func (w Write) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+	args, err := decode[writeArgs](in)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	u, err := judged(in, args.FilePath, guard.Write)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	if strings.HasSuffix(args.FilePath, "/") {
+		return tool.Output{}, &tool.Error{
+			Code: "is_directory", Msg: fmt.Sprintf("%s names a directory", args.FilePath),
+			Hint: "name the file",
+		}
+	}
+	before := look(ctx, box, u)
+	if before != nil && !before.Mode().IsRegular() {
+		return tool.Output{}, &tool.Error{
+			Code: "not_a_file", Msg: fmt.Sprintf("%s exists and is not a regular file", u.Raw),
+			Hint: "name a file",
+		}
+	}
+	if err := replaces(ctx, in, box, u, before); err != nil {
+		return tool.Output{}, err
+	}
+	changed := before != nil && w.seen.changed(in.Session, u.Path, before)
+	if err := sandbox.WriteFile(ctx, box, u, []byte(args.Content), permOf(before)); err != nil {
+		return tool.Output{}, fileError("write", u, err)
+	}
+	if after := look(ctx, box, u); after != nil {
+		w.seen.record(in.Session, u.Path, after)
+	}
+	verb := "created"
+	if before != nil {
+		verb = "replaced"
+	}
+	lines := strings.Count(args.Content, "\n")
+	if args.Content != "" && !strings.HasSuffix(args.Content, "\n") {
+		lines++
+	}
+	text := fmt.Sprintf("%s %s: %d lines, %d bytes", verb, u.Raw, lines, len(args.Content))
+	if changed {
+		text += "\n[note: the file had been changed since this session read it; that state is gone]"
+	}
+	return tool.Output{
+		Data: map[string]any{
+			"file_path": u.Path, "type": verb, "lines": lines, "bytes": len(args.Content),
+			"changed_since_read": changed,
+		},
+		Text: text,
+	}, nil
+}
+
+// replaces refuses to replace what is not there as a person saw it.
+func replaces(ctx context.Context, in tool.In, box sandbox.Box, u guard.PathUse, before os.FileInfo) error {
+	want, asked := in.Approved[u.Path]
+	switch {
+	case !asked || before == nil && want == tool.Absent:
+		return nil
+	case before == nil:
+		return notApproved(u)
+	case before.Size() > sandbox.MaxBound:
+		return nil
+	}
+	u.Op = guard.Read
+	f, err := box.Open(ctx, u, os.O_RDONLY)
+	if err != nil {
+		return fileError("read", u, err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(ctxReader{ctx, f}, sandbox.MaxBound))
+	if err != nil {
+		return fileError("read", u, err)
+	}
+	return approved(in, u, content)
+}
+
+// look reports on the file as far as the box lets it be read; nil if not.
+func look(ctx context.Context, box sandbox.Box, u guard.PathUse) os.FileInfo {
+	u.Op = guard.Read
+	f, err := box.Open(ctx, u, os.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// permOf is the mode that a written file gets: its old one, else that of a new
+// file.
+func permOf(info os.FileInfo) os.FileMode {
+	if info == nil {
+		return 0o644
+	}
+	return info.Mode().Perm()
+}

@@ -1,0 +1,133 @@
+// Package entered is the tools EnterWorktree and ExitWorktree: a session goes to work in a git worktree
+// of its own, and comes back.
+//
+// Which worktrees a session is in is kept in the store, so a daemon that is started again knows them. A
+// worktree in which something was changed is removed only if the call says so. Worktrees of a session that is
+// deleted stay where they are: nobody has looked at what is in them.
+package entered
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/worktree"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Definition is the worktrees of sessions as a part of the daemon.
+func Definition() part.Definition {
+	return part.Definition{
+		Name:     "worktrees",
+		Schema:   store.Embedded("worktrees", migrations),
+		Deferred: []string{"EnterWorktree", "ExitWorktree"},
+		Open: func(_ context.Context, h part.Host) (part.Part, error) {
+			return (&feature{host: h}).part(), nil
+		},
+		Describe: func(part.Config) part.Part { return (&feature{}).part() },
+	}
+}
+
+type feature struct{ host part.Host }
+
+func (f *feature) part() part.Part {
+	return part.Part{
+		Groups: []catalog.Group{{Name: "worktrees", Tools: []tool.Tool{enter{f}, exit{f}}}},
+		Deleted: func(tx *sql.Tx, session string) error {
+			_, err := tx.Exec(`DELETE FROM worktrees_entered WHERE session = $1`, session)
+			return err
+		},
+	}
+}
+
+// kept is what is kept of a session.
+type kept struct {
+	Last int     `json:"last"` // number of the worktree that was entered last
+	In   []place `json:"in"`
+}
+
+// place is a worktree that a session has entered.
+type place struct {
+	ID   string        `json:"id"`
+	Back string        `json:"back"` // directory of the session before
+	Tree worktree.Tree `json:"tree"`
+}
+
+// maxIn is how many worktrees a session may be in.
+const maxIn = 50
+
+func (k kept) find(id string) (place, error) {
+	i := slices.IndexFunc(k.In, func(p place) bool { return p.ID == id })
+	if i >= 0 {
+		return k.In[i], nil
+	}
+	var ids []string
+	for _, p := range k.In {
+		ids = append(ids, p.ID)
+	}
+	return place{}, &tool.Error{
+		Code: "worktree_not_found", Msg: fmt.Sprintf("Worktree not found: %.100s", id),
+		Hint: fmt.Sprintf("this session is in these worktrees: %v", ids),
+	}
+}
+
+// leave takes a worktree out. Who would come back to it comes back to where it was entered from.
+func (k *kept) leave(p place) {
+	k.In = slices.DeleteFunc(k.In, func(o place) bool { return o.ID == p.ID })
+	for i := range k.In {
+		if guard.Within(k.In[i].Back, p.Tree.Path) {
+			k.In[i].Back = p.Back
+		}
+	}
+}
+
+func (f *feature) load(ctx context.Context, session string) (k kept, err error) {
+	err = f.host.DB.Read(ctx, func(tx *sql.Tx) error {
+		k, err = read(tx, session)
+		return err
+	})
+	return k, err
+}
+
+func read(tx *sql.Tx, session string) (k kept, err error) {
+	var data string
+	err = tx.QueryRow(`SELECT data FROM worktrees_entered WHERE session = $1`, session).Scan(&data)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return k, nil
+	case err != nil:
+		return k, err
+	}
+	return k, json.Unmarshal([]byte(data), &k)
+}
+
+// change changes what is kept of a session, in one step.
+func (f *feature) change(ctx context.Context, session string, change func(*kept) error) error {
+	return f.host.DB.Write(ctx, func(tx *sql.Tx) error {
+		k, err := read(tx, session)
+		if err != nil {
+			return err
+		}
+		if err := change(&k); err != nil {
+			return err
+		}
+		data, err := json.Marshal(k)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(`INSERT INTO worktrees_entered (session, data) VALUES ($1, $2)
+			ON CONFLICT (session) DO UPDATE SET data = excluded.data`, session, string(data))
+		return err
+	})
+}

@@ -1,0 +1,217 @@
+// Package worktree makes and removes git worktrees for agents, with git in the sandbox of a call.
+//
+// [Git.New] makes a worktree of the last commit, on a branch worktree-NAME, in .worktrees of the workspace.
+// [Git.Changed] says what was changed in it, and [Git.Remove] removes it with its branch.
+//
+// Guaranteed: the hooks of the repository do not run; hooks of the configuration may refuse a worktree;
+// Remove without discard loses no work, also what came after Changed looked. What git says is of the
+// repository: it is bounded, and a directory that is not in the workspace is refused. Filters that the
+// configuration of the repository names run as they do for any git of the session, in its sandbox.
+package worktree
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// Git runs git in a box.
+type Git struct {
+	Box     sandbox.Box
+	Host    part.Host
+	Session tool.Session // whose hooks hear of worktrees
+}
+
+// Tree is one worktree.
+type Tree struct {
+	Repo   string `json:"repo"` // git directory that all worktrees of the repository share
+	Path   string `json:"path"`
+	Dir    string `json:"dir"` // to work in: Path, or the directory in it that the repository was entered by
+	Branch string `json:"branch"`
+	Base   string `json:"base"` // the commit that it began with
+}
+
+// treesDir is where worktrees lie, in the workspace. It ignores itself for git.
+const treesDir = ".worktrees"
+
+// The bounds of one run of git.
+const (
+	maxGit  = 1 << 20 // bytes that it may say
+	gitTime = 2 * time.Minute
+)
+
+// Place is where a worktree with a name lies, for a session in dir, and its branch.
+func Place(dir string, roots []string, name string) (path, branch string, err error) {
+	root := slices.IndexFunc(roots, func(root string) bool { return guard.Within(dir, root) })
+	if root < 0 {
+		return "", "", fmt.Errorf("%q is in no workspace", dir)
+	}
+	return filepath.Join(roots[root], treesDir, name), "worktree-" + name, nil
+}
+
+// Exists is the code of the error of a name that is taken.
+const Exists = "worktree_exists"
+
+// New makes a worktree of the last commit of the repository that dir is in.
+func (g Git) New(ctx context.Context, dir string, roots []string, name string) (Tree, error) {
+	var t Tree
+	said, err := g.git(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-prefix", "HEAD")
+	lines := strings.Split(said, "\n")
+	if err != nil || len(lines) != 3 {
+		return t, &tool.Error{
+			Code: "no_repository", Msg: "there is no git repository with a commit here to make a worktree of",
+			Hint: "work where you are, or commit something first",
+		}
+	}
+	prefix := lines[1]
+	t.Repo, t.Base = lines[0], lines[2]
+	if t.Path, t.Branch, err = Place(dir, roots, name); err != nil {
+		return t, err
+	}
+	// The repository may hold a link of this name, or a file. noclobber opens nothing that is there.
+	const ignored = `set -C; [ ! -L "$1" ] && mkdir -p -- "$1" &&
+		{ [ -e "$1/.gitignore" ] || printf '*\n' > "$1/.gitignore"; }`
+	trees := filepath.Dir(t.Path)
+	if _, err := g.run(ctx, filepath.Dir(trees), "/bin/sh", "-c", ignored, "sh", trees); err != nil {
+		return t, fmt.Errorf("make %q, which must be a directory and no link: %w", trees, err)
+	}
+	if _, err := g.git(ctx, t.Repo, "worktree", "add", "-q", "-b", t.Branch, t.Path, t.Base); err != nil {
+		if strings.Contains(err.Error(), "already exists") {
+			return t, &tool.Error{Code: Exists, Msg: err.Error(), Hint: "choose another name"}
+		}
+		return t, fmt.Errorf("make a worktree: %w", err)
+	}
+	// Where it is in fact: a link may lie on the way.
+	at, err := g.git(ctx, t.Path, "rev-parse", "--show-toplevel")
+	if err == nil && !slices.ContainsFunc(roots, func(root string) bool { return guard.Within(at, root) }) {
+		err = fmt.Errorf("%q is outside of the workspace", at)
+	}
+	if err == nil {
+		t.Path, t.Dir = at, at
+		if _, cannot := g.git(ctx, at, "cat-file", "-e", "HEAD:"+prefix); cannot == nil {
+			t.Dir = filepath.Join(at, prefix) // it may hold nothing that is committed
+		}
+		err = g.made(ctx, t)
+	}
+	if err != nil {
+		return t, errors.Join(err, g.remove(context.WithoutCancel(ctx), t, true))
+	}
+	return t, nil
+}
+
+// made asks the hooks of a worktree that was made.
+func (g Git) made(ctx context.Context, t Tree) error {
+	if !g.Host.Hooked(part.WorktreeCreate) {
+		return nil
+	}
+	said, err := g.Host.Fire(ctx, part.Happening{Event: part.WorktreeCreate, Session: g.Session, Path: t.Path})
+	if err == nil && said.Block {
+		err = &tool.Error{Code: "hook_blocked", Msg: cmp.Or(said.Reason, "the worktree was blocked by a hook")}
+	}
+	return err
+}
+
+// Changed says what would be lost with a worktree; "" if nothing would.
+func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
+	status, err := g.git(ctx, t.Path, "status", "--porcelain", "--ignored=no")
+	if err != nil {
+		return "", err
+	}
+	if status != "" {
+		return fmt.Sprintf("%d files are not committed", strings.Count(status, "\n")+1), nil
+	}
+	heads, err := g.git(ctx, t.Path, "for-each-ref", "--format=%(objectname)", "refs/heads/"+t.Branch)
+	if err != nil {
+		return "", err
+	}
+	head, err := g.git(ctx, t.Path, "rev-parse", "HEAD")
+	if err == nil && (head != t.Base || heads != "" && heads != t.Base) {
+		return "it has commits of its own", nil
+	}
+	return "", err
+}
+
+// Remove removes a worktree and its branch. Without discard, work that is in it makes that an error.
+func (g Git) Remove(ctx context.Context, t Tree, discard bool) error {
+	if err := g.remove(ctx, t, discard); err != nil {
+		return err
+	}
+	if g.Host.Hooked(part.WorktreeRemove) {
+		h := part.Happening{Event: part.WorktreeRemove, Session: g.Session, Path: t.Path}
+		if _, err := g.Host.Fire(ctx, h); err != nil {
+			g.Host.Log.Warn("hooks were not told of a worktree", "path", t.Path, "error", err)
+		}
+	}
+	return nil
+}
+
+func (g Git) remove(ctx context.Context, t Tree, discard bool) error {
+	argv := []string{"worktree", "remove", t.Path}
+	if discard {
+		argv = []string{"worktree", "remove", "--force", t.Path}
+	}
+	if _, err := g.git(ctx, t.Repo, argv...); err != nil { // without --force git looks by itself
+		if !strings.Contains(err.Error(), "failed to delete") {
+			return err
+		}
+		if err := g.finish(ctx, t); err != nil {
+			return fmt.Errorf("remove what git left of %q: %w", t.Path, err)
+		}
+	}
+	if !discard {
+		_, err := g.git(ctx, t.Repo, "update-ref", "-d", "refs/heads/"+t.Branch, t.Base) // only as it was
+		return err
+	}
+	_, err := g.git(ctx, t.Repo, "branch", "-q", "-D", t.Branch)
+	if err != nil && strings.Contains(err.Error(), "not found") { // the agent has removed or renamed it
+		return nil
+	}
+	return err
+}
+
+// git runs git without the hooks of the repository, and returns what it prints without the last line
+// feed.
+func (g Git) git(ctx context.Context, dir string, args ...string) (string, error) {
+	argv := []string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
+	return g.run(ctx, dir, append(argv, args...)...)
+}
+
+func (g Git) run(ctx context.Context, dir string, argv ...string) (string, error) {
+	ctx, stop := tool.Timeout(ctx, gitTime)
+	defer stop()
+	var out, said limited
+	proc, err := g.Box.Start(ctx, sandbox.Spec{
+		Argv: argv, Dir: dir, Stdout: &out, Stderr: &said, Bounded: true, Env: []string{"LC_ALL=C"},
+	})
+	if err != nil {
+		return "", err
+	}
+	exit, err := proc.Wait()
+	if err != nil {
+		return "", err
+	}
+	if exit.Code != 0 {
+		text := strings.ToValidUTF8(strings.TrimSpace(said.String()), "\uFFFD")
+		return "", &tool.Error{Code: "git_failed", Msg: fmt.Sprintf("git said: %.1000s", text)}
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// limited keeps the first bytes that are written to it.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(b []byte) (int, error) {
+	l.Buffer.Write(b[:min(len(b), max(0, maxGit-l.Len()))])
+	return len(b), nil
+}
