@@ -1,0 +1,284 @@
+package undo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
+)
+
+// snapshotMode looks at every file before and after each command, and relies on no events.
+const snapshotMode = "snapshot"
+
+// before looks at the trees in which a command may change something. A mark says from then on that it runs.
+func (r *recorder) before(ctx context.Context) error {
+	c := r.call
+	if len(c.Settings.AllowedWritePaths) == 0 {
+		r.why = append(r.why, "writing is not restricted, and what lies outside of the workspace is not kept")
+	}
+	roots := rootsOf(c)
+	r.plan = encode(plan{Roots: roots})
+	if err := r.j.marks.put(r); err != nil {
+		return err
+	}
+	// Without namespaces a file can get a name in a directory that is not watched.
+	r.all = c.Report.Isolation != "namespaces"
+	for _, root := range roots {
+		s, err := r.j.tree(ctx, root)
+		if err != nil {
+			return err
+		}
+		if err := r.begin(ctx, s); err != nil {
+			return err
+		}
+		r.trees = append(r.trees, s)
+		s.enter(r)
+	}
+	return nil
+}
+
+// begin looks at a tree before the command. What changed while another command runs there is that one's.
+// Then each file is looked at, because the other may write it by a mapping.
+func (r *recorder) begin(ctx context.Context, s *snapshot) error {
+	if other := s.longest(); other != nil {
+		other.mu.Lock()
+		if !other.over {
+			g := glance{user: other.call.Request.User, may: other.may, all: true}
+			if _, err := other.compare(ctx, s, g); err != nil {
+				other.lacks("not everything that the command changed is known: " + err.Error())
+			}
+		}
+		other.mu.Unlock()
+	}
+	out, err := r.j.look(ctx, s, glance{user: r.call.Request.User, may: r.may, all: r.all})
+	out.release()
+	return err
+}
+
+// longest is the command that has run in the tree longest, or nil.
+func (s *snapshot) longest() *recorder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.running) == 0 {
+		return nil
+	}
+	return s.running[0]
+}
+
+// enter notes that a command runs in the tree.
+func (s *snapshot) enter(r *recorder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.running {
+		other.shared.Store(true)
+	}
+	s.running = append(s.running, r)
+}
+
+// leave ends what before began.
+func (r *recorder) leave() {
+	for _, s := range r.trees {
+		s.mu.Lock()
+		s.running = slices.DeleteFunc(s.running, func(other *recorder) bool { return other == r })
+		s.mu.Unlock()
+	}
+	r.trees, r.over = nil, true
+}
+
+// may reports whether the call may change a path.
+func (r *recorder) may(path string) bool {
+	write := guard.PathUse{Raw: path, Path: path, Op: guard.Write}
+	return r.call.In.Rules.Check(guard.Uses{Paths: []guard.PathUse{write}}) == nil
+}
+
+// after compares the trees with what they were, and writes to the journal what changed. The
+// caller holds mu.
+func (r *recorder) after(ctx context.Context, may func(string) bool) error {
+	g := glance{user: r.call.Request.User, may: may, all: r.all || r.shared.Load()}
+	doubt := map[*snapshot]bool{}
+	for _, s := range r.trees {
+		out, err := r.compare(ctx, s, g)
+		if err != nil {
+			return err
+		}
+		if out.doubt {
+			doubt[s] = true
+		}
+	}
+	if g.all = true; len(doubt) == 0 {
+		return nil
+	}
+	for _, s := range r.trees { // a file may have had a name in another tree
+		if !doubt[s] {
+			if _, err := r.compare(ctx, s, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compare compares one tree. The caller holds mu.
+func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, error) {
+	if !r.j.snapshots.is(s) {
+		r.lacks("what was in " + s.root + " was purged while the command ran")
+		return looked{}, nil
+	}
+	var lines []*line
+	lost := []string{}
+	g.write = func(tx *sql.Tx, changes []change) error {
+		lines, lost = nil, lost[:0]
+		for _, c := range changes {
+			if r.has(c) {
+				continue
+			}
+			c.N = len(r.lines) + len(lines)
+			lines = append(lines, &line{change: c, done: true})
+			if c.Before.Type == unreadable {
+				lost = append(lost, c.Path)
+			}
+		}
+		if err := r.start(tx); err != nil {
+			return err
+		}
+		return r.insert(tx, lines)
+	}
+	out, err := r.j.look(ctx, s, g)
+	defer out.release()
+	if err != nil {
+		return out, err
+	}
+	r.begun = r.begun || len(out.changes) > 0
+	r.lines = append(r.lines, lines...)
+	for _, dir := range out.closed {
+		r.lacks(dir + " cannot be looked into")
+	}
+	if len(lost) > 0 {
+		r.lacks(fmt.Sprintf("%d files were not kept before: %s", len(lost),
+			strings.Join(lost[:min(len(lost), maxNamed)], ", ")))
+	}
+	return out, nil
+}
+
+// lacks says in the answer that something is not kept.
+func (r *recorder) lacks(why string) {
+	if !slices.Contains(r.why, why) {
+		r.why = append(r.why, why)
+	}
+}
+
+// maxNamed is how many paths a reason names.
+const maxNamed = 10
+
+// has reports whether a file tool has told of a change already.
+func (r *recorder) has(c change) bool {
+	for _, l := range r.lines {
+		if l.Path == c.Path && !l.drop && l.After.same(c.After) {
+			return true
+		}
+	}
+	return false
+}
+
+// tree is a tree that is looked at for a call now.
+func (j *journal) tree(ctx context.Context, root string) (*snapshot, error) {
+	s := j.snapshots.of(root)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := j.now()
+	if now.Sub(s.noted) < purgeEvery {
+		return s, nil
+	}
+	err := j.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO undo_roots (root, looked) VALUES ($1, $2)
+			ON CONFLICT (root) DO UPDATE SET looked = excluded.looked`, root, now.UnixMilli())
+		return err
+	})
+	if err == nil {
+		s.noted = now
+	}
+	return s, err
+}
+
+// forgetTrees forgets the trees that were last looked at before a time. The caller holds mu.
+func (j *journal) forgetTrees(ctx context.Context, before time.Time) error {
+	var roots []string
+	err := j.db.Write(ctx, func(tx *sql.Tx) error {
+		roots = nil
+		err := each(tx, func(row scan) error {
+			var root string
+			err := row(&root)
+			roots = append(roots, root)
+			return err
+		}, `SELECT root FROM undo_roots WHERE looked <= $1`, before.UnixMilli())
+		for _, root := range roots {
+			_, gone := tx.Exec(`DELETE FROM undo_trees WHERE root = $1`, root)
+			_, gone2 := tx.Exec(`DELETE FROM undo_roots WHERE root = $1`, root)
+			err = errors.Join(err, gone, gone2)
+		}
+		return err
+	})
+	if err == nil {
+		j.snapshots.drop(roots)
+	}
+	return err
+}
+
+// is reports whether a tree is still known as it was.
+func (s *snapshots) is(t *snapshot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trees[t.root] == t
+}
+
+func (s *snapshots) drop(roots []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, root := range roots {
+		delete(s.trees, root)
+	}
+}
+
+// close ends all watches.
+func (s *snapshots) close() { s.rest(time.Unix(1<<40, 0)) }
+
+// rest ends the watches of trees in which no command ran since a time: watches are scarce.
+func (s *snapshots) rest(since time.Time) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.trees))
+	s.mu.Unlock()
+	for _, t := range all {
+		t.mu.Lock()
+		if t.noted.Before(since) {
+			t.unwatch()
+		}
+		t.mu.Unlock()
+	}
+}
+
+// afterCrash compares the trees of a command that a crash interrupted.
+func (r *recorder) afterCrash(ctx context.Context, roots []string) error {
+	for _, root := range roots {
+		known := false
+		err := r.j.db.Read(ctx, func(tx *sql.Tx) error {
+			return tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM undo_roots WHERE root = $1)`, root).Scan(&known)
+		})
+		if err != nil {
+			return err
+		}
+		if known {
+			r.trees = append(r.trees, r.j.snapshots.of(root))
+		}
+	}
+	r.why = append(r.why, "the daemon ended while it ran; what others changed until it started again is among it")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = true
+	return r.after(ctx, nil)
+}

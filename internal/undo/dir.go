@@ -1,0 +1,146 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/guard"
+)
+
+// open are the rights that an undo needs in a directory while it puts something into it.
+const open700 = 0o700
+
+// dress gives a directory the mode and the attributes of want. The journal knows of it first.
+func (r restorer) dress(ctx context.Context, use guard.PathUse, now, want state) error {
+	use.Op = guard.Write
+	above, err := r.box.Open(ctx, use, unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	l := &line{change: change{Path: use.Path, State: kept, Before: now, After: want}}
+	rec := recorderOf(ctx)
+	if rec != nil {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		if err := rec.add(ctx, l); err != nil {
+			return err
+		}
+	}
+	err = r.box.Do(use, func() error { return dressDir(above, filepath.Base(use.Path), now, want) })
+	if l.State = made; err != nil {
+		l.After, _ = r.look(ctx, use)
+		l.drop = l.After.same(now)
+		return fmt.Errorf("the mode and the attributes of the directory: %w", err)
+	}
+	return nil
+}
+
+// dressDir changes the directory of a name, which may be closed to its owner.
+func dressDir(above *os.File, name string, now, want state) error {
+	at, err := unix.Openat(int(above.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	path := fmt.Sprintf("/proc/self/fd/%d", at)
+	chmod := func(mode uint32) error { return unix.Chmod(path, mode) }
+	if !maps.EqualFunc(now.Extended, want.Extended, slices.Equal) {
+		err = chmod(now.Mode | open700) // attributes need the right to write
+		for name := range now.Extended {
+			if _, stays := want.Extended[name]; !stays && err == nil {
+				err = unix.Removexattr(path, name)
+			}
+		}
+		for name, value := range want.Extended {
+			if err == nil {
+				err = unix.Setxattr(path, name, value, 0)
+			}
+		}
+	}
+	return errors.Join(err, chmod(want.Mode))
+}
+
+// opened is a directory as an undo makes it before it puts something into it.
+func opened(s state) state {
+	if s.Type == isDir {
+		s.Mode |= open700
+	}
+	return s
+}
+
+// close gives the directories of a plan the modes that would have kept the undo out, the deepest first.
+func (r restorer) close(ctx context.Context, p plan, why []string) {
+	last := map[string]int{} // by path, the place in the plan of what it was before all
+	for at, i := range p.Lines {
+		last[r.of.Changes[i].Path] = at
+	}
+	for _, path := range slices.Backward(slices.Sorted(maps.Keys(last))) {
+		at := last[path]
+		want := r.of.Changes[p.Lines[at]].Before
+		if why[at] != "" || want.Type != isDir || opened(want).Mode == want.Mode {
+			continue
+		}
+		use := guard.PathUse{Raw: path, Path: path, Op: guard.Read}
+		now, err := r.look(ctx, use)
+		if err == nil && now.same(opened(want)) {
+			err = r.dress(ctx, use, now, want)
+		}
+		if err != nil {
+			why[at] = err.Error()
+		}
+	}
+}
+
+// ours reports whether a path is as this undo left it before a crash: a directory that is not yet what
+// it was, or nothing, where it had removed what was in the way.
+func (r restorer) ours(ctx context.Context, path string, now state) bool {
+	rec := recorderOf(ctx)
+	if rec == nil || now.Type != isDir && now.Type != nothing {
+		return false
+	}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return slices.ContainsFunc(rec.lines, func(l *line) bool {
+		return l.Path == path && !l.drop && l.After.Type == now.Type &&
+			(now.Type == nothing || between(now, l.Before, l.After))
+	})
+}
+
+// between reports whether a directory is on the way from a to b.
+func between(now, a, b state) bool {
+	if a.Type != isDir {
+		return now.same(b)
+	}
+	for name, value := range now.Extended {
+		if !slices.Equal(value, a.Extended[name]) && !slices.Equal(value, b.Extended[name]) {
+			return false
+		}
+	}
+	return slices.Contains([]uint32{a.Mode, a.Mode | open700, b.Mode}, now.Mode)
+}
+
+// lookClosed looks at what cannot be opened: of a directory that is closed the mode is known.
+func (r restorer) lookClosed(ctx context.Context, use guard.PathUse) (state, error) {
+	unread := state{Type: unreadable}
+	above, err := r.box.Open(ctx, guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}, unix.O_DIRECTORY)
+	if err != nil {
+		return unread, nil
+	}
+	defer above.Close()
+	var st unix.Stat_t
+	err = r.box.Do(use, func() error {
+		return unix.Fstatat(int(above.Fd()), filepath.Base(use.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return unread, nil
+	}
+	return state{Type: isDir, Mode: st.Mode & 0o777}, nil
+}

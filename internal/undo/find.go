@@ -1,0 +1,333 @@
+package undo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/sandbox/ctime"
+)
+
+// found is what lies in a tree: each path, or those that may have changed.
+type found struct {
+	paths map[string]seen // the zero value is nothing
+	again map[string]bool // files that are read again, whatever their inode says
+}
+
+// largeFor is how long a tree that has too many files is not looked at again.
+const largeFor = 10 * time.Minute
+
+// maxOpen is how large a file may be that is read at each look because somebody has it open. A larger one
+// is if its change time moved.
+const maxOpen = 16 << 20
+
+// find lists what may have changed, or everything if that is not known.
+func (s *snapshot) find(g glance, c Config, out *looked) (f found, err error) {
+	f = found{paths: map[string]seen{}, again: map[string]bool{}}
+	if time.Since(s.large) < largeFor {
+		return f, s.tooLarge()
+	}
+	watches := g.user.Rights() + "\n" + strings.Join(c.Exclude, "\n")
+	if s.watch != nil && s.watches == watches && g.may != nil {
+		n, err := s.watch.read()
+		if err == nil && !n.all {
+			n.doubt = n.doubt || len(c.Exclude) > 0 // nobody watches what is excluded
+			return f, g.user.Do(func() error { return s.findNews(g, n, f, out) })
+		}
+	}
+	s.unwatch()
+	s.skips = false
+	s.closed, s.links, s.open = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	may := c.Mode == "auto" && g.may != nil && time.Since(s.unwatched) > largeFor && ctime.Local(s.root)
+	err = g.user.Do(func() error {
+		top, err := lstat(s.root)
+		if err != nil {
+			return err
+		}
+		if top.Type != isDir {
+			if s.noteLinks(s.root, top); top.Type == isFile {
+				f.paths[s.root] = top
+			}
+			return nil
+		}
+		if out.doubt = true; may {
+			s.watches = watches
+			if s.watch, err = newWatch(s.root); err != nil {
+				s.unwatched = time.Now() // everything is looked at then
+			}
+		}
+		return s.walk(s.root, f, out)
+	})
+	for path := range s.known {
+		if _, there := f.paths[path]; !there {
+			f.paths[path] = seen{}
+		}
+	}
+	return f, err
+}
+
+// unwatch ends the watch. The next look is at everything.
+func (s *snapshot) unwatch() {
+	if s.watch != nil {
+		s.watch.close()
+	}
+	s.watch = nil
+}
+
+// findNews looks at what changed, and at what events do not tell of.
+func (s *snapshot) findNews(g glance, n news, f found, out *looked) error {
+	trees := map[string]bool{} // directories that are new, gone or not what they were
+	linked := false
+	for path, had := range n.paths {
+		is, err := lstat(path)
+		if err != nil {
+			continue // its directory was closed, and that is news, too
+		}
+		was, known := s.known[path]
+		n.doubt = n.doubt || had && !known && is.Type == nothing
+		linked = linked || is.linked && !s.links[path]
+		if is.Type == isDir || was.Type == isDir {
+			trees[path] = true
+		}
+	}
+	for path, closed := range s.closed {
+		if n.doubt = n.doubt || closed; closed { // a name in there may be one of a file elsewhere
+			trees[path] = true
+		} else {
+			out.closed = append(out.closed, path)
+		}
+	}
+	for path := range n.paths {
+		if !below(path, trees) {
+			f.again[path] = true
+			s.findOne(path, f)
+		}
+	}
+	if len(trees) > 0 {
+		if err := s.findTrees(trees, f, out); err != nil {
+			return err
+		}
+	}
+	out.doubt = n.doubt || linked
+	ask := s.links
+	if out.doubt || g.all {
+		ask = nil
+		for path, was := range s.known {
+			if was.Type != isDir {
+				s.findOne(path, f)
+			}
+		}
+	}
+	for path := range ask {
+		s.findOne(path, f)
+	}
+	for path, open := range s.open {
+		s.findOne(path, f)
+		f.again[path] = f.again[path] || open && f.paths[path].Size <= maxOpen
+	}
+	return nil
+}
+
+// findOne looks at a path that is no directory.
+func (s *snapshot) findOne(path string, f found) {
+	if _, done := f.paths[path]; done {
+		return
+	}
+	is, err := lstat(path)
+	if err != nil || s.excluded(path, false) {
+		return
+	}
+	f.paths[path] = is
+	s.noteLinks(path, is)
+}
+
+func (s *snapshot) noteLinks(path string, is seen) {
+	if is.linked {
+		s.links[path] = true
+	} else {
+		delete(s.links, path)
+	}
+}
+
+// findTrees looks at directories, and watches them anew.
+func (s *snapshot) findTrees(trees map[string]bool, f found, out *looked) error {
+	s.watch.drop(trees)
+	maps.DeleteFunc(s.closed, func(path string, _ bool) bool { return below(path, trees) })
+	for path := range trees {
+		if below(filepath.Dir(path), trees) {
+			continue
+		}
+		if err := s.walk(path, f, out); err != nil {
+			return err
+		}
+	}
+	for path := range s.known {
+		if _, there := f.paths[path]; !there && below(path, trees) {
+			f.paths[path] = seen{}
+		}
+	}
+	return nil
+}
+
+// lstat is what lies at a path. An error says that it cannot be seen.
+func lstat(path string) (is seen, err error) {
+	var st unix.Stat_t
+	switch err := unix.Lstat(path, &st); {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return seen{}, nil
+	case err != nil:
+		return seen{}, err
+	}
+	is = seen{inode: st.Ino, changed: st.Ctim.Nano(), device: st.Dev}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		is.Type, is.Size, is.linked = isFile, st.Size, st.Nlink > 1
+	case unix.S_IFDIR:
+		is.Type, is.Mode = isDir, st.Mode&0o777
+	case unix.S_IFLNK:
+		is.Type = isLink
+	default:
+		return seen{}, nil // a pipe or a socket has no content
+	}
+	return is, nil
+}
+
+// walk lists a directory of the tree or the tree itself, without contents. Each directory is watched before it
+// is listed.
+func (s *snapshot) walk(from string, f found, out *looked) error {
+	top, err := lstat(s.root)
+	if err != nil {
+		return err
+	}
+	close := func(path string, unreadable bool) { // nobody knows what is below it
+		s.closed[path] = unreadable
+		out.closed = append(out.closed, path)
+		for known, is := range s.known {
+			if strings.HasPrefix(known, path+"/") {
+				f.paths[known] = is
+			}
+		}
+	}
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			close(path, true)
+			return fs.SkipDir
+		}
+		if path == s.root {
+			return nil // it is no path of the tree, and is watched
+		}
+		if s.excluded(path, d.IsDir()) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		is, err := lstat(path)
+		if err != nil {
+			close(filepath.Dir(path), true)
+			return fs.SkipDir
+		}
+		if is.Type == nothing {
+			return nil
+		}
+		if len(f.paths) == maxTree {
+			return s.tooLarge()
+		}
+		if is.Type == isDir && is.device != top.device {
+			close(path, false)
+			return fs.SkipDir
+		}
+		f.paths[path] = is
+		s.noteLinks(path, is)
+		if is.Type == isDir {
+			s.reopen(path, is)
+			s.addWatch(path)
+		}
+		return nil
+	})
+}
+
+// reopen lets its owner look into a directory that a command has closed, until the look has ended. Otherwise
+// nobody would know what the command had deleted there.
+func (s *snapshot) reopen(path string, is seen) {
+	const looks = 0o500
+	if was := s.known[path]; !s.reopens || is.Mode&looks == looks || was.Type != isDir || was.Mode&looks != looks {
+		return
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return
+	}
+	dir := os.NewFile(uintptr(fd), path)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Ino != is.inode || st.Dev != is.device || st.Mode&0o777 != is.Mode {
+		dir.Close()
+		return // somebody put another one there
+	}
+	chmod := func(mode uint32) error { return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), mode) }
+	if chmod(is.Mode|looks) != nil {
+		dir.Close()
+		return // it is somebody else's
+	}
+	s.reopened = append(s.reopened, func() error { return errors.Join(chmod(is.Mode), dir.Close()) })
+}
+
+// closeAgain ends what reopen began, the innermost first.
+func (s *snapshot) closeAgain(u sandbox.User) error {
+	all := s.reopened
+	s.reopened = nil
+	return u.Do(func() (err error) {
+		for _, again := range slices.Backward(all) {
+			err = errors.Join(err, again())
+		}
+		return err
+	})
+}
+
+// addWatch watches a directory. If that cannot be, everything is looked at.
+func (s *snapshot) addWatch(path string) {
+	if s.watch == nil {
+		return
+	}
+	err := s.watch.add(path)
+	if err == nil || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return // it cannot be listed either
+	}
+	s.unwatch()
+	s.unwatched = time.Now()
+}
+
+// tooLarge notes that the tree has too many files, and is the error of looking at it.
+func (s *snapshot) tooLarge() error {
+	if time.Since(s.large) >= largeFor {
+		s.large = time.Now()
+	}
+	return fmt.Errorf("%s has more than %d files", s.root, maxTree)
+}
+
+// excluded reports whether nothing is kept of a path.
+func (s *snapshot) excluded(path string, isDir bool) bool {
+	out := false
+	if isDir {
+		out = s.exclude.IgnoredDir(s.root, path)
+	} else {
+		out = s.exclude.Ignored(s.root, path)
+	}
+	s.skips = s.skips || out
+	return out
+}

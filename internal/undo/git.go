@@ -1,0 +1,266 @@
+package undo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/guard/gitindex"
+	"github.com/sandboxd/sandboxd/guard/gitobject"
+	"github.com/sandboxd/sandboxd/internal/tools"
+)
+
+const (
+	maxIndex   = 32 << 20 // bytes of an index of git that is read
+	maxIgnored = 4 << 20  // bytes of all ignore files that are read for one call
+	maxNames   = 10_000   // of one directory of packs
+)
+
+// gitBefore says what git knew of files before a call. Whoever may write the workspace wrote all that
+// it reads: what cannot be read counts as tracked and not committed.
+type gitBefore struct {
+	j       *journal
+	box     bareBox
+	changed map[string]state // by path: what lay there before the call
+	tops    map[string]string
+	repos   map[string]*repository
+	ignores *tools.Ignores
+	left    int // bytes of ignore files that may still be read
+}
+
+// repository is the index of one, and what is committed; nil files: it cannot be read.
+type repository struct {
+	head     *gitobject.Repo
+	files    map[string]gitindex.Entry
+	names    gitindex.Names
+	modified int64 // of the index
+}
+
+func newGitBefore(j *journal, box bareBox, changes []change) *gitBefore {
+	g := &gitBefore{
+		j: j, box: box, changed: map[string]state{}, tops: map[string]string{}, repos: map[string]*repository{},
+		left: maxIgnored,
+	}
+	for _, c := range changes {
+		if _, twice := g.changed[c.Path]; !twice { // what was there first counts
+			g.changed[c.Path] = c.Before
+		}
+	}
+	g.ignores = tools.NewIgnores(func(path string) []byte {
+		b, _, err := g.content(path, int64(g.left))
+		if err != nil {
+			return nil
+		}
+		g.left -= len(b)
+		return b
+	})
+	return g
+}
+
+// facts say whether git tracked a file, and whether what was there is nowhere else.
+func (g *gitBefore) facts(c change) (tracked, uncommitted bool) {
+	if c.Before.Type == nothing || c.Before.Type == isDir {
+		return false, false
+	}
+	top := g.top(filepath.Dir(c.Path))
+	if top == "" {
+		return false, false
+	}
+	rel := c.Path[len(strings.TrimSuffix(top, "/"))+1:]
+	if rel == ".git" || strings.HasPrefix(rel, ".git/") {
+		return false, c.After.Type == nothing && rel == ".git/HEAD" // the repository goes, with what was never pushed
+	}
+	r := g.repository(top)
+	if r.files == nil {
+		return true, true
+	}
+	entry, ok := r.files[rel]
+	if !ok {
+		tracked = r.names.Has(rel)
+		return tracked, tracked || !g.ignores.Ignored(top, c.Path)
+	}
+	return true, !g.clean(c.Before, entry, r.modified) || !r.committed(rel, entry)
+}
+
+// committed reports whether the last commit has what the index has: what is only staged is in no commit.
+func (r *repository) committed(rel string, e gitindex.Entry) bool {
+	hash, err := r.head.Blob(rel)
+	return err == nil && bytes.Equal(hash, e.Hash)
+}
+
+// close closes what was opened of repositories.
+func (g *gitBefore) close() {
+	for _, r := range g.repos {
+		if r.head != nil {
+			r.head.Close()
+		}
+	}
+}
+
+// clean reports whether a file was as its entry says, as git does: by size and time, or by content.
+func (g *gitBefore) clean(s state, e gitindex.Entry, index int64) bool {
+	if e.Stage != 0 {
+		return false
+	}
+	if s.Type == isFile && e.Modified != 0 && e.Modified == s.Modified && e.Modified < index &&
+		e.Size == uint32(s.Size) {
+		return true
+	}
+	if s.Type == isLink {
+		return e.Holds(bytes.NewReader(s.Link), int64(len(s.Link)))
+	}
+	f, err := os.Open(g.j.store.path(s.Sum))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return e.Holds(f, s.Size)
+}
+
+// top is the directory of the repository that a directory was in, or "".
+func (g *gitBefore) top(dir string) string {
+	top, known := g.tops[dir]
+	if known {
+		return top
+	}
+	switch {
+	case filepath.Base(dir) != ".git" && g.was(filepath.Join(dir, ".git")):
+		top = dir
+	case dir != "/":
+		top = g.top(filepath.Dir(dir))
+	}
+	g.tops[dir] = top
+	return top
+}
+
+// was reports whether something lay at a path.
+func (g *gitBefore) was(path string) bool {
+	if s, changed := g.changed[path]; changed {
+		return s.Type != nothing
+	}
+	var st unix.Stat_t
+	err := g.box.user.Do(func() error { return unix.Lstat(path, &st) })
+	return err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR)
+}
+
+// repository reads the index of the repository at top.
+func (g *gitBefore) repository(top string) *repository {
+	if r := g.repos[top]; r != nil {
+		return r
+	}
+	r := &repository{}
+	g.repos[top] = r
+	dir := filepath.Join(top, ".git")
+	if pointer, _, err := g.content(dir, 8192); err == nil {
+		to, ok := strings.CutPrefix(strings.TrimRight(string(pointer), "\r\n"), "gitdir: ")
+		if !ok {
+			return r
+		}
+		if dir = filepath.Clean(to); !filepath.IsAbs(to) {
+			dir = filepath.Join(top, to)
+		}
+	}
+	r.head = gitobject.Open(g, dir)
+	data, modified, err := g.content(filepath.Join(dir, "index"), maxIndex)
+	if errors.Is(err, os.ErrNotExist) {
+		r.files = map[string]gitindex.Entry{} // nothing was ever added
+		return r
+	}
+	if err != nil {
+		return r
+	}
+	files, names, err := gitindex.Entries(data)
+	if err != nil || names.Shared != "" { // of a split index half is elsewhere
+		return r
+	}
+	r.files, r.names, r.modified = files, names, modified
+	return r
+}
+
+// content is what a regular file had in it before the call.
+func (g *gitBefore) content(path string, most int64) (b []byte, modified int64, err error) {
+	f, err := g.file(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	if f.size > most {
+		return nil, 0, fmt.Errorf("%s has %d bytes: %w", path, f.size, os.ErrInvalid)
+	}
+	b, err = io.ReadAll(io.LimitReader(f, most))
+	return b, f.modified, err
+}
+
+// oldFile is a regular file as it was before the call.
+type oldFile struct {
+	*os.File
+	size, modified int64
+}
+
+// Size implements [gitobject.File].
+func (f oldFile) Size() int64 { return f.size }
+
+// file opens a regular file as it was before the call.
+func (g *gitBefore) file(path string) (oldFile, error) {
+	if s, changed := g.changed[path]; changed {
+		switch s.Type {
+		case nothing:
+			return oldFile{}, os.ErrNotExist
+		case isFile:
+		default:
+			return oldFile{}, os.ErrInvalid
+		}
+		f, err := os.Open(g.j.store.path(s.Sum))
+		if errors.Is(err, os.ErrNotExist) {
+			err = os.ErrInvalid
+		}
+		return oldFile{f, s.Size, s.Modified}, err
+	}
+	f, err := g.box.open(path, 0)
+	if err != nil {
+		return oldFile{}, err
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return oldFile{}, errors.Join(err, os.ErrInvalid, f.Close())
+	}
+	return oldFile{f, info.Size(), info.ModTime().UnixNano()}, nil
+}
+
+// Open implements [gitobject.Files].
+func (g *gitBefore) Open(path string) (gitobject.File, error) {
+	f, err := g.file(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// List implements [gitobject.Files]: what is there, and what was there before the call.
+func (g *gitBefore) List(dir string) ([]string, error) {
+	var names []string
+	for path, s := range g.changed {
+		if s.Type != nothing && filepath.Dir(path) == dir {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	d, err := g.box.openDir(dir)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return names, err
+	}
+	defer d.Close()
+	now, err := d.Readdirnames(maxNames)
+	if err == io.EOF {
+		err = nil
+	}
+	return append(names, now...), err
+}

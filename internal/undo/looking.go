@@ -1,0 +1,233 @@
+package undo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// looking keeps what one look at a tree has found.
+type looking struct {
+	j   *journal
+	s   *snapshot
+	box bareBox
+	may func(path string) bool
+	// whole says that the journal gets everything in one transaction. Contents do not wait for that.
+	whole bool
+	ready []note   // their contents are in the store
+	notes []note   // theirs are not
+	bytes int64    // of notes
+	held  []func() // what keeps contents in the store
+}
+
+// note is a path of a tree, and what is kept of it.
+type note struct {
+	path string
+	is   seen
+	copied
+}
+
+// What one transaction writes at most, about.
+const (
+	maxNotes     = 500
+	maxNoteBytes = 16 << 20
+)
+
+// keep keeps what lies at a path now, and notes it.
+func (k *looking) keep(ctx context.Context, path string, is seen) (state, error) {
+	content := k.box.contentAt(path)
+	if content.File != nil {
+		defer content.File.Close()
+	}
+	if is.Type == isDir {
+		return k.keepDir(ctx, path, is, content)
+	}
+	if k.may == nil {
+		return stateOf(content, io.Discard)
+	}
+	if content.File != nil {
+		k.noteWriters(path, content.File)
+		give, err := k.room(path, content.File)
+		if err != nil {
+			content = sandbox.Content{Err: err}
+		} else {
+			defer give()
+		}
+	}
+	c, err := k.j.store.copy(content)
+	if err == nil && content.File != nil {
+		c.Index = indexOf(path, c.state, content.File)
+	}
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == growsCode {
+		c, err = copied{state: state{Type: unreadable}}, nil
+		is.changed, k.s.open[path] = 0, true
+	}
+	if err != nil {
+		return state{}, err
+	}
+	if c.Type == nothing || time.Since(time.Unix(0, is.changed)) < racy || c.Type == isFile && c.Size != is.Size {
+		is.changed = 0
+	}
+	is.state = c.state
+	return c.state, k.note(ctx, note{path, is, c})
+}
+
+// noteWriters notes whether somebody has a file open for writing, who may write it by a mapping: that
+// is no event, and may not move the change time.
+func (k *looking) noteWriters(path string, f *os.File) {
+	open, known := writersOf(f)
+	if open || !known {
+		k.s.open[path] = open
+	} else {
+		delete(k.s.open, path)
+	}
+}
+
+// writersOf reports whether somebody has a file open or mapped for writing. The kernel gives a lease only where nobody
+// has. Who opens the file meanwhile waits for that moment. Of somebody else's file it is not known.
+func writersOf(f *os.File) (open, known bool) {
+	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	if err == nil {
+		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+	}
+	open = errors.Is(err, unix.EAGAIN)
+	return open, open || err == nil
+}
+
+// keepDir notes a directory. Its times are left out, because its entries move them.
+func (k *looking) keepDir(ctx context.Context, path string, is seen, c sandbox.Content) (state, error) {
+	if c.File != nil {
+		if now, err := stateOf(c, io.Discard); err == nil && now.Type == isDir {
+			is.Extended = now.Extended
+		}
+	}
+	if time.Since(time.Unix(0, is.changed)) < racy {
+		is.changed = 0
+	}
+	if k.may == nil {
+		return is.state, nil
+	}
+	return is.state, k.note(ctx, note{path: path, is: is})
+}
+
+// errNotKept is why a content is not copied.
+var errNotKept = errors.New("it is not kept")
+
+// room takes room for a file that is going to be kept.
+func (k *looking) room(path string, f *os.File) (give func(), err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if !k.may(path) || info.Mode().IsRegular() && size > k.j.settings().PerCallBytes {
+		return nil, errNotKept
+	}
+	give, ok := k.j.reserve(size + k.bytes)
+	if !ok {
+		return nil, errNotKept
+	}
+	return give, nil
+}
+
+// note remembers a path, and what is kept of it.
+func (k *looking) note(ctx context.Context, n note) error {
+	k.notes = append(k.notes, n)
+	if k.bytes += n.Size; len(k.notes) < maxNotes && k.bytes < maxNoteBytes {
+		return nil
+	}
+	return k.flush(ctx)
+}
+
+// flush puts contents into the store, and writes the notes to the journal unless it gets everything at once.
+func (k *looking) flush(ctx context.Context) error {
+	if !k.whole {
+		return k.write(ctx, nil, nil)
+	}
+	contents := k.contents()
+	var sums []string
+	for _, c := range contents {
+		sums = append(sums, c.Sum)
+	}
+	k.held = append(k.held, k.j.hold(sums))
+	err := k.j.admit(ctx, "", func(*sql.Tx) error { return nil }, contents...)
+	if err != nil {
+		return err
+	}
+	for _, n := range k.notes {
+		n.data, n.temp = nil, ""
+		k.ready = append(k.ready, n)
+	}
+	k.notes, k.bytes = nil, 0
+	return nil
+}
+
+func (k *looking) contents() (all []copied) {
+	for _, n := range k.notes {
+		all = append(all, n.copied)
+	}
+	return all
+}
+
+// write writes the notes to the journal, and what is gone from the tree.
+func (k *looking) write(ctx context.Context, gone []string, more func(*sql.Tx) error) error {
+	notes := append(k.ready, k.notes...)
+	if len(notes) == 0 && len(gone) == 0 && more == nil {
+		return nil
+	}
+	err := k.j.admit(ctx, "", func(tx *sql.Tx) error {
+		put, err := tx.Prepare(`INSERT INTO undo_trees (root, path, inode, changed, state, sum)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (root, path) DO UPDATE SET inode = excluded.inode,
+			changed = excluded.changed, state = excluded.state, sum = excluded.sum`)
+		for _, n := range notes {
+			if err == nil {
+				_, err = put.Exec(k.s.root, []byte(n.path), int64(n.is.inode), n.is.changed, encode(n.is.state),
+					n.is.Sum)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		remove, err := tx.Prepare(`DELETE FROM undo_trees WHERE root = $1 AND path = $2`)
+		for _, path := range gone {
+			if err == nil {
+				_, err = remove.Exec(k.s.root, []byte(path))
+			}
+		}
+		if err == nil && more != nil {
+			err = more(tx)
+		}
+		return err
+	}, k.contents()...)
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		k.s.known[n.path] = n.is
+	}
+	for _, path := range gone {
+		delete(k.s.known, path)
+		delete(k.s.links, path)
+		delete(k.s.open, path)
+	}
+	k.ready, k.notes, k.bytes = nil, nil, 0
+	return nil
+}
+
+// drop forgets what did not get into the journal.
+func (k *looking) drop() {
+	for _, c := range k.contents() {
+		k.j.store.drop(c)
+	}
+	for _, release := range k.held {
+		release()
+	}
+}

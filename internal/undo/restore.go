@@ -1,0 +1,322 @@
+package undo
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// plan is what an undo does. It is in the journal until the undo has ended.
+type plan struct {
+	Call  string   `json:"call"`
+	Lines []int    `json:"lines"` // in the order in which they are undone
+	Force bool     `json:"force,omitempty"`
+	Roots []string `json:"roots,omitempty"` // of a command, which undoes nothing
+}
+
+// undone is the answer to an undo.
+type undone struct {
+	CallID    string     `json:"call_id"` // of the undo itself, which can be undone
+	Undone    string     `json:"undone"`  // the call
+	Restored  []string   `json:"restored"`
+	Removed   []string   `json:"removed"` // those of them that the call had made
+	Conflicts []conflict `json:"conflicts"`
+}
+
+func nothingUndone(by, id string) undone {
+	return undone{CallID: by, Undone: id, Restored: []string{}, Removed: []string{}, Conflicts: []conflict{}}
+}
+
+// removed are the paths that are gone again.
+func (u undone) removed() map[string]bool {
+	all := make(map[string]bool, len(u.Removed))
+	for _, path := range u.Removed {
+		all[path] = true
+	}
+	return all
+}
+
+// conflict is a path that was left as it is.
+type conflict struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+const (
+	isGone       = "it is gone"
+	changedSince = "it changed since"
+	inUse        = "a program has it open for writing"
+)
+
+// isLater reports whether somebody changed the path after the call.
+func (c conflict) isLater() bool {
+	return strings.HasPrefix(c.Why, isGone) || strings.HasPrefix(c.Why, changedSince)
+}
+
+// isInUse reports whether the undo can be made when a program has ended.
+func (c conflict) isInUse() bool { return c.Why == inUse }
+
+// planOf chooses the changes of a call below these paths, absolute ones; none is all of them.
+// The last change is undone first.
+func planOf(of call, paths []string, force bool) (plan, error) {
+	p := plan{Call: of.ID, Force: force}
+	for _, path := range paths {
+		if !slices.ContainsFunc(of.Changes, func(c change) bool { return guard.Within(c.Path, path) }) {
+			return p, &tool.Error{
+				Code: "undo_not_kept", Msg: fmt.Sprintf("call %s did not change %s", of.ID, path),
+				Hint: "sandboxd diff " + of.ID + " shows what it changed",
+			}
+		}
+	}
+	for i, c := range slices.Backward(of.Changes) {
+		within := func(path string) bool { return guard.Within(c.Path, path) }
+		if len(paths) == 0 || slices.ContainsFunc(paths, within) {
+			p.Lines = append(p.Lines, i)
+		}
+	}
+	return p, nil
+}
+
+// restorer undoes changes of one call.
+type restorer struct {
+	j   *journal
+	box sandbox.Box
+	by  string // the call that undoes
+	of  call
+	// approved are the sums of what a person saw; see [tool.In].
+	approved map[string]string
+	// refused says that somebody refused the changes: a program that has a file open does not keep them.
+	refused bool
+}
+
+// restore does what a plan says. It may be called again after a crash: what is done already is
+// left as it is.
+func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
+	out := nothingUndone(r.by, r.of.ID)
+	why := make([]string, len(p.Lines))
+	lost := map[string]bool{} // an undo may have changed a path twice: half of that helps nobody
+	for _, i := range p.Lines {
+		c := r.of.Changes[i]
+		lost[c.Path] = lost[c.Path] || c.Before.Type == unreadable
+	}
+	told := 0
+	for at, i := range p.Lines {
+		if at >= told {
+			n, err := r.tellAhead(ctx, p.Lines[at:min(len(p.Lines), at+maxMarked)])
+			if err != nil {
+				return out, err
+			}
+			told = at + n
+		}
+		if lost[r.of.Changes[i].Path] {
+			why[at] = "what was there could not be read before the call"
+			continue
+		}
+		left, err := r.one(ctx, r.of.Changes[i], p.Force)
+		if err != nil {
+			left = err.Error()
+		}
+		why[at] = left
+	}
+	r.close(ctx, p, why)
+	var done []change
+	for at, i := range p.Lines {
+		c := r.of.Changes[i]
+		if why[at] != "" && (lost[c.Path] || !r.isAsBefore(ctx, c)) { // a file may have brought its directory
+			out.Conflicts = append(out.Conflicts, conflict{relative(r.of.Dir, c.Path), why[at]})
+			continue
+		}
+		out.Restored = append(out.Restored, relative(r.of.Dir, c.Path))
+		if c.Before.Type == nothing {
+			out.Removed = append(out.Removed, relative(r.of.Dir, c.Path))
+		}
+		done = append(done, c)
+	}
+	for some := range slices.Chunk(done, maxMarked) { // others may write between
+		if err := r.j.markUndone(ctx, r.of, some, r.by); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (r restorer) isAsBefore(ctx context.Context, c change) bool {
+	now, err := r.look(ctx, guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read})
+	return err == nil && c.Before.Type != unreadable && now.same(c.Before)
+}
+
+// one undoes a change, or says why it does not.
+func (r restorer) one(ctx context.Context, c change, force bool) (why string, err error) {
+	use := guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read}
+	now, err := r.look(ctx, use)
+	if err != nil {
+		return "", err
+	}
+	if want, asked := r.approved[c.Path]; asked && now.Type != isDir && want != cmpSum(now) {
+		return "it changed after a person approved the call", nil
+	}
+	switch {
+	case now.same(c.Before) && (now.Modified == c.Before.Modified || !now.same(c.After)):
+		return "", nil
+	case force || now.same(c.After) || now.Index != "" && now.Index == c.After.Index || r.ours(ctx, c.Path, now):
+	case now.Type == nothing:
+		return isGone + r.since(ctx, c), nil
+	default:
+		return changedSince + r.since(ctx, c), nil
+	}
+	if now.open && !force && !r.refused { // what they write would go to a file without a name
+		return inUse, nil
+	}
+	use.Op = guard.Write
+	return "", r.put(ctx, use, now, c.Before)
+}
+
+// cmpSum is the sum of a state as an approval has it.
+func cmpSum(s state) string {
+	if s.Type != isFile {
+		return tool.Absent
+	}
+	return s.Sum
+}
+
+// since names the call that changed a path later.
+func (r restorer) since(ctx context.Context, c change) string {
+	later, err := r.j.calls(ctx, `account = $1 AND n > (SELECT n FROM undo_calls WHERE call_id = $2)
+		AND call_id <> $3 AND EXISTS (SELECT 1 FROM undo_changes c WHERE c.call_id = undo_calls.call_id AND c.path = $4)
+		ORDER BY n DESC LIMIT 1`, r.of.Account, r.of.ID, r.by, []byte(c.Path))
+	if err != nil || len(later) == 0 {
+		return ""
+	}
+	return ", by call " + later[0].ID
+}
+
+// look says what lies at a path.
+func (r restorer) look(ctx context.Context, use guard.PathUse) (state, error) {
+	f, err := r.box.Open(ctx, use, os.O_RDONLY)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return r.lookLink(ctx, use)
+	case errors.Is(err, fs.ErrNotExist):
+		return state{}, nil
+	case errors.Is(err, fs.ErrPermission):
+		return r.lookClosed(ctx, use)
+	case err != nil:
+		return state{}, err
+	}
+	defer f.Close()
+	s, err := stateOf(sandbox.Content{File: f}, io.Discard)
+	s.Index = indexOf(use.Path, s, f)
+	if s.Type == isFile {
+		s.open, _ = writersOf(f)
+	}
+	return s, err
+}
+
+// lookLink says where a symbolic link leads. A link above it is an error.
+func (r restorer) lookLink(ctx context.Context, use guard.PathUse) (state, error) {
+	above := guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}
+	dir, err := r.box.Open(ctx, above, unix.O_DIRECTORY)
+	if err != nil {
+		return state{}, err
+	}
+	defer dir.Close()
+	var c sandbox.Content
+	err = r.box.Do(use, func() error {
+		c.Link, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(use.Path)))
+		return err
+	})
+	if err != nil {
+		return state{}, err
+	}
+	return stateOf(c, io.Discard)
+}
+
+// put makes a path what it was.
+func (r restorer) put(ctx context.Context, use guard.PathUse, now, want state) error {
+	if now.Type == isDir && want.Type == isDir {
+		return r.dress(ctx, use, now, opened(want))
+	}
+	if now.Type != nothing && (now.Type != isFile || want.Type != isFile) {
+		if err := sandbox.Remove(ctx, r.box, use); err != nil {
+			return err
+		}
+	}
+	switch want.Type {
+	case isDir:
+		return sandbox.MakeDir(ctx, r.box, use, opened(want).attributes())
+	case isFile:
+		return r.write(ctx, use, want)
+	case isLink:
+		return sandbox.MakeLink(ctx, r.box, use, string(want.Link))
+	}
+	return nil
+}
+
+// write puts a content back.
+func (r restorer) write(ctx context.Context, use guard.PathUse, want state) error {
+	from, err := os.Open(r.j.store.path(want.Sum))
+	if err != nil {
+		return fmt.Errorf("the store has lost the content: %w", err)
+	}
+	defer from.Close()
+	f, err := sandbox.Create(ctx, r.box, use, os.FileMode(want.Mode))
+	if err != nil {
+		return err
+	}
+	f.Give(want.attributes())
+	sum := sha256.New()
+	if _, err = io.Copy(io.MultiWriter(f, sum), from); err == nil && hex.EncodeToString(sum.Sum(nil)) != want.Sum {
+		err = errors.New("the content in the store is not what was kept")
+	}
+	if err != nil {
+		f.Discard()
+		return err
+	}
+	return f.Commit()
+}
+
+// maxMarked is how many changes one write to the journal marks as undone.
+const maxMarked = 1000
+
+// markUndone notes that changes were undone. If the call was itself an undo, what it had undone no longer is.
+func (j *journal) markUndone(ctx context.Context, of call, all []change, by string) error {
+	return j.db.Write(ctx, func(tx *sql.Tx) error {
+		mark, err := tx.Prepare(`UPDATE undo_changes SET undone = $1 WHERE call_id = $2 AND n = $3`)
+		if err != nil {
+			return err
+		}
+		again, err := tx.Prepare(`UPDATE undo_changes SET undone = '' WHERE undone = $1 AND path = $2`)
+		for _, c := range all {
+			if err == nil {
+				_, err = mark.Exec(by, of.ID, c.N)
+			}
+			if err == nil && of.Undoes != "" {
+				_, err = again.Exec(of.ID, []byte(c.Path))
+			}
+		}
+		return err
+	})
+}
+
+// clean is a path of a request, absolute.
+func clean(dir, path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return filepath.Clean(path)
+}

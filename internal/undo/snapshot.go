@@ -1,0 +1,263 @@
+package undo
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// maxTree is how many paths a tree may have that is looked at.
+const maxTree = 100_000
+
+// racy is how long before a look a file must have been at rest: within one tick of the clock of a
+// file system it may change again without another time.
+const racy = 20 * time.Millisecond
+
+// snapshots compare trees before and after calls.
+type snapshots struct {
+	mu    sync.Mutex // guards trees
+	trees map[string]*snapshot
+}
+
+// snapshot is a tree as it was when it was last looked at.
+type snapshot struct {
+	root string
+
+	mu      sync.Mutex // one look at a time; guards what follows
+	known   map[string]seen
+	ready   bool           // known was read from the journal
+	exclude *tools.Ignores // of this look
+	large   time.Time      // when it had too many files
+	noted   time.Time      // when the journal was told that it is looked at
+	running []*recorder    // commands that may change it now, in the order in which they began
+
+	watch     *watch    // nil: everything is looked at
+	watches   string    // whose look and which excluded paths the watch goes with
+	unwatched time.Time // when the system had no watches left
+	// What events do not tell of:
+	skips bool // something is excluded
+	// Of this look: whether directories are opened that a command has closed, and those that were.
+	reopens  bool
+	reopened []func() error
+
+	closed map[string]bool // directories that are not looked into; false: something is mounted there
+	links  map[string]bool // files with more names, one of which may be elsewhere
+	open   map[string]bool // files that somebody has open for writing; false: nobody knows
+}
+
+// seen is a path of a tree.
+type seen struct {
+	state
+	inode   uint64
+	changed int64
+	device  uint64
+	linked  bool // it has more than one name
+}
+
+// looked is what a look at a tree has found. What changed stays in the store until release.
+type looked struct {
+	changes []change
+	closed  []string // directories of which nobody knows what is below
+	doubt   bool     // files may have been written through names in other trees
+	release func()
+}
+
+// rootsOf are the trees in which a command may change something, without the private places of
+// its session.
+func rootsOf(c *tool.Call) []string {
+	roots := slices.Clone(c.Workspace.Roots) // also below /tmp
+	add := func(dir string) {
+		within := func(other string) bool { return guard.Within(dir, other) }
+		if !slices.ContainsFunc(append(slices.Clone(roots), "/tmp", "/var/tmp", "/dev/shm"), within) {
+			roots = append(roots, dir)
+		}
+	}
+	for _, dir := range c.Settings.AllowedWritePaths {
+		add(dir)
+	}
+	return roots
+}
+
+func (s *snapshots) of(root string) *snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trees == nil {
+		s.trees = map[string]*snapshot{}
+	}
+	if s.trees[root] == nil {
+		s.trees[root] = &snapshot{root: root}
+	}
+	return s.trees[root]
+}
+
+// glance is how a tree is looked at.
+type glance struct {
+	user sandbox.User
+	// may says what calls may change: nothing else is kept, because it may be a secret. Where it is
+	// nil, nothing new is kept.
+	may func(string) bool
+	// all looks at each file that is known, because events do not tell everything.
+	all bool
+	// write writes changes to the journal, in the transaction from which on the tree is known as it is
+	// now; nil writes none.
+	write func(*sql.Tx, []change) error
+}
+
+// look compares a tree with what is known of it, keeps what is new, and says what changed.
+func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		if err != nil {
+			s.unwatch() // its events are read
+		}
+	}()
+	s.reopens = g.write != nil && g.may != nil
+	defer func() {
+		if len(s.reopened) > 0 {
+			err = errors.Join(err, s.closeAgain(g.user))
+		}
+	}()
+	out.release = func() {}
+	if err := s.load(ctx, j); err != nil {
+		return out, err
+	}
+	config := j.settings()
+	s.exclude = config.excluded(s.root)
+	found, err := s.find(g, config, &out)
+	if err != nil {
+		return out, err
+	}
+	var changed, gone, sums []string
+	fresh := 0
+	for path, is := range found.paths {
+		in := func(dir string) bool { return strings.HasPrefix(path, dir+"/") }
+		was, known := s.known[path]
+		switch {
+		case is.Type == nothing && !known:
+			continue
+		case is.Type == nothing:
+			gone = append(gone, path)
+		case !known || found.again[path] || !is.like(was) && !slices.ContainsFunc(out.closed, in):
+			changed = append(changed, path)
+			if !known {
+				fresh++
+			}
+		default:
+			continue
+		}
+		if was.Sum != "" {
+			sums = append(sums, was.Sum)
+		}
+	}
+	if len(s.known)-len(gone)+fresh > maxTree {
+		return out, s.tooLarge()
+	}
+	slices.Sort(changed)
+	out.release = j.hold(sums)
+	k := &looking{j: j, s: s, box: bareBox{g.user}, may: g.may, whole: g.write != nil}
+	defer k.drop()
+	for _, path := range changed {
+		before := s.known[path].state
+		now, err := k.keep(ctx, path, found.paths[path])
+		if err != nil {
+			return out, err
+		}
+		if !now.same(before) || now.Modified != before.Modified && now.Type == isFile {
+			out.changes = append(out.changes, change{Path: path, State: made, Before: before, After: now})
+		}
+	}
+	for _, path := range gone {
+		was := s.known[path]
+		if !s.excluded(path, was.Type == isDir) { // it may be there, and was not excluded before
+			out.changes = append(out.changes, change{Path: path, State: made, Before: was.state})
+		}
+	}
+	inOrder(out.changes)
+	var more func(*sql.Tx) error
+	if g.write != nil && len(out.changes) > 0 {
+		more = func(tx *sql.Tx) error { return g.write(tx, out.changes) }
+	}
+	return out, k.write(ctx, gone, more)
+}
+
+// hold keeps contents in the store until they are in the journal.
+func (j *journal) hold(sums []string) (release func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, sum := range sums {
+		j.held[sum]++
+	}
+	return func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		for _, sum := range sums {
+			j.letGo(sum)
+		}
+	}
+}
+
+// like reports whether a path is as it was, as far as its inode says.
+func (s seen) like(was seen) bool {
+	return was.changed != 0 && s.inode == was.inode && s.changed == was.changed
+}
+
+// load reads what the journal knows of the tree.
+func (s *snapshot) load(ctx context.Context, j *journal) error {
+	if s.ready {
+		return nil
+	}
+	s.known = map[string]seen{}
+	err := j.db.Read(ctx, func(tx *sql.Tx) error {
+		return each(tx, func(row scan) error {
+			var path, text []byte
+			var inode int64
+			var is seen
+			if err := row(&path, &inode, &is.changed, &text); err != nil {
+				return err
+			}
+			is.inode = uint64(inode)
+			err := json.Unmarshal(text, &is.state)
+			s.known[string(path)] = is
+			return err
+		}, `SELECT path, inode, changed, state FROM undo_trees WHERE root = $1`, s.root)
+	})
+	s.ready = err == nil
+	return err
+}
+
+// inOrder puts changes of a tree into an order in which they could have been made, so that the
+// opposite order undoes them: files that went, directories that went, directories that came,
+// files that came.
+func inOrder(all []change) {
+	rank := func(c change) int {
+		switch {
+		case c.Before.Type == nothing && c.After.Type == isDir:
+			return 2
+		case c.Before.Type == nothing:
+			return 3
+		case c.Before.Type == isDir || c.After.Type == isDir:
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b change) int {
+		if x, y := rank(a), rank(b); x != y {
+			return x - y
+		}
+		if rank(a) == 1 { // the deepest goes first
+			return strings.Compare(b.Path, a.Path)
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+}

@@ -1,0 +1,194 @@
+package undo
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/guard/gitindex"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// state is what lies at a path. The zero value is nothing.
+type state struct {
+	Type     string            `json:"type,omitempty"` // "file", "dir", or what cannot be read
+	Mode     uint32            `json:"mode,omitempty"` // permissions
+	Size     int64             `json:"size,omitempty"` // of a file
+	Modified int64             `json:"modified,omitempty"`
+	Sum      string            `json:"sum,omitempty"` // SHA-256 of a file
+	Link     []byte            `json:"link,omitempty"`
+	Extended map[string][]byte `json:"extended,omitempty"`
+	// Index is the sum of what an index of git says, if the file is one; see [gitindex.Sum].
+	Index string `json:"index,omitempty"`
+
+	open bool // somebody has it open for writing; of what lies there now
+}
+
+const (
+	nothing    = ""
+	isFile     = "file"
+	isDir      = "dir"
+	isLink     = "link"
+	unreadable = "unreadable"
+)
+
+// same reports whether two states are the same, but for times.
+func (s state) same(o state) bool {
+	equal := func(a, b []byte) bool { return string(a) == string(b) }
+	return s.Type == o.Type && s.Mode == o.Mode && s.Size == o.Size && s.Sum == o.Sum &&
+		equal(s.Link, o.Link) && maps.EqualFunc(s.Extended, o.Extended, equal)
+}
+
+// indexOf is the sum of what an index of git says; "" of any other file.
+func indexOf(path string, s state, f io.ReaderAt) string {
+	if filepath.Base(path) != "index" || !strings.Contains(path, "/.git/") || s.Type != isFile || s.Size > maxIndex {
+		return ""
+	}
+	data := make([]byte, s.Size)
+	if _, err := f.ReadAt(data, 0); err != nil && err != io.EOF {
+		return ""
+	}
+	sum, err := gitindex.Sum(data)
+	if err != nil {
+		return ""
+	}
+	return sum
+}
+
+// attributes are what a file gets back beside its content.
+func (s state) attributes() sandbox.Attributes {
+	a := sandbox.Attributes{Mode: os.FileMode(s.Mode), Extended: s.Extended}
+	if s.Modified != 0 {
+		a.Modified = time.Unix(0, s.Modified)
+	}
+	return a
+}
+
+// stateOf looks at a content, and copies that of a file to w.
+func stateOf(c sandbox.Content, w io.Writer) (state, error) {
+	switch {
+	case c.File != nil:
+	case c.Link != "":
+		return state{Type: isLink, Link: []byte(c.Link)}, nil
+	case c.Err != nil:
+		return state{Type: unreadable}, nil
+	default:
+		return state{}, nil
+	}
+	var st unix.Stat_t
+	fd := int(c.File.Fd())
+	if err := unix.Fstat(fd, &st); err != nil {
+		return state{}, err
+	}
+	s := state{Mode: st.Mode & 0o777, Modified: st.Mtim.Nano()}
+	var err error
+	if s.Extended, err = extended(fd); err != nil {
+		return state{}, err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		s.Type = isDir
+		return s, nil
+	case unix.S_IFREG:
+	default:
+		return state{Type: unreadable}, nil
+	}
+	s.Type = isFile
+	sum := sha256.New()
+	// One byte more shows that it grows: who writes it could fill the disk of the store.
+	s.Size, err = io.Copy(io.MultiWriter(sum, w), io.NewSectionReader(c.File, 0, st.Size+1))
+	if err == nil && s.Size > st.Size {
+		err = &tool.Error{
+			Code: growsCode, Msg: "the file grows while it is read",
+			Hint: "wait until nobody writes it",
+		}
+	}
+	s.Sum = hex.EncodeToString(sum.Sum(nil))
+	return s, err
+}
+
+// growsCode is the code of the error for a file that grows while it is copied.
+const growsCode = "file_changed"
+
+// extended are the attributes of users.
+func extended(fd int) (map[string][]byte, error) {
+	size, err := unix.Flistxattr(fd, nil)
+	if err == unix.ENOTSUP || err == nil && size == 0 {
+		return nil, nil
+	}
+	names := make([]byte, size)
+	if err == nil {
+		size, err = unix.Flistxattr(fd, names)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list attributes: %w", err)
+	}
+	var all map[string][]byte
+	for name := range strings.SplitSeq(string(names[:size]), "\x00") {
+		if !strings.HasPrefix(name, "user.") {
+			continue
+		}
+		value := make([]byte, 64<<10) // the most that the kernel takes
+		n, err := unix.Fgetxattr(fd, name, value)
+		if err != nil {
+			return nil, fmt.Errorf("read attribute %s: %w", name, err)
+		}
+		if all == nil {
+			all = map[string][]byte{}
+		}
+		all[name] = value[:n:n]
+	}
+	return all, nil
+}
+
+// change is one line of the journal.
+type change struct {
+	N             int
+	Path, Temp    string
+	State         int
+	Before, After state
+	Undone        string // call that undid it
+}
+
+// The states of a change.
+const (
+	begun = iota
+	kept
+	made
+)
+
+// shown is the change as the answer of a call has it.
+func (c change) shown(dir string) tool.Change {
+	t := tool.Change{
+		Path: relative(dir, c.Path), Kind: tool.ChangeModify, BytesBefore: c.Before.Size, BytesAfter: c.After.Size,
+	}
+	switch {
+	case c.Before.Type == nothing:
+		t.Kind = tool.ChangeCreate
+	case c.After.Type == nothing:
+		t.Kind = tool.ChangeDelete
+	case c.Before.Type == c.After.Type && c.Before.Mode != c.After.Mode:
+		t.ModeBefore = fmt.Sprintf("%04o", c.Before.Mode)
+	}
+	if c.Before.Type == isDir || c.After.Type == isDir {
+		t.Path += "/"
+	}
+	return t
+}
+
+// relative is a path as the answer names it.
+func relative(dir, path string) string {
+	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/"); ok {
+		return rest
+	}
+	return path
+}

@@ -1,0 +1,138 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// A write that cannot be kept changes nothing.
+func TestTheStoreHasBounds(t *testing.T) {
+	c := &Config{Mode: "auto", KeepDays: 1, KeepBytes: 100, PerCallBytes: 60}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	w := openWorld(t, physicalDir(t), c)
+	defer w.db.Close()
+	fill := func(c string, n int) string { return strings.Repeat(c, n) }
+	w.person("f", fill("a", 61))
+	_, err := w.try("large", func(ctx context.Context, b sandbox.Box) error {
+		return sandbox.WriteFile(ctx, b, w.use("f"), []byte("x"), 0o644)
+	})
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_call_too_large" {
+		t.Errorf("got %v", err)
+	}
+	if w.read("f") != fill("a", 61) || len(w.tree()) != 1 {
+		t.Errorf("something changed: %v", w.tree())
+	}
+	w.person("f", fill("a", 40))
+	w.write("1", "f", fill("b", 40))
+	w.write("2", "f", fill("c", 40))
+	full := func(id string) {
+		t.Helper()
+		_, err := w.try(id, func(ctx context.Context, b sandbox.Box) error {
+			return sandbox.WriteFile(ctx, b, w.use("f"), []byte("x"), 0o644)
+		})
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_store_full" || w.read("f") != fill("c", 40) {
+			t.Errorf("got %v: %s", err, w.read("f"))
+		}
+		if c, err := w.j.call(t.Context(), "1"); err != nil || len(c.Changes) != 1 {
+			t.Errorf("a call of this day is gone: %v", err)
+		}
+	}
+	full("too soon")
+	day := time.Now().Add(25 * time.Hour)
+	w.j.now = func() time.Time { return day }
+	w.write("3", "f", "d") // the first call must go
+	if _, err := w.j.call(t.Context(), "1"); err == nil {
+		t.Error("the oldest call is still there")
+	}
+	w.undo("u3", "3")
+	if w.read("f") != fill("c", 40) {
+		t.Errorf("got %s", w.read("f"))
+	}
+	if size, files := w.j.bytes(), must(os.ReadDir(w.root+"/undo/objects")); size > 100 || len(files) > 3 {
+		t.Errorf("%d bytes in %d files", size, len(files))
+	}
+	w.j.now = func() time.Time { return day.Add(25 * time.Hour) }
+	w.must(w.j.purgeOld(t.Context()))
+	if size, files := w.j.bytes(), must(os.ReadDir(w.root+"/undo/objects")); size != 0 || len(files) != 0 {
+		t.Errorf("%d bytes in %d files are older than a day", size, len(files))
+	}
+}
+
+// The store takes no more of its disk than it leaves: the oldest calls go, and a content that
+// is too large is refused before it is copied.
+func TestTheStoreLeavesRoomOnItsDisk(t *testing.T) {
+	w := newWorld(t)
+	fill := func(c string) string { return strings.Repeat(c, 40) }
+	w.person("f", fill("a"))
+	w.write("1", "f", fill("b"))
+	w.write("2", "f", fill("c"))
+	w.left = 20 // with 80 in the store it may have 50
+	w.j.now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+	w.write("3", "f", "d")
+	for _, gone := range []string{"1", "2"} {
+		if _, err := w.j.call(t.Context(), gone); err == nil {
+			t.Errorf("call %s is still there", gone)
+		}
+	}
+	w.left = 0
+	w.person("g", fill("g"))
+	_, err := w.try("4", func(ctx context.Context, b sandbox.Box) error {
+		return sandbox.WriteFile(ctx, b, w.use("g"), []byte("x"), 0o644)
+	})
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_store_full" || w.read("g") != fill("g") {
+		t.Errorf("on a full disk: %v, the file is %q", err, w.read("g"))
+	}
+	if n := w.j.coming; n != 0 {
+		t.Errorf("%d bytes are still coming", n)
+	}
+}
+
+// Who writes a file while it is copied cannot fill the disk with it.
+func TestAFileThatGrowsIsNotCopiedForEver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	w := must(os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644))
+	defer w.Close()
+	const size = 100 << 10 // copied in several pieces
+	must(w.WriteString(strings.Repeat("s", size)))
+	r := must(os.Open(path))
+	defer r.Close()
+	s, err := stateOf(sandbox.Content{File: r}, growing{w})
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "file_changed" || s.Size > size+1 {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// Rules judge a bounded number of paths, and all of an undo is among them.
+// Lines of the journal are in the database, and count as what they take there.
+func TestLinesOfTheJournalHaveBounds(t *testing.T) {
+	w := newWorld(t)
+	w.j.setConfig(Config{Mode: "auto", KeepDays: 14, KeepBytes: 1 << 20, PerCallBytes: 1 << 20})
+	w.person("f", "one")
+	w.command("first", func() {})
+	w.j.lines.Store(freeLines + 1<<20/lineBytes)
+	c := w.command("full", func() { w.person("f", "two") })
+	if c.Changes.Undo == nil || c.Changes.Undo.Kept || !strings.Contains(c.Changes.Undo.Why, "no room for 1 more") {
+		t.Errorf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
+	}
+	_, err := w.try("tool", func(ctx context.Context, b sandbox.Box) error {
+		return sandbox.WriteFile(ctx, b, w.use("f"), []byte("three"), 0o644)
+	})
+	if err == nil || w.read("f") != "two" {
+		t.Errorf("got %v: %s", err, w.read("f"))
+	}
+	w.must(w.j.countLines(t.Context()))
+	c = w.command("after", func() { w.person("f", "four") })
+	if out := w.undo("undo", "after"); !c.Changes.Undo.Kept || len(out.Conflicts) > 0 || w.read("f") != "two" {
+		t.Errorf("got %+v: %s", c.Changes.Undo, w.read("f"))
+	}
+}

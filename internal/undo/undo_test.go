@@ -1,0 +1,427 @@
+package undo
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tests/needs"
+)
+
+// Whatever calls did, undoing them from the last to the first brings back each tree that there
+// was between, byte for byte, with modes, times and attributes; so does undoing the undos.
+func TestEveryTreeComesBack(t *testing.T) {
+	names := []string{"a", "b", "d/a", "d/e/b", "d/e/c", "x y/ü", "d2/f/g/h"}
+	rapid.Check(t, func(t *rapid.T) {
+		root, err := os.MkdirTemp("", "undo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(root)
+		if root, err = filepath.EvalSymlinks(root); err != nil {
+			t.Fatal(err)
+		}
+		w := openWorld(t, root, defaults())
+		defer w.db.Close()
+		trees := []map[string]state{w.tree()}
+		var ids []string
+		for i := range rapid.IntRange(1, 6).Draw(t, "calls") {
+			id := fmt.Sprintf("call_%d", i)
+			c := w.call(id, func(ctx context.Context, b sandbox.Box) error {
+				for range rapid.IntRange(1, 4).Draw(t, "acts") {
+					name := rapid.SampledFrom(names).Draw(t, "name")
+					w.act(t, ctx, b, name)
+				}
+				return nil
+			})
+			if c.Changes.Total > 0 {
+				ids, trees = append(ids, id), append(trees, w.tree())
+			}
+		}
+		w.undoAll(ids, trees)
+	})
+}
+
+// act does something to a file, or to the directory above it.
+func (w *world) act(t *rapid.T, ctx context.Context, b sandbox.Box, name string) {
+	use := w.use(name)
+	switch rapid.SampledFrom([]string{"write", "write", "dress", "remove", "rmdir"}).Draw(t, "act") {
+	case "write":
+		content := rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "content")
+		w.must(sandbox.WriteFile(ctx, b, use, content, 0o600))
+	case "dress":
+		f, err := sandbox.Create(ctx, b, use, 0o644)
+		w.must(err)
+		a := sandbox.Attributes{
+			Mode:     os.FileMode(rapid.SampledFrom([]int{0o600, 0o755, 0o444}).Draw(t, "mode")),
+			Modified: time.Unix(rapid.Int64Range(0, 1<<31).Draw(t, "time"), 123_456_789),
+		}
+		if rapid.Bool().Draw(t, "attribute") {
+			a.Extended = map[string][]byte{"user.note": []byte("\x00x")}
+		}
+		f.Give(a)
+		w.must(f.Commit())
+	case "remove":
+		if _, err := os.Stat(use.Path); err == nil {
+			w.must(sandbox.Remove(ctx, b, use))
+		}
+	case "rmdir":
+		dir := w.use(filepath.Dir(name))
+		if left, err := os.ReadDir(dir.Path); err == nil && len(left) == 0 && dir.Path != w.work {
+			w.must(sandbox.Remove(ctx, b, dir))
+		}
+	}
+}
+
+func TestConflictsStayAsTheyAre(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		between func(w *world)
+		want    string // content afterwards
+		why     string // "": restored
+	}{
+		{"nothing happened", func(*world) {}, "one", ""},
+		{"a person wrote", func(w *world) { w.person("f", "theirs") }, "theirs", "it changed since"},
+		{"a person wrote the same", func(w *world) { w.person("f", "two") }, "one", ""},
+		{"a person put the old content back", func(w *world) { w.person("f", "one") }, "one", ""},
+		{"a person changed the mode", func(w *world) { w.must(os.Chmod(w.work+"/f", 0o600)) }, "two", "it changed since"},
+		{
+			"a person removed it", func(w *world) { w.must(os.Remove(w.work + "/f")) },
+			"open WORK/f: no such file or directory", "it is gone",
+		},
+		{"another call wrote", func(w *world) { w.write("later", "f", "three") }, "three", "it changed since, by call later"},
+		{"another call, which was undone", func(w *world) {
+			w.write("later", "f", "three")
+			w.undo("undo later", "later")
+		}, "one", ""},
+		{"a link is there now", func(w *world) {
+			w.must(os.Rename(w.work+"/f", w.work+"/g"))
+			w.must(os.Symlink("g", w.work+"/f"))
+		}, "two", "it changed since"},
+		{"the directory became a link", func(w *world) {
+			w.must(os.Rename(w.work, w.work+"2"))
+			w.must(os.Symlink(w.work+"2", w.work))
+		}, "two", "too many levels of symbolic links"},
+		{"the store was altered", func(w *world) {
+			for _, e := range must(os.ReadDir(w.root + "/undo/objects")) {
+				w.must(os.WriteFile(w.root+"/undo/objects/"+e.Name(), []byte("ONE"), 0o600))
+			}
+		}, "two", "not what was kept"},
+		{"the store lost it", func(w *world) {
+			for _, e := range must(os.ReadDir(w.root + "/undo/objects")) {
+				w.must(os.Remove(w.root + "/undo/objects/" + e.Name()))
+			}
+		}, "two", "the store has lost the content"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.person("f", "one")
+			w.write("call", "f", "two")
+			tt.between(w)
+			out := w.undo("undo", "call")
+			if got := w.read("f"); got != strings.ReplaceAll(tt.want, "WORK", w.work) {
+				t.Errorf("the file is %q, want %q", got, tt.want)
+			}
+			switch {
+			case tt.why == "" && len(out.Conflicts) > 0, tt.why != "" && len(out.Conflicts) != 1:
+				t.Errorf("conflicts %v, want %q", out.Conflicts, tt.why)
+			case tt.why != "" && !strings.Contains(out.Conflicts[0].Why, tt.why):
+				t.Errorf("got %q, want %q", out.Conflicts[0].Why, tt.why)
+			}
+		})
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestAPartOfACallIsUndone(t *testing.T) {
+	w := newWorld(t)
+	w.person("a", "1")
+	w.person("b", "1")
+	w.write("call", "a", "2", "b", "2", "d/c", "2", "d/e", "2")
+	w.undo("u1", "call", "b", "d/c")
+	if got := w.read("a") + w.read("b") + w.read("d/e"); got != "212" {
+		t.Errorf("got %s", got)
+	}
+	if last, err := w.j.last(t.Context(), "a", "s"); err != nil || last != "call" {
+		t.Errorf("the last call is %s, %v", last, err)
+	}
+	w.undo("u2", "call")
+	if got := w.tree(); len(got) != 2 || w.read("a") != "1" {
+		t.Errorf("got %v", got)
+	}
+	if _, err := w.j.last(t.Context(), "a", "s"); err == nil {
+		t.Error("there is something to undo left")
+	}
+	w.undo("u3", "u2") // the call is not undone any more
+	if last, err := w.j.last(t.Context(), "a", "s"); err != nil || last != "call" {
+		t.Errorf("the last call is %s, %v", last, err)
+	}
+}
+
+// A file that a call made is removed by an undo, not restored; and who is told that something stays is told
+// what to do.
+func TestTheTextSaysWhatAnUndoDid(t *testing.T) {
+	w := newWorld(t)
+	w.person("old", "1")
+	w.write("call", "old", "2", "new", "2", "kept", "2")
+	w.write("later", "kept", "3")
+	out := w.undo("undo", "call")
+	want := "undid call call (Write)\nremoved new\nrestored old\nleft kept: it changed since, by call later\n" +
+		"What changed since the call stays. Undo the later call first, or let an operator use --force."
+	if got := out.text("Write"); got != want {
+		t.Errorf("got %s", got)
+	}
+	if !slices.Equal(out.Removed, []string{"new"}) || !slices.Equal(out.Restored, []string{"new", "old"}) {
+		t.Errorf("restored %v, removed %v", out.Restored, out.Removed)
+	}
+}
+
+// A file that a program has open for writing is left: what it writes would go to a file without a name. The rest is
+// undone, and the file when the program has ended.
+func TestAFileThatIsOpenForWritingStays(t *testing.T) {
+	w := newWorld(t)
+	w.person("db", "one")
+	w.person("f", "one")
+	w.command("call", func() {
+		w.person("db", "two")
+		w.person("f", "two")
+		w.person("log", "two")
+	})
+	var held []*os.File
+	for _, name := range []string{"db", "log"} {
+		f, err := os.OpenFile(w.work+"/"+name, os.O_RDWR, 0)
+		w.must(err)
+		held = append(held, f)
+	}
+	reads, err := os.Open(w.work + "/f")
+	w.must(err)
+	defer reads.Close()
+	out := w.undo("undo", "call")
+	if len(out.Conflicts) != 2 || out.Conflicts[0].Why != inUse || w.read("db") != "two" || w.read("f") != "one" {
+		t.Errorf("got %+v: %s", out, w.read("db"))
+	}
+	if text := out.text("Bash"); !strings.Contains(text, "End the programs") || strings.Contains(text, "later call") {
+		t.Errorf("it says %s", text)
+	}
+	w.person("g", "one")
+	refused := w.command("refused", func() { w.person("g", "two") })
+	job, err := os.OpenFile(w.work+"/g", os.O_RDWR, 0)
+	w.must(err)
+	defer job.Close()
+	if _, left, err := refused.Changes.Made.Undo(t.Context()); err != nil || len(left) > 0 || w.read("g") != "one" {
+		t.Errorf("what was refused stays: %v, %v: %s", left, err, w.read("g"))
+	}
+	for _, f := range held {
+		_, err := f.WriteString("!!")
+		w.must(errors.Join(err, f.Close()))
+	}
+	if w.read("db") != "!!o" || w.read("log") != "!!o" {
+		t.Errorf("what was written is lost: %s, %s", w.read("db"), w.read("log"))
+	}
+	w.person("db", "two")
+	w.person("log", "two")
+	if out := w.undo("again", "call"); len(out.Conflicts) > 0 || w.read("db") != "one" {
+		t.Errorf("when nobody has it open: %+v: %s", out, w.read("db"))
+	}
+}
+
+// What lies in a directory that a call made stays, and the directory with it.
+func TestADirectoryWithFilesOfOthersStays(t *testing.T) {
+	w := newWorld(t)
+	w.write("call", "d/e/f", "1")
+	w.person("d/theirs", "x")
+	out := w.undo("undo", "call")
+	if len(out.Conflicts) != 1 || out.Conflicts[0].Path != "d" || w.read("d/theirs") != "x" {
+		t.Errorf("got %+v", out)
+	}
+	if got := w.tree(); len(got) != 2 {
+		t.Errorf("left %v", got)
+	}
+}
+
+func TestTheAnswerSaysWhatIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.person("f", "one")
+	c := w.write("call", "f", "three", "d/new", "")
+	want := []tool.Change{
+		{Path: "f", Kind: tool.ChangeModify, BytesBefore: 3, BytesAfter: 5},
+		{Path: "d/", Kind: tool.ChangeCreate},
+		{Path: "d/new", Kind: tool.ChangeCreate},
+	}
+	if !slices.Equal(c.Changes.List, want) || !c.Changes.Undo.Kept || c.Changes.Undo.Until.Before(time.Now()) {
+		t.Errorf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
+	}
+	if c := w.write("same", "f", "three"); c.Changes.Total != 1 || c.Changes.List[0].Kind != tool.ChangeModify {
+		t.Errorf("a write of the same content, which changes the time: %+v", c.Changes)
+	}
+	if c := w.call("nothing", func(context.Context, sandbox.Box) error { return nil }); c.Changes.Undo != nil {
+		t.Errorf("a call that changes nothing: %+v", c.Changes)
+	}
+	failed, err := w.try("failed", func(ctx context.Context, b sandbox.Box) error {
+		return errors.Join(sandbox.WriteFile(ctx, b, w.use("f"), nil, 0), errors.New("no"))
+	})
+	if err == nil || failed.Changes.Total != 1 {
+		t.Errorf("a call that failed after it wrote: %+v", failed.Changes)
+	}
+	many := []string{}
+	for i := range maxListed + 1 {
+		many = append(many, fmt.Sprintf("m%04d", i), strings.Repeat("x", i))
+	}
+	c = w.write("many", many...)
+	if len(c.Changes.List) != maxListed || c.Changes.Total != maxListed+1 || c.Changes.List[0].Path != "m1000" {
+		t.Errorf("got %d of %d changes, the first is %v", len(c.Changes.List), c.Changes.Total, c.Changes.List[0])
+	}
+}
+
+func TestManyPathsAreJudgedAsTrees(t *testing.T) {
+	var paths []string
+	for i := range 3000 {
+		paths = append(paths, fmt.Sprintf("/w/d%d/f%d", i%7, i), fmt.Sprintf("/w/e%d/f", i%100))
+	}
+	paths = append(paths, "/w/alone", "/w/d1/deep/f")
+	uses := usesOf(paths)
+	if len(uses.Paths) > maxUses || !slices.ContainsFunc(uses.Paths, func(u guard.PathUse) bool { return u.Path == "/w/alone" }) {
+		t.Errorf("%d uses: %v", len(uses.Paths), uses.Paths[:3])
+	}
+	for _, path := range paths {
+		if !judged(uses, path) {
+			t.Errorf("%s is not judged", path)
+		}
+	}
+	for _, path := range []string{"/w/other", "/w", "/w/d77/f", "/v"} {
+		if judged(uses, path) {
+			t.Errorf("%s is judged", path)
+		}
+	}
+	if uses := usesOf(paths[:9]); len(uses.Paths) != 9 || uses.Paths[0].Recursive {
+		t.Errorf("few paths: %v", uses.Paths)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, c := range []Config{
+		{"snapshots", 1, 1, 1, nil},
+		{"", 1, 1, 1, nil},
+		{"auto", 0, 1, 1, nil},
+		{"auto", 1, 1, 2, nil},
+		{"auto", 1, 1, 0, nil},
+		{"auto", -1, 1, 1, nil},
+	} {
+		if c.Check() == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	if err := defaults().Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Off keeps nothing, and says so.
+func TestModeOff(t *testing.T) {
+	c := defaults()
+	c.Mode = "off"
+	w := openWorld(t, physicalDir(t), c)
+	defer w.db.Close()
+	if got := w.write("call", "f", "x").Changes; got.Undo == nil || got.Undo.Kept || got.Undo.Why == "" {
+		t.Errorf("got %+v", got.Undo)
+	}
+	if _, err := w.j.call(t.Context(), "call"); err == nil {
+		t.Error("it is in the journal")
+	}
+}
+
+// A file that cannot be read can be replaced, and the answer says that it is not kept.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	needs.Root(t, "to be another user")
+	w := newWorld(t)
+	w.must(os.Chown(w.work, 12345, 12345))
+	w.must(os.Chown(w.root, 12345, 12345))
+	w.openAbove()
+	w.person("f", "secret")
+	w.must(os.Chmod(w.work+"/f", 0))
+	w.user = sandbox.NewUser(12345, 12345, nil, "", "")
+	c := w.write("call", "f", "new")
+	if c.Changes.Undo.Kept || !strings.Contains(c.Changes.Undo.Why, "could not be read") {
+		t.Errorf("got %+v", c.Changes.Undo)
+	}
+	if out := w.undo("undo", "call"); len(out.Conflicts) != 1 || w.read("f") != "new" {
+		t.Errorf("got %+v", out)
+	}
+	if fd, err := unix.Open(w.root+"/undo/objects", unix.O_RDONLY, 0); err == nil {
+		unix.Close(fd)
+	}
+	w.must(os.WriteFile(w.work+"/g", []byte("old"), 0o644))
+	w.must(os.Chown(w.work+"/g", 12345, 12345))
+	w.write("g", "g", "new")
+	w.undo("undo g", "g")
+	var st unix.Stat_t
+	w.must(unix.Stat(w.work+"/g", &st))
+	if st.Uid != 12345 || w.read("g") != "old" {
+		t.Errorf("the file is of uid %d: %s", st.Uid, w.read("g"))
+	}
+}
+
+// openAbove lets other users into the directories above the world.
+func (w *world) openAbove() {
+	for dir := w.root; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+		w.must(os.Chmod(dir, 0o755))
+	}
+}
+
+// growing makes the file longer whenever something of it is copied.
+type growing struct{ *os.File }
+
+func (g growing) Write(p []byte) (int, error) {
+	if _, err := g.WriteString("more"); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// What an undo of many files has put back is marked for each of them, and so is what undoing that takes away.
+func TestAllOfManyIsMarked(t *testing.T) {
+	w := openWorld(t, physicalDir(t), defaults())
+	defer w.close()
+	const files = maxMarked + 50
+	for i := range files {
+		w.person(fmt.Sprintf("f%d", i), "x")
+	}
+	c := w.command("gone", func() {
+		for i := range files {
+			w.must(os.Remove(fmt.Sprintf("%s/f%d", w.work, i)))
+		}
+	})
+	marked := func(id string) (n int) {
+		w.must(w.db.Read(t.Context(), func(tx *sql.Tx) error {
+			return tx.QueryRow(`SELECT count(*) FROM undo_changes WHERE call_id = $1 AND undone <> ''`, id).Scan(&n)
+		}))
+		return n
+	}
+	w.undo("back", c.ID)
+	if n := marked(c.ID); n != files {
+		t.Errorf("%d of %d are marked", n, files)
+	}
+	w.undo("again", "back")
+	if gone, back := marked(c.ID), marked("back"); gone != 0 || back != files {
+		t.Errorf("after the undo of the undo %d and %d are marked", gone, back)
+	}
+}

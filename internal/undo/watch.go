@@ -1,0 +1,242 @@
+package undo
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// watch says in which names of a tree something changed. The kernel queues an event before the
+// system call that made the change returns, and the last one when the last process that has a file open
+// for writing or mapped is gone. So when all processes of a command have ended, the queue has everything.
+// It is read when somebody looks, and nothing runs in between.
+type watch struct {
+	fd, mounts int              // mounts has news when something was mounted
+	paths      map[int32]string // by the number of a watched directory
+	ids        map[string]int32
+	root       int32
+	path       string
+	inode      [2]uint64 // of the root
+	unused     runtime.Cleanup
+}
+
+const (
+	written = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB
+	watched = written | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
+)
+
+// newWatch watches a directory. Those below it are for the caller to add.
+func newWatch(root string) (*watch, error) {
+	w := &watch{mounts: -1, paths: map[int32]string{}, ids: map[string]int32{}, path: root}
+	var err error
+	if w.fd, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		return nil, err
+	}
+	w.mounts, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	w.unused = runtime.AddCleanup(w, closeBoth, [2]int{w.fd, w.mounts}) // a tree may be forgotten
+	if err == nil {
+		w.inode, err = inodeOf(root)
+	}
+	if err == nil {
+		w.root, err = w.put(root, unix.IN_DELETE_SELF|unix.IN_MOVE_SELF)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *watch) close() {
+	w.unused.Stop()
+	closeBoth([2]int{w.fd, w.mounts})
+}
+
+func closeBoth(fds [2]int) {
+	unix.Close(fds[0])
+	if fds[1] >= 0 {
+		unix.Close(fds[1])
+	}
+}
+
+func inodeOf(path string) ([2]uint64, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	return [2]uint64{st.Dev, st.Ino}, err
+}
+
+// add watches one more directory. The caller lists it afterwards.
+func (w *watch) add(path string) error {
+	_, err := w.put(path, 0)
+	return err
+}
+
+func (w *watch) put(path string, more uint32) (int32, error) {
+	n, err := unix.InotifyAddWatch(w.fd, path, watched|more|unix.IN_ONLYDIR|unix.IN_DONT_FOLLOW)
+	if err != nil {
+		return 0, fmt.Errorf("watch %s: %w", path, err)
+	}
+	id := int32(n)
+	delete(w.ids, w.paths[id]) // it was moved: the kernel watches directories, not paths
+	w.paths[id], w.ids[path] = path, id
+	return id, nil
+}
+
+// drop ends the watches of directories and of what is below them.
+func (w *watch) drop(dirs map[string]bool) {
+	for path, id := range w.ids {
+		if below(path, dirs) {
+			_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) // it may be gone with its directory
+			delete(w.ids, path)
+			delete(w.paths, id)
+		}
+	}
+}
+
+// below reports whether a path is one of these or below one.
+func below(path string, dirs map[string]bool) bool {
+	for ; len(path) > 1; path = filepath.Dir(path) {
+		if dirs[path] {
+			return true
+		}
+	}
+	return false
+}
+
+// news is what changed since the last look.
+type news struct {
+	// paths are where something changed. True: something was written that had the name before; if
+	// nothing is known of it, nobody knows what it was.
+	paths map[string]bool
+	// doubt says that a file was written of which nobody knows whether it has another name: a
+	// link that is gone, or one in a directory that was not watched yet.
+	doubt bool
+	all   bool // events were lost, or something was mounted
+}
+
+// name is a name in a watched directory, and what became of it.
+type name struct {
+	fresh, gone bool // something else came there; nothing is there
+	wrote       bool
+	// former says that what came there and was written may live on under another name. Who has
+	// it open still writes it, and the kernel reports this name.
+	former bool
+}
+
+// read empties the queue.
+func (w *watch) read() (n news, err error) {
+	n.paths = map[string]bool{}
+	poll := []unix.PollFd{{Fd: int32(w.mounts), Events: unix.POLLPRI}}
+	if got, err := unix.Poll(poll, 0); err != nil || got > 0 {
+		n.all = true
+	}
+	if now, err := inodeOf(w.path); err != nil || now != w.inode {
+		n.all = true // a directory above was moved
+	}
+	s := story{watch: w, news: &n, names: map[place]*name{}, moved: map[uint32]bool{}}
+	buf := make([]byte, 64<<10)
+	for {
+		got, err := unix.Read(w.fd, buf)
+		if errors.Is(err, unix.EAGAIN) {
+			s.end()
+			return n, nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return n, fmt.Errorf("read what changed: %w", err)
+		}
+		for b := buf[:max(got, 0)]; len(b) >= unix.SizeofInotifyEvent; {
+			id, mask := int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[4:])
+			cookie, size := binary.NativeEndian.Uint32(b[8:]), binary.NativeEndian.Uint32(b[12:])
+			b = b[unix.SizeofInotifyEvent:]
+			text, _, _ := bytes.Cut(b[:size], []byte{0})
+			b = b[size:]
+			s.event(place{id, string(text)}, mask, cookie)
+		}
+	}
+}
+
+// place is a name in a watched directory. The directory may have moved since.
+type place struct {
+	dir  int32
+	name string
+}
+
+// story follows the events in their order.
+type story struct {
+	*watch
+	*news
+	names map[place]*name
+	moved map[uint32]bool // by cookie, whether what left its name had come there and was written
+}
+
+func (s story) event(at place, mask, cookie uint32) {
+	if mask&(unix.IN_Q_OVERFLOW|unix.IN_UNMOUNT) != 0 {
+		s.all = true
+		return
+	}
+	if at.name == "" { // of a directory itself; its parent is told, too
+		s.all = s.all || at.dir == s.root && mask&unix.IN_IGNORED == 0
+		return
+	}
+	dir, known := s.watch.paths[at.dir]
+	if !known {
+		return // it is no longer watched, and was listed again since
+	}
+	path := filepath.Join(dir, at.name)
+	if _, told := s.news.paths[path]; !told {
+		s.news.paths[path] = false
+	}
+	if mask&unix.IN_ISDIR != 0 {
+		came := mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0
+		s.doubt = s.doubt || came // links in it could be written unseen
+		return
+	}
+	n := s.names[at]
+	if n == nil {
+		n = &name{}
+		s.names[at] = n
+	}
+	switch {
+	case mask&written != 0:
+		s.doubt = s.doubt || n.gone || n.former
+		n.wrote = true
+	case mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+		s.leaves(n)
+		n.fresh, n.gone = true, false
+		if mask&unix.IN_MOVED_TO != 0 {
+			n.wrote = n.wrote || s.moved[cookie]
+			delete(s.moved, cookie)
+		}
+	case mask&unix.IN_DELETE != 0:
+		s.leaves(n)
+		n.fresh, n.gone = false, true
+	default: // what has it open goes with it
+		s.moved[cookie] = n.fresh && n.wrote
+		n.fresh, n.gone, n.wrote = false, true, false
+	}
+}
+
+// leaves notes that what came to a name loses it.
+func (s story) leaves(n *name) {
+	if n.fresh {
+		n.former = true
+		s.doubt = s.doubt || n.wrote
+	}
+}
+
+// end asks what is left: what was moved out of the tree, and what was written by a name that it had.
+func (s story) end() {
+	for _, wrote := range s.moved {
+		s.doubt = s.doubt || wrote
+	}
+	for at, n := range s.names {
+		if n.wrote && !n.fresh && !n.gone {
+			s.news.paths[filepath.Join(s.watch.paths[at.dir], at.name)] = true
+		}
+	}
+}
