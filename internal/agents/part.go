@@ -1,0 +1,154 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Definition is agents as a part of the daemon.
+func Definition() part.Definition {
+	return part.Definition{
+		Name:   "agents",
+		Config: func() part.Config { return defaults() },
+		Open: func(_ context.Context, h part.Host) (part.Part, error) {
+			f := newFeature(h)
+			f.config.Store(h.Config.(*Config))
+			return f.part(), nil
+		},
+		Describe: func(part.Config) part.Part { return newFeature(part.Host{}).part() },
+	}
+}
+
+// feature is agents in a daemon.
+type feature struct {
+	host   part.Host
+	config atomic.Pointer[Config]
+
+	mu   sync.Mutex       // guards what follows
+	used map[string]Usage // by session
+	runs map[string]*one  // by session
+}
+
+// one is an agent that runs.
+type one struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when it has ended
+}
+
+func newFeature(h part.Host) *feature {
+	return &feature{host: h, used: map[string]Usage{}, runs: map[string]*one{}}
+}
+
+// enter notes that an agent runs in a session, which no other may then.
+func (f *feature) enter(session string, cancel context.CancelCauseFunc) (leave func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.runs[session] != nil {
+		return nil, &tool.Error{
+			Code: "agent_runs", Msg: fmt.Sprintf("the agent of session %q works already", session),
+			Hint: "wait for its answer, or start another one",
+		}
+	}
+	x := &one{cancel, make(chan struct{})}
+	f.runs[session] = x
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.runs, session)
+		close(x.done)
+	}, nil
+}
+
+// forget ends the agent of a session that was deleted.
+func (f *feature) forget(_ context.Context, s tool.Session) error {
+	f.mu.Lock()
+	x := f.runs[s.ID]
+	delete(f.used, s.ID)
+	f.mu.Unlock()
+	if x != nil {
+		x.cancel(tool.ErrAtOnce)
+		<-x.done
+	}
+	return nil
+}
+
+func (f *feature) part() part.Part {
+	return part.Part{
+		Routes: []route.Route{{
+			Pattern: "GET /agents", Role: tool.RoleAgent, Handle: f.list,
+			Spec: route.Spec{
+				ID: "listAgents", Summary: "Who runs under whom: the sessions of this account, each after its parent",
+				Out: []Agent{},
+			},
+		}},
+		Groups: []catalog.Group{f.group()},
+		Ended:  f.ended,
+		Forget: f.forget,
+		Reload: func(_ context.Context, c part.Config) { f.config.Store(c.(*Config)) },
+	}
+}
+
+// Agent is one agent as people see it.
+type Agent struct {
+	Session string    `json:"session_id"`
+	Agent   string    `json:"agent,omitempty"`
+	Parent  string    `json:"parent,omitempty"`
+	Mode    tool.Mode `json:"mode"` // that holds
+	Type    string    `json:"agent_type,omitempty"`
+	State   string    `json:"state"` // running or idle
+	Dir     string    `json:"cwd"`
+	Created time.Time `json:"created_at"`
+	Used    Usage     `json:"used"`
+}
+
+// Usage is what the calls of an agent have cost since the daemon started.
+type Usage struct {
+	Calls  int   `json:"calls"`
+	CPUMS  int64 `json:"cpu_ms"`
+	WallMS int64 `json:"wall_ms"`
+}
+
+func (f *feature) list(r *http.Request) (any, error) {
+	account := route.CallerOf(r).Account
+	all, err := f.host.Sessions.All(r.Context(), account)
+	if err != nil {
+		return nil, err
+	}
+	runs := f.host.Busy(account)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]Agent, 0, len(all))
+	for _, s := range all {
+		a := Agent{
+			Session: s.ID, Agent: s.Agent, Parent: s.Parent, Mode: s.Mode, Type: s.Type, State: "idle", Dir: s.Dir,
+			Created: s.Created, Used: f.used[s.ID],
+		}
+		if runs[s.ID] || f.runs[s.ID] != nil {
+			a.State = "running"
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// ended counts a call.
+func (f *feature) ended(c *tool.Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := f.used[c.Session.ID]
+	u.Calls++
+	u.WallMS += time.Since(c.Started).Milliseconds()
+	if c.Result.Usage != nil {
+		u.CPUMS += c.Result.Usage.CPUMS
+	}
+	f.used[c.Session.ID] = u
+}

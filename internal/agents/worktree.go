@@ -1,0 +1,52 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/worktree"
+)
+
+// kept is a worktree in which something was changed.
+type kept struct {
+	Path   string `json:"path"`
+	Branch string `json:"branch"`
+}
+
+// git is git in the sandbox, with the settings of the session: the configuration of a repository names
+// programs.
+func (r *run) git() worktree.Git { return worktree.Git{Box: r.box, Host: r.f.host, Session: r.parent} }
+
+// newWorktree makes a worktree, with the first name that is free.
+func (r *run) newWorktree(ctx context.Context, name string) (*worktree.Tree, error) {
+	plain := strings.Map(func(c rune) rune {
+		if c == ' ' || c == '.' {
+			return '-'
+		}
+		return c
+	}, name)
+	for i := 1; ; i++ {
+		numbered := plain
+		if i > 1 {
+			numbered = fmt.Sprintf("%s-%d", plain, i)
+		}
+		t, err := r.git().New(ctx, r.in.Dir, r.in.Roots, numbered)
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != worktree.Exists || i == 50 {
+			return &t, err
+		}
+	}
+}
+
+// settle removes the worktree if nothing was changed in it, and returns it otherwise.
+func (r *run) settle(ctx context.Context) (*kept, error) {
+	what, err := r.git().Changed(ctx, *r.tree)
+	if err == nil && what == "" {
+		if err = r.git().Remove(ctx, *r.tree, false); err == nil {
+			return nil, nil
+		}
+	}
+	return &kept{r.tree.Path, r.tree.Branch}, err
+}

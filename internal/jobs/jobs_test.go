@@ -1,0 +1,485 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/events"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// world is jobs over a directory, with what they say.
+type world struct {
+	*Jobs
+	t     *testing.T
+	dir   string
+	mu    sync.Mutex
+	heard []events.Event
+	notes []tool.Note
+}
+
+func newWorld(t *testing.T, change ...func(*Config)) *world {
+	w := &world{t: t, dir: t.TempDir()}
+	w.open(change...)
+	return w
+}
+
+func (w *world) open(change ...func(*Config)) {
+	w.t.Helper()
+	c := Defaults()
+	for _, f := range change {
+		f(c)
+	}
+	var err error
+	w.Jobs, err = Open(w.t.Context(), Options{
+		Dir: w.dir, Config: c, Log: slog.New(slog.DiscardHandler),
+		Publish: func(e events.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.heard = append(w.heard, e) },
+		Record:  func(_ context.Context, n tool.Note) error { w.notes = append(w.notes, n); return nil },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) said(t events.Type) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.heard {
+		if e.Type == t {
+			n++
+		}
+	}
+	return n
+}
+
+// program is what a job runs: it serves the ports of a listener, and is ended by terminated.
+type program struct {
+	sandbox.Proc
+	port       net.Addr
+	terminated func(time.Duration)
+}
+
+func (p *program) Terminate(grace time.Duration) {
+	if p.terminated != nil {
+		p.terminated(grace)
+	}
+}
+
+func (p *program) Apart() bool           { return false }
+func (*program) Sweep() []sandbox.Denial { return nil }
+
+func (p *program) Dial(context.Context, uint16) (net.Conn, error) {
+	if p.port == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	return net.Dial("tcp", p.port.String())
+}
+
+var nobody = Caller{Account: "a", Session: "s"}
+
+func call(command string) *tool.Call {
+	args, _ := json.Marshal(map[string]any{"command": command})
+	c := tool.NewCall(tool.Request{Account: "a", Session: "s", Tool: "Bash", Args: args})
+	c.Session = tool.Session{ID: "s", Account: "a"}
+	c.Spec.Name, c.In.Args = "Bash", args
+	return c
+}
+
+// begin is a job that runs and was answered.
+func (w *world) begin(withheld bool) (*Job, *tool.Call) {
+	w.t.Helper()
+	c := call("work\nmore")
+	opened, err := w.Open(c, withheld)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	j := opened.(*Job)
+	j.Started(&program{})
+	j.Detach(func(error) {})
+	return j, c
+}
+
+func (j *Job) finish(c *tool.Call, exit sandbox.Exit, r tool.Result) {
+	j.Ended(exit)
+	c.Result = r
+	j.Close(c)
+}
+
+var fine = tool.Result{Status: tool.StatusSuccess, VarResult: "Bash_1_result"}
+
+func code(err error) string {
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		return e.Code
+	}
+	return fmt.Sprint(err)
+}
+
+// TestAJobFromItsBeginToTheNextDaemon: found only when its caller was answered, and readable
+// while it runs, afterwards and by the next daemon.
+func TestAJobFromItsBeginToTheNextDaemon(t *testing.T) {
+	w := newWorld(t)
+	c := call("work\nmore")
+	opened, err := w.Open(c, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := opened.(*Job)
+	if _, err := w.Find(nobody, j.ID()); code(err) != "job_not_found" || len(w.List(nobody)) != 0 {
+		t.Errorf("it is there before its caller is answered: %v", err)
+	}
+	j.Started(&program{})
+	io.WriteString(j.Output(), "first\n")
+	data, text := j.Detach(func(error) {})
+	if a := data.(answer); a.ID != j.ID() || a.Output != "first\n" || !strings.Contains(text, j.ID()) ||
+		!strings.HasPrefix(a.ID, "job_") {
+		t.Errorf("got %+v, %q", data, text)
+	}
+	if w.said(events.JobStarted) != 1 {
+		t.Errorf("heard %v", w.heard)
+	}
+	io.WriteString(j.Output(), "second\n")
+	if r, err := j.report(6); err != nil || r.State != Running || r.Output != "second\n" || r.Next != 13 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	j.finish(c, sandbox.Exit{Code: 3}, fine)
+	check := func() {
+		t.Helper()
+		j, err := w.Find(nobody, j.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := j.report(0)
+		if err != nil || r.State != Exited || *r.ExitCode != 3 || r.Output != "first\nsecond\n" ||
+			r.Variable != "Bash_1_result" || r.Command != "work\nmore" || r.Ended.IsZero() || r.By != "" {
+			t.Errorf("got %+v, %v", r, err)
+		}
+	}
+	check()
+	if w.said(events.JobEnded) != 1 {
+		t.Errorf("heard %v", w.heard)
+	}
+	w.Close()
+	w.open()
+	check()
+	if len(w.notes) != 0 {
+		t.Errorf("told as lost: %v", w.notes)
+	}
+}
+
+// TestAJobOfADaemonThatWentAwayIsLost: and told once; one that nobody was told of leaves
+// nothing.
+func TestAJobOfADaemonThatWentAwayIsLost(t *testing.T) {
+	w := newWorld(t)
+	j, _ := w.begin(false)
+	io.WriteString(j.Output(), "until then")
+	if _, err := w.Open(call("unknown"), false); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(w.dir, "job_broken.json"), []byte("{"), 0o600)
+	for range 2 {
+		w.open()
+		all := w.List(nobody)
+		if len(all) != 1 || all[0].State != Lost || all[0].Printed != 10 || len(w.notes) != 1 || w.notes[0].Name != "job_lost" {
+			t.Fatalf("got %+v, told %v", all, w.notes)
+		}
+	}
+	if files, _ := os.ReadDir(w.dir); len(files) != 2 {
+		t.Errorf("left: %v", files)
+	}
+}
+
+func TestStates(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		stop  string // by whom
+		exit  sandbox.Exit
+		r     tool.Result
+		state State
+		by    string
+	}{
+		{"it ended", "", sandbox.Exit{}, fine, Exited, ""},
+		{"it caught the signal and said 0", "the agent", sandbox.Exit{}, fine, Killed, "the agent"},
+		{"a signal", "", sandbox.Exit{Code: 137, Signal: "SIGKILL"}, fine, Killed, "a signal"},
+		{"a limit", "", sandbox.Exit{Code: 137, Signal: "SIGKILL", Limit: "memory"}, fine, Killed, "the limit of memory"},
+		{"its time", "", sandbox.Exit{Code: 137, TimedOut: true}, fine, Killed, "its time limit"},
+		{
+			"a cancelled call", "",
+			sandbox.Exit{},
+			tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: "cancelled", Stage: "run"}},
+			Killed, "a cancelled call",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			j, c := w.begin(false)
+			if tt.stop != "" {
+				done, stop := context.WithCancel(t.Context())
+				stop()
+				j.Stop(done, tt.stop)
+			}
+			j.finish(c, tt.exit, tt.r)
+			if i := j.Info(); i.State != tt.state || i.By != tt.by {
+				t.Errorf("got %s by %q", i.State, i.By)
+			}
+			// Who comes too late has not killed it.
+			if i, err := j.Stop(t.Context(), "somebody"); err != nil || i.By != tt.by {
+				t.Errorf("after the end: %+v, %v", i, err)
+			}
+		})
+	}
+}
+
+// TestA02_WithheldOutputIsReadWhenItIsReleased: and leaves no trace when it is not.
+func TestA02_WithheldOutputIsReadWhenItIsReleased(t *testing.T) {
+	rejected := tool.Result{Status: tool.StatusResultRejected, Error: &tool.Error{Code: "result_rejected", Stage: "approve"}}
+	failed := tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: "limit_memory", Stage: "run", Msg: "SECRET"}}
+	byHook := tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: "result_withheld", Stage: "after"}}
+	for _, tt := range []struct {
+		name     string
+		r        tool.Result
+		released bool
+	}{{"released", fine, true}, {"failed and released", failed, true}, {"rejected", rejected, false}, {"hook", byHook, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			j, c := w.begin(true)
+			io.WriteString(j.Output(), "SECRET")
+			if r, err := j.report(0); err != nil || strings.Contains(fmt.Sprintf("%+v", r), "SECRET") || r.note == "" {
+				t.Errorf("while it runs: %+v, %v", r, err)
+			}
+			followed := make(chan string)
+			go func() {
+				text := ""
+				j.Follow(context.Background(), 0, func(event []byte, _ int64) error { text += printedIn(t, event).Text; return nil })
+				followed <- text
+			}()
+			j.finish(c, sandbox.Exit{}, tt.r)
+			if got := <-followed; (got == "SECRET") != tt.released {
+				t.Errorf("a reader got %q", got)
+			}
+			if r, err := j.report(0); err != nil || (r.Output == "SECRET") != tt.released {
+				t.Errorf("afterwards: %+v, %v", r, err)
+			}
+			var disk []byte
+			for _, suffix := range []string{infoSuffix, outputSuffix} {
+				b, err := os.ReadFile(w.path(j.ID(), suffix))
+				if err != nil {
+					t.Fatal(err)
+				}
+				disk = append(disk, b...)
+			}
+			if strings.Contains(string(disk), "SECRET") != tt.released {
+				t.Errorf("the disk has %q", disk)
+			}
+		})
+	}
+}
+
+func TestThereIsRoomForSoManyJobs(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.PerSession, c.PerAccount = 2, 3 })
+	first, c := w.begin(false)
+	w.begin(false)
+	if _, err := w.Open(call("x"), false); code(err) != "too_many_jobs" || !strings.Contains(err.Error(), "session") {
+		t.Errorf("got %v", err)
+	}
+	other := call("x")
+	other.Session.ID = "other"
+	if _, err := w.Open(other, false); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Open(other, false); code(err) != "too_many_jobs" || !strings.Contains(err.Error(), "account") {
+		t.Errorf("got %v", err)
+	}
+	first.finish(c, sandbox.Exit{}, fine)
+	if _, err := w.Open(call("x"), false); err != nil {
+		t.Errorf("one has ended: %v", err)
+	}
+}
+
+func TestOnlyTheLastThatEndedAreKept(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.KeepEnded = 2 })
+	var ids []string
+	for range 4 {
+		j, c := w.begin(false)
+		j.finish(c, sandbox.Exit{}, fine)
+		ids = append(ids, j.ID())
+	}
+	all := w.List(nobody)
+	if len(all) != 2 || all[0].ID != ids[3] || all[1].ID != ids[2] {
+		t.Errorf("got %+v", all)
+	}
+	if files, _ := os.ReadDir(w.dir); len(files) != 4 {
+		t.Errorf("on the disk: %v", files)
+	}
+}
+
+func TestJobsEndWithTheirSession(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	ended := make(chan bool)
+	j.program.(*program).terminated = func(grace time.Duration) {
+		if grace != 0 {
+			t.Errorf("it gets %v", grace)
+		}
+		go func() { j.finish(c, sandbox.Exit{Code: 137, Signal: "SIGKILL"}, fine); close(ended) }()
+	}
+	if err := w.Forget(t.Context(), tool.Session{ID: "s", Account: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if files, _ := os.ReadDir(w.dir); len(files) != 0 || len(w.List(nobody)) != 0 {
+		t.Errorf("left: %v", files)
+	}
+	if i := j.Info(); i.State != Killed || i.By != "the end of its session" {
+		t.Errorf("got %+v", i)
+	}
+}
+
+func TestOthersDoNotReachAJob(t *testing.T) {
+	w := newWorld(t)
+	j, _ := w.begin(false)
+	for _, tt := range []struct {
+		who Caller
+		ok  bool
+	}{
+		{Caller{Account: "a"}, true},
+		{Caller{Account: "a", Session: "s"}, true},
+		{Caller{Account: "a", Session: "other"}, false},
+		{Caller{Account: "b"}, false},
+		{Caller{Account: "b", Any: true}, true},
+	} {
+		_, err := w.Find(tt.who, j.ID())
+		if (err == nil) != tt.ok || (len(w.List(tt.who)) == 1) != tt.ok {
+			t.Errorf("%+v: %v", tt.who, err)
+		}
+	}
+}
+
+func TestTyping(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	if err := j.Type("x", false); code(err) != "job_without_input" {
+		t.Errorf("got %v", err)
+	}
+	in, err := j.Input()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Type("yes\n", true); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(in); err != nil || string(b) != "yes\n" {
+		t.Errorf("the program read %q, %v", b, err)
+	}
+	if in, err = j.Input(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	if err := j.Type("x", false); code(err) != "input_closed" {
+		t.Errorf("got %v", err)
+	}
+	if err := j.Resize(1, 1); code(err) != "job_without_terminal" {
+		t.Errorf("got %v", err)
+	}
+	j.finish(c, sandbox.Exit{}, fine)
+	if err := j.Type("x", false); code(err) != "job_ended" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// printedIn is what an event says.
+func printedIn(t *testing.T, event []byte) (p tool.Printed) {
+	t.Helper()
+	_, data, ok := strings.Cut(string(event), "\nevent: output\ndata: ")
+	if err := json.Unmarshal([]byte(data), &p); !ok || err != nil {
+		t.Errorf("%v in %q", err, event)
+	}
+	return p
+}
+
+// TestHalfACharacterWaitsForItsRest: and comes as what it is at the end.
+func TestHalfACharacterWaitsForItsRest(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	got, first := make(chan string), make(chan bool, 100)
+	go func() {
+		text := ""
+		j.Follow(context.Background(), 0, func(event []byte, _ int64) error { text += printedIn(t, event).Text; first <- true; return nil })
+		got <- text
+	}()
+	io.WriteString(j.Output(), "a\xc3")
+	<-first
+	io.WriteString(j.Output(), "\xa4")
+	<-first
+	io.WriteString(j.Output(), "\xe2\x82")
+	j.finish(c, sandbox.Exit{}, fine)
+	if text := <-got; text != "aä�" {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestTools(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	io.WriteString(j.Output(), "one\ntwo\n")
+	tools := map[string]tool.Tool{}
+	for _, x := range w.Group().Tools {
+		tools[x.Spec().Name] = x
+	}
+	run := func(name, args string) (string, string) {
+		t.Helper()
+		in := tool.In{Account: "a", Session: "s", Args: json.RawMessage(strings.ReplaceAll(args, "JOB", j.ID()))}
+		var out tool.Output
+		var err error
+		switch mine := (taskJobs{w.Jobs}); name { // of the tools of tasks
+		case "TaskOutput":
+			out, err = mine.Output(t.Context(), in)
+		case "TaskStop":
+			out, err = mine.Stop(t.Context(), in)
+		case "TaskList":
+			_, lines := mine.List(in)
+			out.Text = strings.Join(lines, "\n")
+		default:
+			out, err = tools[name].Run(t.Context(), in, nil)
+		}
+		return out.Text, code(err)
+	}
+	for _, tt := range []struct{ name, args, text, code string }{
+		{"TaskOutput", `{"task_id":"JOB"}`, "JOB running\none\ntwo\n", "<nil>"},
+		{"TaskOutput", `{"id":"JOB","offset":4}`, "JOB running\n[from byte 4 on]\ntwo\n", "<nil>"},
+		{"TaskOutput", `{"id":"JOB","block":true,"timeout":1}`, "JOB running\none\ntwo\n", "<nil>"},
+		{"TaskOutput", `{}`, "", "invalid_arguments"},
+		{"TaskOutput", `{"id":"JOB","task_id":"JOB"}`, "", "invalid_arguments"},
+		{"TaskOutput", `{"id":"job_none"}`, "", "job_not_found"},
+		{"TaskStop", `{"id":"1234"}`, "", "job_not_found"},
+		{"BashOutput", `{"bash_id":"JOB"}`, "JOB running", "<nil>"}, // it was read
+		{"BashOutput", `{"bash_id":"JOB","filter":"("}`, "", "invalid_arguments"},
+		{"TaskList", `{}`, "JOB running  work …", "<nil>"},
+		{"TaskInput", `{"id":"JOB","text":"x"}`, "", "job_without_input"},
+	} {
+		text, code := run(tt.name, tt.args)
+		if want := strings.ReplaceAll(tt.text, "JOB", j.ID()); text != want || code != tt.code {
+			t.Errorf("%s %s: got %q %s, want %q %s", tt.name, tt.args, text, code, want, tt.code)
+		}
+	}
+	io.WriteString(j.Output(), "three\nfour\n")
+	if text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f"}`); text != j.ID()+" running\nfour\n" {
+		t.Errorf("got %q", text)
+	}
+	j.program.(*program).terminated = func(time.Duration) { go j.finish(c, sandbox.Exit{Code: 143, Signal: "SIGTERM"}, fine) }
+	if text, _ := run("KillShell", `{"shell_id":"JOB"}`); text != j.ID()+" killed by the agent, exit code 143, SIGTERM" {
+		t.Errorf("got %q", text)
+	}
+}
