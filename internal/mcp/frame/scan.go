@@ -1,0 +1,132 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// scan reads the bytes of a line once, in pieces, and keeps what is needed to answer a line that is not kept: whether
+// it looks like one object, how deep it nests, its id, and whether it has a method. It does not check the JSON.
+type scan struct {
+	bytes   int // read, with the end of the line
+	any     bool
+	first   byte // that is no space
+	last    byte // likewise
+	spaces  int  // at the end
+	lead    int  // spaces at the beginning
+	depth   int
+	deepest int
+	values  int // about: objects, arrays, and commas
+	method  bool
+
+	text, escaped bool // within a string; behind its backslash
+	key           bool // the token is a key of the outermost object
+	value         bool // behind the colon of the key id
+	token         []byte
+	found         []byte
+}
+
+// maxToken is how much of a key or an id is kept; one that is longer is none.
+const maxToken = 256
+
+func space(b byte) bool { return b == ' ' || b == '\t' || b == '\r' || b == '\n' }
+
+func (s *scan) feed(piece []byte) {
+	s.bytes += len(piece)
+	for _, b := range piece {
+		if space(b) {
+			if s.any {
+				s.spaces++
+			} else {
+				s.lead++
+			}
+		} else {
+			if !s.any {
+				s.any, s.first = true, b
+			}
+			s.last, s.spaces = b, 0
+		}
+		s.byte(b)
+	}
+}
+
+func (s *scan) byte(b byte) {
+	if s.text {
+		s.keep(b)
+		switch {
+		case s.escaped:
+			s.escaped = false
+		case b == '\\':
+			s.escaped = true
+		case b == '"':
+			s.text = false
+		}
+		return
+	}
+	switch b {
+	case '"':
+		s.text = true
+		s.keep(b)
+	case '{', '[':
+		s.depth++
+		s.values++
+		s.deepest = max(s.deepest, s.depth)
+		s.key = s.depth == 1
+		s.token, s.value = s.token[:0], s.value && s.depth == 1
+	case '}', ']':
+		s.end()
+		s.depth--
+	case ',':
+		s.values++
+		s.end()
+		s.key = s.depth == 1
+	case ':':
+		if s.depth != 1 || !s.key {
+			return
+		}
+		name := ""
+		_ = json.Unmarshal(s.token, &name) // what is no string is no key that is looked for
+		s.method = s.method || name == "method"
+		s.key, s.value, s.token = false, name == "id", s.token[:0]
+	default:
+		if !space(b) {
+			s.keep(b)
+		}
+	}
+}
+
+// end ends a member of the outermost object.
+func (s *scan) end() {
+	if s.depth != 1 {
+		return
+	}
+	if s.value {
+		s.found = bytes.Clone(s.token)
+	}
+	s.value, s.token = false, s.token[:0]
+}
+
+func (s *scan) keep(b byte) {
+	if s.depth == 1 && (s.key || s.value) && len(s.token) <= maxToken {
+		s.token = append(s.token, b)
+	}
+}
+
+// object reports whether the line looks like one object.
+func (s *scan) object() bool { return s.first == '{' && s.last == '}' && s.depth == 0 }
+
+// length is how many bytes the line has without the spaces around it.
+func (s *scan) length() int { return s.bytes - s.spaces - s.lead }
+
+// id is the id of the message: a string or a number; nil if there is none.
+func (s *scan) id() []byte {
+	var id any
+	if len(s.found) > maxToken || json.Unmarshal(s.found, &id) != nil {
+		return nil
+	}
+	switch id.(type) {
+	case string, float64:
+		return s.found
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/mcp/servers"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+const (
+	maxPath = 4096 // bytes: Linux has no longer path
+	maxUses = 4096 // paths and hosts of one call
+)
+
+// uses are the paths and hosts that arguments name: absolute paths, those below ~, file: and other URLs. A server may
+// read what it is told of; where its cage lets it write, it may write that, too.
+func (v *server) uses(in tool.In) (guard.Uses, error) {
+	var u guard.Uses
+	if v.x.g.config.Load().PathArguments == servers.PathsPass {
+		return u, nil
+	}
+	var args any
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return u, err
+	}
+	err := each(args, func(text string) error {
+		path, host, err := names(text)
+		switch {
+		case err != nil:
+			return &tool.Error{
+				Code: "invalid_arguments", Stage: "judge", Msg: fmt.Sprintf("%.80q cannot be judged: %v", text, err),
+				Hint: "write the whole address, such as https://example.com/page, or the path",
+			}
+		case len(u.Paths)+len(u.Hosts) > maxUses:
+			return &tool.Error{
+				Code: "invalid_arguments", Stage: "judge",
+				Msg:  fmt.Sprintf("the arguments name more than %d paths and hosts", maxUses),
+				Hint: "do less in one call",
+			}
+		case host != "":
+			if !slices.Contains(u.Hosts, host) {
+				u.Hosts = append(u.Hosts, host)
+			}
+		case path != "":
+			return v.usePath(&u, in, text, path)
+		}
+		return nil
+	})
+	return u, err
+}
+
+func (v *server) usePath(u *guard.Uses, in tool.In, raw, path string) error {
+	physical, err := in.Rules.Resolve(path, in.Dir, in.Home)
+	if err != nil {
+		var pe *guard.PathError
+		if errors.As(err, &pe) {
+			return &tool.Error{Code: pe.Code, Msg: pe.Msg, Hint: pe.Hint}
+		}
+		return err
+	}
+	u.Paths = append(u.Paths, guard.PathUse{Raw: raw, Path: physical, Op: guard.Read})
+	writable := func(root string) bool { return guard.Within(physical, root) }
+	if slices.ContainsFunc(v.conf.Sandbox.AllowedWritePaths, writable) {
+		u.Paths = append(u.Paths, guard.PathUse{Raw: raw, Path: physical, Op: guard.Write})
+	}
+	return nil
+}
+
+// networks are schemes in which a word without a dot is a machine.
+var networks = []string{
+	"http", "https", "ws", "wss", "ftp", "ftps", "sftp", "ssh", "git", "git+ssh", "git+http", "git+https", "svn",
+	"rsync",
+	"tcp", "udp", "redis", "rediss", "postgres", "postgresql", "mysql", "mongodb", "mongodb+srv", "amqp", "amqps",
+	"mqtt", "mqtts", "ldap", "ldaps", "smb", "nfs", "telnet", "grpc", "grpcs", "imap", "imaps", "smtp", "smtps",
+}
+
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+
+// names is the path or the host that a text is; text in words is neither.
+func names(text string) (path, host string, err error) {
+	if len(text) > maxPath || strings.ContainsAny(text, "\n\x00") {
+		return "", "", nil // no path: the source of a program may well begin with a slash
+	}
+	switch s := strings.ToLower(strings.TrimSuffix(scheme.FindString(text), ":")); {
+	case filepath.IsAbs(text), text == "~", strings.HasPrefix(text, "~/"):
+		return text, "", nil
+	case s == "file":
+		u, err := url.Parse(text)
+		if err != nil || u.Opaque != "" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) {
+			return "", "", errors.New("it is no file: URL with an absolute path")
+		}
+		return u.Path, "", nil
+	case s != "" && strings.HasPrefix(text[len(s)+1:], "//"):
+		first, _, _ := strings.Cut(text, " ")
+		u, err := url.Parse(first)
+		if err != nil || u.Hostname() == "" {
+			if slices.Contains(networks, s) {
+				return "", "", errors.New("it is no URL")
+			}
+			return "", "", nil // db:///y: no host
+		}
+		if !slices.Contains(networks, s) && !strings.ContainsAny(u.Hostname(), ".:") && u.Hostname() != "localhost" {
+			return "", "", nil // notes://today: a name in a scheme of the server's own
+		}
+		h, err := guard.CanonicalHost(u.Hostname())
+		if err != nil {
+			return "", "", err
+		}
+		return "", h, nil
+	}
+	return "", "", nil
+}
+
+// each visits the texts of a value.
+func each(value any, f func(string) error) error {
+	switch v := value.(type) {
+	case string:
+		return f(v)
+	case []any:
+		for _, item := range v {
+			if err := each(item, f); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if err := errors.Join(f(key), each(item, f)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/events"
+	"github.com/sandboxd/sandboxd/internal/mcp/kept"
+	"github.com/sandboxd/sandboxd/internal/mcp/servers"
+	"github.com/sandboxd/sandboxd/internal/mcp/upstream"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// weather is a tool of this process. It notes the very arguments that it got.
+type weather struct{ got *json.RawMessage }
+
+func (weather) Spec() tool.Spec {
+	return tool.Spec{Name: "get_weather", ReadOnly: true, Schema: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (weather) Uses(context.Context, tool.In) (guard.Uses, error) {
+	return guard.Uses{Hosts: []string{"weather.example"}}, nil
+}
+
+func (w weather) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
+	*w.got = in.Args
+	return tool.Output{Text: "sunny"}, nil
+}
+
+type named string
+
+func (n named) Spec() tool.Spec                                 { return tool.Spec{Name: string(n)} }
+func (named) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
+func (named) Run(context.Context, tool.In, sandbox.Box) (tool.Output, error) {
+	return tool.Output{Text: "custom"}, nil
+}
+
+func opened(t *testing.T, c *servers.Config) part.Part {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Options{Path: ":memory:"}, kept.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Definition().Open(t.Context(), part.Host{
+		DB: db, Local: db, Config: c, Events: &events.Broker{}, Log: slog.New(slog.DiscardHandler), Redact: func(s string) string { return s },
+		Known: func(string) bool { return false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Close()
+		db.Close()
+	})
+	return p
+}
+
+// The tools of a server in this process are called directly, under the name of the server; one of them comes before a
+// custom tool that took its name.
+func TestM23_M12_CX43_AServerInThisProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got json.RawMessage
+		c := servers.Defaults()
+		c.Servers = map[string]servers.Server{"own": {
+			Type: servers.TypeSDK, SDK: &servers.InProcess{Name: "own", Version: "1", Tools: []tool.Tool{weather{&got}}},
+		}}
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		p := opened(t, c)
+		r := catalog.NewRegistry(catalog.Group{Name: "custom", Tools: []tool.Tool{named("mcp__own__get_weather"), named("mcp__other__x")}})
+		for _, g := range p.Groups {
+			r.Register(g)
+		}
+		r.SetDefaults(catalog.Defaults{AllGroups: true})
+		s := tool.Session{ID: "s", Account: "a"}
+		r.Enabled(s) // it begins to connect
+		synctest.Wait()
+		found, err := r.Lookup(s, "mcp__own__get_weather")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := found.Spec()
+		if spec.Name != "mcp__own__get_weather" || spec.ReadOnly || spec.MCP == nil || spec.MCP.Server != "own" {
+			t.Errorf("M-27: it says %+v", spec)
+		}
+		args := json.RawMessage(`{"city":"Tokyo"}`)
+		out, err := found.Run(t.Context(), tool.In{Args: args}, nil)
+		if err != nil || out.Text != "sunny" || &got[0] != &args[0] {
+			t.Errorf("got %+v, %v with %s: it is another text in memory", out, err, got)
+		}
+		if u, err := found.Uses(t.Context(), tool.In{}); err != nil || !slices.Equal(u.Hosts, []string{"weather.example"}) {
+			t.Errorf("uses %+v, %v", u, err)
+		}
+		if other, err := r.Lookup(s, "mcp__other__x"); err != nil || other != named("mcp__other__x") {
+			t.Errorf("a custom tool with such a name: %v, %v", other, err)
+		}
+		p.Close()
+		if left := p.Groups[0].Of(s); len(left) != 0 {
+			t.Errorf("left: %q", slices.Collect(maps.Keys(left)))
+		}
+	})
+}
+
+// A session below another one has no tool of a server that the upper one has not.
+func TestASubSessionHasNoMoreTools(t *testing.T) {
+	own := map[string]map[string]tool.Tool{
+		"up": {"mcp__a__x": named("mcp__a__x")}, "down": {"mcp__a__x": named("mcp__a__x"), "mcp__b__y": named("mcp__b__y")},
+	}
+	r := catalog.NewRegistry(catalog.Group{Name: "mcp", Of: func(s tool.Session) map[string]tool.Tool { return own[s.ID] }})
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
+	down := tool.Session{ID: "down", Parent: "up", Above: []tool.Session{{ID: "up"}}}
+	if _, err := r.Lookup(down, "mcp__a__x"); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Lookup(down, "mcp__b__y"); err == nil {
+		t.Error("it has a tool that the session above it has not")
+	}
+	down.Above[0].Tools = map[string]bool{"mcp__a__x": false}
+	if all := r.Enabled(down); len(all) != 0 {
+		t.Errorf("what is switched off above is on below: %v", all)
+	}
+}
+
+func TestM28_TextsThatNameFilesAndHosts(t *testing.T) {
+	for text, want := range map[string][3]string{
+		"/etc/passwd": {"/etc/passwd"}, "~/x": {"~/x"}, "~": {"~"}, "file:///a/b%20c": {"/a/b c"}, "file:/a": {"/a"},
+		"FILE:///a": {"/a"}, "file://other/a": {"", "", "x"}, "file:a": {"", "", "x"},
+		"https://Example.COM:8443/x?y": {"", "example.com"}, "http://[::1]/": {"", "::1"}, "ws://h": {"", "h"},
+		"postgres://u:p@db/x": {"", "db"}, "notes://today": {}, "notes://a.example/x": {"", "a.example"},
+		"http://": {"", "", "x"}, "https://a b": {"", "a"}, "words": {}, "a/b": {}, "/* c */\nx": {}, "mailto:a@b.example": {},
+		"C:\\x": {}, "data:text/plain,x": {}, "http://0x7f.1/": {"", "", "x"},
+	} {
+		path, host, err := names(text)
+		if path != want[0] || host != want[1] || (err != nil) != (want[2] != "") {
+			t.Errorf("%q: %q %q %v, want %q", text, path, host, err, want)
+		}
+	}
+}
+
+// programs is a box in which these programs are in PATH.
+type programs struct {
+	sandbox.Box
+	at map[string]string
+}
+
+func (p programs) LookPath(name string) (string, []string) { return p.at[name], nil }
+
+func TestM03_ACommandIsLookedUpAndElseAFileOfTheSession(t *testing.T) {
+	box := programs{at: map[string]string{"cat": "/usr/bin/cat", "./srv": "/elsewhere/srv"}}
+	for command, want := range map[string]string{
+		"cat": "cat", "/opt/srv": "/opt/srv", "./srv": "/ws/srv", "bin/srv": "/ws/bin/srv", "none": "/ws/none",
+	} {
+		v := &server{conf: servers.Server{Command: command, Args: []string{"-x"}}}
+		if got := v.argv(box, "/ws"); !slices.Equal(got, []string{want, "-x"}) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
+// A call that finds other settings starts the server again; it must not when the server has gone meanwhile.
+func TestM29_AServerThatIsClosedConnectsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := servers.Defaults()
+		c.Servers = map[string]servers.Server{"own": {
+			Type: servers.TypeSDK, SDK: &servers.InProcess{Name: "own", Version: "1", Tools: []tool.Tool{weather{new(json.RawMessage)}}},
+		}}
+		p := opened(t, c)
+		s := tool.Session{ID: "s", Account: "a"}
+		p.Groups[0].Of(s) // it begins to connect
+		synctest.Wait()
+		v := p.Groups[0].Tools[0].(listResources).g.sessions[s.ID].server("own")
+		is := func(when, want string) {
+			t.Helper()
+			if synctest.Wait(); v.status().Status != want {
+				t.Errorf("%s it is %s, want %s", when, v.status().Status, want)
+			}
+		}
+		is("at first", Connected)
+		conn := new(upstream.Conn)
+		v.conn = conn
+		v.disable()
+		v.renew(conn)
+		is("renewed for a connection that was ended", Disabled)
+		v.enable()
+		is("enabled", Connected)
+		v.close()
+		v.enable()
+		is("enabled after its end", Disabled)
+	})
+}

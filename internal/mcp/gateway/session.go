@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sandboxd/sandboxd/internal/events"
+	"github.com/sandboxd/sandboxd/internal/mcp/servers"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// session is the servers of one session.
+type session struct {
+	g     *gateway
+	id    string
+	owner string // account
+
+	tools atomic.Pointer[map[string]tool.Tool] // what models get; nobody changes the map
+
+	changing sync.Mutex // held while servers come and go, so that one change ends before the next begins
+	mu       sync.Mutex // guards what follows
+	servers  map[string]*server
+	own      bool // an operator has set them
+	closed   bool
+}
+
+func newSession(g *gateway, s tool.Session) *session {
+	x := &session{g: g, id: s.ID, owner: s.Account, servers: map[string]*server{}}
+	x.tools.Store(&map[string]tool.Tool{})
+	return x
+}
+
+func (x *session) offered() map[string]tool.Tool { return *x.tools.Load() }
+
+// list are the servers by name, sorted.
+func (x *session) list() []*server {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make([]*server, 0, len(x.servers))
+	for _, name := range slices.Sorted(maps.Keys(x.servers)) {
+		all = append(all, x.servers[name])
+	}
+	return all
+}
+
+func (x *session) server(name string) *server {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.servers[name]
+}
+
+// current is the session as it is now.
+func (x *session) current(ctx context.Context) (tool.Session, error) {
+	return x.g.host.Sessions.Session(ctx, x.owner, x.id)
+}
+
+// reload takes the servers of a configuration, unless an operator has set others.
+func (x *session) reload(want map[string]servers.Server) {
+	x.mu.Lock()
+	own := x.own
+	x.mu.Unlock()
+	if !own {
+		x.set(want, nil)
+	}
+}
+
+// Update is what has become of a set of servers (M-19).
+type Update struct {
+	Added   []string          `json:"added"`
+	Removed []string          `json:"removed"`
+	Errors  map[string]string `json:"errors"`
+}
+
+// put sets the servers for an operator. What is wrong is left out, by name; a server of that name goes on.
+func (x *session) put(raw map[string]json.RawMessage) Update {
+	good, wrong := servers.Parse(raw)
+	x.mu.Lock()
+	x.own = true
+	x.mu.Unlock()
+	u := x.set(good, wrong)
+	for name, err := range wrong {
+		u.Errors[name] = err.Error()
+	}
+	return u
+}
+
+// set makes these the servers of the session: those that are gone are closed first, then new ones are begun and
+// changed ones begun anew; others are not touched (M-18). A server that keep names stays as it is.
+func (x *session) set(want map[string]servers.Server, keep map[string]error) Update {
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	u := Update{Added: []string{}, Removed: []string{}, Errors: map[string]string{}}
+	var closing, begin []*server
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return u
+	}
+	for name, have := range x.servers {
+		next, still := want[name]
+		if _, wrong := keep[name]; wrong || still && next.Equal(have.conf) {
+			continue
+		}
+		closing = append(closing, have)
+		delete(x.servers, name)
+		if !still {
+			u.Removed = append(u.Removed, name)
+		}
+	}
+	for name, conf := range want {
+		if x.servers[name] != nil {
+			continue
+		}
+		if !slices.ContainsFunc(closing, func(v *server) bool { return v.name == name }) {
+			u.Added = append(u.Added, name)
+		}
+		v := newServer(x, name, conf)
+		x.servers[name] = v
+		begin = append(begin, v)
+	}
+	x.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, v := range closing {
+		wg.Go(v.close)
+	}
+	wg.Wait()
+	for _, v := range begin { // each connects by itself (M-11)
+		v.enable()
+	}
+	x.publish()
+	slices.Sort(u.Added)
+	slices.Sort(u.Removed)
+	return u
+}
+
+func (x *session) close() {
+	x.changing.Lock()
+	defer x.changing.Unlock()
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, v := range x.list() {
+		wg.Go(v.close)
+	}
+	wg.Wait()
+}
+
+// publish makes the map of all tools that are let in, and tells those who follow the session.
+func (x *session) publish() {
+	x.mu.Lock()
+	all := map[string]tool.Tool{}
+	for _, v := range x.servers {
+		maps.Copy(all, v.offered())
+	}
+	before := x.offered()
+	same := maps.EqualFunc(before, all, func(a, b tool.Tool) bool { return a == b })
+	if !same {
+		x.tools.Store(&all)
+	}
+	x.mu.Unlock()
+	if !same {
+		x.g.host.Events.Publish(events.Event{Type: events.SessionChanged, Account: x.owner, Session: x.id})
+	}
+}
+
+// foreign returns a function that reports whether a word is the name of something that is not of the server.
+func (x *session) foreign(of *server) func(word string) string {
+	x.mu.Lock()
+	names := map[string]bool{}
+	for name, v := range x.servers {
+		if v == of {
+			continue
+		}
+		names[strings.ToLower(name)] = true
+		for _, t := range v.known() {
+			names[strings.ToLower(t)] = true
+		}
+	}
+	x.mu.Unlock()
+	own := map[string]bool{strings.ToLower(of.name): true}
+	for _, t := range of.known() {
+		own[strings.ToLower(t)] = true
+	}
+	return func(word string) string {
+		folded := strings.ToLower(word)
+		if strings.HasPrefix(folded, "mcp__") && !strings.HasPrefix(folded, "mcp__"+strings.ToLower(of.name)+"__") {
+			return word
+		}
+		if !own[folded] && (names[folded] || x.g.host.Known(word)) {
+			return word
+		}
+		return ""
+	}
+}
+
+// reconsider looks at the other servers again: a tool may speak of what has come since.
+func (x *session) reconsider(because *server) {
+	for _, v := range x.list() {
+		if v != because {
+			v.again()
+		}
+	}
+}

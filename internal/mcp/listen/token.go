@@ -1,0 +1,97 @@
+package listen
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"regexp"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// A token is what RFC 6750 lets a header have. One that is shorter could be guessed.
+var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{32,1000}=*$`)
+
+const maxFile = 2 << 10
+
+// readToken is the token in a file, and the uid that owns the file.
+func readToken(path string) (text string, uid int, err error) {
+	// A link is refused because it could lead to a file of somebody else; a pipe would not answer.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %v", err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %v", err))
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %s is not a regular file", path))
+	case info.Mode().Perm()&0o077 != 0:
+		mode := info.Mode().Perm()
+		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: others can read or write %s (mode %04o)", path, mode))
+	case st.Nlink > 1:
+		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %s has another name, which could be somebody else's", path))
+	}
+	all, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %v", err))
+	}
+	line := string(all)
+	if n := len(line); n > 0 && line[n-1] == '\n' {
+		line = line[:n-1]
+	}
+	if !token.MatchString(line) {
+		return "", 0, unusable(fmt.Sprintf(
+			"mcp.tokenFile: %s is not one line of 32 to 1000 of the characters A-Z a-z 0-9 - . _ ~ + / =", path))
+	}
+	return line, int(st.Uid), nil
+}
+
+func unusable(msg string) error {
+	return route.Error{Status: 503, Said: &tool.Error{
+		Code: "token_file_unusable", Msg: msg,
+		Hint: "the user whose clients these are makes it: (umask 077; openssl rand -hex 32 > FILE)",
+	}}
+}
+
+// ofUser is a user with the groups that the database of users says, or this process has.
+func ofUser(uid int) (route.Caller, error) {
+	me := route.Caller{Role: tool.RoleAgent, UID: uid}
+	if uid == os.Geteuid() {
+		var err error
+		me.GID = os.Getegid()
+		me.Groups, err = os.Getgroups()
+		return me, err
+	}
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return me, unusable(fmt.Sprintf("mcp.tokenFile belongs to uid %d: %v", uid, err))
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return me, unusable(fmt.Sprintf("mcp.tokenFile belongs to %s: %v", u.Username, err))
+	}
+	if me.GID, err = strconv.Atoi(u.Gid); err != nil {
+		return me, unusable(fmt.Sprintf("mcp.tokenFile belongs to %s: %v", u.Username, err))
+	}
+	for _, id := range ids {
+		gid, err := strconv.Atoi(id)
+		if err != nil {
+			return me, unusable(fmt.Sprintf("mcp.tokenFile belongs to %s: %v", u.Username, err))
+		}
+		me.Groups = append(me.Groups, gid)
+	}
+	slices.Sort(me.Groups)
+	return me, nil
+}

@@ -1,0 +1,149 @@
+// Package serve shows one session of the daemon as an MCP server.
+//
+// A [Face] is made over a client of the daemon, so that every call takes the one request path: it is judged,
+// approved, confined and recorded like any other, and the daemon knows by the socket whose it is. [Face.Stdio]
+// serves one client over two pipes, in every version of the protocol that the SDK speaks:
+//
+//	face, err := serve.New(ctx, serve.Options{API: api, Session: session})
+//	defer face.Close()
+//	err = face.Stdio(ctx, os.Stdin, os.Stdout)
+//
+// What clients see: the tools of the session, as the daemon describes them; variables as resources,
+// var://SESSION/NAME, by the rules of ReadVar; skills as prompts. A list that changes is announced. Arguments go to
+// the daemon as they came.
+//
+// What is guaranteed: no answer of a client is an approval. A client may show the question to its user; "accept"
+// means that the queue of the daemon is looked at again, and "decline" ends the call. A result has no
+// structuredContent, because clients show their models that alone. A failure of a handler fails its request. When a
+// request is cancelled or its client has gone, the call is cancelled.
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandboxd/sandboxd/client"
+)
+
+// Options say what is served.
+type Options struct {
+	API     *client.Client // of an agent
+	Session string
+	Version string // of this program
+	Log     *slog.Logger
+	Holds   *Holds // calls between two requests; nil: of this face alone
+	Caller  string // whose those are, where several callers share Holds
+
+	id      string                                           // Mcp-Session-Id, over HTTP
+	request func(http.Header) (ctx context.Context, ok bool) // the HTTP request behind a message
+}
+
+// Face is one session as an MCP server. It is safe for concurrent use.
+type Face struct {
+	Options
+	server *mcp.Server
+	stop   context.CancelFunc
+	ended  chan struct{} // closed when nothing is watched any more
+	gone   atomic.Bool   // the session was deleted
+
+	mu      sync.Mutex        // guards what follows
+	tools   map[string]string // what was offered, by name
+	prompts map[string]string
+}
+
+const instructions = "Every call is judged by the rules of sandboxd, runs in a sandbox and is recorded. A person " +
+	"may be asked first. What is refused says why and what to do; the same call again is refused again. Results are " +
+	"kept as variables: $VAR_REF{{name}} in an argument is replaced by one, ReadVar reads one in parts."
+
+// New serves a session until Close. It reads what the session has, so that an error says that the daemon is not
+// there or does not know the session.
+func New(ctx context.Context, o Options) (*Face, error) {
+	if o.Holds == nil {
+		o.Holds = NewHolds()
+	}
+	f := &Face{Options: o, ended: make(chan struct{}), tools: map[string]string{}, prompts: map[string]string{}}
+	me := &mcp.Implementation{Name: "sandboxd", Title: "sandboxd", Version: o.Version}
+	f.server = mcp.NewServer(me, &mcp.ServerOptions{
+		Instructions: instructions,
+		// What is not set here would be advertised by the SDK's own choice.
+		Capabilities: &mcp.ServerCapabilities{
+			Tools:     &mcp.ToolCapabilities{ListChanged: true},
+			Prompts:   &mcp.PromptCapabilities{ListChanged: true},
+			Resources: &mcp.ResourceCapabilities{},
+		},
+		GetSessionID: func() string { return o.id },
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.TTLMs, c.CacheScope = 0, "private" },
+	})
+	f.server.AddReceivingMiddleware(f.recovers)
+	f.server.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "variables", URITemplate: "var://" + o.Session + "/{+name}",
+		Description: "A variable of the session, whole: a result of a call, or what the model wrote. " +
+			"ListVars lists them.",
+		MIMEType: "text/plain",
+	}, f.readVar)
+	if err := f.refresh(ctx); err != nil {
+		return nil, err
+	}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	go f.watch(watching)
+	return f, nil
+}
+
+// Gone reports whether the session was deleted.
+func (f *Face) Gone() bool { return f.gone.Load() }
+
+// Close ends the connections, and stops watching the session.
+func (f *Face) Close() {
+	f.stop()
+	for s := range f.server.Sessions() {
+		_ = s.Close() // its client is told nothing more either way
+	}
+	<-f.ended
+}
+
+// recovers makes a panic the failure of one request: the SDK lets it end the process.
+func (f *Face) recovers(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				f.Log.Error("a handler of MCP panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+				res = nil
+				err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "this request failed in sandboxd"}
+			}
+		}()
+		return next(ctx, method, req)
+	}
+}
+
+// offered is a tool as the daemon describes it.
+type offered struct {
+	Name        string               `json:"name"`
+	Title       string               `json:"title,omitempty"`
+	Description string               `json:"description,omitempty"`
+	InputSchema json.RawMessage      `json:"inputSchema"`
+	Annotations *mcp.ToolAnnotations `json:"annotations,omitempty"`
+}
+
+// add offers a tool. A schema that the SDK cannot serve makes it panic.
+func (f *Face) add(t offered) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the SDK refuses tool %q: %v", t.Name, p)
+		}
+	}()
+	f.server.AddTool(&mcp.Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema,
+		Annotations: t.Annotations,
+	}, f.call)
+	return nil
+}

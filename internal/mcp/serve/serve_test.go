@@ -1,0 +1,164 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// versions are one of each era: with a session, and without.
+var versions = []string{"2025-11-25", "2026-07-28"}
+
+func text(t *testing.T, r *mcp.CallToolResult) string {
+	t.Helper()
+	var b strings.Builder
+	for _, c := range r.Content {
+		if t, ok := c.(*mcp.TextContent); ok {
+			b.WriteString(t.Text)
+		}
+	}
+	return b.String()
+}
+
+// A model is shown the text that the daemon made for it, and no data beside it.
+func TestM24_ResultsAreTextFirstAndNeverStructured(t *testing.T) {
+	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		sse(w, "end", `{"status":"SUCCESS","final_text":"cut [kept in X_result]","data":{"stdout":"whole"},`+
+			`"is_truncated":true,"cache_var_result":"X_result","content":[{"type":"image","data":"AAAA","mime_type":"image/png"}]}`)
+	}}
+	f := s.face(t)
+	for _, version := range versions {
+		c := connect(t, f, nil, version)
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash"})
+		if err != nil {
+			t.Fatal(version, err)
+		}
+		kinds := []string{}
+		for _, c := range r.Content {
+			kinds = append(kinds, fmt.Sprintf("%T", c))
+		}
+		want := []string{"*mcp.TextContent", "*mcp.ResourceLink", "*mcp.ImageContent"}
+		if !slices.Equal(kinds, want) || r.StructuredContent != nil || r.IsError {
+			t.Errorf("%s: content %v, structured %v, error %t", version, kinds, r.StructuredContent, r.IsError)
+		}
+		if link, ok := r.Content[1].(*mcp.ResourceLink); !ok || link.URI != "var://s1/X_result" {
+			t.Errorf("%s: the link is %+v", version, r.Content[1])
+		}
+	}
+}
+
+func TestM25_AnErrorIsAResultWithMessageAndHint(t *testing.T) {
+	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, args json.RawMessage) {
+		if string(args) == "{}" {
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"error":{"code":"account_busy","message":"too much at once","hint":"wait a little"}}`)
+			return
+		}
+		sse(w, "end", `{"status":"ERROR","final_text":"Invalid email: 'x' missing '@'","error":{"code":"e","message":"m"}}`)
+	}}
+	c := connect(t, s.face(t), nil, "2025-11-25")
+	for _, tt := range []struct{ args, want string }{
+		{`{"email":"x"}`, "Invalid email: 'x' missing '@'"},
+		{`{}`, "too much at once\nHint: wait a little"},
+	} {
+		r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash", Arguments: json.RawMessage(tt.args)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.IsError || text(t, r) != tt.want {
+			t.Errorf("%s: error %t, %q; want %q", tt.args, r.IsError, text(t, r), tt.want)
+		}
+	}
+}
+
+// The daemon's strict decoder sees what the client sent: repeated keys, large numbers, their order.
+func TestArgumentsPassUntouched(t *testing.T) {
+	got := make(chan string, 1)
+	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, args json.RawMessage) {
+		got <- string(args)
+		sse(w, "end", `{"status":"SUCCESS"}`)
+	}}
+	const sent = `{"b":1,"a":12345678901234567890,"a":2,"B":"\ud800"}`
+	c := connect(t, s.face(t), nil, "2025-11-25")
+	if _, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash", Arguments: json.RawMessage(sent)}); err != nil {
+		t.Fatal(err)
+	}
+	if g := <-got; g != sent {
+		t.Errorf("the daemon got %s, the client sent %s", g, sent)
+	}
+}
+
+// A tool that the SDK would panic about is left out; the others are there.
+func TestABrokenSchemaIsLeftOut(t *testing.T) {
+	s := &standIn{tools: `[{"name":"A","inputSchema":null},{"name":"B"},{"name":"C","inputSchema":{"type":"array"}},` +
+		`{"name":"D","inputSchema":{"type":"object"}},{"name":"ToolSearch","inputSchema":{"type":"object"}}]`}
+	c := connect(t, s.face(t), nil, "2025-11-25")
+	r, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tools) != 1 || r.Tools[0].Name != "D" {
+		t.Errorf("tools %v, want D alone", r.Tools)
+	}
+	if r.CacheScope != "private" {
+		t.Errorf("the list may be cached by %q", r.CacheScope)
+	}
+}
+
+func TestAListThatChangesIsAnnounced(t *testing.T) {
+	s := &standIn{}
+	changed := make(chan struct{}, 8)
+	c := connect(t, s.face(t), &mcp.ClientOptions{
+		ToolListChangedHandler: func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+	}, "2025-11-25")
+	s.mu.Lock()
+	s.tools = `[{"name":"Read","inputSchema":{"type":"object"}}]`
+	s.mu.Unlock()
+	s.events <- "session_changed"
+	<-changed
+	r, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tools) != 1 || r.Tools[0].Name != "Read" {
+		t.Errorf("tools %v, want Read alone", r.Tools)
+	}
+}
+
+// What a cancelled request was running is cancelled, and nothing else ends.
+func TestACancelledRequestEndsItsCall(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan struct{})
+	s := &standIn{calls: func(w http.ResponseWriter, r *http.Request, args json.RawMessage) {
+		if string(args) == "{}" {
+			sse(w, "end", `{"status":"SUCCESS","final_text":"still here"}`)
+			return
+		}
+		sse(w, "begin", `{"call_id":"c1","tool":"Bash"}`)
+		close(began)
+		<-r.Context().Done()
+		close(ended)
+	}}
+	c := connect(t, s.face(t), nil, "2025-11-25")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-began; cancel() }()
+	_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "Bash", Arguments: json.RawMessage(`{"command":"sleep"}`)})
+	if err == nil {
+		t.Error("the cancelled call has a result")
+	}
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the daemon still runs the call")
+	}
+	r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash"})
+	if err != nil || text(t, r) != "still here" {
+		t.Errorf("the next call: %v, %v", r, err)
+	}
+}

@@ -1,0 +1,116 @@
+package servers_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/mcp/servers"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+type named string
+
+func (n named) Spec() tool.Spec                                 { return tool.Spec{Name: string(n)} }
+func (named) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
+func (named) Run(context.Context, tool.In, sandbox.Box) (tool.Output, error) {
+	return tool.Output{}, nil
+}
+
+func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
+	for _, tt := range []struct{ name, server, want string }{
+		{"stdio is the type that is left out", `{"command":"x"}`, ""},
+		{"stdio with everything", `{"type":"stdio","command":"/bin/x","args":["a"],"env":{"A":"b"},"envFiles":{"T":"/etc/t"},
+			"tools":{"allow":["a"],"deny":["b"]},"callTimeout":"60s","sandbox":{"allowedWritePaths":["/repo"],
+			"network":{"allowedDomains":["example.com"]}},"limits":{"memoryBytes":536870912,"processes":64,
+			"concurrentCalls":8,"callsPerMinute":120,"lineBytes":16777216}}`, ""},
+		{"sse", `{"type":"sse","url":"https://example.com/sse","headers":{"A":"b"}}`, ""},
+		{"http", `{"type":"http","url":"http://127.0.0.1:8080/","headerFiles":{"Authorization":"/etc/t"}}`, ""},
+		{"claudeAIProxy", `{"type":"claudeAIProxy","url":"https://example.com/","id":"s"}`, ""},
+		{"a proxy without an id", `{"type":"claudeAIProxy","url":"https://example.com/"}`, "id is missing"},
+		{"sdk cannot be described", `{"type":"sdk"}`, "only Go code"},
+		{"an unknown type", `{"type":"smoke","url":"x"}`, `unknown type "smoke"`},
+		{"no command", `{}`, "command is missing"},
+		{"no address", `{"type":"http"}`, "url: it is missing"},
+		{"another scheme", `{"type":"http","url":"ftp://example.com"}`, "neither http nor https"},
+		{"a user in the address", `{"type":"http","url":"https://a:b@example.com"}`, "without a user"},
+		{"keys of another type", `{"type":"http","url":"http://a.example","command":"x"}`, "command does nothing"},
+		{"an unknown key", `{"command":"x","cmd":"y"}`, `unknown field "cmd"`},
+		{"a key given twice", `{"command":"x","command":"y"}`, "given twice"},
+		{"a limit that is none", `{"command":"x","limits":{"processes":-1}}`, "limits.processes"},
+		{"a relative path", `{"command":"x","sandbox":{"allowedWritePaths":["a"]}}`, "relative"},
+		{"a question that nobody can be asked", `{"command":"x","sandbox":{"network":{"allowedDomains":[],"unlisted":"ask"}}}`, "nobody is asked"},
+		{"a variable that is none", `{"command":"x","env":{"A=B":"c"}}`, "env:"},
+		{"a variable twice", `{"command":"x","env":{"A":"c"},"envFiles":{"A":"/f"}}`, "both"},
+		{"a header that is none", `{"type":"http","url":"http://a.example","headers":{"A B":"c"}}`, "cannot be sent"},
+		{"no object", `[]`, "cannot unmarshal"},
+	} {
+		good, errs := servers.Parse(map[string]json.RawMessage{"s": json.RawMessage(tt.server)})
+		if _, ok := good["s"]; tt.want == "" && (!ok || errs["s"] != nil) {
+			t.Errorf("%s: %v", tt.name, errs["s"])
+		} else if tt.want != "" && (ok || errs["s"] == nil || !strings.Contains(errs["s"].Error(), tt.want)) {
+			t.Errorf("%s: %v, want %s", tt.name, errs["s"], tt.want)
+		}
+	}
+	for _, name := range []string{"a__b", "", "a b", "ä", "_a", "a_", strings.Repeat("x", 33), "a\nb"} {
+		if err := (servers.Server{Command: "x"}).Check(name); err == nil {
+			t.Errorf("M-13: %q is the name of a server", name)
+		}
+	}
+	own := servers.Server{Type: servers.TypeSDK, SDK: &servers.InProcess{Name: "own", Version: "1", Tools: []tool.Tool{named("a"), named("b")}}}
+	if err := own.Check("own"); err != nil {
+		t.Error(err)
+	}
+	own.SDK.Tools = append(own.SDK.Tools, named("a"))
+	if err := own.Check("own"); err == nil || !strings.Contains(err.Error(), "two tools") {
+		t.Errorf("M-26: two tools of one name: %v", err)
+	}
+}
+
+func TestASectionThatIsWrongSaysWhere(t *testing.T) {
+	c := servers.Defaults()
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	c.FirstSight, c.PathArguments = "guess", "maybe"
+	c.Servers = map[string]servers.Server{"a": {Command: "./x"}, "b": {}, "ok": {Command: "x"}}
+	err := c.Check()
+	for _, want := range []string{"mcp.firstSight", "mcp.pathArguments", "mcp.servers.a: command", "mcp.servers.b: command is missing"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+	c.Servers = map[string]servers.Server{"a": {Command: "/opt/x", EnvFiles: map[string]string{"T": "/opt/t"}}}
+	if got := c.Trusts()["servers"]; !slices.Equal(got, []string{"/opt/t", "/opt/x"}) {
+		t.Errorf("it trusts %q", got)
+	}
+}
+
+func TestM05_M09_SecretsComeFromFilesOfTheOwner(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("s3cret-value\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.Server{Command: "x", Env: map[string]string{"A": "b"}, EnvFiles: map[string]string{"T": file}}
+	env, err := s.Environ()
+	if err != nil || !slices.Equal(env, []string{"A=b", "T=s3cret-value"}) {
+		t.Errorf("got %q, %v", env, err)
+	}
+	p := servers.Server{Type: servers.TypeClaudeAIProxy, ID: "server-abc", HeaderFiles: map[string]string{"Authorization": file}}
+	h, err := p.Header()
+	if err != nil || h.Get("Authorization") != "s3cret-value" || h.Get("X-ClaudeAI-Server-ID") != "server-abc" {
+		t.Errorf("got %v, %v", h, err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Environ(); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others read: %v", err)
+	}
+}

@@ -1,0 +1,299 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandboxd/sandboxd/internal/mcp/vet"
+)
+
+// Options are the same for all kinds of servers.
+type Options struct {
+	Line int // bytes of one message, at most; 0 is what the SDK takes
+	// Changed is called when the server says that its tools are others. It must not block.
+	Changed func()
+	Log     *slog.Logger
+	// Patience is how long a program may take to read a message; then the connection ends. 0 is ten seconds.
+	Patience time.Duration
+}
+
+// protocol is what is asked for first; the server may answer with an older one.
+const protocol = "2025-11-25"
+
+// The bounds of a list.
+const (
+	MaxTools     = 500
+	maxPages     = 100
+	maxResources = 5000
+	maxListBytes = 32 << 20 // of all pages of one list
+)
+
+var errLongList = fmt.Errorf("its list has more than %d MiB", maxListBytes>>20)
+
+// Conn is a server that has answered. It is safe for concurrent use.
+type Conn struct {
+	session *mcp.ClientSession
+	close   func() // ends what is behind the session
+	ended   chan struct{}
+	once    sync.Once
+
+	server *Process // nil of a remote one
+
+	next     atomic.Int64
+	mu       sync.Mutex              // guards progress
+	progress map[string]func(string) // by token
+}
+
+// connect makes the session, which lasts as long as lasting; began bounds how long that takes. However it fails, end
+// is called.
+func connect(lasting, began context.Context, o Options, t mcp.Transport, end func()) (*Conn, error) {
+	c := &Conn{close: end, ended: make(chan struct{}), progress: map[string]func(string){}}
+	guard := func(what string, f func()) {
+		defer func() {
+			if v := recover(); v != nil {
+				o.Log.Error("panic in a handler of an MCP server", "handler", what, "panic", fmt.Sprint(v))
+			}
+		}()
+		f()
+	}
+	client := mcp.NewClient(&mcp.Implementation{Name: "sandboxd", Version: "1"}, &mcp.ClientOptions{
+		Capabilities:   &mcp.ClientCapabilities{}, // nil would promise roots
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			guard("tools", func() {
+				if o.Changed != nil {
+					o.Changed()
+				}
+			})
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			guard("progress", func() { c.tell(r.Params) })
+		},
+	})
+	type made struct {
+		s   *mcp.ClientSession
+		err error
+	}
+	done := make(chan made, 1)
+	go func() { // Connect does not always heed its context
+		var m made
+		defer func() {
+			if v := recover(); v != nil {
+				m.err = fmt.Errorf("panic while connecting: %v", v)
+			}
+			done <- m
+		}()
+		m.s, m.err = client.Connect(lasting, t, &mcp.ClientSessionOptions{ProtocolVersion: protocol})
+	}()
+	select {
+	case m := <-done:
+		if m.err != nil {
+			end()
+			return nil, m.err
+		}
+		c.session = m.s
+	case <-began.Done():
+		end()
+		return nil, fmt.Errorf("it did not answer initialize: %w", context.Cause(began))
+	}
+	go func() {
+		_ = c.session.Wait()
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// tell passes progress on to the call that it is of.
+func (c *Conn) tell(p *mcp.ProgressNotificationParams) {
+	if p == nil {
+		return
+	}
+	token, _ := p.ProgressToken.(string)
+	c.mu.Lock()
+	f := c.progress[token]
+	c.mu.Unlock()
+	if f == nil {
+		return
+	}
+	text := strconv.FormatFloat(p.Progress, 'g', 6, 64)
+	if p.Total > 0 {
+		text += "/" + strconv.FormatFloat(p.Total, 'g', 6, 64)
+	}
+	if p.Message != "" {
+		text += fmt.Sprintf(" %.200s", p.Message)
+	}
+	f(text)
+}
+
+// Ended is closed when the connection is no longer there.
+func (c *Conn) Ended() <-chan struct{} { return c.ended }
+
+// Process is the program behind the connection, nil of a remote server.
+func (c *Conn) Process() *Process { return c.server }
+
+// Close ends the connection and what is behind it.
+func (c *Conn) Close() {
+	c.once.Do(func() {
+		go func() { _ = c.session.Close() }() // it waits for calls, which end with what is behind
+		c.close()
+	})
+}
+
+// Tools lists the tools, as the server gives them.
+func (c *Conn) Tools(ctx context.Context) ([]vet.Definition, error) {
+	var all []vet.Definition
+	size := 0
+	for cursor, page := "", 0; ; page++ {
+		if page == maxPages {
+			return nil, fmt.Errorf("its list of tools has more than %d pages", maxPages)
+		}
+		r, err := within(ctx, func() (*mcp.ListToolsResult, error) {
+			return c.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list its tools: %w", err)
+		}
+		for _, t := range r.Tools {
+			if t == nil {
+				return nil, errors.New("list its tools: one is null")
+			}
+			d, err := definition(t)
+			if err != nil {
+				return nil, fmt.Errorf("list its tools: %w", err)
+			}
+			all = append(all, d)
+			size += len(d.Name) + len(d.Title) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema) +
+				len(d.Annotations) + len(d.Icons)
+		}
+		if size += len(r.NextCursor); size > maxListBytes {
+			return nil, fmt.Errorf("list its tools: %w", errLongList)
+		}
+		if len(all) > MaxTools {
+			return nil, fmt.Errorf("it offers more than %d tools", MaxTools)
+		}
+		if r.NextCursor == "" {
+			return all, nil
+		}
+		cursor = r.NextCursor
+	}
+}
+
+func definition(t *mcp.Tool) (vet.Definition, error) {
+	d := vet.Definition{Name: t.Name, Title: t.Title, Description: t.Description}
+	for _, part := range []struct {
+		into *json.RawMessage
+		from any
+		none bool
+	}{
+		{&d.InputSchema, t.InputSchema, false},
+		{&d.OutputSchema, t.OutputSchema, t.OutputSchema == nil},
+		{&d.Annotations, t.Annotations, t.Annotations == nil},
+		{&d.Icons, t.Icons, len(t.Icons) == 0},
+	} {
+		if part.none {
+			continue
+		}
+		raw, err := json.Marshal(part.from)
+		if err != nil {
+			return d, err
+		}
+		*part.into = raw
+	}
+	return d, nil
+}
+
+// Call calls a tool. progress hears of it while it runs.
+func (c *Conn) Call(ctx context.Context, name string, args json.RawMessage, progress func(string)) (
+	*mcp.CallToolResult, error,
+) {
+	p := &mcp.CallToolParams{Name: name, Arguments: args}
+	if progress != nil {
+		token := "call-" + strconv.FormatInt(c.next.Add(1), 10)
+		p.SetProgressToken(token)
+		c.mu.Lock()
+		c.progress[token] = progress
+		c.mu.Unlock()
+		defer func() {
+			c.mu.Lock()
+			delete(c.progress, token)
+			c.mu.Unlock()
+		}()
+	}
+	return within(ctx, func() (*mcp.CallToolResult, error) { return c.session.CallTool(ctx, p) })
+}
+
+// Resources lists what the server has to read. One that says it has none has none.
+func (c *Conn) Resources(ctx context.Context) ([]*mcp.Resource, error) {
+	if r := c.session.InitializeResult(); r == nil || r.Capabilities == nil || r.Capabilities.Resources == nil {
+		return nil, nil
+	}
+	var all []*mcp.Resource
+	size := 0
+	for cursor, page := "", 0; ; page++ {
+		r, err := within(ctx, func() (*mcp.ListResourcesResult, error) {
+			return c.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.Resources...)
+		for _, x := range r.Resources {
+			if x != nil {
+				x.Meta, x.Icons, x.Annotations = nil, nil, nil // nobody reads them
+				size += len(x.Name) + len(x.Title) + len(x.Description) + len(x.URI)
+			}
+		}
+		if size += len(r.NextCursor); size > maxListBytes {
+			return nil, errLongList
+		}
+		if len(all) > maxResources || page == maxPages {
+			return nil, fmt.Errorf("it has more than %d resources", maxResources)
+		}
+		if r.NextCursor == "" {
+			return all, nil
+		}
+		cursor = r.NextCursor
+	}
+}
+
+// Read reads a resource.
+func (c *Conn) Read(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
+	return within(ctx, func() (*mcp.ReadResourceResult, error) {
+		return c.session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+	})
+}
+
+// within waits for f no longer than ctx, and makes an error of a panic.
+func within[R any](ctx context.Context, f func() (R, error)) (R, error) {
+	type answer struct {
+		r   R
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		defer func() {
+			if v := recover(); v != nil {
+				a.err = fmt.Errorf("panic: %v", v)
+			}
+			done <- a
+		}()
+		a.r, a.err = f()
+	}()
+	select {
+	case a := <-done:
+		return a.r, a.err
+	case <-ctx.Done():
+		var none R
+		return none, context.Cause(ctx)
+	}
+}

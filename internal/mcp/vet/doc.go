@@ -1,0 +1,15 @@
+// Package vet judges what an MCP server says about itself, before a model or a person sees it.
+//
+// The author of every byte here is the server. [Tool] takes one definition from the list of a server and returns
+// the schema that arguments are checked against, what refuses the tool for good, and what only a person may let
+// through:
+//
+//	found := vet.Tool("files", vet.Definition{Name: "read", InputSchema: schema})
+//	// found.Refused: `"tool.description" has characters that nobody sees (U+200B)`
+//	// found.Flagged: `"tool.description" names a place of secrets: ".ssh/"`
+//
+// Names are checked by [CheckServer] and [CheckTool]; [Name] makes mcp__server__tool.
+//
+// It is a filter and no proof: a text can mislead in words that no list has. What holds is the cage of the server,
+// the judgement of each call, and the pin. The package does no I/O.
+package vet

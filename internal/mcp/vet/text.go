@@ -1,0 +1,91 @@
+package vet
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Unseen says what of a text nobody sees, or shows otherwise than it is; "" is nothing. No person can judge such a
+// text, so none is asked.
+func Unseen(text string) string {
+	if !utf8.ValidString(text) {
+		return "has bytes that are no text"
+	}
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+		case unicode.IsControl(r):
+			return fmt.Sprintf("has control characters (U+%04X)", r)
+		case r >= 0xE0000 && r <= 0xE007F:
+			return fmt.Sprintf("has Unicode tags, which only a model reads (U+%04X)", r)
+		case r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F || r == 0x061C:
+			return fmt.Sprintf("has characters that turn the direction of text (U+%04X)", r)
+		case unicode.Is(unicode.Cf, r) && r != 0x200D || r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0 ||
+			r >= 0xFE00 && r <= 0xFE0E || r >= 0xE0100 && r <= 0xE01EF:
+			return fmt.Sprintf("has characters that nobody sees (U+%04X)", r)
+		}
+	}
+	if strings.Contains(text, "$VAR_REF") {
+		return "has a reference to a variable of the session, $VAR_REF"
+	}
+	return ""
+}
+
+//go:embed suspects.txt
+var suspectsText string
+
+// suspect is what descriptions of honest tools seldom have.
+type suspect struct {
+	what    string
+	pattern *regexp.Regexp
+}
+
+var suspects = sync.OnceValue(func() (all []suspect) {
+	for line := range strings.Lines(suspectsText) {
+		what, pattern, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if ok && !strings.HasPrefix(line, "#") {
+			all = append(all, suspect{what, regexp.MustCompile(pattern)})
+		}
+	}
+	return all
+})
+
+// misleads says what in a text may be meant for the model and not for its user; "" is nothing.
+func misleads(text string) string {
+	plain := strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	for _, s := range suspects() {
+		if at := s.pattern.FindString(plain); at != "" {
+			return fmt.Sprintf("%s: %.80q", s.what, at)
+		}
+	}
+	return ""
+}
+
+var (
+	word      = regexp.MustCompile(`[A-Za-z][A-Za-z0-9_-]*`)
+	calledOne = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_-]*) (tool|server|function)\b`)
+)
+
+// mentions are the words of a text that could be meant as the name of a tool or server. A word of plain English, such
+// as Read, counts only where it is called a tool.
+func mentions(text string) (names []string) {
+	for _, w := range word.FindAllString(text, -1) {
+		if distinct(w) {
+			names = append(names, w)
+		}
+	}
+	for _, m := range calledOne.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// distinct reports whether a word is written like a name: send_mail, WebFetch.
+func distinct(w string) bool {
+	return strings.ContainsAny(w, "_") || strings.ContainsFunc(w[1:], unicode.IsUpper) && w != strings.ToUpper(w)
+}
