@@ -1,0 +1,198 @@
+// Package api serves the daemon over HTTP on its two Unix sockets.
+//
+// Requests are strict JSON: unknown and duplicate fields, wrong case and invalid
+// UTF-8 are errors. A success is {"data": …}, a failure {"error": {code, message,
+// hint?, details?}} with a stable code. A call that was judged is HTTP 200
+// whatever its status; HTTP errors are for requests that are not calls.
+//
+//	s := api.New(api.Options{Pipeline: p, Sessions: sessions, …})
+//	l, err := api.Listen(path, api.Access{})
+//	err = api.NewFront(s).Serve(ctx, l, tool.RoleAgent)
+//
+// The socket a request came by is its role, and the uid of its peer its account:
+// nothing in a request can change either, except that an operator may name the
+// account to act for, and without that works on the sessions and calls of every
+// account by their id. This package decides nothing about calls; that is package
+// pipeline.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/hooks"
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/events"
+	"github.com/sandboxd/sandboxd/internal/idspace"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/sessions"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/pipeline"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/sandbox"
+)
+
+// Options are what the routes serve.
+type Options struct {
+	Parts    []part.Part // whose routes are served too
+	Pipeline *pipeline.Pipeline
+	Sessions *sessions.Store
+	Tools    *catalog.Registry
+	Hooks    *hooks.Registry
+	Events   *events.Broker
+	Metrics  http.Handler
+
+	Callers
+	Defaults
+
+	// Redact takes secrets out of what operators read of results.
+	Redact func(string) string
+	Pieces func() route.Pieces // the same, of output that comes in pieces
+	// Admit admits a request that brings so many bytes to keep; nil all.
+	Admit     func(by route.Caller, n int64) error
+	Daemon    Daemon
+	Status    func() Status // of the daemon, with the configuration that is served
+	StopGrace time.Duration // how long running calls may take to finish when the daemon stops
+	Log       *slog.Logger
+
+	testOnlyTake time.Duration // instead of takeTime
+}
+
+// Callers say who is let in, and how often.
+type Callers struct {
+	// Peer says who is at the other end of a connection; nil asks the kernel.
+	Peer func(fd int) (idspace.Peer, error)
+	// Account is the account of a uid, and whether that uid is let in on the agent socket.
+	Account func(uid int) (name string, ok bool)
+	// Operators are the uids admitted on the operator socket, beside root and the
+	// daemon's own.
+	Operators      []int
+	OperatorGroups []int         // whose members are admitted there too
+	Limits         budget.Limits // of agents; Limits.Connections follows from the open files
+}
+
+// Defaults are what new sessions have, and what an agent may ask for.
+type Defaults struct {
+	Settings   guard.Settings  // of the configuration, for what is judged in no workspace
+	Workspaces Workspaces      // where sessions may be
+	Private    []string        // paths that no cage shows; sent to clients that run a lease
+	Mode       tool.Mode       // of new sessions
+	MaxMode    tool.Mode       // the loosest an agent may ask for
+	Profile    sandbox.Profile // sandbox profile of new sessions
+}
+
+// Workspaces are the directories in which agents may work.
+type Workspaces interface {
+	// Of is the workspace of a directory. The error of one that is in none says what lets
+	// agents work there.
+	Of(dir string) (tool.Workspace, error)
+	// Default is where a session starts whose client names no directory.
+	Default() (dir string, err error)
+}
+
+// Daemon is what operators may do to the daemon as a whole.
+type Daemon interface {
+	// Reload reads the configuration again; on an error the old one stays in force. One that
+	// lets pass what did not pass before may need loosen.
+	Reload(ctx context.Context, by string, loosen bool) error
+	// Config says which configuration is in force.
+	Config() ConfigStatus
+	// StopAll cancels every call, refuses every question and ends the daemon, all
+	// without a grace. It returns how many calls it cancelled.
+	StopAll(ctx context.Context, by string) (int, error)
+}
+
+// Status is what the daemon says of itself.
+type Status struct {
+	Version   string         `json:"version"`
+	Uptime    int            `json:"uptime_seconds"`
+	Config    ConfigStatus   `json:"config"`
+	RoleSplit string         `json:"role_split"`  // "enforced" or "advisory"
+	Rights    string         `json:"tool_rights"` // whose rights tools have: "caller" or "daemon"
+	Sandbox   sandbox.Report `json:"sandbox"`
+	Policy    PolicyStatus   `json:"policy"`
+	Pending   int            `json:"approvals_pending"`
+	Waits     int            `json:"approvals_timeout_seconds"` // how long a question waits for a person
+	Roots     []string       `json:"workspace_roots"`
+	Parts     map[string]any `json:"parts,omitempty"` // by name
+}
+
+// PolicyStatus is which policies judge.
+type PolicyStatus struct {
+	Profile  policy.Profile  `json:"profile"`
+	Revision string          `json:"revision"`
+	Failure  *policy.Failure `json:"last_failure"`
+
+	Shadow *policy.ShadowState `json:"shadow,omitempty"`
+}
+
+// ConfigStatus is the configuration in force.
+type ConfigStatus struct {
+	File    string         `json:"file,omitempty"` // "" when only defaults hold
+	Loaded  time.Time      `json:"loaded_at"`
+	Failure *ReloadFailure `json:"last_failure,omitempty"` // set while the file could not be loaded
+
+	Loosens *policy.Loosening `json:"loosens,omitempty"` // what the policies of the last reload let pass
+
+	// Lacking are ids of accounts that the daemon has not until it starts again, as in "uid 1002".
+	Lacking     []string `json:"lacking,omitempty"`
+	StartsAgain bool     `json:"starts_again,omitempty"` // it does so now, since no call runs
+}
+
+// ReloadFailure is a reload that did not take effect.
+type ReloadFailure struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error"`
+}
+
+// Server answers requests under one configuration. It is safe for concurrent use.
+type Server struct {
+	Options
+	rules    *guard.Rules // of Settings
+	handlers map[tool.Role]http.Handler
+}
+
+// New returns a server over these parts.
+func New(o Options) *Server {
+	s := &Server{Options: o, rules: guard.NewRules(o.Settings)}
+	s.handlers = map[tool.Role]http.Handler{
+		tool.RoleAgent: s.handler(tool.RoleAgent), tool.RoleOperator: s.handler(tool.RoleOperator),
+	}
+	return s
+}
+
+// routes lists every route.
+func (s *Server) routes() []route.Route {
+	all := slices.Concat(s.Events.Routes(), s.callRoutes(), s.leaseRoutes(), s.operatorRoutes(), s.policyRoutes(),
+		s.profileRoutes(), s.sessionRoutes(), s.messageRoutes())
+	for _, p := range s.Parts {
+		all = append(all, p.Routes...)
+	}
+	return all
+}
+
+// handler serves all routes for one role, with the /v1 prefix and without.
+func (s *Server) handler(role tool.Role) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range s.routes() {
+		h := s.wrap(r, role)
+		method, path, _ := strings.Cut(r.Pattern, " ")
+		mux.Handle(method+" "+path, h)
+		mux.Handle(method+" /v1"+path, h)
+	}
+	metrics := s.wrap(route.Route{Role: tool.RoleOperator}, role)
+	if role == tool.RoleOperator {
+		metrics = s.Metrics
+	}
+	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /v1/metrics", metrics)
+	mux.HandleFunc("/", notFound(mux))
+	return http.NewCrossOriginProtection().Handler(mux)
+}

@@ -1,0 +1,216 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Front holds the sockets while the server behind them is exchanged: a request
+// begins and ends on the [Server] that was there when it came in.
+//
+//	f := api.NewFront(server)
+//	go f.Serve(ctx, agents, tool.RoleAgent)
+//	f.Swap(other) // after a reload
+type Front struct {
+	now    atomic.Pointer[Server]
+	budget *budget.Budget // outlives a reload, so that none resets it
+	body   time.Duration  // how long the body of a request may take to arrive
+	take   time.Duration  // how long a reader may take to accept a piece of an answer
+}
+
+// endTime is how long calls that were cancelled get to end their trees and to be
+// recorded.
+const endTime = 5 * time.Second
+
+// ErrStopAll is the cause of a stop without a grace.
+var ErrStopAll = errors.New("an operator stops everything")
+
+// NewFront returns a front before s.
+func NewFront(s *Server) *Front {
+	f := &Front{body: bodyTime, take: cmp.Or(s.testOnlyTake, takeTime), budget: budget.New(budget.Limits{})}
+	f.Swap(s)
+	return f
+}
+
+// Swap gives new requests to s.
+func (f *Front) Swap(s *Server) {
+	limits := s.Limits
+	limits.Connections = openFiles() / connectionsOf
+	f.budget.Limit(limits)
+	f.now.Store(s)
+}
+
+// connectionsOf is which part of the open files of this process agents may have as
+// connections. A call opens some more: pipes, and what it reads.
+const connectionsOf = 4
+
+// Use is what the agents have of the budget now.
+func (f *Front) Use() budget.Use { return f.budget.Use() }
+
+// Admit takes a place in the budget of an account, for work that no request of it brought. The context has it.
+func (f *Front) Admit(ctx context.Context, account string) (admitted context.Context, release func(), err error) {
+	hold, err := f.budget.Request(account)
+	if err != nil {
+		return nil, nil, err
+	}
+	return budget.With(ctx, hold), hold.Release, nil
+}
+
+// account is the account of who connects; all that are refused share one, as do all who come by a port.
+func (f *Front) account(p peer) string {
+	if !p.known {
+		return "(not known)"
+	}
+	name, _ := f.now.Load().Account(p.uid)
+	return name
+}
+
+// Serve answers on a listener until ctx ends. Then it takes no more requests and
+// ends the streams; calls that run may finish within Options.StopGrace, and are
+// cancelled after it.
+func (f *Front) Serve(ctx context.Context, l net.Listener, role tool.Role) error {
+	return f.serveOn(ctx, f.listen(l, role), f.handler(role))
+}
+
+// ServeAgents is Serve for agents on a listener that does not say who connects. Of the process that calls nothing is
+// known.
+func (f *Front) ServeAgents(ctx context.Context, l net.Listener, who route.LetIn) error {
+	h := f.handler(tool.RoleAgent)
+	return f.serveOn(ctx, f.listen(l, tool.RoleAgent), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		by, err := who(w, r)
+		if err != nil {
+			w.Header().Set("Connection", "close")
+			writeError(w, err)
+			return
+		}
+		p := peer{uid: by.UID, gid: by.GID, groups: by.Groups, known: !nameless(by.UID)}
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, p)))
+	}))
+}
+
+func (f *Front) serveOn(ctx context.Context, l net.Listener, h http.Handler) error {
+	base, cancelCalls := context.WithCancel(route.WithStop(context.WithoutCancel(ctx), ctx))
+	defer cancelCalls()
+	srv := &http.Server{
+		Handler:           h,
+		ConnContext:       withPeer,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHead,
+		ErrorLog:          slog.NewLogLogger(f.now.Load().Log.Handler(), slog.LevelDebug),
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		if !errors.Is(context.Cause(ctx), ErrStopAll) && shutdown(srv, f.now.Load().StopGrace) == nil {
+			return
+		}
+		cancelCalls()
+		if shutdown(srv, endTime) != nil {
+			srv.Close()
+		}
+	})
+	err := srv.Serve(l)
+	if stop() {
+		return err // it ended by itself
+	}
+	<-stopped // the last calls are still being recorded
+	return nil
+}
+
+func shutdown(srv *http.Server, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return srv.Shutdown(ctx)
+}
+
+// As serves the routes of operators to somebody whom a part has let in on a listener of its own.
+// Nothing but by says who that is.
+func (f *Front) As(by route.Caller) http.Handler {
+	by.Name, by.Home = userNamed(by.UID)
+	h := f.handler(tool.RoleOperator)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), letInKey{}, by)))
+	})
+}
+
+// handler gives each request an id and the server of the moment.
+func (f *Front) handler(role tool.Role) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, start := f.now.Load(), time.Now()
+		c := connOf(r)
+		if !c.begin() {
+			panic(http.ErrAbortHandler)
+		}
+		defer c.end()
+		id := "req_" + rand.Text()
+		w.Header().Set("X-Request-Id", id)
+		body := &timedBody{ReadCloser: r.Body, c: http.NewResponseController(w), limit: f.body}
+		r.Body = body
+		defer body.end(r)
+		said := &status{ResponseWriter: w, ends: func() bool { return body.left(r) }}
+		f.serve(s, said, r, role)
+		level, what := slog.LevelDebug, "request"
+		switch {
+		case said.code < http.StatusInternalServerError:
+		// No room is no failure of the daemon, and who is refused may ask without end.
+		case w.Header().Get("Retry-After") != "", said.code == http.StatusInsufficientStorage:
+		case r.Context().Err() != nil: // nobody is left to answer, so reading for the answer ended
+			what = "request whose client left"
+		default:
+			level = slog.LevelError
+		}
+		if s.Log.Enabled(r.Context(), level) {
+			s.Log.Log(r.Context(), level, what, "request_id", id, "role", role, "method", r.Method,
+				"path", r.URL.Path, "status", said.code, "ms", time.Since(start).Milliseconds())
+		}
+	})
+}
+
+// serve answers a request when the budget of its account lets it in. That comes first:
+// everything else that is known of the caller costs more to find out. Operators have no
+// budget: they must get through when an agent runs wild.
+func (f *Front) serve(s *Server, w http.ResponseWriter, r *http.Request, role tool.Role) {
+	r, p := s.withAccount(r)
+	if role != tool.RoleOperator && p.known {
+		hold, err := f.budget.Request(p.account)
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		defer hold.Release()
+		r = r.WithContext(budget.With(r.Context(), hold))
+	}
+	s.handlers[role].ServeHTTP(w, r)
+}
+
+// status remembers the status of an answer, for the log.
+type status struct {
+	http.ResponseWriter
+	code int
+	ends func() bool // the connection ends with the answer
+}
+
+// WriteHeader keeps the status.
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	if s.ends() {
+		s.Header().Set("Connection", "close")
+	}
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

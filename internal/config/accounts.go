@@ -1,0 +1,107 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Accounts says which account a caller has, by the uid that the kernel knows it by.
+type Accounts struct {
+	Names  map[int]string // by uid
+	Others Others
+}
+
+// Others is what becomes of uids that have no name.
+type Others string
+
+// The values of accounts.others.
+const (
+	OthersOwn    Others = "own"    // each is an account of its own, uid-N
+	OthersRefuse Others = "refuse" // they are not let in
+)
+
+// Of returns the account of a uid, for a daemon that runs as the uid own. It reports false
+// for a uid that is not let in; the account names it all the same, for what is counted.
+func (a Accounts) Of(uid, own int) (account string, ok bool) {
+	if name := a.Names[uid]; name != "" {
+		return name, true
+	}
+	if uid == own {
+		return tool.DefaultAccount, true
+	}
+	return "uid-" + strconv.Itoa(uid), a.Others == OthersOwn
+}
+
+// UnmarshalYAML reads one mapping: others, and a name for each uid.
+func (a *Accounts) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return typeErrors(fmt.Sprintf("line %d: accounts: want a name for each uid", n.Line))
+	}
+	a.Names = map[int]string{}
+	var wrong []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		var text string
+		if err := value.Decode(&text); err != nil {
+			wrong = append(wrong, fmt.Sprintf("line %d: accounts: want a name for %q", value.Line, key.Value))
+			continue
+		}
+		if key.Value == "others" {
+			a.Others = Others(text)
+			continue
+		}
+		uid, err := strconv.Atoi(key.Value)
+		if err != nil || uid < 0 || uid > math.MaxUint32-1 || strconv.Itoa(uid) != key.Value {
+			wrong = append(wrong, fmt.Sprintf("line %d: accounts: %q is neither a uid nor others", key.Line, key.Value))
+			continue
+		}
+		a.Names[uid] = text
+	}
+	return typeErrors(wrong...)
+}
+
+// MarshalYAML is the mapping that UnmarshalYAML reads.
+func (a Accounts) MarshalYAML() (any, error) {
+	all := map[string]string{"others": string(a.Others)}
+	for uid, name := range a.Names {
+		all[strconv.Itoa(uid)] = name
+	}
+	return all, nil
+}
+
+var (
+	accountName = regexp.MustCompile(`^[-_.a-zA-Z0-9]+$`)
+	// reservedName is what the daemon calls accounts by itself. A name in the file that is the
+	// same would let one uid into the sessions of another.
+	reservedName = regexp.MustCompile(`^(` + regexp.QuoteMeta(tool.DefaultAccount) + `|uid-[0-9]+)$`)
+)
+
+func (c *Config) checkAccounts(d *document) error {
+	var errs []error
+	if o := c.Accounts.Others; o != OthersOwn && o != OthersRefuse {
+		errs = append(errs, d.errorAt([]string{"accounts", "others"},
+			fmt.Errorf("unknown value %q: want %s or %s", o, OthersOwn, OthersRefuse)))
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.Accounts.Names)) {
+		var err error
+		switch name := c.Accounts.Names[uid]; {
+		case !accountName.MatchString(name):
+			err = fmt.Errorf("%q is no name for an account: want letters, digits or any of -_. only", name)
+		case reservedName.MatchString(name):
+			err = fmt.Errorf("%q is what the daemon calls uids without a name; choose another", name)
+		}
+		if err != nil {
+			errs = append(errs, d.errorAt([]string{"accounts", strconv.Itoa(uid)}, err))
+		}
+	}
+	return errors.Join(errs...)
+}

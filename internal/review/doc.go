@@ -1,0 +1,22 @@
+// Package review lets a person answer the calls that wait for one.
+//
+// The questions are kept by the daemon, in package approvals; this package is the
+// side of the person. It lists them, shows one with everything that is known about
+// it, and sends the answer. Watch does so on a terminal with one key for each
+// answer, WatchJSON with a line of JSON for each. Terminal asks whoever started a
+// command, without a daemon.
+//
+//	q := review.NewQueue(client.New(operatorSocket))
+//	items, err := q.List(ctx, "pending")
+//	fmt.Print(review.Render(items[0], time.Now(), review.Screen{Width: 80}))
+//	_, err = q.Decide(ctx, items[0].ID, review.Answer{Approved: true})
+//
+// Text of the model is shown whole and cannot draw on the terminal: control
+// characters, direction marks and invisible characters become visible escapes. A
+// key is ignored for a moment after another question came to the screen: it was
+// meant for the question before. Leaving answers nothing. The daemon refuses a
+// question without an answer when its time is up.
+//
+// The package does not decide who may answer, nor whether an answer still holds:
+// the daemon does both.
+package review

@@ -1,0 +1,88 @@
+package route_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/route"
+)
+
+// whole passes on nothing before the end, and says where something is missing.
+type whole struct{ text string }
+
+func (w *whole) Write(piece string) string { w.text += piece; return "" }
+func (w *whole) Missed()                   { w.text += "?" }
+func (w *whole) End() string               { return strings.ReplaceAll(w.text, "SECRET", "[masked]") }
+
+// Output is masked as one text of its stream, the rest of it comes before the end, and who connects again is told no
+// place to go on from.
+func TestW05_OutputIsMaskedAsOneText(t *testing.T) {
+	rec := httptest.NewRecorder()
+	m := &route.Masked{
+		ResponseWriter: rec, Redact: func(s string) string { return s }, Pieces: func() route.Pieces { return &whole{} },
+	}
+	m.Header().Set("Content-Type", "text/event-stream")
+	for _, event := range []string{
+		"id: c.1\nevent: begin\ndata: {}\n\n",
+		"id: c.2\nevent: output\ndata: {\"stream\":\"stdout\",\"offset\":0,\"text\":\"SEC\"}\n\n",
+		"id: c.3\nevent: output\ndata: {\"stream\":\"stderr\",\"offset\":0,\"text\":\"RET\"}\n\n",
+		"id: c.4\nevent: output\ndata: {\"stream\":\"stdout\",\"offset\":3,\"text\":\"RET\"}\n\n",
+		"id: c.5\nevent: output\ndata: {\"stream\":\"stdout\",\"offset\":9,\"text\":\"x\"}\n\n",
+		"id: c.6\nevent: end\ndata: {}\n\n",
+	} {
+		if _, err := io.WriteString(m, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "id: c.1\nevent: begin\ndata: {}\n\n" +
+		"event: output\ndata: {\"stream\":\"stdout\",\"offset\":3,\"text\":\"[masked]?x\"}\n\n" +
+		"event: output\ndata: {\"stream\":\"stderr\",\"offset\":0,\"text\":\"RET\"}\n\n" +
+		"event: end\ndata: {}\n\n"
+	if got := rec.Body.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// What an answer says is masked as a whole, and event by event; pieces of output are not sent.
+func TestW05_AnswersAreMasked(t *testing.T) {
+	redact := strings.NewReplacer("SECRET", "[masked]").Replace
+	for _, tt := range []struct {
+		name, kind string
+		pieces     []string
+		want       string
+	}{
+		{
+			"JSON in two pieces", "application/json",
+			[]string{`{"a\u0053": ["SEC`, `RET", 12345678901234567890]}`},
+			`{"aS":["[masked]",12345678901234567890]}`,
+		},
+		{"the name of a field", "application/json", []string{`{"SECRET": 1}`}, `{"[masked]":1}`},
+		{"an escape in it", "application/json", []string{`"\u0053ECRET"`}, `"[masked]"`},
+		{"text", "text/plain", []string{"SEC", "RET"}, "[masked]"},
+		{"no JSON", "application/json", []string{`{"a": "SECRET`}, "the answer could not be masked\n"},
+		{
+			"events", "text/event-stream",
+			[]string{": ready\n\n", "id: 1\nevent: end\nda", "ta: {\"a\":\"SECRET\"}\n", "\nevent: output\ndata: {\"text\":\"SEC\"}\n\n"},
+			": ready\n\nid: 1\nevent: end\ndata: {\"a\":\"[masked]\"}\n\n",
+		},
+		{"an event that is no JSON", "text/event-stream", []string{"data: SECRET\n\n"}, ""},
+		{"an event that has not ended", "text/event-stream", []string{"data: \"SECRET\"\n"}, ""},
+	} {
+		rec := httptest.NewRecorder()
+		m := &route.Masked{ResponseWriter: rec, Redact: redact}
+		m.Header().Set("Content-Type", tt.kind)
+		m.WriteHeader(http.StatusOK)
+		for _, p := range tt.pieces {
+			if _, err := io.WriteString(m, p); err != nil {
+				break
+			}
+		}
+		m.End()
+		if got := rec.Body.String(); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// Package routetest calls routes in the tests of the packages that bring them.
+//
+// [Call] takes a request through a mux to the handler of its route, as the server does,
+// without sockets and roles. It returns the answer as text. What the server adds (who may
+// call, the status of an error) is tested in package api.
+package routetest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/jsonout"
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Call sends "METHOD /path?query" with a body by the socket of a role. The answer is the JSON
+// of its data, behind "created " for a route.Created, or "CODE: message" of an error. A list
+// has its total in front: "2 [...]". The caller is uid 7 of account "a".
+func Call(t testing.TB, routes []route.Route, role tool.Role, line, body string) string {
+	t.Helper()
+	return call(t.Context(), routes, role, line, body)
+}
+
+// Stream is Call of a route that sends events. It returns what was sent when ctx ended.
+func Stream(ctx context.Context, routes []route.Route, role tool.Role, line string) string {
+	return call(ctx, routes, role, line, "")
+}
+
+func call(ctx context.Context, routes []route.Route, role tool.Role, line, body string) string {
+	answer := "no route for " + line
+	mux := http.NewServeMux()
+	for _, rt := range routes {
+		mux.HandleFunc(rt.Pattern, func(_ http.ResponseWriter, r *http.Request) {
+			err := route.CheckQuery(r, rt.Spec.Query)
+			var out any
+			if err == nil {
+				out, err = rt.Handle(r)
+			}
+			if stream, ok := out.(route.Stream); ok && err == nil {
+				w := httptest.NewRecorder()
+				route.ServeStream(w, r, stream)
+				answer = w.Body.String()
+			} else if err == nil {
+				answer, err = text(out)
+			}
+			if err != nil {
+				answer = "error: " + err.Error()
+				if e, ok := errors.AsType[*tool.Error](err); ok {
+					answer = e.Code + ": " + e.Msg
+				}
+			}
+		})
+	}
+	method, target, _ := strings.Cut(line, " ")
+	r := httptest.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	caller := route.Caller{Account: "a", Role: role, UID: 7}
+	mux.ServeHTTP(httptest.NewRecorder(), r.WithContext(route.WithCaller(r.Context(), caller)))
+	return answer
+}
+
+func text(out any) (string, error) {
+	prefix := ""
+	switch v := out.(type) {
+	case route.Created:
+		prefix, out = "created ", v.Data
+	case route.List:
+		prefix, out = strconv.Itoa(v.Meta.Total)+" ", v.Data
+	}
+	if items, ok := out.(route.Items); ok {
+		all := []any{}
+		for item, err := range items {
+			if err != nil {
+				return "", err
+			}
+			all = append(all, item)
+		}
+		out = all
+	}
+	var b strings.Builder
+	err := jsonout.Write(&b, out)
+	return prefix + b.String(), err
+}

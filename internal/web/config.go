@@ -1,0 +1,53 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// Config is the section web of the configuration.
+type Config struct {
+	Listen       string `yaml:"listen"`       // host:port; "" is off
+	SessionHours int    `yaml:"sessionHours"` // that a login lasts, 1 to 720
+	TLS          TLS    `yaml:"tls"`
+}
+
+// TLS is what the listener shows; without it the listener is on loopback.
+type TLS struct {
+	CertFile string `yaml:"certFile"` // PEM, with the names under which the page is opened
+	KeyFile  string `yaml:"keyFile"`
+}
+
+// Check refuses what cannot be served, or would be open to the network.
+func (c *Config) Check() error {
+	switch {
+	case c.SessionHours < 1 || c.SessionHours > 720:
+		return fmt.Errorf("web.sessionHours is %d: 1 to 720", c.SessionHours)
+	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
+		return fmt.Errorf("web.tls needs both certFile and keyFile")
+	case c.Listen == "" && c.TLS.CertFile != "":
+		return fmt.Errorf("web.tls does nothing without web.listen")
+	case c.Listen == "":
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return &tool.Error{Msg: "web.listen: " + err.Error(), Hint: "such as 127.0.0.1:3456"}
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return &tool.Error{
+			Msg: fmt.Sprintf("web.listen: %q is no address", host), Hint: "such as 127.0.0.1:3456, or [::1]:3456",
+		}
+	}
+	if !addr.IsLoopback() && c.TLS.CertFile == "" {
+		return &tool.Error{
+			Msg:  fmt.Sprintf("web.listen: %s is open to the network, without TLS", host),
+			Hint: "listen on 127.0.0.1, or set web.tls",
+		}
+	}
+	return nil
+}

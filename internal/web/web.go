@@ -1,0 +1,171 @@
+// Package web is a page on which people answer what waits, and watch what agents do.
+//
+// It has a listener of its own (web.listen, off by default), on loopback unless it speaks TLS.
+// An operator gets a link for one login, over the operator socket; the browser then has a
+// cookie, and a second token that only pages of this origin show. `sandboxd web --as Ada` prints it.
+//
+// The page is a client of the operator's API and can do no more: below /v1/ the listener serves
+// the routes of operators, and what a person does there is recorded with the person's name.
+// Text of others is shown as text, with what cannot be seen as an escape; secrets of known forms
+// are masked in everything but the questions, which are shown as they will be answered (A-20).
+//
+// An operator can also make links by which others look at one session (POST /sessions/{id}/shares). Who
+// has one reads, with secrets masked, until it ends or is revoked; nothing on these paths changes anything.
+//
+// What is refused: another Host than the listener's (rebinding), requests that another site or
+// another port made, changes without the second token or in another form than JSON.
+//
+// Not guaranteed: a server on another port of the same host name gets the cookie when a person
+// visits it, as all cookies are shared by ports. A program that is not a browser could use it.
+// Open the page under a name that serves nothing else where that matters.
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Definition is the page as a part of the daemon.
+func Definition() part.Definition {
+	return part.Definition{
+		Name:     "web",
+		Schema:   store.Embedded("web", migrations),
+		Config:   func() part.Config { return &Config{SessionHours: 12} },
+		Open:     open,
+		Describe: func(part.Config) part.Part { return (&site{}).part() },
+	}
+}
+
+// site is the page of a daemon.
+type site struct {
+	host   part.Host
+	hours  time.Duration // that a login lasts
+	logins logins
+	shares shares
+	listen net.Listener     // nil: the page is off
+	cert   *tls.Certificate // nil: plain HTTP, on loopback
+	files  files
+
+	history history
+}
+
+func open(_ context.Context, h part.Host) (part.Part, error) {
+	c := h.Config.(*Config)
+	s := &site{
+		host: h, hours: time.Duration(c.SessionHours) * time.Hour,
+		logins: logins{db: h.DB}, shares: shares{db: h.DB},
+	}
+	if c.Listen == "" {
+		return s.part(), nil
+	}
+	var err error
+	if s.files, err = readFiles(); err != nil {
+		return part.Part{}, err
+	}
+	if c.TLS.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.TLS.CertFile, c.TLS.KeyFile)
+		if err != nil {
+			return part.Part{}, fmt.Errorf("web.tls: %w", err)
+		}
+		s.cert = &cert
+	}
+	if s.listen, err = net.Listen("tcp", c.Listen); err != nil {
+		return part.Part{}, fmt.Errorf("web.listen: %w", err)
+	}
+	return s.part(), nil
+}
+
+func (s *site) part() part.Part {
+	return part.Part{
+		Routes: append(s.shareRoutes(), route.Route{
+			Pattern: "POST /web/links", Role: tool.RoleOperator, Handle: s.makeLink,
+			Spec: route.Spec{
+				ID: "makeWebLink", Summary: "A link for one login on the page, for a minute",
+				In: linkRequest{}, Out: Link{}, Created: true, Errors: []int{409},
+			},
+		}),
+		Own: true, Deleted: deleted,
+		Forget: func(_ context.Context, gone tool.Session) error {
+			s.shares.close(func(_ string, w *watched) bool { return w.session == gone.ID })
+			return nil
+		},
+		Serve: s.serve,
+		Close: func() error {
+			if s.listen == nil {
+				return nil
+			}
+			if err := s.listen.Close(); !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		},
+		Status: func() any {
+			if s.listen == nil {
+				return nil
+			}
+			return map[string]string{"url": s.origin()}
+		},
+	}
+}
+
+// maxConnections bounds what those who are not logged in can take of the daemon's open files. A page that
+// is open has two.
+const maxConnections = 256
+
+// serve answers on the listener until ctx ends; streams end with it.
+func (s *site) serve(ctx context.Context) error {
+	if s.listen == nil {
+		return nil
+	}
+	srv := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		BaseContext:    func(net.Listener) context.Context { return route.WithStop(ctx, ctx) },
+		ErrorLog:       slog.NewLogLogger(s.host.Log.Handler(), slog.LevelDebug),
+	}
+	defer context.AfterFunc(ctx, func() { srv.Close() })()
+	go s.watch(ctx)
+	l := netutil.LimitListener(s.listen, maxConnections)
+	if s.cert != nil {
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*s.cert}, MinVersion: tls.VersionTLS12})
+	}
+	if err := srv.Serve(l); ctx.Err() == nil {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
+}
+
+// origin is the scheme and host of the page, as a browser names them.
+func (s *site) origin() string {
+	if s.cert == nil {
+		return "http://" + s.listen.Addr().String()
+	}
+	_, port, _ := net.SplitHostPort(s.listen.Addr().String())
+	host := s.cert.Leaf.Subject.CommonName
+	if names := s.cert.Leaf.DNSNames; len(names) > 0 {
+		host = names[0]
+	} else if ips := s.cert.Leaf.IPAddresses; len(ips) > 0 {
+		host = ips[0].String()
+	}
+	if port == "443" {
+		return "https://" + host
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
