@@ -1,13 +1,18 @@
 // Package client talks to a running daemon over one of its Unix sockets.
 //
-//	c := client.New("/run/sandboxd/agent.sock")
-//	var s client.Session
-//	err := c.Do(ctx, "POST", "/sessions", map[string]any{"cwd": dir}, &s)
-//	result, err := c.Call(ctx, s.ID, "Bash", json.RawMessage(`{"command": "ls"}`))
+// A [Client] is made from the path of a socket; which socket it is decides what it
+// may do, see docs/http.md. The methods cover what an agent needs: sessions, calls,
+// variables, events, and calls that the client runs itself. [Client.Do] sends any
+// other request of the HTTP API.
 //
-// A failure that the daemon reports is a [*tool.Error], and so is that nobody
-// listens (daemon_unreachable) or that the daemon ended meanwhile
-// (connection_lost). A call that was denied is a result, not an error.
+// A failure that the daemon reports is an [*Error] with a stable code. So is a socket
+// on which no daemon listens (daemon_unreachable), and a daemon that ended before it
+// answered (connection_lost). A call that was denied or refused is a [Result] with
+// its own Error, and no error of the method. Nothing is sent twice: a call whose
+// answer was lost may have run.
+//
+// The types are those of the wire and nothing else: this package needs no part of
+// the daemon. Fields may be added to them.
 package client
 
 import (
@@ -19,8 +24,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-
-	"github.com/sandboxd/sandboxd/tool"
+	"os"
 )
 
 // Client is one connection pool to one socket. It is safe for concurrent use.
@@ -42,8 +46,17 @@ func New(socket string) *Client {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
+	transport := &http.Transport{DialContext: dial, ReadBufferSize: readBytes}
+	return &Client{socket: socket, http: &http.Client{Transport: transport}}
 }
+
+// Over returns a client that sends its requests another way than by a socket.
+func Over(way http.RoundTripper) *Client {
+	return &Client{socket: "the daemon", http: &http.Client{Transport: way}}
+}
+
+// readBytes is how much of an answer is read at once. Programs print much.
+const readBytes = 64 << 10
 
 // Do sends in as JSON, if it is not nil, and decodes the data of the answer into
 // out, if it is not nil.
@@ -74,11 +87,12 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 func decode(res *http.Response, out any) error {
 	var env struct {
 		Data  json.RawMessage `json:"data"`
-		Error *tool.Error     `json:"error"`
+		Error *Error          `json:"error"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&env); err != nil {
 		return fmt.Errorf("read the answer of the daemon (%s): %w", res.Status, err)
 	}
+	finish(res.Body)
 	if env.Error != nil {
 		return env.Error
 	}
@@ -91,9 +105,12 @@ func decode(res *http.Response, out any) error {
 	return json.Unmarshal(env.Data, out)
 }
 
+// finish reads what is left of an answer that is complete: only then is the connection used again.
+func finish(body io.Reader) { _, _ = io.CopyN(io.Discard, body, 4<<10) }
+
 // Call runs one tool.
-func (c *Client) Call(ctx context.Context, session, name string, args json.RawMessage) (tool.Result, error) {
-	var r tool.Result
+func (c *Client) Call(ctx context.Context, session, name string, args json.RawMessage) (Result, error) {
+	var r Result
 	in := map[string]any{"tool": name, "args": args}
 	err := c.Do(ctx, http.MethodPost, sessionPath(session, "/calls"), in, &r)
 	return r, err
@@ -112,14 +129,21 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err // who called has left
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return &tool.Error{
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && errors.Is(err, os.ErrPermission) {
+		return &Error{
 			Code: "daemon_unreachable",
-			Msg:  fmt.Sprintf("no daemon answers on %s: %s", c.socket, op.Err),
-			Hint: "start one with: sandboxd serve",
+			Msg:  fmt.Sprintf("this user may not connect to %s: %s", c.socket, op.Err),
+			Hint: "members of its group may, which ls -l names; who becomes one must log in anew",
 		}
 	}
-	return &tool.Error{
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return &Error{
+			Code: "daemon_unreachable",
+			Msg:  fmt.Sprintf("no daemon answers on %s: %s", c.socket, op.Err),
+			Hint: StartHint(),
+		}
+	}
+	return &Error{
 		Code: "connection_lost",
 		Msg:  fmt.Sprintf("the daemon on %s ended before it answered: %s", c.socket, err),
 		Hint: "it stopped or was killed; sandboxd audit tail says what it had begun",

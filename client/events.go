@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,14 +10,11 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
-
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // Event is one thing that happened: a call began or ended, a session was created,
-// a person was asked, a hook notifies. It never holds arguments or results. The type "dropped"
+// a person was asked, a hook notifies, a program connects. It never holds arguments or results. The type "dropped"
 // says that this reader was too slow for Dropped events.
 type Event struct {
 	Type     string    `json:"type"`
@@ -24,13 +22,21 @@ type Event struct {
 	Account  string    `json:"account,omitempty"`
 	Session  string    `json:"session_id,omitempty"`
 	Call     string    `json:"call_id,omitempty"`
+	Job      string    `json:"job_id,omitempty"`
+	Task     string    `json:"task_id,omitempty"`
+	Cron     string    `json:"cron_id,omitempty"`
+	Agent    string    `json:"agent,omitempty"`
 	Tool     string    `json:"tool,omitempty"`
 	Approval string    `json:"approval_id,omitempty"`
+	Grant    string    `json:"grant_id,omitempty"`
 	Status   string    `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
-	Title    string    `json:"title,omitempty"`   // of a notification, in the words of the hook
-	Message  string    `json:"message,omitempty"` // likewise
+	Title    string    `json:"title,omitempty"`     // of a notification, in the words of the hook
+	Message  string    `json:"message,omitempty"`   // likewise
+	Until    time.Time `json:"expires_at,omitzero"` // of a question: it is refused then
 	Dropped  int       `json:"dropped,omitempty"`
+
+	Connection *Connection `json:"connection,omitempty"` // with numbers when Status is "ended"
 }
 
 // EventFilter chooses events; empty lists choose all.
@@ -92,10 +98,11 @@ func readEvents(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// sent is one server-sent event.
+// sent is one server-sent event. The data is valid until the next one is read.
 type sent struct {
 	event string
 	data  []byte
+	room  *[]byte // for whoever decodes it
 }
 
 // readStream reads server-sent events as the daemon writes them: one line of data
@@ -104,21 +111,25 @@ func readStream(r io.Reader) iter.Seq2[sent, error] {
 	return func(yield func(sent, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxEvent)
+		var room []byte
 		kind := ""
 		for lines.Scan() {
-			field, value, _ := strings.Cut(lines.Text(), ": ")
-			switch field {
+			field, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
+			switch string(field) {
 			case "event":
-				kind = value
+				kind = string(value)
 			case "data":
-				if !yield(sent{kind, []byte(value)}, nil) {
+				if !yield(sent{kind, value, &room}, nil) {
 					return
 				}
 			}
 		}
 		err := lines.Err()
 		if err == nil {
-			err = &tool.Error{Code: "stream_ended", Msg: "the daemon ended the stream of events", Hint: "it stopped, or restarts; connect again"}
+			err = &Error{
+				Code: "stream_ended", Msg: "the daemon ended the stream of events",
+				Hint: "it stopped, or restarts; connect again",
+			}
 		}
 		yield(sent{}, fmt.Errorf("read events: %w", err))
 	}

@@ -7,24 +7,23 @@ import (
 	"net/url"
 	"strconv"
 	"time"
-
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // Var is a variable of a session. Value is nil in lists.
 type Var struct {
-	Name           string        `json:"name"`
-	Length         int           `json:"length"` // of the value, in characters
-	Desc           string        `json:"desc,omitempty"`
-	Type           string        `json:"type"`
-	Tags           []string      `json:"tags,omitempty"`
-	Keep           bool          `json:"keep,omitempty"`
-	Created        time.Time     `json:"created"`
-	Updated        time.Time     `json:"updated"`
-	LastVisited    time.Time     `json:"last_visited"`
-	ReferenceCount int           `json:"reference_count"`
-	Origins        []tool.Origin `json:"origins"`
-	Value          *string       `json:"value,omitempty"`
+	Name           string    `json:"name"`
+	Length         int       `json:"length"` // of the value, in characters
+	Desc           string    `json:"desc,omitempty"`
+	Type           string    `json:"type"`
+	Tags           []string  `json:"tags,omitempty"`
+	Keep           bool      `json:"keep,omitempty"`
+	Created        time.Time `json:"created"`
+	Updated        time.Time `json:"updated"`
+	LastVisited    time.Time `json:"last_visited"`
+	ReferenceCount int       `json:"reference_count"`
+	Origins        []Origin  `json:"origins"`
+	Hosts          []string  `json:"hosts,omitempty"` // that the text of the web came from
+	Value          *string   `json:"value,omitempty"`
 }
 
 // VarFilter chooses variables; its parts combine with and.
@@ -76,17 +75,25 @@ func (c *Client) PutVar(ctx context.Context, session, name string, in VarChange)
 }
 
 // RemoveVars deletes variables. Those that are missing or rules are in failed.
-func (c *Client) RemoveVars(ctx context.Context, session string, names ...string) (removed, failed []string, err error) {
+func (c *Client) RemoveVars(ctx context.Context, session string, names ...string) (
+	removed, failed []string, err error,
+) {
 	var done struct{ Removed, Failed []string }
 	err = c.Do(ctx, http.MethodPost, varPath(session, "/remove"), map[string]any{"names": names}, &done)
 	return done.Removed, done.Failed, err
 }
 
+// Origins are the authors of what the model of a session was shown, and the hosts that text of
+// the web came from: eight at most, then "and others".
+type Origins struct {
+	Session []Origin `json:"session"`
+	Hosts   []string `json:"hosts,omitempty"`
+}
+
 // Origins says who wrote what the model of a session was shown.
-func (c *Client) Origins(ctx context.Context, session string) ([]tool.Origin, error) {
-	var o tool.Origins
-	err := c.Do(ctx, http.MethodGet, sessionPath(session, "/origins"), nil, &o)
-	return o.Session, err
+func (c *Client) Origins(ctx context.Context, session string) (o Origins, err error) {
+	err = c.Do(ctx, http.MethodGet, sessionPath(session, "/origins"), nil, &o)
+	return o, err
 }
 
 // ResetOrigins forgets it, on the operator socket alone: a person holds what the

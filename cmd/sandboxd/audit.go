@@ -9,13 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandboxd/sandboxd/audit"
-	"github.com/sandboxd/sandboxd/store"
+	"github.com/sandboxd/sandboxd/internal/audit"
+	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/visible"
+	"github.com/sandboxd/sandboxd/policy"
 )
 
 // auditCmd reads the record from the state directory; no daemon is needed.
@@ -24,7 +27,7 @@ func auditCmd(place func() (audit.Options, error)) *cobra.Command {
 		Use:   "audit",
 		Short: "Show and check the record of every call and decision",
 	}
-	cmd.AddCommand(auditTailCmd(place), auditVerifyCmd(place))
+	cmd.AddCommand(auditTailCmd(place), auditVerifyCmd(place), auditAcceptCmd())
 	return cmd
 }
 
@@ -40,10 +43,10 @@ func auditTailCmd(place func() (audit.Options, error)) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			show := func(line []byte) error { return printEntry(out, line) }
+			r := recordReader{cmd.OutOrStdout(), screenOf(cmd), o.Dir}
+			show := func(line []byte) error { return r.printEntry(cmd.Context(), line) }
 			if asJSON {
-				show = func(line []byte) error { _, err := out.Write(line); return err }
+				show = func(line []byte) error { _, err := results(cmd).Write(line); return err }
 			}
 			err = audit.Tail(cmd.Context(), o.Path(), lines, follow, show)
 			if errors.Is(err, os.ErrNotExist) {
@@ -53,18 +56,27 @@ func auditTailCmd(place func() (audit.Options, error)) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many lines")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the lines as they are recorded")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for new lines and print them")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lines as they are recorded")
 	return cmd
 }
 
-func printEntry(w io.Writer, line []byte) error {
+// printEntry writes one line of the record for people.
+func (r recordReader) printEntry(ctx context.Context, line []byte) error {
 	var e audit.Entry
 	if err := json.Unmarshal(line, &e); err != nil {
-		_, err := fmt.Fprintf(w, "(not a line of the log: %d bytes)\n", len(line))
+		_, err := fmt.Fprintf(r.out, "(not a line of the log: %d bytes)\n", len(line))
 		return err
 	}
-	words := []string{e.Event, e.Tool, e.Verdict, e.Status, strings.Join(e.Rules, ","), e.ErrorCode}
+	if c, ok := lineOf(e); ok && c.Event != eventAsked {
+		for c.fill(ctx, r.decision); c.What == "" && time.Since(c.Time) < writtenWithin; c.fill(ctx, r.decision) {
+			if !pause(ctx, followEvery) {
+				break
+			}
+		}
+		return c.print(r.out, r.screen, true)
+	}
+	words := []string{e.Event, e.Tool}
 	if a := e.Approval; a != nil {
 		answer := "refused"
 		if a.Approved {
@@ -72,73 +84,64 @@ func printEntry(w io.Writer, line []byte) error {
 		}
 		words = append(words, answer+" by "+a.By)
 	}
-	words = append(words, e.Session, e.Call, e.Message)
+	words = append(words, e.Detail["approval"], e.Call, joined(e.Message))
 	var shown []string
 	for _, word := range words {
 		if word != "" {
-			// A name of the model's making must not move the cursor of a terminal.
-			shown = append(shown, strings.Trim(fmt.Sprintf("%q", word), `"`))
+			shown = append(shown, visible.Text(word))
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s %6d  %s\n", e.Time.Local().Format(time.DateTime), e.Seq, strings.Join(shown, "  "))
+	head := fmt.Sprintf("%s %6d", e.Time.Local().Format(time.DateTime), e.Seq)
+	text := strings.Join(shown, "  ")
+	if r.screen.Terminal {
+		text = review.Clip(text, max(r.screen.Width-len(head)-1, 20))
+	}
+	_, err := fmt.Fprintf(r.out, "%s %s\n", r.screen.Dim(head), text)
 	return err
 }
 
-func auditVerifyCmd(place func() (audit.Options, error)) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check that the record is what was written",
-		Long: "Check every line against its hash, the line before, the signed checkpoints and\n" +
-			"what the database knows. The first bad line is named. A last line that a crash\n" +
-			"cut short is reported and no failure: it is accounted for at the next start.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, err := place()
-			if err != nil {
-				return err
-			}
-			rep, err := verifyAudit(cmd.Context(), o)
-			if err != nil {
-				return err
-			}
-			if err := printReport(cmd.OutOrStdout(), rep, asJSON); err != nil {
-				return err
-			}
-			if rep.Bad != nil {
-				return fmt.Errorf("audit line %d: %s", rep.Bad.Line, rep.Bad.Reason)
-			}
-			return nil
-		},
+// writtenWithin is when the decision about a call that has ended is in the database.
+const writtenWithin = time.Second
+
+// pause waits; false means that ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "the report as JSON")
-	return cmd
 }
 
-func verifyAudit(ctx context.Context, o audit.Options) (audit.Report, error) {
-	path := filepath.Join(o.Dir, "state.db")
+// recordReader shows the record of a state directory.
+type recordReader struct {
+	out    io.Writer
+	screen review.Screen
+	dir    string
+}
+
+// decision is what was judged about a call, from the database. That is opened for a
+// moment: a daemon may be using it.
+func (r recordReader) decision(ctx context.Context, callID string) (rec policy.Record, err error) {
+	path := filepath.Join(r.dir, "state.db")
 	if _, err := os.Stat(path); err != nil {
-		// Opening would make an empty one, against which anything is cut off or new.
-		return audit.Report{}, fmt.Errorf("verify audit log: the database is not there: %w", err)
+		return rec, err // opening would make one
 	}
-	db, err := store.Open(ctx, store.Options{Path: path}, audit.Schema())
+	db, err := store.Open(ctx, store.Options{Path: path})
 	if err != nil {
-		return audit.Report{}, err
+		return rec, err
 	}
-	rep, err := audit.Verify(ctx, o, audit.NewMirror(db))
-	return rep, errors.Join(err, db.Close())
+	rec, err = policy.Kept(ctx, db, "", callID)
+	return rec, errors.Join(err, db.Close())
 }
 
-func printReport(w io.Writer, rep audit.Report, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(rep)
+// auditPlace is where the record is, for commands that only read it.
+func auditPlace() (audit.Options, error) {
+	h, err := daemon.Load(version, nil)
+	if err != nil {
+		return audit.Options{}, err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "good lines\t%d\n", rep.Lines)
-	fmt.Fprintf(t, "signed checkpoints\t%d\n", rep.Checkpoints)
-	fmt.Fprintf(t, "known to the database\t%d\n", rep.Mirrored)
-	if rep.TornBytes > 0 {
-		fmt.Fprintf(t, "torn by a crash\t%d bytes of line %d\n", rep.TornBytes, rep.Lines+1)
-	}
-	return t.Flush()
+	return h.AuditOptions(), nil
 }

@@ -11,20 +11,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/client"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // callCmd makes one call, as an agent would.
 func callCmd() *cobra.Command {
 	var session string
-	var asJSON bool
+	var asJSON, follow bool
 	c := &cobra.Command{
 		Use:   "call TOOL JSON",
 		Short: "Call a tool through the daemon, as an agent does",
-		Long: `Calls one tool with arguments given as a JSON object; - reads them from stdin.
-Without --session the call belongs to a session of this directory, which is made
-when it is first used. The exit status is 0 when the call ran, 3 when it was
-denied, 4 when a person refused it, 1 when it failed.`,
+		Long: `Calls one tool. The arguments are a JSON object; - reads them from stdin. Without
+--session the call uses the session of this directory, and makes it if there is
+none.
+
+On a terminal, what programs print is shown while they do.
+
+A call that needs a person waits, and says on stderr for whom, how long, and which
+command answers.
+
+The exit status is 0 when the call ran, 3 when sandboxd denied it, 4 when a person
+refused it, 1 when it failed. The call of a command that failed did run: with
+--exit-status the status is that of the command, as exec has it, or 125 when the
+call failed, 126 when it was denied or refused.`,
 		Example: `  sandboxd call Bash '{"command": "go test ./... | tail -5"}'
   sandboxd call Read '{"file_path": "README.md", "limit": 5}'`,
 		Args: cobra.RangeArgs(1, 2),
@@ -40,28 +49,61 @@ denied, 4 when a person refused it, 1 when it failed.`,
 				}
 			}
 			if !json.Valid(text) {
-				return usageError{&tool.Error{Msg: "the arguments are not valid JSON", Hint: `quote them for your shell: sandboxd call Bash '{"command": "ls"}'`}}
+				return usageError{&tool.Error{
+					Msg:  "the arguments are not valid JSON",
+					Hint: `quote them for your shell: sandboxd call Bash '{"command": "ls"}'`,
+				}}
 			}
-			api := client.New(agentSocketPath())
+			api := client.New(agentSocket())
 			id, err := sessionID(cmd.Context(), api, session)
 			if err != nil {
 				return err
 			}
-			r, err := api.Call(cmd.Context(), id, args[0], text)
+			live := printer{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
+			send := api.Follow
+			if !asJSON && onTerminal(cmd) {
+				send = api.Stream
+			}
+			answer, err := send(cmd.Context(), id, args[0], text, live.hear)
+			if err != nil {
+				return err
+			}
+			r, err := as[tool.Result](answer)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				err = printJSON(cmd.OutOrStdout(), r)
 			} else {
-				printResult(cmd.OutOrStdout(), cmd.ErrOrStderr(), r)
+				if live.end(&r) {
+					printResult(results(cmd), cmd.ErrOrStderr(), r)
+				}
+				s := resultStatus(r)
+				if r.CallID != "" && (s == exitStatus(exitDenied) || s == exitStatus(exitRejected)) {
+					fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: why: sandboxd policy explain", r.CallID)
+				}
 			}
-			return errors.Join(err, resultStatus(r))
+			if err != nil || !follow {
+				return errors.Join(err, resultStatus(r))
+			}
+			return commandStatus(r)
 		},
 	}
-	c.Flags().StringVar(&session, "session", "", "session id (default: a session of this directory)")
+	c.Flags().StringVar(&session, "session", "", "session id (default: the session of this directory)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the whole answer as JSON")
+	c.Flags().BoolVar(&follow, "exit-status", false, "end with the exit status of the command")
 	return c
+}
+
+// as turns a value of the client into what the rest of this program uses, or back:
+// both have the same JSON.
+func as[T any](v any) (T, error) {
+	var out T
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, &out)
+	}
+	return out, err
 }
 
 // sessionID is the session named, or the one of the working directory.
@@ -107,6 +149,27 @@ func place(r tool.Reason) string {
 		return ""
 	}
 	return fmt.Sprintf(" at line %d, column %d", r.At.Line, r.At.Col)
+}
+
+// commandStatus is the exit status of the command that a call ran; a tool that runs no
+// command has 0.
+func commandStatus(r tool.Result) error {
+	if resultStatus(r) != nil {
+		return failedStatus(r)
+	}
+	data, _ := r.Data.(map[string]any)
+	if code, _ := data["exit_code"].(float64); code != 0 {
+		return exitStatus(code)
+	}
+	return nil
+}
+
+// failedStatus is the exit status where a command did not run to its end.
+func failedStatus(r tool.Result) error {
+	if s := resultStatus(r); s == exitStatus(exitDenied) || s == exitStatus(exitRejected) {
+		return exitStatus(execRefused)
+	}
+	return exitStatus(execFailed)
 }
 
 // resultStatus is the exit status of a call; nil when it ran.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/guard"
 )
 
 // checkCmd asks the guard alone: no daemon, no policy, nothing runs.
@@ -19,10 +19,11 @@ func checkCmd() *cobra.Command {
 		Use:   "check",
 		Short: "Say what the guard sees in a command line or a path",
 		Long: `Says which programs a command line can start, which files it reads and writes,
-and whether sandbox settings allow that. Nothing runs and no policy is asked.
+and whether the sandbox settings allow that. It runs nothing and asks no policy.
 
-Settings are taken exactly as the file gives them; without --settings they are
-those of a daemon without configuration, with --cwd as its workspace.`,
+--settings names a file with sandbox settings, and nothing is added to them.
+Without it check uses the settings of a daemon that has no configuration and
+serves --cwd.`,
 	}
 	c.AddCommand(checkCommandCmd(), checkPathCmd())
 	return c
@@ -38,11 +39,13 @@ func (f *checkFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.cwd, "cwd", "", "working directory (default: this one)")
 	c.Flags().StringVar(&f.home, "home", "", "home directory (default: $HOME)")
 	c.Flags().BoolVar(&f.json, "json", false, "answer as JSON")
-	c.Flags().BoolVar(&f.jsonl, "jsonl", false, "read questions from stdin and answer each, one JSON object a line")
+	c.Flags().BoolVar(
+		&f.jsonl, "jsonl", false, "read questions from stdin and answer each: one JSON object on each line",
+	)
 }
 
 // load fills what was left out.
-func (f *checkFlags) load() (sandbox.Settings, error) {
+func (f *checkFlags) load() (guard.Settings, error) {
 	var err error
 	if f.cwd == "" {
 		f.cwd, err = os.Getwd()
@@ -50,21 +53,21 @@ func (f *checkFlags) load() (sandbox.Settings, error) {
 		f.cwd, err = filepath.Abs(f.cwd)
 	}
 	if err != nil {
-		return sandbox.Settings{}, err
+		return guard.Settings{}, err
 	}
 	if f.home == "" {
 		f.home = os.Getenv("HOME")
 	}
 	if f.settings == "" {
-		return sandbox.DefaultSettings(f.cwd, f.home, nil), nil
+		return guard.DefaultSettings(f.cwd, f.home, nil), nil
 	}
 	doc, err := os.ReadFile(f.settings)
 	if err != nil {
-		return sandbox.Settings{}, err
+		return guard.Settings{}, err
 	}
-	s, err := sandbox.ParseSettings(doc)
+	s, err := guard.ParseSettings(doc)
 	if err != nil {
-		return sandbox.Settings{}, fmt.Errorf("%s: %w", f.settings, err)
+		return guard.Settings{}, fmt.Errorf("%s: %w", f.settings, err)
 	}
 	return s, nil
 }
@@ -79,7 +82,7 @@ func checkCommandCmd() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.jsonl {
-				return sandbox.CheckCommandLines(cmd.InOrStdin(), cmd.OutOrStdout())
+				return guard.CheckCommandLines(cmd.InOrStdin(), cmd.OutOrStdout())
 			}
 			if len(args) == 0 {
 				return errors.New("no command line: give one in quotes, or --jsonl")
@@ -88,7 +91,7 @@ func checkCommandCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			j := sandbox.JudgeCommand(args[0], f.cwd, f.home, s)
+			j := guard.JudgeCommand(args[0], f.cwd, f.home, s)
 			if f.json {
 				return writeAnswer(cmd.OutOrStdout(), j.CommandAnswer(), j.Verdict)
 			}
@@ -110,23 +113,23 @@ func checkPathCmd() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.jsonl {
-				return sandbox.CheckPathLines(cmd.InOrStdin(), cmd.OutOrStdout())
+				return guard.CheckPathLines(cmd.InOrStdin(), cmd.OutOrStdout())
 			}
 			if len(args) == 0 {
 				return errors.New("no path: give one, or --jsonl")
 			}
-			if op != string(sandbox.Read) && op != string(sandbox.Write) {
+			if op != string(guard.Read) && op != string(guard.Write) {
 				return fmt.Errorf("--op %q is not read or write", op)
 			}
 			s, err := f.load()
 			if err != nil {
 				return err
 			}
-			j := sandbox.JudgePath(args[0], sandbox.Op(op), f.cwd, f.home, s)
+			j := guard.JudgePath(args[0], guard.Op(op), f.cwd, f.home, s)
 			if f.json {
 				return writeAnswer(cmd.OutOrStdout(), j.PathAnswer(), j.Verdict)
 			}
-			showPath(cmd.OutOrStdout(), args[0], sandbox.Op(op), j)
+			showPath(cmd.OutOrStdout(), args[0], guard.Op(op), j)
 			return verdictError(j.Verdict)
 		},
 	}
@@ -135,7 +138,7 @@ func checkPathCmd() *cobra.Command {
 	return c
 }
 
-func writeAnswer(out io.Writer, answer any, v sandbox.Verdict) error {
+func writeAnswer(out io.Writer, answer any, v guard.Verdict) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(answer); err != nil {
@@ -144,8 +147,8 @@ func writeAnswer(out io.Writer, answer any, v sandbox.Verdict) error {
 	return verdictError(v)
 }
 
-func verdictError(v sandbox.Verdict) error {
-	if v == sandbox.Allow {
+func verdictError(v guard.Verdict) error {
+	if v == guard.Allow {
 		return nil
 	}
 	return exitStatus(exitDenied)

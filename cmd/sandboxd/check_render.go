@@ -6,13 +6,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/visible"
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
 // showCommand prints a judgement for a person: the verdict, each reason under the
 // place in the line, and what the line would do.
-func showCommand(out io.Writer, line string, j sandbox.Judgement) {
+func showCommand(out io.Writer, line string, j guard.Judgement) {
 	fmt.Fprintln(out, j.Verdict)
 	for _, r := range j.Reasons {
 		fmt.Fprintf(out, "\n  %s: %s\n", r.Code, r.Message)
@@ -73,22 +74,13 @@ func showPlace(out io.Writer, text string, at shellparse.Pos) {
 	from, to = min(from, len(line)), min(to, max(len(line), from+1))
 	marked := 1
 	if to <= len(line) {
-		marked = max(utf8.RuneCountInString(line[from:to]), 1)
+		marked = max(utf8.RuneCountInString(visible.Text(line[from:to])), 1)
 	}
-	fmt.Fprintf(out, "    %s\n    %s%s\n", printable(line), strings.Repeat(" ", utf8.RuneCountInString(line[:from])), strings.Repeat("^", marked))
+	before := strings.Repeat(" ", utf8.RuneCountInString(visible.Text(line[:from])))
+	fmt.Fprintf(out, "    %s\n    %s%s\n", visible.Text(line), before, strings.Repeat("^", marked))
 }
 
-// printable keeps control characters from reaching the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '·'
-		}
-		return r
-	}, s)
-}
-
-func showPath(out io.Writer, path string, op sandbox.Op, j sandbox.Judgement) {
+func showPath(out io.Writer, path string, op guard.Op, j guard.Judgement) {
 	fmt.Fprintf(out, "%s: %s %s\n", j.Verdict, op, path)
 	if j.Resolved != "" && j.Resolved != path {
 		fmt.Fprintf(out, "  resolved: %s\n", j.Resolved)

@@ -1,16 +1,18 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandboxd/sandboxd/config"
-	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/internal/config"
+	"github.com/sandboxd/sandboxd/internal/daemon"
 )
 
 // configCmd shows and checks the configuration.
@@ -18,12 +20,12 @@ func configCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Show and check the configuration",
-		Long: `The configuration is one YAML file, named by SANDBOXD_CONFIG or --config; without
-one the working directory is served with the defaults. docs/configuration.md has
-every key.`,
+		Long: `The configuration is one YAML file. SANDBOXD_CONFIG or --config names it. Without a
+file the default values hold, and the daemon serves what sandboxd allow allowed.
+docs/configuration.md lists every key.`,
 	}
 	overrideFlags(c)
-	c.AddCommand(configShowCmd(), configCheckCmd())
+	c.AddCommand(configShowCmd(), configCheckCmd(), configEnvCmd())
 	return c
 }
 
@@ -32,10 +34,11 @@ func configShowCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show", Short: "Print every effective value and where it came from", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig("", flagsOf(cmd))
+			site, err := daemon.LoadFile(version, "", flagsOf(cmd))
 			if err != nil {
 				return err
 			}
+			c := site.Config
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), c.Explain())
 			}
@@ -52,28 +55,88 @@ func configShowCmd() *cobra.Command {
 	return c
 }
 
+func configEnvCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "env", Short: "Print the places of the sockets, for a shell to read", Args: cobra.NoArgs,
+		Example: `  eval "$(sandboxd config env)"
+  curl --unix-socket "$SANDBOXD_SOCKET" http://x/status`,
+		Long: `Prints what clients need, and no more. A shell with SANDBOXD_STATE_DIR would look for the
+key of the record beside that directory too, and no longer where the daemon has it.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			site, err := daemon.LoadFile(version, "", flagsOf(cmd))
+			if err != nil {
+				return err
+			}
+			for _, v := range [][2]string{
+				{"SANDBOXD_SOCKET", site.Paths.AgentSocket},
+				{"SANDBOXD_OPERATOR_SOCKET", site.Paths.OperatorSocket},
+			} {
+				// In single quotes everything but a single quote is itself.
+				fmt.Fprintf(cmd.OutOrStdout(), "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`))
+			}
+			return nil
+		},
+	}
+}
+
 // checked is the answer of config check.
 type checked struct {
-	File     string   `json:"file"`
-	OK       bool     `json:"ok"`
-	Error    string   `json:"error,omitempty"`
-	Warnings []string `json:"warnings"`
+	File     string    `json:"file"`
+	OK       bool      `json:"ok"`
+	Error    string    `json:"error,omitempty"`
+	Mistakes []mistake `json:"mistakes"`
+	Warnings []string  `json:"warnings"`
+}
+
+// mistake is one thing that is wrong with a configuration.
+type mistake struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+}
+
+// mistakesOf are the mistakes that an error holds.
+func mistakesOf(err error) []mistake {
+	all := []mistake{}
+	for _, one := range several(err) {
+		m := mistake{Message: one.Error()}
+		if e, ok := errors.AsType[*config.Error](one); ok {
+			m = mistake{e.File, e.Line, e.Key, e.Err.Error()}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// idle names the settings that have no effect. A host that cannot be asked leaves out what
+// is known only there.
+func idle(ctx context.Context, site *daemon.Site) []string {
+	backend, err := site.Backend("")
+	if err != nil {
+		return append(slices.Clone(site.Config.Warnings), "this host was not asked: "+err.Error())
+	}
+	defer backend.Close()
+	return site.Idle(ctx, backend)
 }
 
 func configCheckCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "check [FILE]", Short: "Read a configuration as the daemon would, without serving it", Args: cobra.MaximumNArgs(1),
-		Long: `Reads the file, or the one that --config or SANDBOXD_CONFIG names, as the daemon
-would, and compiles the policies that it names. Exit 1 when it could not be served.`,
+		Use: "check [FILE]", Short: "Check a configuration without starting the daemon",
+		Args: cobra.MaximumNArgs(1),
+		Long: `Reads FILE, or else the file that --config or SANDBOXD_CONFIG names, as the daemon
+does, and compiles its policies. It names every mistake, each with its line.
+Settings that have no effect, by themselves or on this host, are warnings; one that
+never has any is an error. The exit status is 1 when the daemon could not start
+with it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			answer := checked{Warnings: []string{}}
-			c, err := loadConfig(cmp.Or(append(args, "")[0], os.Getenv("SANDBOXD_CONFIG")), flagsOf(cmd))
+			site, err := daemon.CheckFile(cmd.Context(), version, append(args, "")[0], flagsOf(cmd))
 			if err == nil {
-				answer.File, answer.Warnings = c.File, append(answer.Warnings, c.Warnings...)
-				_, err = policy.New(cmd.Context(), c.Policy.Options())
+				answer.File, answer.Warnings = site.Config.File, append(answer.Warnings, idle(cmd.Context(), site)...)
 			}
-			answer.OK = err == nil
+			answer.OK, answer.Mistakes = err == nil, mistakesOf(err)
 			if asJSON {
 				if err != nil {
 					answer.Error = err.Error()
@@ -94,12 +157,4 @@ would, and compiles the policies that it names. Exit 1 when it could not be serv
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-func loadConfig(file string, flags map[string]string) (*config.Config, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	return config.Load(config.Source{File: file, Env: os.Getenv, Flags: flags, Dir: dir})
 }

@@ -5,13 +5,12 @@ import (
 	"os"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/sandboxd/sandboxd/api"
 )
 
-// docsCmd writes what packagers install; make docs calls it.
+// docsCmd writes what packagers install; make man calls it.
 func docsCmd() *cobra.Command {
 	c := &cobra.Command{Use: "docs", Short: "Write generated documents", Hidden: true}
 	man := &cobra.Command{
@@ -22,19 +21,28 @@ func docsCmd() *cobra.Command {
 			}
 			epoch := time.Unix(0, 0).UTC() // the same pages from every build
 			cmd.Root().DisableAutoGenTag = true
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Section: "1", Source: "sandboxd " + version, Date: &epoch}, args[0])
+			return doc.GenManTree(
+				cmd.Root(), &doc.GenManHeader{Section: "1", Source: "sandboxd " + version, Date: &epoch}, args[0],
+			)
 		},
 	}
 	openapi := &cobra.Command{
 		Use: "openapi", Short: "Print the OpenAPI document of the HTTP interface", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := api.OpenAPI()
+			text, err := daemon.OpenAPI()
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
 			}
 			return err
 		},
 	}
-	c.AddCommand(man, openapi)
+	page := &cobra.Command{
+		Use: "tools", Short: "Print the page that describes the tools", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), toolsPage())
+			return err
+		},
+	}
+	c.AddCommand(man, openapi, page)
 	return c
 }

@@ -1,26 +1,27 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
+	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandboxd/sandboxd/audit"
 	"github.com/sandboxd/sandboxd/client"
-	"github.com/sandboxd/sandboxd/pipeline"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/runner"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/undo"
+	"github.com/sandboxd/sandboxd/internal/visible"
 	"github.com/sandboxd/sandboxd/sandbox"
-	"github.com/sandboxd/sandboxd/store"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // The exit statuses of exec that are not the command's own, as other runners
@@ -31,25 +32,32 @@ const (
 	execNotFound = 127
 )
 
-// execOutputBytes is what one command may print in all unless the settings say.
-const execOutputBytes = 16 << 20
-
 // execCmd runs one command through the same path as the daemon, in this process.
 func execCmd() *cobra.Command {
 	var settings, profile, mode, report, call string
+	var terminal bool
 	c := &cobra.Command{
 		Use:   "exec [flags] -- COMMAND [ARG...]",
-		Short: "Judge, confine and run one command; no daemon is needed",
-		Long: `Runs one command with literal arguments: the same policies, guard, sandbox and
-record as the daemon, with this directory as the workspace. Where a person is to
-be asked, the question comes on the terminal; without one the command is refused.
+		Short: "Judge, confine and run one command, without a daemon",
+		Long: `Runs one command; no shell reads its words. It uses the same policies, guard,
+sandbox and record as the daemon, and this directory is the workspace. When a
+person must decide, it asks on the terminal; without a terminal it refuses the
+command.
 
-Output that does not go to a terminal is cut at outputBytes, 16 MiB unless the
-settings say otherwise, and the command ended.
+Output that does not go to a terminal is passed on up to outputBytes: 16 MiB unless
+the settings name another limit. The rest is left out, and exec says so; with
+outputAction kill the command is ended instead.
 
-With --call it runs a command that the daemon judged before for another agent's
-hook: in the same directory, in a cage with the settings it was judged by, once,
-within 10 minutes. The daemon judges it again first.
+With -t the command has a terminal of its own: the keys that you type go there, and
+what it draws is shown, without anything that makes your terminal do more. It may run
+until it ends, unless the settings limit it.
+
+With --call it runs a command that the daemon judged for the hook of another
+agent: once, within 10 minutes, in the same directory, in a sandbox with the
+settings of that judgement. Before it runs, the daemon judges it again.
+
+What the command changes is kept, and sandboxd undo --exec puts it back; with --call
+nothing is kept.
 
 The exit status is the command's own, or 125 when sandboxd failed, 126 when the
 command was refused, 127 when it was not found.`,
@@ -58,20 +66,30 @@ command was refused, 127 when it was not found.`,
 			if call == "" {
 				return cobra.MinimumNArgs(1)(cmd, args)
 			}
-			if len(args) > 0 || settings+profile+mode != "" {
-				return errors.New("--call says what runs, and how: give no command and no other flag but --report")
+			if len(args) > 0 || settings+profile+mode != "" || terminal {
+				return errors.New("--call names what runs and how: only --report may be given with it, and no command")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			x := &execTool{stdin: os.Stdin}
-			x.stdout, x.stderr = execStreams(os.Stdout, os.Stderr)
+			x := runner.New(os.Stdin, os.Stdout, os.Stderr)
+			if terminal {
+				var err error
+				if x, err = runner.NewTerminal(os.Stdin, os.Stdout); err != nil {
+					complain(cmd.ErrOrStderr(), err)
+					return exitStatus(execFailed)
+				}
+			}
+			x.Child = daemon.ChildPath()
 			var r tool.Result
 			var err error
 			if call != "" {
-				r, err = client.New(agentSocketPath()).RunHeld(cmd.Context(), call, x.lent)
+				r, err = runLease(cmd.Context(), x, call, cmd.ErrOrStderr())
 			} else {
-				r, err = execute(cmd.Context(), x, args, execOptions{settings: settings, profile: profile, mode: mode})
+				o := daemon.StandaloneOptions{
+					Settings: settings, Profile: sandbox.Profile(profile), Mode: tool.Mode(mode), Terminal: terminal,
+				}
+				r, err = daemon.Standalone(cmd.Context(), version, x, &review.Terminal{Err: cmd.ErrOrStderr()}, args, o)
 			}
 			if err != nil {
 				complain(cmd.ErrOrStderr(), err)
@@ -83,38 +101,44 @@ command was refused, 127 when it was not found.`,
 					return exitStatus(execFailed)
 				}
 			}
+			if call == "" && r.Undo != nil && !r.Undo.Kept && r.Undo.Why != undo.Off {
+				why := visible.Text(r.Undo.Why)
+				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: warning: not everything can be undone:", why)
+			}
 			return execStatus(cmd.ErrOrStderr(), x, r)
 		},
 	}
+	c.Flags().BoolVarP(&terminal, "tty", "t", false, "give the command a terminal of its own")
 	c.Flags().StringVar(&settings, "settings", "", "file with sandbox settings, JSON or YAML, merged over the defaults")
 	c.Flags().StringVar(&profile, "profile", "", "sandbox profile: strict or light")
 	c.Flags().StringVar(&mode, "mode", "", "permission mode (default: as configured)")
-	c.Flags().StringVar(&call, "call", "", "run the call with this id, which the daemon judged")
+	c.Flags().StringVar(&call, "call", "", "run the call with this id; the daemon has judged it")
 	c.Flags().StringVar(&report, "report", "", "write the whole answer as JSON to this file")
 	return c
 }
 
-func execStatus(errOut io.Writer, x *execTool, r tool.Result) error {
+func execStatus(errOut io.Writer, x *runner.Program, r tool.Result) error {
 	switch {
-	case x.ended != nil && r.Status == tool.StatusSuccess:
-		if x.ended.TimedOut {
+	case x.Ended != nil && r.Status == tool.StatusSuccess:
+		if x.Ended.TimedOut {
 			fmt.Fprintln(errOut, "sandboxd: error: the time limit ended the command")
-		} else if x.ended.Limit != "" {
-			fmt.Fprintf(errOut, "sandboxd: error: the command reached a limit of the sandbox: %s\n", x.ended.Limit)
+		} else if x.Ended.Limit != "" {
+			fmt.Fprintf(errOut, "sandboxd: error: the command reached a limit of the sandbox: %s\n", x.Ended.Limit)
 		}
-		if x.ended.Code == 0 {
+		if x.Ended.Overflow > 0 {
+			fmt.Fprintf(errOut, "sandboxd: warning: the command wrote more than %d bytes; the rest was left out; "+
+				"limits.outputBytes of --settings sets it\n", x.Ended.Overflow)
+		}
+		if x.Ended.Code == 0 {
 			return nil
 		}
-		return exitStatus(x.ended.Code)
-	case x.notStarted != nil:
-		complain(errOut, x.notStarted)
-		return exitStatus(x.notStarted.Code)
+		return exitStatus(x.Ended.Code)
+	case x.NotStarted != nil:
+		complain(errOut, x.NotStarted)
+		return exitStatus(x.NotStarted.Code)
 	}
 	printResult(io.Discard, errOut, r)
-	if s := resultStatus(r); s == exitStatus(exitDenied) || s == exitStatus(exitRejected) {
-		return exitStatus(execRefused)
-	}
-	return exitStatus(execFailed)
+	return failedStatus(r)
 }
 
 // writeReport replaces what is at the path. The command may have put a link there that
@@ -125,7 +149,7 @@ func writeReport(path string, r tool.Result) error {
 		return err
 	}
 	b = append(b, '\n')
-	if sandbox.Within(filepath.Clean(path), "/dev") {
+	if guard.Within(filepath.Clean(path), "/dev") {
 		return os.WriteFile(path, b, 0o600)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".report-")
@@ -142,112 +166,68 @@ func writeReport(path string, r tool.Result) error {
 	return err
 }
 
-type execOptions struct{ settings, profile, mode string }
-
-func execute(ctx context.Context, x *execTool, argv []string, o execOptions) (tool.Result, error) {
-	h, err := loadHouse(nil)
+// runLease runs a call that the daemon judged before.
+func runLease(ctx context.Context, x *runner.Program, id string, errOut io.Writer) (tool.Result, error) {
+	open := &leaseConnections{ended: map[client.Closed]chan struct{}{}}
+	start := func(ctx context.Context, call client.Lease) client.LeaseEnd {
+		var end tool.LeaseEnd
+		l, err := as[tool.Lease](call)
+		if err == nil {
+			end = x.Leased(ctx, l, open.judge(l.CallID))
+		}
+		out, bad := as[client.LeaseEnd](end)
+		if err = errors.Join(err, bad); err != nil {
+			out.Failure = err.Error()
+		}
+		return out
+	}
+	answer, err := client.New(agentSocket()).RunLease(ctx, id, start, open.hear(sayWaiting(errOut)))
 	if err != nil {
 		return tool.Result{}, err
 	}
-	if err := h.applyExec(o); err != nil {
-		return tool.Result{}, err
-	}
-	if err := h.makeState(); err != nil {
-		return tool.Result{}, err
-	}
-	db, err := store.Open(ctx, store.Options{Path: ":memory:"}, schemas()...)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	defer db.Close()
-	p, err := h.build(ctx, db, "", tool.Group{Name: "exec", Tools: []tool.Tool{x}})
-	if err != nil {
-		return tool.Result{}, err
-	}
-	defer p.backend.Close()
-	dir, err := os.Getwd()
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if dir, err = sandbox.Resolve(dir, "/", p.home); err != nil {
-		return tool.Result{}, err
-	}
-	const account = "default-admin"
-	session, err := p.sessions.Create(ctx, tool.Session{Account: account, Dir: dir, Home: p.home, Mode: h.cfg.Sessions.Mode, Profile: h.cfg.Profile, Tag: "exec"})
-	if err != nil {
-		return tool.Result{}, err
-	}
-	args, err := json.Marshal(map[string]any{"argv": argv})
-	if err != nil {
-		return tool.Result{}, err
-	}
-	line := p.pipeline(askOnTerminal{}, execRecord{audit.Shared{Options: p.auditOptions(), OpenMirror: h.openMirror}, client.New(agentSocketPath())})
-	return line.Do(ctx, tool.Request{Account: account, Role: tool.RoleAgent, Session: session.ID, Tool: "Exec", Args: args}), nil
+	return as[tool.Result](answer)
 }
 
-// execRecord writes to the record of the daemon: by itself while no daemon holds
-// it, else through the daemon.
-type execRecord struct {
-	local audit.Shared
-	api   *client.Client
+// leaseConnections are those of a call that this process runs, and the daemon judges.
+type leaseConnections struct {
+	mu    sync.Mutex
+	ended map[client.Closed]chan struct{} // closed when the daemon forbids what it allowed
 }
 
-func (e execRecord) Begin(ctx context.Context, c *tool.Call) error {
-	return e.orDaemon(ctx, "begin", c, e.local.Begin(ctx, c))
+// judge asks the daemon about the connections of a call.
+func (l *leaseConnections) judge(id string) egress.Judge {
+	return func(ctx context.Context, c egress.Connection) egress.Verdict {
+		defer egress.Pause(ctx)()                                    // the daemon may ask a person
+		ended := l.opened(client.Closed{Host: c.Host, Port: c.Port}) // before: it may be forbidden at once
+		v, err := client.New(agentSocket()).LeaseConnects(ctx, id, client.LeaseConnection(c))
+		if err != nil {
+			return egress.Verdict{Rule: "core.connection", Reason: "the daemon could not be asked: " + err.Error()}
+		}
+		return egress.Verdict{Allow: v.Allow, Rule: v.Rule, Reason: v.Reason, Hint: v.Hint, Ended: ended}
+	}
 }
 
-func (e execRecord) End(ctx context.Context, c *tool.Call) error {
-	return e.orDaemon(ctx, "end", c, e.local.End(ctx, c))
+func (l *leaseConnections) opened(at client.Closed) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended[at] == nil {
+		l.ended[at] = make(chan struct{})
+	}
+	return l.ended[at]
 }
 
-func (e execRecord) orDaemon(ctx context.Context, phase string, c *tool.Call, err error) error {
-	var held *audit.Held
-	if !errors.As(err, &held) {
-		return err
+// hear ends what the daemon forbids, and passes all else on.
+func (l *leaseConnections) hear(next func(client.Progress)) func(client.Progress) {
+	return func(p client.Progress) {
+		if p.Closed == nil {
+			next(p)
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if ended := l.ended[*p.Closed]; ended != nil {
+			close(ended)
+			delete(l.ended, *p.Closed)
+		}
 	}
-	detail := map[string]string{"verdict": c.Decision.Verdict.String(), "status": string(c.Result.Status), "dir": c.Session.Dir}
-	if len(c.Decision.Reasons) > 0 {
-		detail["rule"] = c.Decision.Reasons[0].Rule
-	}
-	in := map[string]any{"phase": phase, "call_id": c.ID, "tool": c.Spec.Name, "digest": c.Digest, "detail": detail}
-	return e.api.Do(ctx, http.MethodPost, "/records", in, nil)
 }
-
-// askOnTerminal asks whoever sits at the terminal. It reads /dev/tty, so that
-// what is piped into the command cannot answer.
-type askOnTerminal struct{}
-
-func (askOnTerminal) Execution(ctx context.Context, c *tool.Call) (tool.Approval, error) {
-	a := tool.Approval{Asked: time.Now()}
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil {
-		a.Code, a.Reason = "no_approver", "a person is to be asked, and there is no terminal"
-		return a, nil
-	}
-	defer tty.Close()
-	stop := context.AfterFunc(ctx, func() { tty.Close() })
-	defer stop()
-	fmt.Fprintf(tty, "sandboxd: this asks before it runs:\n  %s\n", safeLine(string(c.In.Args)))
-	for _, r := range c.Decision.Reasons {
-		fmt.Fprintf(tty, "  because %s (%s)\n", safeLine(r.Message), r.Rule)
-	}
-	fmt.Fprint(tty, "run it? [y/N] ")
-	line, err := bufio.NewReader(io.LimitReader(tty, 1024)).ReadString('\n')
-	if err != nil {
-		a.Code, a.Reason = "no_approver", "the terminal gave no answer"
-		return a, nil
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	a.Approved = answer == "y" || answer == "yes"
-	a.By, a.Answered = fmt.Sprintf("uid:%d", os.Getuid()), time.Now()
-	if !a.Approved {
-		a.Reason = "refused on the terminal"
-	}
-	return a, nil
-}
-
-func (a askOnTerminal) Result(ctx context.Context, c *tool.Call) (tool.Approval, error) {
-	return a.Execution(ctx, c)
-}
-
-var _ pipeline.Approvals = askOnTerminal{}

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/sandboxd/sandboxd/config"
+	"github.com/sandboxd/sandboxd/internal/config"
+	"github.com/sandboxd/sandboxd/internal/paths"
 )
 
 // configFlags adds --config to every command.
@@ -56,3 +61,24 @@ func flagName(key string) string {
 	}
 	return b.String()
 }
+
+// flagError says what is wrong with a flag, without the names of Go's functions.
+func flagError(err error) string {
+	var value *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &value) || !errors.As(err, &number) {
+		return err.Error()
+	}
+	what := "is not a number"
+	switch {
+	case errors.Is(number, strconv.ErrRange):
+		what = "is out of range"
+	case value.GetFlag().Value.Type() == "bool":
+		what = "is neither true nor false"
+	}
+	return fmt.Sprintf("--%s: %q %s", value.GetFlag().Name, value.GetValue(), what)
+}
+
+// agentSocket and operatorSocket are where the daemon of this environment listens.
+func agentSocket() string    { return paths.AgentSocket(os.Getenv) }
+func operatorSocket() string { return paths.OperatorSocket(os.Getenv) }

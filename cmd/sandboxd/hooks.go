@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/hooks"
+	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
 // hooksCmd shows the hooks of the running daemon, and tries them.
@@ -22,7 +24,7 @@ func hooksCmd() *cobra.Command {
 		Use: "hooks", Short: "List and try the configured hooks (operator)", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []hooks.Info
-			if err := client.New(approvalsSocket()).Do(cmd.Context(), http.MethodGet, "/hooks", nil, &all); err != nil {
+			if err := client.New(operatorSocket()).Do(cmd.Context(), http.MethodGet, "/hooks", nil, &all); err != nil {
 				return err
 			}
 			if asJSON {
@@ -44,8 +46,8 @@ func listHooks(out io.Writer, all []hooks.Info) error {
 		if h.Sandbox {
 			kind += ", sandboxed"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v\t%s\t%s\n", h.Event, h.Name, kind, or(h.Matcher, "*"),
-			time.Duration(h.TimeoutMS)*time.Millisecond, h.OnError, safeLine(h.Command+h.URL))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v\t%s\t%s\n", h.Event, h.Name, kind, cmp.Or(h.Matcher, "*"),
+			time.Duration(h.TimeoutMS)*time.Millisecond, h.OnError, visible.Text(h.Command+h.URL))
 	}
 	return w.Flush()
 }
@@ -68,10 +70,11 @@ func hooksTestCmd() *cobra.Command {
 	var input string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "test EVENT", Short: "Run the hooks of an event and show what each answered (operator)", Args: cobra.ExactArgs(1),
-		Long: `Runs the hooks of an event that did not happen, as the daemon would, and shows
-what each answered, how long it took, and what they come to. Nothing else happens:
-no call runs, no permission changes, nobody is notified. The programs run.
+		Use: "test EVENT", Short: "Run the hooks of an event and show their answers (operator)",
+		Args: cobra.ExactArgs(1),
+		Long: `Runs the configured hooks as if the event had happened. It shows what each of them
+answered, how long it took, and the result of all. The programs of the hooks run;
+no call runs, no permission changes, and nobody is notified.
 
 The exit status is 0, or 3 when the hooks block.`,
 		Example: `  sandboxd hooks test preToolUse --tool Bash --input '{"command": "git push"}'`,
@@ -84,7 +87,8 @@ The exit status is 0, or 3 when the hooks block.`,
 			}
 			var t hookTrial
 			body := map[string]any{"event": args[0], "input": in}
-			if err := client.New(approvalsSocket()).Do(cmd.Context(), http.MethodPost, "/hooks/test", body, &t); err != nil {
+			err := client.New(operatorSocket()).Do(cmd.Context(), http.MethodPost, "/hooks/test", body, &t)
+			if err != nil {
 				return err
 			}
 			if asJSON {
@@ -117,7 +121,7 @@ func (t hookTrial) print(out io.Writer) error {
 		case r.Skipped:
 			fmt.Fprintf(w, "%s\t-\tskipped: its matcher does not match\n", r.Name)
 		case r.Err != "":
-			fmt.Fprintf(w, "%s\t%s\tfailed: %s; then: %s\n", r.Name, took, safeLine(r.Err), r.OnError)
+			fmt.Fprintf(w, "%s\t%s\tfailed: %s; then: %s\n", r.Name, took, visible.Text(r.Err), r.OnError)
 		case r.Output == nil:
 			fmt.Fprintf(w, "%s\t%s\tsaid nothing\n", r.Name, took)
 		default:
@@ -125,7 +129,7 @@ func (t hookTrial) print(out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", r.Name, took, safeLine(string(text)))
+			fmt.Fprintf(w, "%s\t%s\t%s\n", r.Name, took, visible.Text(string(text)))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -140,7 +144,7 @@ func (t hookTrial) outcome() string {
 	var all []string
 	say := func(what, why string) {
 		if why != "" {
-			what += ": " + safeLine(why)
+			what += ": " + visible.Text(why)
 		}
 		all = append(all, what)
 	}

@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox/child"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // version is set by the linker.
@@ -34,6 +37,12 @@ func main() {
 		child.Main()
 		return
 	}
+	// The HTTP client of the standard library logs what a host sends unasked, and that may be a
+	// secret of network.secrets. Nothing of ours logs so.
+	log.SetOutput(io.Discard)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300) // what a stream prints is garbage at once: at 100, that took half of its time
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process as if nobody listened
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -45,33 +54,69 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCmd()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(&input{ctx: ctx, file: os.Stdin, err: stderr})
+	out, errOut := newOutput(stdout), newOutput(stderr)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	root.InitDefaultCompletionCmd(args...)
+	wrapUsage(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx) // names the signal
+	}
 	if status, ok := errors.AsType[exitStatus](err); ok {
 		return int(status)
 	}
-	complain(stderr, err)
+	complain(errOut, err)
 	if usage := new(usageError); errors.As(err, usage) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitUsage
 	}
 	return exitFailed
 }
 
-// complain prints an error and, where there is one, what to do about it.
+// complain prints an error and, where there is one, what to do about it. Errors that were
+// joined have a line each.
 func complain(w io.Writer, err error) {
-	fmt.Fprintln(w, "sandboxd: error:", err)
-	var e *tool.Error
-	if errors.As(err, &e) && e.Hint != "" {
+	for _, one := range several(err) {
+		fmt.Fprintln(w, "sandboxd: error:", one)
+	}
+	if e, ok := toolError(err); ok && e.Hint != "" {
 		fmt.Fprintln(w, "sandboxd: hint:", e.Hint)
 	}
 }
 
+// several are the errors that were joined to one, or that one.
+func several(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() { // it says more than they do
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, several(one)...)
+	}
+	return all
+}
+
+// toolError is the error with a code that err is or wraps, of this program or of
+// the daemon.
+func toolError(err error) (*tool.Error, bool) {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return (*tool.Error)(e), true
+	}
+	return errors.AsType[*tool.Error](err)
+}
+
 // usageError is a command line that cannot be understood.
 type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
 
 // exitStatus ends the program without another word.
 type exitStatus int
@@ -82,33 +127,43 @@ func rootCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sandboxd",
 		Short: "Judge, confine, run and record the tool calls of AI agents",
-		Long: `sandboxd sits beside an agent and runs its tools: every call is judged by
-policies and by a guard that reads the shell command, approved by people where
-the rules say so, run inside a kernel sandbox, remembered, and recorded.
+		Long: `sandboxd runs beside an agent and runs its tools. Policies and a guard, which reads
+the shell command, judge every call. A person approves it when the rules ask. It
+runs in a kernel sandbox, and it is recorded.
 
-  sandboxd serve                                   serve this directory
+  sandboxd serve                                   the daemon
+  sandboxd allow                                   let agents work in this directory
   sandboxd call Bash '{"command": "ls"}'           one call, as an agent makes it
-  sandboxd exec -- npm test                        one command, no daemon needed`,
+  sandboxd exec -- npm test                        one command, without a daemon`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
 	}
 	configFlags(c)
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{&tool.Error{Msg: flagError(err), Hint: c.CommandPath() + " --help lists the flags"}}
+	})
 	c.AddCommand(
-		serveCmd(), execCmd(), callCmd(), checkCmd(), policyCmd(), approvalsCmd(), varsCmd(), sessionsCmd(), toolsCmd(),
-		auditCmd(auditPlace), hookCmd(), hooksCmd(), configCmd(), statusCmd(), reloadCmd(), stopAllCmd(), docsCmd(), doctorCmd(), versionCmd(),
+		serveCmd(), allowCmd(), execCmd(), callCmd(), checkCmd(), policyCmd(), networkCmd(), approvalsCmd(), varsCmd(),
+		skillsCmd(), sessionsCmd(), agentsCmd(), tasksCmd(), cronCmd(), scopesCmd(), jobsCmd(), undoCmd(), diffCmd(),
+		changesCmd(), historyCmd(), toolsCmd(), mcpCmd(), logCmd(),
+		auditCmd(auditPlace), hookCmd(), hooksCmd(), configCmd(), statusCmd(), reloadCmd(), stopAllCmd(), docsCmd(),
+		doctorCmd(), setupCmd(), storeCmd(), webCmd(), shareCmd(), versionCmd(),
 	)
-	wrapUsage(c)
 	return c
 }
 
-// wrapUsage makes a wrong number of arguments a usage error everywhere.
+// wrapUsage makes arguments that a command does not take a usage error everywhere. A command
+// that has only subcommands takes none, and prints its help.
 func wrapUsage(c *cobra.Command) {
+	if c.HasParent() && c.HasSubCommands() && !c.Runnable() {
+		c.Args, c.DisableFlagsInUseLine = cobra.NoArgs, true
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{err}
+				return usageError{&tool.Error{Msg: err.Error(), Hint: usageHint(cmd)}}
 			}
 			return nil
 		}
@@ -116,6 +171,20 @@ func wrapUsage(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		wrapUsage(sub)
 	}
+}
+
+// usageHint says what a command takes.
+func usageHint(c *cobra.Command) string {
+	if !c.HasAvailableSubCommands() {
+		return "usage: " + c.UseLine()
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return c.CommandPath() + " has the commands " + strings.Join(names, ", ")
 }
 
 func versionCmd() *cobra.Command {

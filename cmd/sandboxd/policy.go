@@ -6,67 +6,85 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandboxd/sandboxd/config"
+	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
-// policyCmd is the workbench of a policy author. Nothing in it needs a daemon: it
-// loads files with the code that the daemon loads them with.
+// policyCmd is the workbench of a policy author. Only what asks a running daemon needs one:
+// files are loaded with the code that the daemon loads them with.
 func policyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
 		Short: "Write, check, test and explain policies",
-		Long: `Policies say which calls pass, which ask and which are denied. They are
-permission rules, such as Bash(git push *), or Rego. docs/policies.md has a
-tutorial that starts from a denied call.`,
+		Long: `Policies allow calls, deny them, or ask a person. They are permission rules, such
+as Bash(git push *), or Rego. docs/policies.md has a tutorial that starts with a
+denied call.`,
 	}
-	c.AddCommand(policyInitCmd(), policyCheckCmd(), policyTestCmd(), policyEvalCmd(), policyExplainCmd(), policyBenchCmd(), policyFmtCmd(), policyRulesCmd(), policyExportCmd())
+	c.AddCommand(
+		policyInitCmd(), policyCheckCmd(), policyTestCmd(), policyEvalCmd(), policyExplainCmd(), policyBenchCmd(),
+		policyFmtCmd(), policyRulesCmd(), policyExportCmd(), policyReplayCmd(), policyDiffCmd(), policySuggestCmd(),
+		policyShadowCmd(),
+	)
 	return c
 }
 
 // policyFlags are the options that say which policies to load.
 type policyFlags struct {
-	profile string
-	rules   policy.Rules
+	profile policy.Profile
+	rules   permission.Rules
 	disable []string
+	cmd     *cobra.Command // is told of a daemon with another configuration; nil: was told
 }
 
 func (f *policyFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.profile, "profile", "", "developer, observe or strict (default: the configuration's)")
+	f.cmd = c
+	c.Flags().StringVar((*string)(&f.profile), "profile", "",
+		"developer, observe or strict (default: the configuration's)")
 	c.Flags().StringArrayVar(&f.rules.Allow, "allow", nil, "permission rule that allows, such as 'Bash(git log *)'")
 	c.Flags().StringArrayVar(&f.rules.Ask, "ask", nil, "permission rule that asks")
 	c.Flags().StringArrayVar(&f.rules.Deny, "deny", nil, "permission rule that denies")
 	c.Flags().StringArrayVar(&f.disable, "disable", nil, "id of a profile rule to switch off")
 }
 
-// options are those of the configuration with the flags and dirs on top, so that
-// a bare check judges what the daemon would load.
-func (f *policyFlags) options(dirs []string) (policy.Options, error) {
-	wd, err := os.Getwd()
+// site is the configuration with the flags and dirs on top, so that a bare check judges
+// what the daemon would load.
+func (f *policyFlags) site(dirs []string) (*daemon.Site, error) {
+	site, err := daemon.Load(version, nil)
 	if err != nil {
-		return policy.Options{}, err
+		return nil, err
 	}
-	cfg, err := config.Load(config.Source{File: os.Getenv("SANDBOXD_CONFIG"), Env: os.Getenv, Dir: wd})
-	if err != nil {
-		return policy.Options{}, err
+	if f.cmd != nil {
+		noteConfig(f.cmd, site)
 	}
-	opts := cfg.Policy.Options()
-	opts.Profile = cmp.Or(f.profile, opts.Profile)
-	opts.Rules.Allow = append(opts.Rules.Allow, f.rules.Allow...)
-	opts.Rules.Ask = append(opts.Rules.Ask, f.rules.Ask...)
-	opts.Rules.Deny = append(opts.Rules.Deny, f.rules.Deny...)
-	opts.Disable = append(opts.Disable, f.disable...)
+	p := &site.Config.Policy
+	p.Profile = cmp.Or(f.profile, p.Profile)
+	p.Rules.Allow = append(p.Rules.Allow, f.rules.Allow...)
+	p.Rules.Ask = append(p.Rules.Ask, f.rules.Ask...)
+	p.Rules.Deny = append(p.Rules.Deny, f.rules.Deny...)
+	p.Disable = append(p.Disable, f.disable...)
 	for _, d := range dirs {
 		abs, err := filepath.Abs(d)
 		if err != nil {
-			return opts, err
+			return nil, err
 		}
-		opts.Dirs = append(opts.Dirs, abs)
+		if !slices.Contains(p.Dirs, abs) {
+			p.Dirs = append(p.Dirs, abs)
+		}
 	}
-	return opts, nil
+	return site, nil
+}
+
+func (f *policyFlags) options(dirs []string) (policy.Options, error) {
+	site, err := f.site(dirs)
+	if err != nil {
+		return policy.Options{}, err
+	}
+	return site.PolicyOptions(), nil
 }
 
 func (f *policyFlags) engine(c *cobra.Command, dirs []string) (*policy.Engine, error) {
@@ -89,21 +107,23 @@ func policyInitCmd() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&owner, "owner", "local", "who the policy belongs to; part of its package name")
+	c.Flags().StringVar(&owner, "owner", "local", "owner of the policy; a part of its package name")
 	return c
 }
 
 func policyCheckCmd() *cobra.Command {
 	var f policyFlags
 	c := &cobra.Command{
-		Use: "check [DIR...]", Short: "Load policies as the daemon would, examples included",
+		Use: "check [DIR...]", Short: "Load policies as the daemon does, and run their examples",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := f.engine(cmd, args)
 			if err != nil {
 				return err
 			}
 			s := e.Status()
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok: revision %s, profile %s, %d rules\n", s.Revision, s.Profile, len(s.Rules))
+			_, err = fmt.Fprintf(
+				cmd.OutOrStdout(), "ok: revision %s, profile %s, %d rules\n", s.Revision, s.Profile, len(s.Rules),
+			)
 			return err
 		},
 	}
@@ -139,7 +159,8 @@ func policyRulesCmd() *cobra.Command {
 func policyExportCmd() *cobra.Command {
 	var f policyFlags
 	c := &cobra.Command{
-		Use: "export DIR", Short: "Write library, permission rules and schemas as files for opa", Args: cobra.ExactArgs(1),
+		Use: "export DIR", Short: "Write the library, the permission rules and the schemas as files for opa",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			opts, err := f.options(nil)
 			if err != nil {

@@ -37,7 +37,7 @@ func isCallID(arg string) bool { return strings.HasPrefix(arg, "call_") }
 
 // past shows what was judged then, and how the daemon would judge it now.
 func (l liveExplain) past(cmd *cobra.Command, id string) error {
-	api := client.New(approvalsSocket())
+	api := client.New(operatorSocket())
 	var rec policy.Record
 	if err := api.Do(cmd.Context(), http.MethodGet, "/decisions/"+url.PathEscape(id), nil, &rec); err != nil {
 		return err
@@ -58,7 +58,10 @@ func (l liveExplain) past(cmd *cobra.Command, id string) error {
 		return printJSON(cmd.OutOrStdout(), rec)
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s of session %s at %s, in mode %s\n", rec.Tool, rec.Session, rec.At.Local().Format("2006-01-02 15:04:05"), rec.Mode)
+	fmt.Fprintf(
+		out, "%s of session %s at %s, in mode %s\n", rec.Tool, rec.Session,
+		rec.At.Local().Format("2006-01-02 15:04:05"), rec.Mode,
+	)
 	if line := recordedLine(rec.Input); line != "" {
 		fmt.Fprintf(out, "  %q\n", line)
 	}
@@ -70,7 +73,11 @@ func changed(then, now policy.Explanation) string {
 	if then.Decision.Revision == now.Decision.Revision && then.Decision.Verdict == now.Decision.Verdict {
 		return ""
 	}
-	return fmt.Sprintf("judged now it is %s, by revision %s", now.Decision.Verdict, now.Decision.Revision)
+	by := "before any policy" // the call is no longer one that policies are asked about
+	if now.Decision.Revision != "" {
+		by = "by revision " + now.Decision.Revision
+	}
+	return fmt.Sprintf("judged now it is %s, %s", now.Decision.Verdict, by)
 }
 
 // wantedAgain is the recorded call, for judging it again.
@@ -111,7 +118,8 @@ func (l liveExplain) described(cmd *cobra.Command, line, text string) error {
 	}
 	call.Nearest = l.nearest
 	var x policy.Explanation
-	if err := client.New(approvalsSocket()).Do(cmd.Context(), http.MethodPost, "/policies/explain", call, &x); err != nil {
+	err = client.New(operatorSocket()).Do(cmd.Context(), http.MethodPost, "/policies/explain", call, &x)
+	if err != nil {
 		return err
 	}
 	if l.asJSON {
@@ -123,7 +131,7 @@ func (l liveExplain) described(cmd *cobra.Command, line, text string) error {
 
 // in is the session that is named, or the one of this directory.
 func (l liveExplain) in(ctx context.Context) (string, error) {
-	return sessionID(ctx, client.New(agentSocketPath()), l.session)
+	return sessionID(ctx, client.New(agentSocket()), l.session)
 }
 
 func describedCall(line, text string, stdin io.Reader) (call wantedCall, err error) {

@@ -1,39 +1,87 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// sessionLine is what the list shows of a session.
+// sessionLine is what is shown of a session.
 type sessionLine struct {
 	client.Session
-	Title   string    `json:"title"`
-	Tag     string    `json:"tag"`
-	Updated time.Time `json:"updated_at"`
+	Title       string    `json:"title"`
+	Tag         string    `json:"tag"`
+	Updated     time.Time `json:"updated_at"`
+	Model       string    `json:"model,omitempty"`
+	Summary     string    `json:"summary,omitempty"`
+	FirstPrompt string    `json:"first_prompt,omitempty"`
+	Messages    int       `json:"message_count"`
+	Damaged     bool      `json:"transcript_damaged,omitempty"`
+}
+
+// about is what the conversation is about, as far as somebody said so.
+func (s sessionLine) about() string {
+	line, _, _ := strings.Cut(cmp.Or(s.Title, s.Summary, s.FirstPrompt), "\n")
+	return line
+}
+
+// said is how much was said.
+func (s sessionLine) said() string {
+	if s.Damaged {
+		return "damaged"
+	}
+	return fmt.Sprint(s.Messages)
+}
+
+// count is that as words.
+func (s sessionLine) count() string {
+	switch {
+	case s.Damaged:
+		return "messages that cannot be read"
+	case s.Messages == 1:
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", s.Messages)
 }
 
 // sessionsCmd looks after sessions.
 func sessionsCmd() *cobra.Command {
-	c := &cobra.Command{Use: "sessions", Short: "List and change sessions"}
-	c.AddCommand(sessionsListCmd(), sessionsModeCmd(), sessionsRemoveCmd())
+	c := &cobra.Command{
+		Use: "sessions", Short: "List, read, go on with and delete sessions",
+		Long: `A session is a conversation: its directory, mode, tools and variables, and the messages
+that its agent has saved. SESSION is its id.`,
+	}
+	c.AddCommand(sessionsListCmd(), sessionsShowCmd(), sessionsForkCmd(), sessionsResumeCmd(), sessionsExportCmd(),
+		sessionsModeCmd(), sessionsDeleteCmd())
 	return c
 }
+
+func sessionPath(id, tail string) string { return "/sessions/" + url.PathEscape(id) + tail }
+
+// aboutWidth is how much of what a session is about is shown in a list.
+const aboutWidth = 60
 
 func sessionsListCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "ls", Short: "List sessions, the last changed first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List sessions, the newest change first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var found []sessionLine
-			err := client.New(agentSocketPath()).Do(cmd.Context(), http.MethodGet, "/sessions?limit=100&sort_by=updated_at", nil, &found)
+			err := client.New(agentSocket()).Do(
+				cmd.Context(), http.MethodGet, "/sessions?limit=100&sort_by=updated_at", nil, &found,
+			)
 			if err != nil {
 				return err
 			}
@@ -41,9 +89,10 @@ func sessionsListCmd() *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), found)
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tMODE\tTAG\tDIRECTORY\tCHANGED")
+			fmt.Fprintln(w, "ID\tMODE\tTAG\tDIRECTORY\tCHANGED\tMESSAGES\tABOUT")
 			for _, s := range found {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.ID, s.Mode, safeLine(s.Tag), safeLine(s.Dir), s.Updated.Local().Format(time.DateTime))
+				visible.Row(w, s.ID, s.Mode, s.Tag, s.Dir, s.Updated.Local().Format(time.DateTime), s.said(),
+					review.Clip(s.about(), aboutWidth))
 			}
 			return w.Flush()
 		},
@@ -52,34 +101,94 @@ func sessionsListCmd() *cobra.Command {
 	return c
 }
 
+func sessionsForkCmd() *cobra.Command {
+	var id string
+	var messages int
+	c := &cobra.Command{
+		Use: "fork SESSION", Short: "Make a session with the messages of another one, and print its id",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := map[string]any{}
+			if cmd.Flags().Changed("id") {
+				in["new_id"] = id
+			}
+			if cmd.Flags().Changed("messages") {
+				in["up_to_message_index"] = messages
+			}
+			return sayID(cmd, sessionPath(args[0], "/fork"), in)
+		},
+	}
+	c.Flags().StringVar(&id, "id", "", "the id of the new session (default one that nobody can guess)")
+	c.Flags().IntVarP(&messages, "messages", "n", 0, "only the first so many messages (default all)")
+	return c
+}
+
+func sessionsResumeCmd() *cobra.Command {
+	var fork bool
+	var at string
+	c := &cobra.Command{
+		Use: "resume [SESSION]", Short: "Go on with a session, and print its id", Args: cobra.MaximumNArgs(1),
+		Long: `Prints the id of the session with which an agent goes on: SESSION, or the one that
+changed last. Without any session it makes one here.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := map[string]any{}
+			if len(args) > 0 {
+				in["resume"] = args[0]
+			} else {
+				dir, err := os.Getwd()
+				if err != nil {
+					return err
+				}
+				in["continue_recent"], in["cwd"] = true, dir
+			}
+			if fork {
+				in["fork"] = true
+			}
+			if cmd.Flags().Changed("at") {
+				in["resume_at"] = at
+			}
+			return sayID(cmd, "/sessions", in)
+		},
+	}
+	c.Flags().BoolVar(&fork, "fork", false, "go on in a copy")
+	c.Flags().StringVar(&at, "at", "",
+		"forget what was said after the message with this uuid or id; without --fork for good")
+	return c
+}
+
+// sayID sends a request that answers a session, and prints its id.
+func sayID(cmd *cobra.Command, path string, in any) error {
+	var s sessionLine
+	if err := client.New(agentSocket()).Do(cmd.Context(), http.MethodPost, path, in, &s); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), s.ID)
+	fmt.Fprintf(cmd.ErrOrStderr(), "sandboxd: %s, mode %s, in %s\n", s.count(), s.Mode, s.Dir)
+	return nil
+}
+
 func sessionsModeCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "mode ID MODE", Short: "Set the permission mode of a session (operator)", Args: cobra.ExactArgs(2),
+		Use: "mode SESSION MODE", Short: "Set the permission mode of a session (operator)", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return client.New(approvalsSocket()).Do(cmd.Context(), http.MethodPatch, "/sessions/"+url.PathEscape(args[0]), map[string]string{"mode": args[1]}, nil)
+			return client.New(operatorSocket()).Do(
+				cmd.Context(), http.MethodPatch, sessionPath(args[0], ""), map[string]string{"mode": args[1]}, nil,
+			)
 		},
 	}
 }
 
-func sessionsRemoveCmd() *cobra.Command {
+func sessionsDeleteCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID", Short: "Delete a session with its variables", Args: cobra.ExactArgs(1),
+		Use: "delete SESSION...", Aliases: []string{"rm"},
+		Short: "Delete sessions with their messages, variables and private files", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return client.New(agentSocketPath()).Do(cmd.Context(), http.MethodDelete, "/sessions/"+url.PathEscape(args[0]), nil, nil)
-		},
-	}
-}
-
-// statusCmd prints what the daemon says of itself.
-func statusCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Print what the daemon says of itself, as JSON", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var out map[string]any
-			if err := client.New(agentSocketPath()).Do(cmd.Context(), http.MethodGet, "/status", nil, &out); err != nil {
-				return err
+			var failed error // one that is not there keeps none of the others
+			for _, id := range args {
+				failed = errors.Join(failed,
+					client.New(agentSocket()).Do(cmd.Context(), http.MethodDelete, sessionPath(id, ""), nil, nil))
 			}
-			return printJSON(cmd.OutOrStdout(), out)
+			return failed
 		},
 	}
 }

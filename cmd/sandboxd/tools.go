@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sandboxd/sandboxd/tool"
-	"github.com/sandboxd/sandboxd/tools"
+	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools"
 )
 
 // toolsCmd describes the built-in tools; it needs no daemon. What one session has
@@ -18,8 +20,8 @@ func toolsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tools",
 		Short: "List and describe the built-in tools",
-		Long: `Lists the tools that come with sandboxd, in the forms that model APIs take.
-Which of them a session has enabled is up to its daemon.`,
+		Long: `Lists the tools of sandboxd, in the formats that model APIs take. The daemon decides
+which of them a session may use.`,
 	}
 	c.AddCommand(toolsListCmd(), toolsShowCmd())
 	return c
@@ -36,7 +38,7 @@ func toolsListCmd() *cobra.Command {
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tGROUP\tCLASS\tWHAT")
-			for _, g := range tools.Groups() {
+			for _, g := range daemon.BuiltIn() {
 				for _, t := range g.Tools {
 					s := t.Spec()
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, g.Name, s.Class, firstSentence(s.Description))
@@ -63,9 +65,12 @@ func toolsShowCmd() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found := tool.Filter(builtinTools(), args, nil)
+			found := catalog.Filter(builtinTools(), args, nil)
 			if len(found) == 0 {
-				return &tool.Error{Code: "tool_not_found", Msg: fmt.Sprintf("no tool %q", args[0]), Hint: "sandboxd tools ls lists them"}
+				return &tool.Error{
+					Code: "tool_not_found", Msg: fmt.Sprintf("no tool %q", args[0]),
+					Hint: "sandboxd tools ls lists them",
+				}
 			}
 			if asJSON || format != "" {
 				return printDefinitions(cmd, found, format)
@@ -81,14 +86,14 @@ func toolsShowCmd() *cobra.Command {
 
 func builtinTools() []tool.Tool {
 	var all []tool.Tool
-	for _, g := range tools.Groups() {
+	for _, g := range daemon.BuiltIn() {
 		all = append(all, g.Tools...)
 	}
 	return all
 }
 
 func printDefinitions(cmd *cobra.Command, list []tool.Tool, format string) error {
-	defs, err := tool.Definitions(list, format)
+	defs, err := catalog.Definitions(list, format)
 	if err != nil {
 		return err
 	}
@@ -96,6 +101,31 @@ func printDefinitions(cmd *cobra.Command, list []tool.Tool, format string) error
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(defs)
+}
+
+// toolsPage is docs/tools.md.
+func toolsPage() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Tools
+
+Made from the definitions by `+"`make generate`"+`; do not edit. Every tool also takes `+"`_limit`"+
+		`, how many characters of the
+result the model is shown (0 or -1 shows all); tools that have no `+"`limit`"+
+		` of their own take it under that name, too.
+
+These are deferred unless `+"`tools.deferred`"+` says otherwise: %s. The definitions of a session leave them out until
+ToolSearch has brought them; they can be called all the same.
+`, strings.Join(daemon.Deferred(), ", "))
+	for _, g := range daemon.BuiltIn() {
+		if len(g.Tools) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n", g.Name)
+		for _, t := range g.Tools {
+			b.WriteString("\n" + tools.Describe(t.Spec()))
+		}
+	}
+	return b.String()
 }
 
 func firstSentence(s string) string {

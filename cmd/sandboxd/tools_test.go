@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tests/golden"
 )
 
 func runTools(t *testing.T, args ...string) (string, error) {
@@ -39,5 +42,26 @@ func TestTools_ListAndShow(t *testing.T) {
 		if got, err := runTools(t, bad...); err == nil {
 			t.Errorf("%v: got %q, want an error", bad, got)
 		}
+	}
+}
+
+func TestDocs_ToolsPageIsGenerated(t *testing.T) {
+	golden.Check(t, "../../docs/tools.md", toolsPage())
+}
+
+// The command lists every tool of the page.
+func TestTools_ListsEveryToolOfThePage(t *testing.T) {
+	listed, err := runTools(t, "ls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(toolsPage(), -1)
+	for _, h := range headings {
+		if !strings.Contains(listed, "\n"+h[1]+" ") {
+			t.Errorf("sandboxd tools ls lacks %s", h[1])
+		}
+	}
+	if len(headings) < 17 {
+		t.Errorf("the page has %d tools", len(headings))
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/client"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
 // varsFlags are what all subcommands of vars share.
@@ -27,11 +29,11 @@ func varsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vars",
 		Short: "List, read and write the variables of a session",
-		Long: `Results and arguments of calls are kept as variables of their session. Without
---session these commands speak of the session of this directory.
+		Long: `The daemon keeps the results and arguments of calls as variables of their session.
+Without --session these commands use the session of this directory.
 
-What is set counts as the model's words, since agents can run this command too.
-With --operator it is a person's.`,
+A value that is set counts as written by the model, because agents can run this
+command too. With --operator it counts as written by a person.`,
 		Example: `  sandboxd vars set greeting 'hello there'
   sandboxd call Bash '{"command": "echo $VAR_REF{{greeting:0:5}}"}'
   sandboxd vars ls --search greet
@@ -39,7 +41,7 @@ With --operator it is a person's.`,
   sandboxd vars rm greeting`,
 	}
 	c.PersistentFlags().StringVar(&f.session, "session", "", "session id (default: the session of this directory)")
-	c.PersistentFlags().BoolVar(&f.operator, "operator", false, "speak over the operator socket, as a person")
+	c.PersistentFlags().BoolVar(&f.operator, "operator", false, "use the operator socket, as a person")
 	c.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 	c.AddCommand(varsListCmd(f), varsGetCmd(f), varsSetCmd(f), varsRemoveCmd(f), varsOriginsCmd(f))
 	return c
@@ -47,17 +49,17 @@ With --operator it is a person's.`,
 
 // at is the session in question, and a client of the socket that was asked for.
 func (f *varsFlags) at(ctx context.Context) (*client.Client, string, error) {
-	id, err := sessionID(ctx, client.New(agentSocketPath()), f.session)
+	id, err := sessionID(ctx, client.New(agentSocket()), f.session)
 	if f.operator {
-		return client.New(approvalsSocket()), id, err
+		return client.New(operatorSocket()), id, err
 	}
-	return client.New(agentSocketPath()), id, err
+	return client.New(agentSocket()), id, err
 }
 
 func varsListCmd(f *varsFlags) *cobra.Command {
 	var filter client.VarFilter
 	c := &cobra.Command{
-		Use: "ls", Short: "List variables, the last visited first; never their values", Args: cobra.NoArgs,
+		Use: "ls", Short: "List variables without their values, the last visited first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, session, err := f.at(cmd.Context())
 			if err != nil {
@@ -73,18 +75,20 @@ func varsListCmd(f *varsFlags) *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tTYPE\tLENGTH\tORIGINS\tDESCRIPTION")
 			for _, v := range found {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", safeLine(v.Name), v.Type, v.Length, originNames(v.Origins), clip(safeLine(v.Desc), 60))
+				visible.Row(w, v.Name, v.Type, v.Length, originNames(v.Origins), review.Clip(v.Desc, 60))
 			}
 			return w.Flush()
 		},
 	}
-	c.Flags().StringVar(&filter.Search, "search", "", "only names and descriptions that hold this text")
-	c.Flags().StringVar(&filter.Type, "type", "", "only this type: RULE, ToolCallResult, ToolCallArgs, MessageCache, LLMAdd, USER_ADD")
-	c.Flags().StringVar(&filter.Tag, "tag", "", "only those with this tag")
+	c.Flags().StringVar(&filter.Search, "search", "", "only variables with this text in their name or description")
+	c.Flags().StringVar(
+		&filter.Type, "type", "", "only this type: RULE, ToolCallResult, ToolCallArgs, MessageCache, LLMAdd, USER_ADD",
+	)
+	c.Flags().StringVar(&filter.Tag, "tag", "", "only variables with this tag")
 	return c
 }
 
-func originNames(origins []tool.Origin) string {
+func originNames(origins []client.Origin) string {
 	names := make([]string, len(origins))
 	for i, o := range origins {
 		names[i] = string(o)
@@ -108,7 +112,7 @@ func varsGetCmd(f *varsFlags) *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), v)
 			}
 			if v.Value != nil {
-				_, err = io.WriteString(cmd.OutOrStdout(), *v.Value)
+				_, err = io.WriteString(results(cmd), *v.Value)
 			}
 			return err
 		},
@@ -131,7 +135,10 @@ func varsSetCmd(f *varsFlags) *cobra.Command {
 				value = string(b)
 			}
 			if !utf8.ValidString(value) {
-				return &tool.Error{Code: "validation_error", Msg: "the value is not valid UTF-8", Hint: "variables hold text; keep other data in a file"}
+				return &tool.Error{
+					Code: "validation_error", Msg: "the value is not valid UTF-8",
+					Hint: "variables hold text; keep other data in a file",
+				}
 			}
 			in := client.VarChange{Value: value}
 			if cmd.Flags().Changed("desc") {
@@ -157,13 +164,13 @@ func varsSetCmd(f *varsFlags) *cobra.Command {
 	}
 	c.Flags().StringVar(&desc, "desc", "", "description")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "tags")
-	c.Flags().BoolVar(&keep, "keep", false, "never evict it")
+	c.Flags().BoolVar(&keep, "keep", false, "keep it when the session has too many variables")
 	return c
 }
 
 func varsRemoveCmd(f *varsFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME...", Short: "Remove variables; rules stay", Args: cobra.MinimumNArgs(1),
+		Use: "rm NAME...", Short: "Remove variables; rules cannot be removed", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, session, err := f.at(cmd.Context())
 			if err != nil {
@@ -177,7 +184,10 @@ func varsRemoveCmd(f *varsFlags) *cobra.Command {
 				err = printJSON(cmd.OutOrStdout(), map[string][]string{"removed": removed, "failed": failed})
 			}
 			if err == nil && len(failed) > 0 {
-				err = fmt.Errorf("not removed, for they are missing or rules: %s", safeLine(strings.Join(failed, ", ")))
+				err = fmt.Errorf(
+					"not removed, because they do not exist or are rules: %s",
+					visible.Text(strings.Join(failed, ", ")),
+				)
 			}
 			return err
 		},
@@ -188,13 +198,14 @@ func varsOriginsCmd(f *varsFlags) *cobra.Command {
 	var reset bool
 	c := &cobra.Command{
 		Use: "origins", Short: "Show who wrote what the session has read, or reset it", Args: cobra.NoArgs,
-		Long: `Prints the authors of everything that the model of the session was shown. With
---reset a person holds it to be harmless: what follows from it ends, on the
-operator socket alone.`,
+		Long: `Prints who wrote what the model of the session has read, and from which hosts
+the text of the web came. With --reset a person
+declares that it is harmless: the rules about these authors then no longer apply.
+--reset needs the operator socket.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, session, err := f.at(cmd.Context())
 			if err == nil && reset {
-				err = client.New(approvalsSocket()).ResetOrigins(cmd.Context(), session)
+				err = client.New(operatorSocket()).ResetOrigins(cmd.Context(), session)
 			}
 			if err != nil {
 				return err
@@ -204,14 +215,17 @@ operator socket alone.`,
 				return err
 			}
 			if f.json {
-				return printJSON(cmd.OutOrStdout(), map[string][]tool.Origin{"session": shown})
+				return printJSON(cmd.OutOrStdout(), shown)
 			}
-			for _, o := range shown {
-				fmt.Fprintln(cmd.OutOrStdout(), o)
+			for _, o := range shown.Session {
+				if o == "web" && len(shown.Hosts) > 0 {
+					o += client.Origin(" from " + strings.Join(shown.Hosts, ", "))
+				}
+				visible.Row(cmd.OutOrStdout(), o)
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&reset, "reset", false, "forget it, as an operator")
+	c.Flags().BoolVar(&reset, "reset", false, "forget the authors (operator)")
 	return c
 }

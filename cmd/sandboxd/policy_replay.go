@@ -1,0 +1,484 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/policy/replay"
+)
+
+// shownFlips is how many calls are named unless --all is given.
+const shownFlips = 20
+
+// window is how far back recorded calls are looked at.
+type window struct{ text string }
+
+func (w *window) add(c *cobra.Command) {
+	c.Flags().StringVar(&w.text, "since", "7d", "look at the recorded calls of this time, such as 90m, 12h or 7d")
+}
+
+// since is the begin of the window. It must lie in the time for which decisions are kept.
+func (w *window) since(cmd *cobra.Command, site *daemon.Site) (time.Time, error) {
+	d, err := parseSpan(w.text)
+	if err != nil {
+		return time.Time{}, usageError{fmt.Errorf("--since %q: %w", w.text, err)}
+	}
+	if kept := site.Config.Policy.KeepDecisions; d > kept {
+		if cmd.Flags().Changed("since") {
+			return time.Time{}, usageError{fmt.Errorf("--since %s: decisions are kept for %s (policy.keepDecisions)",
+				w.text, span(kept))}
+		}
+		d, w.text = kept, span(kept)
+	}
+	return time.Now().Add(-d), nil
+}
+
+// parseSpan reads a time such as 90m or 7d.
+func parseSpan(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 1 || n > 10_000 {
+			return 0, errors.New("want a number of days, such as 7d")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, errors.New("want a time such as 90m, 12h or 7d")
+	}
+	return d, nil
+}
+
+func span(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	return d.String()
+}
+
+// instead is the configuration with these directories for policy.dirs, if any are given.
+func (f *policyFlags) instead(dirs []string) (*daemon.Site, error) {
+	site, err := f.site(nil)
+	if err != nil || len(dirs) == 0 {
+		return site, err
+	}
+	site.Config.Policy.Dirs = nil
+	for _, d := range dirs {
+		abs, err := filepath.Abs(d)
+		if err != nil {
+			return nil, err
+		}
+		site.Config.Policy.Dirs = append(site.Config.Policy.Dirs, abs)
+	}
+	return site, nil
+}
+
+func policyReplayCmd() *cobra.Command {
+	var f policyFlags
+	var w window
+	var asJSON, all bool
+	c := &cobra.Command{
+		Use: "replay [DIR...]", Short: "Judge recorded calls by other policies, and list what flips",
+		Long: `Judges the calls that the daemon recorded by the policies of the configuration, with
+DIR for policy.dirs and with the flags on top, and lists the calls that would be
+judged otherwise, with counts by rule. Without DIR the directories stay.
+
+Each call is judged by the code that judges every call, over what was recorded of it:
+the input, what the sandbox settings, the tool, hooks, policy.canUseTool and the
+sandbox said then, and what ran before it, for rules that count. Nothing is run or
+asked. A call that cannot be judged exactly is counted with the reason.
+
+The calls are read from the state directory; a daemon may be running.`,
+		Example: "  sandboxd policy replay --since 7d ./policies\n  sandboxd policy replay --deny 'Bash(git push *)'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			site, err := f.instead(args)
+			if err != nil {
+				return err
+			}
+			since, err := w.since(cmd, site)
+			if err != nil {
+				return err
+			}
+			e, err := policy.New(cmd.Context(), site.ReplayOptions())
+			if err != nil {
+				return err
+			}
+			records, err := site.Recorded(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer records.DB.Close()
+			report, err := replay.Run{Now: e.Judge(), Since: since}.Of(cmd.Context(), records)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := printJSON(cmd.OutOrStdout(), report); err != nil {
+					return err
+				}
+			} else if report.Calls+len(report.Unknown) > 0 {
+				printReplay(cmd.OutOrStdout(), report, "as they were", all)
+			}
+			return nothingJudged(report, w.text)
+		},
+	}
+	f.add(c)
+	w.add(c)
+	c.Flags().BoolVar(&all, "all", false, "name every call that flips")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// nothingJudged is an error where a replay says nothing.
+func nothingJudged(r replay.Report, since string) error {
+	if r.Calls > 0 {
+		return nil
+	}
+	if len(r.Unknown) > 0 {
+		return fmt.Errorf("no recorded call of the last %s can be judged again", since)
+	}
+	return &tool.Error{
+		Code: "nothing_recorded", Msg: "no call of the last " + since + " is recorded",
+		Hint: "calls are recorded when they have ended; --since looks further back",
+	}
+}
+
+// printReplay writes a report for people. Same says how calls that do not flip are judged.
+func printReplay(w io.Writer, r replay.Report, same string, all bool) {
+	fmt.Fprintf(w, "%s judged by revision %s: %s %s", plural(r.Calls, "recorded call"), r.Now,
+		plural(r.Calls-r.Looser-r.Tighter, "call"), same)
+	fmt.Fprintf(w, ", %d stricter, %d looser\n", r.Tighter, r.Looser)
+	for _, c := range r.Rules {
+		fmt.Fprintf(w, "%7d  %-5s -> %-5s  %s\n", c.Calls, c.Was, c.Now, c.Rule)
+	}
+	for i, f := range r.Flips {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		if i == shownFlips && !all {
+			fmt.Fprintf(w, "… and %d more; --all names them\n", len(r.Flips)-i)
+			break
+		}
+		fmt.Fprintf(w, "%s  %s  %-5s -> %-5s  %s  %s\n", f.At.Local().Format(time.DateTime), f.CallID, f.Was.Verdict,
+			f.Now.Verdict, f.Tool, oneLine(f.What))
+	}
+	for i, u := range r.Unknown {
+		if i == 0 {
+			fmt.Fprintln(w, "\nnot judged again, because the answer would be a guess:")
+		}
+		fmt.Fprintf(w, "%7d  %s\n", u.Calls, u.Why)
+	}
+	if r.Questions > 0 {
+		fmt.Fprintf(w, "left out: %s, which nobody ran\n", plural(r.Questions, "dry run"))
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// oneLine is a text on one line, cut where it is long.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 100 {
+		return string(r[:99]) + "…"
+	}
+	return s
+}
+
+func policyDiffCmd() *cobra.Command {
+	var w window
+	var asJSON, all bool
+	c := &cobra.Command{
+		Use: "diff A [B]", Short: "Say in words how two sets of policies differ, and what flips",
+		Args: cobra.RangeArgs(1, 2),
+		Long: `A and B are directories, each in place of policy.dirs, or configuration files. With
+one of them, it is compared with the configuration as it is. Prints which rules were
+added, removed and changed, by package, which settings differ, and which recorded
+calls A and B judge differently.`,
+		Example: "  sandboxd policy diff /etc/sandboxd/policies ./policies\n  sandboxd policy diff new.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f := policyFlags{cmd: cmd}
+			own, err := f.site(nil)
+			if err != nil {
+				return err
+			}
+			sides := []*daemon.Site{own}
+			for _, arg := range args {
+				site, err := policiesAt(arg)
+				if err != nil {
+					return err
+				}
+				sides = append(sides, site)
+			}
+			sides = sides[len(sides)-2:]
+			d, err := diff(cmd, sides[0], sides[1], &w, own)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), d)
+			}
+			d.print(cmd.OutOrStdout(), all)
+			return nil
+		},
+	}
+	w.add(c)
+	c.Flags().BoolVar(&all, "all", false, "name every call that flips")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// policiesAt are the policies of a directory or of a configuration file.
+func policiesAt(arg string) (*daemon.Site, error) {
+	info, err := os.Stat(arg)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return daemon.LoadFile(version, arg, nil)
+	}
+	var f policyFlags
+	return f.instead([]string{arg})
+}
+
+// difference is the answer of policy diff.
+type difference struct {
+	policy.Changes
+	Replay *replay.Report `json:"replay,omitempty"`
+	Note   string         `json:"note,omitempty"` // why no recorded call was compared
+}
+
+func diff(cmd *cobra.Command, a, b *daemon.Site, w *window, own *daemon.Site) (d difference, err error) {
+	ctx := cmd.Context()
+	if d.Changes, err = policy.Diff(ctx, a.ReplayOptions(), b.ReplayOptions()); err != nil {
+		return d, err
+	}
+	since, err := w.since(cmd, own)
+	if err != nil {
+		return d, err
+	}
+	records, err := own.Recorded(ctx)
+	if err != nil {
+		var said *tool.Error
+		if errors.As(err, &said) {
+			d.Note = said.Msg
+			return d, nil
+		}
+		return d, err
+	}
+	defer records.DB.Close()
+	was, err := judgeOf(ctx, a)
+	if err != nil {
+		return d, err
+	}
+	now, err := judgeOf(ctx, b)
+	if err != nil {
+		return d, err
+	}
+	report, err := replay.Run{Was: &was, Now: now, Since: since}.Of(ctx, records)
+	d.Replay = &report
+	return d, err
+}
+
+func judgeOf(ctx context.Context, site *daemon.Site) (policy.Judge, error) {
+	e, err := policy.New(ctx, site.ReplayOptions())
+	if err != nil {
+		return policy.Judge{}, err
+	}
+	return e.Judge(), nil
+}
+
+func (d difference) print(w io.Writer, all bool) {
+	if d.None() {
+		fmt.Fprintln(w, "no rule and no setting differs")
+	}
+	for _, s := range d.Settings {
+		fmt.Fprintln(w, s)
+	}
+	for _, p := range d.Packages {
+		fmt.Fprintf(w, "%s %s\n", p.Change, p.Package)
+		for _, r := range p.Rules {
+			fmt.Fprintf(w, "  %-7s %s: %s (%s)\n", r.Change, r.Rule, r.What, r.At)
+		}
+	}
+	if d.Replay == nil {
+		fmt.Fprintf(w, "no recorded call was compared: %s\n", d.Note)
+		return
+	}
+	printReplay(w, *d.Replay, "judged alike", all)
+}
+
+func policySuggestCmd() *cobra.Command {
+	var f policyFlags
+	var w window
+	var least int
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "suggest", Short: "Propose rules from the questions that people answered alike", Args: cobra.NoArgs,
+		Long: `Looks at the questions that people answered and proposes the narrowest rules that
+would have answered them the same way: a permission rule where only the mode asked,
+or where the answer was no; Rego with an exception for exactly these commands where
+another rule asked. Each is tried on the recorded calls, and what else it would change
+is shown. Nothing is put in force: copy what you want into the configuration.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if least < 2 {
+				return usageError{fmt.Errorf("--least %d: want 2 or more", least)}
+			}
+			site, err := f.site(nil)
+			if err != nil {
+				return err
+			}
+			since, err := w.since(cmd, site)
+			if err != nil {
+				return err
+			}
+			records, err := site.Recorded(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer records.DB.Close()
+			suggest := replay.Suggest{Least: least, Since: since, Options: site.ReplayOptions()}
+			s, err := suggest.Of(cmd.Context(), records)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), s)
+			}
+			printSuggested(cmd.OutOrStdout(), s, w.text)
+			return nil
+		},
+	}
+	f.add(c)
+	w.add(c)
+	c.Flags().IntVar(&least, "least", 3, "how many questions must have been answered alike")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printSuggested(w io.Writer, s replay.Suggested, since string) {
+	fmt.Fprintf(w, "people answered %s in the last %s\n", plural(s.Questions, "question"), since)
+	for _, x := range s.Suggestions {
+		answer := "refused"
+		if x.Approved {
+			answer = "allowed"
+		}
+		fmt.Fprintf(w, "\n%s %s by %s, such as: %s\n", plural(x.Questions, "call"), answer, strings.Join(x.By, ", "),
+			oneLine(x.Example))
+		if x.List != "" {
+			fmt.Fprintf(w, "in the configuration:\n\npolicy:\n  rules:\n    %s:\n", x.List)
+			for _, r := range x.Rules {
+				fmt.Fprintf(w, "      - %q\n", r)
+			}
+		} else {
+			fmt.Fprintf(w, "in the configuration:\n\npolicy:\n  disable: [%s]\n\n", x.Disable)
+			fmt.Fprintf(w, "in %s, in a directory of policy.dirs:\n\n%s", x.File, x.Rego)
+		}
+		fmt.Fprintf(w, "\nit answers %d of these questions; ", x.Answered)
+		if x.Others == 0 {
+			fmt.Fprintln(w, "no other recorded call is judged otherwise")
+			continue
+		}
+		fmt.Fprintf(w, "%s judged otherwise as well, such as:\n", plural(x.Others, "recorded call"))
+		for _, such := range x.Such {
+			fmt.Fprintf(w, "  %s\n", oneLine(such))
+		}
+	}
+	if len(s.Suggestions) > 0 {
+		fmt.Fprintln(w, "\nnothing of this is in force")
+	}
+	for i, l := range s.Left {
+		if i == 0 {
+			fmt.Fprintln(w, "\nno suggestion for:")
+		}
+		fmt.Fprintf(w, "%7d  %s\n", l.Calls, l.Why)
+	}
+}
+
+func policyShadowCmd() *cobra.Command {
+	var limit int
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "shadow", Short: "Show where the policies of policy.shadow differ from those in force (operator)",
+		Args: cobra.NoArgs,
+		Long: `The running daemon judges every call by the policies in policy.shadow too, beside
+those in force. They decide nothing. Prints how often they differ, by which rules, what
+they could not judge, and the newest calls about which they differ.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 || limit > 100 {
+				return usageError{fmt.Errorf("-n %d: want 1 to 100", limit)}
+			}
+			var r policy.ShadowReport
+			path := "/policies/shadow?limit=" + strconv.Itoa(limit)
+			if err := client.New(operatorSocket()).Do(cmd.Context(), http.MethodGet, path, nil, &r); err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), r)
+			}
+			if r.Revision == "" && r.Failure == "" && r.Total == 0 {
+				return &tool.Error{
+					Code: "no_shadow", Msg: "no policies judge in the shadow",
+					Hint: "policy.shadow names a directory with them",
+				}
+			}
+			printShadow(cmd.OutOrStdout(), r)
+			return nil
+		},
+	}
+	c.Flags().IntVarP(&limit, "limit", "n", 20, "how many calls to name")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printShadow(w io.Writer, r policy.ShadowReport) {
+	switch {
+	case r.Revision == "":
+		fmt.Fprintln(w, "no policies judge in the shadow now")
+	default:
+		fmt.Fprintf(w, "revision %s of %s judges in the shadow since %s\n", r.Revision, strings.Join(r.Dirs, ", "),
+			r.Since.Local().Format(time.DateTime))
+	}
+	if r.Failure != "" {
+		fmt.Fprintf(w, "! its files do not load: %s\n", r.Failure)
+	}
+	fmt.Fprintf(w, "%s: %d judged alike, %d stricter, %d looser\n", plural(r.Calls, "call"), r.Same, r.Tighter,
+		r.Looser)
+	for _, x := range r.Rules {
+		fmt.Fprintf(w, "%7d  %-5s -> %-5s  %s\n", x.Calls, x.Live, x.Shadow, x.Rule)
+	}
+	if r.Missed > 0 {
+		fmt.Fprintf(w, "%7d  missed: too many calls waited for it\n", r.Missed)
+	}
+	for _, x := range r.Errors {
+		fmt.Fprintf(w, "%7d  not compared: %s\n", x.Calls, x.Why)
+	}
+	for i, d := range r.Differences {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s  %s  %-5s -> %-5s  %s  %s\n", d.At.Local().Format(time.DateTime), d.CallID, d.Live.Verdict,
+			d.Shadow.Verdict, d.Tool, oneLine(d.What))
+	}
+	if more := r.Total - len(r.Differences); more > 0 {
+		fmt.Fprintf(w, "… and %d older ones\n", more)
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Every command is tried here in this process, as far as it goes without a daemon. What
+// commands do with one is in tests/integration, with the real program.
+func TestEveryCommandAnswers(t *testing.T) {
+	home := t.TempDir()
+	for name, value := range map[string]string{
+		"HOME": home, "SANDBOXD_STATE_DIR": filepath.Join(home, "state"), "SANDBOXD_RUNTIME_DIR": filepath.Join(home, "run"),
+		"SANDBOXD_KEY_DIR": filepath.Join(home, "key"), "SANDBOXD_CONFIG": "", "SANDBOXD_SOCKET": "", "SANDBOXD_OPERATOR_SOCKET": "",
+	} {
+		t.Setenv(name, value)
+	}
+	work := t.TempDir()
+	t.Chdir(work)
+	conf := filepath.Join(home, "sandboxd.yaml")
+	bad := filepath.Join(home, "bad.yaml")
+	for file, text := range map[string]string{
+		conf: "sessions: {mode: plan}\n", bad: "sesions: {}\n", filepath.Join(work, "secret.env"): "A=b\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const (
+		noAgents    = "no daemon answers on %/run/agent.sock"
+		noOperators = "no daemon answers on %/run/operator.sock"
+	)
+	for _, tt := range []struct {
+		args string
+		exit int
+		want string // in either stream
+	}{
+		{"version", 0, "sandboxd"},
+		{"--help", 0, "Available Commands"},
+		{"nothing", 2, "unknown command"},
+		{"version --nothing", 2, "unknown flag: --nothing\nsandboxd: hint: sandboxd version --help lists the flags"},
+		{"log -n abc", 2, `error: --lines: "abc" is not a number`},
+		{"log -n 99999999999999999999", 2, `error: --lines: "99999999999999999999" is out of range`},
+		{"log --follow=abc", 2, `error: --follow: "abc" is neither true nor false`},
+		{"version nothing", 2, "hint: usage: sandboxd version"},
+		{"tools", 0, "Available Commands"},
+		{"tools nothing", 2, `unknown command "nothing" for "sandboxd tools"`},
+		{"tools --help nothing", 0, "Available Commands"},
+		{"vars --session s nothing", 2, "hint: sandboxd vars has the commands get, ls, origins, rm, set"},
+		{"call", 2, "hint: usage: sandboxd call TOOL JSON"},
+		{"call Bash {", 2, "hint: quote them for your shell"},
+		{"completion nothing", 2, "hint: sandboxd completion has the commands bash, fish, powershell, zsh"},
+		{"completion bash", 0, "bash completion"},
+
+		{"config check --config " + conf, 0, ""},
+		{"config check --config " + bad, 1, `unknown key "sesions"`},
+		{"config show --config " + conf, 0, "plan"},
+		{"config env", 0, "SANDBOXD_"},
+		{"tools ls", 0, "Bash"},
+		{"tools show Read", 0, "file_path"},
+		{"tools show Raed", 1, "Raed"},
+
+		{"check command ls", 0, "allow"},
+		{"check command --json rm", 0, `"verdict"`},
+		{"check path --op write /etc/x", 3, "/etc/x"},
+		{"check path --op change x", 1, "op"},
+		{"check path secret.env", 0, "allow"},
+
+		{"policy check", 0, ""},
+		{"policy rules", 0, "developer."},
+		{"policy eval -c ls", 0, `"verdict"`},
+		{"policy explain -c ls", 0, "allow"},
+		{"policy explain --json -c id", 0, `"findings"`},
+		{"policy bench --count 2 -c ls", 0, "median"},
+		{"policy init mine --owner acme", 0, "branches.rego"},
+		{"policy init mine --owner acme", 1, "exists"},
+		{"policy fmt mine", 0, ""},
+		{"policy test mine", 0, "3 of 3 tests passed, and the examples of all rules hold"},
+		{"policy export out", 0, ""},
+		{"policy export out", 1, "not an empty directory"},
+
+		{"call Bash {}", 1, noAgents},
+		{"status", 1, noAgents},
+		{"reload", 1, noOperators},
+		{"stop-all", 1, noOperators},
+		{"hooks", 1, noOperators},
+		{"hooks test stop", 1, noOperators},
+		{"sessions list", 1, noAgents},
+		{"sessions show s", 1, noAgents},
+		{"sessions export s", 1, noAgents},
+		{"sessions fork s", 1, noAgents},
+		{"sessions resume", 1, noAgents},
+		{"sessions ls", 1, noAgents},
+		{"sessions mode s auto", 1, noOperators},
+		{"sessions delete s", 1, noAgents},
+		{"sessions rm s", 1, noAgents},
+		{"vars ls", 1, noAgents},
+		{"vars get a", 1, noAgents},
+		{"vars set a b", 1, noAgents},
+		{"vars rm a", 1, noAgents},
+		{"vars origins", 1, noAgents},
+		{"approvals list", 1, noOperators},
+		{"approvals show a", 1, noOperators},
+		{"approvals approve a", 1, noOperators},
+		{"approvals deny a", 1, noOperators},
+		{"approvals grants", 1, noOperators},
+		{"approvals revoke a", 1, noOperators},
+		{"audit tail", 1, ""},
+		{"audit verify", 1, ""},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if got := run(t.Context(), strings.Fields(tt.args), &out, &errs); got != tt.exit {
+				t.Errorf("exit %d, want %d\n%s%s", got, tt.exit, out.String(), errs.String())
+			}
+			if want := strings.Replace(tt.want, "%", home, 1); !strings.Contains(out.String()+errs.String(), want) {
+				t.Errorf("want %q in\n%s%s", tt.want, out.String(), errs.String())
+			}
+			if tt.exit != 0 && !strings.HasPrefix(tt.args, "check ") && !strings.Contains(errs.String(), "sandboxd: error: ") {
+				t.Errorf("it fails and says no error: %s%s", out.String(), errs.String())
+			}
+		})
+	}
+}
+
+// A command whose arguments nobody checks would take a wrong one without a word. Those that take a
+// list of anything say so in their usage.
+func TestEveryCommandChecksItsArguments(t *testing.T) {
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		if c.HasParent() && c.Args == nil && !strings.Contains(c.Use, "...]") {
+			t.Errorf("%s does not check its arguments", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+	}
+	root := rootCmd()
+	wrapUsage(root)
+	check(root)
+}

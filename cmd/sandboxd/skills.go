@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/skills"
+	"github.com/sandboxd/sandboxd/internal/visible"
+)
+
+// skillsFlags are what subcommands of skills share.
+type skillsFlags struct {
+	session string
+	json    bool
+}
+
+// skillsCmd shows skills.
+func skillsCmd() *cobra.Command {
+	c := &cobra.Command{
+		Use: "skills", Short: "List, show and check skills",
+		Long: `A skill is a prompt with a list of the tools that may be called while it runs. Five are
+built in; packages, directories with a SKILL.md, are found in
+
+  ~/.config/agents/skills  ~/.agents/skills  ~/.claude/skills
+
+of the user of the daemon, and, where skills.workspace allows it, in .agents/skills and
+.claude/skills of the directory of a session. Of one name the last counts.`,
+		Example: `  sandboxd skills list
+  sandboxd skills show commit
+  sandboxd call Skill '{"skill": "ci"}'
+  sandboxd skills end
+  sandboxd skills check --strict .claude/skills`,
+	}
+	c.AddCommand(skillsListCmd(), skillsShowCmd(), skillsEndCmd(), skillsCheckCmd())
+	return c
+}
+
+// flags adds the flags to a command that asks the daemon.
+func (f *skillsFlags) flags(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVar(&f.session, "session", "", "session id (default: the session of this directory)")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+// do sends a request about the skills of the session.
+func (f *skillsFlags) do(cmd *cobra.Command, method, path string, in, out any) error {
+	api := client.New(agentSocket())
+	id, err := sessionID(cmd.Context(), api, f.session)
+	if err != nil {
+		return err
+	}
+	return api.Do(cmd.Context(), method, "/sessions/"+url.PathEscape(id)+"/skills"+path, in, out)
+}
+
+func skillsListCmd() *cobra.Command {
+	f := &skillsFlags{}
+	return f.flags(&cobra.Command{
+		Use: "list", Short: "List the skills of a session, built-in ones first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []skills.Skill
+			if err := f.do(cmd, "GET", "", nil, &all); err != nil {
+				return err
+			}
+			var none []skills.Ignored
+			if err := f.do(cmd, "GET", "?format=ignored", nil, &none); err != nil {
+				return err
+			}
+			for _, i := range none {
+				fmt.Fprintf(cmd.ErrOrStderr(), "sandboxd: note: %s does not count: %s\n", i.Path, i.Reason)
+			}
+			if f.json {
+				return printJSON(cmd.OutOrStdout(), all)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tALIASES\tSOURCE\tTOOLS\tWHAT")
+			for _, k := range all {
+				visible.Row(w, k.Name, strings.Join(k.Aliases, ", "), source(k), restrictions(k),
+					review.Clip(k.Description, 60))
+			}
+			return w.Flush()
+		},
+	})
+}
+
+// source is who wrote a skill, and whose skill it takes the place of.
+func source(k skills.Skill) string {
+	if k.Replaces == "" {
+		return string(k.Source)
+	}
+	return fmt.Sprintf("%s, over %s", k.Source, k.Replaces)
+}
+
+// restrictions are the tools that a skill lets be called, in a cell.
+func restrictions(k skills.Skill) string {
+	switch {
+	case !k.Available:
+		return "(not available here)"
+	case k.ToolRestrictions == nil:
+		return "all"
+	case len(k.ToolRestrictions) == 0:
+		return "none"
+	}
+	return strings.Join(k.ToolRestrictions, ", ")
+}
+
+func skillsShowCmd() *cobra.Command {
+	f := &skillsFlags{}
+	return f.flags(&cobra.Command{
+		Use: "show NAME", Short: "Print a skill, by name or alias, with its prompt", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var k skills.Skill
+			if err := f.do(cmd, "GET", "/"+url.PathEscape(args[0]), nil, &k); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if f.json {
+				return printJSON(out, k)
+			}
+			for _, row := range append([][2]string{
+				{"name", k.Name},
+				{"description", k.Description},
+				{"aliases", strings.Join(k.Aliases, ", ")},
+				{"arguments", text(k.ArgumentHint)},
+				{"when", text(k.WhenToUse)},
+				{"tools", restrictions(k)},
+				{"model", text(k.Model)},
+				{"source", source(k)},
+				{"directory", text(k.BaseDir)},
+				{"files", strings.Join(k.SupportingFiles, ", ")},
+			}, notes(k)...) {
+				if row[1] != "" {
+					fmt.Fprintf(out, "%-12s %s\n", row[0], row[1])
+				}
+			}
+			if k.Prompt != nil {
+				fmt.Fprintf(out, "\n%s\n", *k.Prompt)
+			}
+			return nil
+		},
+	})
+}
+
+func skillsEndCmd() *cobra.Command {
+	f := &skillsFlags{}
+	return f.flags(&cobra.Command{
+		Use: "end", Short: "End the innermost skill that runs in a session", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var done struct {
+				Ended   *string           `json:"ended"`
+				Running []json.RawMessage `json:"running"`
+			}
+			if err := f.do(cmd, "POST", "/end", map[string]any{}, &done); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case f.json:
+				return printJSON(out, done)
+			case done.Ended == nil:
+				fmt.Fprintln(out, "no skill runs")
+			case len(done.Running) == 0:
+				fmt.Fprintf(out, "%s has ended; nothing is restricted by a skill\n", visible.Text(*done.Ended))
+			default:
+				fmt.Fprintf(out, "%s has ended; skills that run: %d\n", visible.Text(*done.Ended), len(done.Running))
+			}
+			return nil
+		},
+	})
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func notes(k skills.Skill) (rows [][2]string) {
+	for _, d := range k.Diagnostics {
+		rows = append(rows, [2]string{"note", d})
+	}
+	return rows
+}
