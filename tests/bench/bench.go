@@ -68,7 +68,9 @@ func Compare(b *testing.B, cases []Case, limits ...Limit) {
 	for _, t := range timers {
 		byName[t.c.Name] = t
 		all := slices.Concat(t.samples[:]...)
-		res.Cases = append(res.Cases, CaseResult{Name: t.c.Name, Median: at(all, 0.5), P99: at(all, 0.99), Samples: len(all), Batch: t.batch})
+		res.Cases = append(res.Cases, CaseResult{
+			Name: t.c.Name, Median: at(all, 0.5), P99: at(all, 0.99), Samples: len(all), Batch: t.batch,
+		})
 	}
 	for _, l := range limits {
 		if byName[l.Case] == nil || byName[l.Over] == nil {
@@ -84,7 +86,12 @@ func Compare(b *testing.B, cases []Case, limits ...Limit) {
 func Value(b *testing.B, what string, value float64, unit string, atMost float64) {
 	b.Helper()
 	b.ReportMetric(0, "ns/op")
-	report(b, Result{Name: name(b), Values: []ValueResult{{Name: what, Value: value, Unit: unit, AtMost: atMost, OK: atMost == 0 || value <= atMost}}})
+	report(b, Result{
+		Name: name(b),
+		Values: []ValueResult{
+			{Name: what, Value: value, Unit: unit, AtMost: atMost, OK: atMost == 0 || value <= atMost},
+		},
+	})
 }
 
 type timer struct {

@@ -2,17 +2,23 @@ package house
 
 import (
 	"go/ast"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-var codeOf = regexp.MustCompile(`(?:Code: |badRequest\(|forbidden\(|missing\(|tooMany\(\d+, )"([a-z_]+)"`)
+var (
+	codeOf   = regexp.MustCompile(`(?:Code:\s+|\bCode(?:[A-Z]\w*)?(?:, \w+\.Msg)?\s*:?=\s*|nobody\(|badRequest\(|forbidden\(|missing\(|conflict\(|tooMany\(\d+, )"([a-z_]+)"`)
+	unparsed = regexp.MustCompile(`\bError\{\s*Code:\s+"([a-z_]+)"`)
+)
 
 // Every stable error code is explained in the documents. One that ends in _ is the
-// beginning of several.
+// beginning of several: the whole names of those are listed here, or made of what the shell
+// parser says.
 func TestEveryErrorCodeIsDocumented(t *testing.T) {
 	var docs strings.Builder
 	files, err := filepath.Glob("../../docs/*.md")
@@ -26,10 +32,15 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 		}
 		docs.Write(text)
 	}
-	seen := map[string]bool{}
+	seen, parser := map[string]bool{}, map[string]bool{}
 	sources(t, func(path string, text []byte, _ *ast.File) {
 		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "tests/") {
 			return
+		}
+		if strings.HasPrefix(path, "shellparse/") {
+			for _, m := range unparsed.FindAllSubmatch(text, -1) {
+				parser["command_"+string(m[1])] = true
+			}
 		}
 		for _, m := range codeOf.FindAllSubmatch(text, -1) {
 			code := string(m[1])
@@ -46,6 +57,15 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 			}
 		}
 	})
+	whole := slices.Concat([]string{"policy_deny", "policy_ask", "mode_deny", "mode_ask"}, slices.Collect(maps.Keys(parser)))
+	for _, code := range whole {
+		if !strings.Contains(docs.String(), "`"+code+"`") {
+			t.Errorf("the code %s is in no document", code)
+		}
+	}
+	if len(parser) < 4 {
+		t.Errorf("only %d codes of the shell parser are found", len(parser))
+	}
 	if len(seen) < 50 {
 		t.Errorf("only %d codes are found in the source", len(seen))
 	}

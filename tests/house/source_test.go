@@ -101,6 +101,27 @@ func TestNothingRunsByItself(t *testing.T) {
 	})
 }
 
+// A skip that a run in CI does not see hides a test that never runs: package needs
+// says which may.
+func TestTestsSkipByPackageNeeds(t *testing.T) {
+	sources(t, func(path string, _ []byte, f *ast.File) {
+		if !strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if ok && (sel.Sel.Name == "Skip" || sel.Sel.Name == "Skipf" || sel.Sel.Name == "SkipNow") {
+				t.Errorf("%s calls %s; use package needs", path, sel.Sel.Name)
+			}
+			return true
+		})
+	})
+}
+
 func TestFilesStayShort(t *testing.T) {
 	sources(t, func(path string, text []byte, _ *ast.File) {
 		lines := bytes.Count(text, []byte("\n"))
@@ -114,4 +135,19 @@ func TestFilesStayShort(t *testing.T) {
 			t.Errorf("%s has %d lines and needs no exception", path, lines)
 		}
 	})
+}
+
+// Somebody reads the agent in an evening: it makes room before it grows.
+const maxAgentLines = 3000
+
+func TestTheAgentStaysSmall(t *testing.T) {
+	n := 0
+	sources(t, func(path string, text []byte, _ *ast.File) {
+		if strings.HasPrefix(path, "agent/") && !strings.HasSuffix(path, "_test.go") {
+			n += bytes.Count(text, []byte("\n"))
+		}
+	})
+	if n == 0 || n > maxAgentLines {
+		t.Errorf("agent/ has %d lines without its tests, at most %d", n, maxAgentLines)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the transcript in docs")
 
 const (
 	transcript       = "../../docs/transcript-agent.md"
@@ -49,10 +47,10 @@ func (r recorded) call() (id, name string, args json.RawMessage) {
 	return r.OpenAI.ID, r.OpenAI.Function.Name, json.RawMessage(r.OpenAI.Function.Arguments)
 }
 
-// TestScriptedAgent does a day's work with recorded calls: it clones a real
+// TestScriptedAgent_TranscriptIsGenerated does a day's work with recorded calls: it clones a real
 // repository, reads, changes several files, runs the tests, sees a failure, mends
 // it, commits, and publishes with the leave of a person.
-func TestScriptedAgent(t *testing.T) {
+func TestScriptedAgent_TranscriptIsGenerated(t *testing.T) {
 	d := newDaemon(t, "")
 	bareRepository(t, d)
 	text, err := os.ReadFile("testdata/agent/calls.json")
@@ -64,20 +62,20 @@ func TestScriptedAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := d.session()
-	knowsTools(t, d, session, steps)
 
 	var page bytes.Buffer
 	page.WriteString("# A day of an agent\n\nWritten by a test from what a daemon answered to recorded calls; ids and times are replaced.\n")
-	results := map[string]tool.Result{}
+	results := map[string]client.Result{}
 	for _, s := range steps {
 		id, name, args := s.call()
+		knowsTool(t, d, session, s)
 		for of, r := range results {
 			args = bytes.ReplaceAll(args, []byte("RESULT_OF_"+of), []byte(r.VarResult))
 		}
 		if s.Approve {
 			go approveNext(t, d)
 		}
-		var r tool.Result
+		var r client.Result
 		in := map[string]any{"tool": name, "args": args, "tool_use_id": id}
 		if err := d.agent.Do(t.Context(), "POST", "/sessions/"+session+"/calls", in, &r); err != nil {
 			t.Fatalf("%s: %v\n%s", id, err, d.log)
@@ -88,26 +86,9 @@ func TestScriptedAgent(t *testing.T) {
 		results[id] = r
 		writeStep(&page, s, r)
 	}
-	wantPage(t, transcript, normal(page.String(), d))
+	golden.Check(t, transcript, normal(page.String(), d))
 	if pushed, err := exec.Command("git", "-c", "safe.directory=*", "-C", filepath.Join(d.ws, "origin.git"), "show", "suffix:ordinals.go").Output(); err != nil || !strings.Contains(string(pushed), "tens >= 11") {
 		t.Errorf("the published file is %q, %v", pushed, err)
-	}
-}
-
-// wantPage holds a page of docs against what was answered, and writes it with -update.
-func wantPage(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is not what was answered (go test ./tests/integration -run '^%s$' -update):\n%s", file, t.Name(), got)
 	}
 }
 
@@ -137,27 +118,20 @@ func bareRepository(t *testing.T, d *running) {
 	}
 }
 
-// knowsTools checks that the agent was told of every tool that it calls, in the
-// form that it uses.
-func knowsTools(t *testing.T, d *running, session string, steps []recorded) {
+// knowsTool checks that the agent was told of the tool that it calls, in the form
+// that it uses.
+func knowsTool(t *testing.T, d *running, session string, s recorded) {
 	t.Helper()
-	told := map[string]json.RawMessage{}
-	for _, form := range []string{"anthropic", "openai"} {
-		var list json.RawMessage
-		if err := d.agent.Do(t.Context(), "GET", "/sessions/"+session+"/tools?format="+form, nil, &list); err != nil {
-			t.Fatal(err)
-		}
-		told[form] = list
+	form := "openai"
+	if s.Anthropic != nil {
+		form = "anthropic"
 	}
-	for _, s := range steps {
-		_, name, _ := s.call()
-		form := "openai"
-		if s.Anthropic != nil {
-			form = "anthropic"
-		}
-		if !bytes.Contains(told[form], []byte(`"name":"`+name+`"`)) {
-			t.Errorf("the %s definitions do not name %s", form, name)
-		}
+	var list json.RawMessage
+	if err := d.agent.Do(t.Context(), "GET", "/sessions/"+session+"/tools?format="+form, nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	if _, name, _ := s.call(); !bytes.Contains(list, []byte(`"name":"`+name+`"`)) {
+		t.Errorf("the %s definitions do not name %s", form, name)
 	}
 }
 
@@ -179,7 +153,7 @@ func approveNext(t *testing.T, d *running) {
 	}
 }
 
-func writeStep(w *bytes.Buffer, s recorded, r tool.Result) {
+func writeStep(w *bytes.Buffer, s recorded, r client.Result) {
 	if s.Say != "" {
 		fmt.Fprintf(w, "\n%s\n", s.Say)
 	}

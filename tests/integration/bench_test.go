@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/textcall"
 	"github.com/sandboxd/sandboxd/tests/bench"
 )
 
@@ -33,7 +34,8 @@ func BenchmarkGuardedCall(b *testing.B) {
 	}
 	echo := echoClient(b)
 	cases = append(cases, bench.Case{Name: "echo", N: 200, Run: func() {
-		if err := echo.Do(context.Background(), "POST", "/", map[string]any{"tool": "Config", "args": map[string]any{"action": "get", "key": "mode"}}, nil); err != nil {
+		if err := echo.Do(context.Background(), "POST", "/",
+			map[string]any{"tool": "Config", "args": map[string]any{"action": "get", "key": "mode"}}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}})
@@ -105,7 +107,9 @@ func BenchmarkBatchOfReads(b *testing.B) {
 	var calls []map[string]any
 	for i := range 100 {
 		d.write(fmt.Sprintf("ws/f%d.txt", i), strings.Repeat("line\n", 20))
-		calls = append(calls, map[string]any{"tool": "Read", "args": map[string]any{"file_path": fmt.Sprintf("f%d.txt", i)}})
+		calls = append(calls, map[string]any{
+			"tool": "Read", "args": map[string]any{"file_path": fmt.Sprintf("f%d.txt", i)},
+		})
 	}
 	bench.Compare(b, []bench.Case{
 		{Name: "one request", Run: func() {
@@ -119,6 +123,30 @@ func BenchmarkBatchOfReads(b *testing.B) {
 			}
 		}},
 	}, bench.Limit{Case: "one request", Over: "100 requests", AtMost: 0.2})
+}
+
+// BenchmarkReplyWithoutTag is what looking for a tag adds to a reply of 4 KiB that has none, over
+// one call.
+func BenchmarkReplyWithoutTag(b *testing.B) {
+	d := newDaemon(b, "")
+	session := d.session()
+	d.write("ws/f.txt", "line\n")
+	text := strings.Repeat("The list [1] is in file.go (line 7), so I CALL nobody here. ", 70)
+	reply := map[string]any{"role": "assistant", "content": text}
+	bench.Compare(b, []bench.Case{
+		{Name: "no tag is found", Run: func() {
+			if calls, _ := textcall.Parse(text, 1); calls != nil {
+				b.Fatal(calls)
+			}
+		}},
+		{Name: "the reply over the socket", N: 200, Run: func() {
+			if err := d.agent.Do(b.Context(), "POST", "/sessions/"+session+"/text/reply", reply, nil); err != nil {
+				b.Fatal(err)
+			}
+		}},
+		{Name: "Read", N: 200, Run: func() { d.call(session, "Read", `{"file_path": "f.txt"}`) }},
+	}, bench.Limit{Case: "no tag is found", Over: "Read", AtMost: 0.01},
+		bench.Limit{Case: "the reply over the socket", Over: "Read"})
 }
 
 // BenchmarkStart is the time from starting the daemon until it answers.
@@ -162,4 +190,31 @@ func (d *running) resident() float64 {
 		d.t.Fatal(err)
 	}
 	return float64(kib) * 1024
+}
+
+// BenchmarkShadowedCall is a call of a daemon with a shadow over one of a daemon without.
+func BenchmarkShadowedCall(b *testing.B) {
+	plain := newDaemon(b, "")
+	work, err := newDir(bin, "next-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rule := "package sandboxd.policies.acme.next\n\n" +
+		`findings contains {"id": "acme.next", "effect": "ask", "message": "m"} if "git push" in input.starts` + "\n"
+	if err := os.WriteFile(filepath.Join(work, "next.rego"), []byte(rule), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	shadowed := newDaemon(b, "policy: {shadow: "+work+"}\n")
+	var cases []bench.Case
+	for name, d := range map[string]*running{"plain": plain, "shadowed": shadowed} {
+		session := d.session()
+		cases = append(cases, bench.Case{Name: name + ", Bash true", N: 400, Run: func() {
+			d.call(session, "Bash", `{"command": "true"}`)
+		}}, bench.Case{Name: name + ", Config", N: 400, Run: func() {
+			d.call(session, "Config", `{"action": "get", "key": "mode"}`)
+		}})
+	}
+	bench.Compare(b, cases,
+		bench.Limit{Case: "shadowed, Bash true", Over: "plain, Bash true", AtMost: 1.02},
+		bench.Limit{Case: "shadowed, Config", Over: "plain, Config"})
 }

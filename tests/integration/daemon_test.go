@@ -7,12 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
-	"github.com/sandboxd/sandboxd/tool"
+	"github.com/sandboxd/sandboxd/internal/store/storetest"
+	"github.com/sandboxd/sandboxd/tests/pgtest"
 )
 
 // running is a daemon over a workspace of its own.
@@ -21,6 +25,7 @@ type running struct {
 	work, ws, home  string
 	env             []string
 	command         []string // nil is "sandboxd serve"
+	uid             int      // of the daemon; 0 is that of the test
 	cmd             *exec.Cmd
 	log             *lockedBuffer
 	agent, operator *client.Client
@@ -30,7 +35,15 @@ type running struct {
 // empty, and starts it.
 func newDaemon(t testing.TB, config string) *running {
 	t.Helper()
-	work, err := os.MkdirTemp(bin, "go-")
+	d := newPlaces(t, config)
+	d.start()
+	return d
+}
+
+// newPlaces is newDaemon that starts nothing.
+func newPlaces(t testing.TB, config string) *running {
+	t.Helper()
+	work, err := newDir(bin, "go-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +57,8 @@ func newDaemon(t testing.TB, config string) *running {
 	d.write("home/.gitconfig", "[user]\n\tname = Agent\n\temail = agent@example.com\n[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n")
 	d.env = []string{
 		"HOME=" + d.home, "PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"),
-		"SANDBOXD_SOCKET=" + filepath.Join(work, "run/a.sock"), "SANDBOXD_OPERATOR_SOCKET=" + filepath.Join(work, "run/o.sock"),
+		"SANDBOXD_SOCKET=" + filepath.Join(work, "run/a.sock"),
+		"SANDBOXD_OPERATOR_SOCKET=" + filepath.Join(work, "run/o.sock"),
 		"SANDBOXD_STATE_DIR=" + filepath.Join(work, "state"), "XDG_CONFIG_HOME=" + filepath.Join(work, "config"),
 		"GOTOOLCHAIN=local", "GOFLAGS=-mod=mod", "GOPROXY=off",
 	}
@@ -52,14 +66,24 @@ func newDaemon(t testing.TB, config string) *running {
 		d.write("config.yaml", config)
 		d.env = append(d.env, "SANDBOXD_CONFIG="+filepath.Join(work, "config.yaml"))
 	}
+	if !strings.Contains(config, "roots:") {
+		d.env = append(d.env, "SANDBOXD_WORKSPACE_ROOTS="+d.ws)
+	}
+	if os.Getenv(storetest.OverPostgres) == "postgres" { // every test here, over the database that daemons share
+		d.env = append(d.env, "SANDBOXD_STORE_URL="+pgtest.URL(t))
+	}
 	d.agent = client.New(filepath.Join(work, "run/a.sock"))
 	d.operator = client.New(filepath.Join(work, "run/o.sock"))
 	t.Cleanup(func() {
 		d.stop(os.Interrupt)
 		os.RemoveAll(work)
 	})
-	d.start()
 	return d
+}
+
+// unserved makes a daemon that has not started serve only what is allowed.
+func (d *running) unserved() {
+	d.env = slices.DeleteFunc(d.env, func(v string) bool { return strings.HasPrefix(v, "SANDBOXD_WORKSPACE_ROOTS=") })
 }
 
 func (d *running) start() {
@@ -71,10 +95,16 @@ func (d *running) start() {
 	d.cmd = exec.Command(command[0], command[1:]...)
 	d.cmd.Dir, d.cmd.Env = d.ws, d.env
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if d.uid != 0 {
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{
+			Credential: &syscall.Credential{Uid: uint32(d.uid), Gid: uint32(d.uid)},
+		}
+	}
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	if !waitFor(30*time.Second, func() bool { return d.agent.Do(context.Background(), "GET", "/status", nil, nil) == nil }) {
+	if !waitFor(30*time.Second,
+		func() bool { return d.agent.Do(context.Background(), "GET", "/status", nil, nil) == nil }) {
 		d.t.Fatalf("the daemon does not answer:\n%s", d.log)
 	}
 }
@@ -99,6 +129,11 @@ func (d *running) write(name, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		d.t.Fatal(err)
 	}
+	if d.uid != 0 {
+		if err := os.Lchown(path, d.uid, d.uid); err != nil {
+			d.t.Fatal(err)
+		}
+	}
 }
 
 // session opens one and returns its id.
@@ -112,7 +147,7 @@ func (d *running) session() string {
 }
 
 // call runs one tool and fails the test if the call is not answered.
-func (d *running) call(session, name, args string) tool.Result {
+func (d *running) call(session, name, args string) client.Result {
 	d.t.Helper()
 	r, err := d.agent.Call(d.t.Context(), session, name, json.RawMessage(args))
 	if err != nil {

@@ -18,7 +18,8 @@ func BenchmarkHookAdapter(b *testing.B) {
 	d.write("ws/a.txt", "one line\n")
 	file := filepath.Join(d.ws, "a.txt")
 	call, err := json.Marshal(map[string]any{
-		"session_id": "s", "cwd": d.ws, "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": map[string]string{"file_path": file},
+		"session_id": "s", "cwd": d.ws, "hook_event_name": "PreToolUse", "tool_name": "Read",
+		"tool_input": map[string]string{"file_path": file},
 	})
 	if err != nil {
 		b.Fatal(err)

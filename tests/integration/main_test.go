@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -29,6 +32,18 @@ func TestMain(m *testing.M) {
 		serveEcho(socket)
 		return
 	}
+	if os.Getenv(notesServer) != "" {
+		serveNotes(os.Stdin, os.Stdout)
+		return
+	}
+	if os.Getenv(mcpEcho) != "" {
+		_ = echoServer().Run(context.Background(), &mcp.StdioTransport{}) // until its client has gone
+		return
+	}
+	if script := os.Getenv(mcpServer); script != "" {
+		serveMCP(script, os.Stdin, os.Stdout)
+		return
+	}
 	if layer := os.Getenv(lackEnv); layer != "" {
 		without(layer, os.Args[1:])
 	}
@@ -38,7 +53,7 @@ func TestMain(m *testing.M) {
 func build(m *testing.M) int {
 	// Not below /tmp: that is private and writable in a sandbox, so what lies
 	// there is no test of a workspace.
-	dir, err := os.MkdirTemp("/var/tmp", "sandboxd-test-")
+	dir, err := newDir("/var/tmp", "sandboxd-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -54,6 +69,12 @@ func build(m *testing.M) int {
 			return 1
 		}
 	}
+	agent := exec.Command("go", "build", "-C", "../../agent", "-o", filepath.Join(dir, "sandboxd-agent"), "./cmd/sandboxd-agent")
+	agent.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := agent.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build sandboxd-agent: %s\n%s", err, out)
+		return 1
+	}
 	self, err := os.Executable()
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "scripts"), 0o755)
@@ -66,6 +87,13 @@ func build(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// newDir makes a directory whose name always has the same length: what is printed of it is
+// cut in the same places.
+func newDir(parent, prefix string) (string, error) {
+	dir := filepath.Join(parent, prefix+strings.ToLower(rand.Text()[:10]))
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 // TestScripts runs every script against a daemon of its own. The curl of scripts
@@ -113,9 +141,10 @@ func setup(env *testscript.Env) error {
 	work := env.Getenv("WORK")
 	repo, home := filepath.Join(work, "repo"), filepath.Join(work, "home")
 	files := map[string]string{
-		repo + "/go.mod":        "module example.com/small\n\ngo 1.26\n",
-		repo + "/add.go":        "package small\n\n// Add adds.\nfunc Add(a, b int) int { return a + b }\n",
-		repo + "/add_test.go":   "package small\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n",
+		repo + "/go.mod": "module example.com/small\n\ngo 1.26\n",
+		repo + "/add.go": "package small\n\n// Add adds.\nfunc Add(a, b int) int { return a + b }\n",
+		repo + "/add_test.go": "package small\n\nimport \"testing\"\n\n" +
+			"func TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal()\n\t}\n}\n",
 		repo + "/README.md":     "# small\n\nline three\nline four\n",
 		home + "/.ssh/id_rsa":   "PLANTED-SECRET-KEY\n",
 		home + "/.gitconfig":    "[user]\n\tname = t\n\temail = t@example.com\n[safe]\n\tdirectory = *\n",
@@ -131,6 +160,8 @@ func setup(env *testscript.Env) error {
 	}
 	env.Setenv("HOME", home)
 	env.Setenv("REPO", repo)
+	// Seconds that nothing else on this machine sleeps: its processes are looked for by them.
+	env.Setenv("NAP", fmt.Sprint(time.Now().UnixNano()))
 	env.Setenv("PATH", filepath.Join(bin, "scripts")+":"+bin+":"+os.Getenv("PATH"))
 	env.Setenv("SANDBOXD_TEST_VIOLATIONS", violations())
 	doc, err := filepath.Abs("../../docs/openapi.json")
@@ -165,8 +196,8 @@ func setup(env *testscript.Env) error {
 	return nil
 }
 
-// daemon starts sandboxd serve in $REPO and waits until it answers; its log is
-// $WORK/log.
+// daemon starts sandboxd serve over $REPO and waits until it answers; its log is
+// $WORK/log. With $ALLOWED it serves only what was allowed.
 func daemon(ts *testscript.TestScript, neg bool, args []string) {
 	slot := ts.Value(daemonKey{}).(**exec.Cmd)
 	log, err := os.OpenFile(ts.MkAbs(ts.Getenv("WORK")+"/log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -175,15 +206,23 @@ func daemon(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command(filepath.Join(bin, "sandboxd"), append([]string{"serve"}, args...)...)
 	cmd.Dir = ts.Getenv("REPO")
 	cmd.Stdout, cmd.Stderr = log, log
-	for _, name := range []string{"HOME", "PATH", "SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET", "SANDBOXD_STATE_DIR", "SANDBOXD_CONFIG", "XDG_CONFIG_HOME", "GOTOOLCHAIN", "GOFLAGS", "SECRET_TOKEN"} {
+	for _, name := range []string{
+		"HOME", "PATH", "SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET", "SANDBOXD_STATE_DIR",
+		"SANDBOXD_CONFIG", "XDG_CONFIG_HOME", "GOTOOLCHAIN", "GOFLAGS", "SECRET_TOKEN",
+	} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+strings.TrimPrefix(v, filepath.Join(bin, "scripts")+":"))
 		}
 	}
+	conf, err := os.ReadFile(ts.Getenv("SANDBOXD_CONFIG"))
+	if named := err == nil && strings.Contains(string(conf), "roots:"); !named && ts.Getenv("ALLOWED") == "" {
+		cmd.Env = append(cmd.Env, "SANDBOXD_WORKSPACE_ROOTS="+ts.Getenv("REPO"))
+	}
 	ts.Check(cmd.Start())
 	*slot = cmd
 	probe := func() bool {
-		out, err := exec.Command("curl", "-sf", "--unix-socket", ts.Getenv("SANDBOXD_SOCKET"), "http://x/healthz").Output()
+		out, err := exec.Command("curl", "-sf", "--unix-socket", ts.Getenv("SANDBOXD_SOCKET"),
+			"http://x/healthz").Output()
 		return err == nil && strings.Contains(string(out), "ok")
 	}
 	if !waitFor(time.Minute, probe) {

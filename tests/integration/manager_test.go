@@ -37,8 +37,11 @@ func TestUnderAServiceManager(t *testing.T) {
 	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" serve`, filepath.Join(bin, "sandboxd"))
 	cmd.Dir = filepath.Join(dir, "work")
 	cmd.Env = append(os.Environ(),
-		"LISTEN_FDS=2", "LISTEN_FDNAMES=agent:operator", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=200000",
-		"SANDBOXD_SOCKET="+agent, "SANDBOXD_OPERATOR_SOCKET="+operator, "SANDBOXD_STATE_DIR="+filepath.Join(dir, "state"), "SANDBOXD_CONFIG=")
+		"LISTEN_FDS=2", "LISTEN_FDNAMES=agent:operator", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"),
+		"WATCHDOG_USEC=200000",
+		"SANDBOXD_SOCKET="+agent, "SANDBOXD_OPERATOR_SOCKET="+operator,
+		"SANDBOXD_STATE_DIR="+filepath.Join(dir, "state"), "SANDBOXD_CONFIG=",
+		"SANDBOXD_WORKSPACE_ROOTS="+filepath.Join(dir, "work"))
 	for _, path := range []string{agent, operator} {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {

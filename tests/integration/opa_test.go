@@ -17,8 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/policy/permission"
 	"github.com/sandboxd/sandboxd/tests/bench"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // findOPA gives the program of OPA: SANDBOXD_OPA, or one in PATH.
@@ -48,28 +52,60 @@ func output(t testing.TB, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// TestOPAWorksUnchanged runs the commands of docs/policies.md over the library and
-// a new policy.
+// TestOPAWorksUnchanged runs the commands of docs/policies.md, as they stand there,
+// over the library and a new policy.
 func TestOPAWorksUnchanged(t *testing.T) {
 	opa := findOPA()
 	if opa == "" {
-		t.Skip("opa is not installed; SANDBOXD_OPA can name it")
+		needs.Missing(t, "opa is not installed; make bin/opa builds it, SANDBOXD_OPA names it")
+	}
+	page, err := os.ReadFile("../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "## OPA, editors and CI\n")
+	_, rest, _ = strings.Cut(rest, "\n```\n")
+	block, _, found := strings.Cut(rest, "```")
+	if !found || strings.Count(block, "opa ") < 4 {
+		t.Fatalf("the page has the commands %q", block)
 	}
 	work := t.TempDir()
-	own := filepath.Join(work, "policies")
-	output(t, "", filepath.Join(bin, "sandboxd"), "policy", "init", own, "--owner", "acme")
-	rego := export(t)
-	for _, args := range [][]string{
-		{"test", rego + "/library", rego + "/data.json", own},
-		{"fmt", "--list", "--fail", own},
-		{"fmt", "--list", "--fail", rego + "/library"},
-		{"check", "--strict", "--schema", rego + "/schemas/input.json", "--capabilities", rego + "/capabilities.json", rego + "/library", own},
-	} {
-		t.Run(args[0], func(t *testing.T) {
-			if out := output(t, "", opa, args...); strings.Contains(out, "FAIL") {
-				t.Error(out)
+	sandboxd := filepath.Join(bin, "sandboxd")
+	output(t, work, sandboxd, "policy", "init", "policies", "--owner", "acme")
+	var explained struct{ Input json.RawMessage }
+	text := output(t, work, sandboxd, "policy", "explain", "--json", "-c", "git push --force origin main")
+	if err := json.Unmarshal([]byte(text), &explained); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(work, "input.json"), explained.Input, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(block) {
+		words := strings.Fields(line)
+		t.Run(strings.Join(words[:2], " "), func(t *testing.T) {
+			program := sandboxd
+			if words[0] == "opa" {
+				program = opa
+			}
+			out := output(t, work, program, words[1:]...)
+			switch words[1] {
+			case "test":
+				if !strings.Contains(out, "PASS: ") || strings.Contains(out, "FAIL") {
+					t.Error(out)
+				}
+			case "fmt":
+				if out != "" {
+					t.Errorf("opa would format %s", out)
+				}
+			case "eval":
+				if !strings.Contains(out, `"developer.`) || !strings.Contains(out, `"effect": "ask"`) {
+					t.Errorf("the findings are %s", out)
+				}
 			}
 		})
+	}
+	if out := output(t, work, opa, "fmt", "--list", "--fail", "rego/library"); out != "" {
+		t.Errorf("opa would format %s", out)
 	}
 }
 
@@ -118,7 +154,8 @@ func installOPA(b *testing.B) string {
 	if opa := findOPA(); opa != "" {
 		return opa
 	}
-	version := strings.TrimSpace(output(b, "", "go", "list", "-m", "-f", "{{.Version}}", "github.com/open-policy-agent/opa"))
+	version := strings.TrimSpace(output(b, "", "go", "list", "-m", "-f", "{{.Version}}",
+		"github.com/open-policy-agent/opa"))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	dir := b.TempDir()
@@ -126,7 +163,7 @@ func installOPA(b *testing.B) string {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Skipf("opa %s cannot be built here: %v\n%s", version, err, out)
+		needs.Missing(b, "opa %s cannot be built here: %v\n%s", version, err, out)
 	}
 	return filepath.Join(dir, "opa")
 }
@@ -135,8 +172,8 @@ func installOPA(b *testing.B) string {
 const judgeSocket = "SANDBOXD_BENCH_JUDGE"
 
 // judgeRules are the same for all that is compared.
-func judgeRules() policy.Rules {
-	var r policy.Rules
+func judgeRules() permission.Rules {
+	var r permission.Rules
 	for i := range 200 {
 		r.Deny = append(r.Deny, fmt.Sprintf("Bash(tool%d sub *)", i))
 	}
@@ -164,7 +201,7 @@ func serveJudge(socket string) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		c, err := policy.CommandCall(in.Command, "/src", "/home/u", policy.ModeAuto)
+		c, err := judgedCall(in.Command)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -177,6 +214,23 @@ func serveJudge(socket string) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": d}) // the client is gone
 	})))
+}
+
+// judgedCall is a call of Bash with its facts, in /src of a user.
+func judgedCall(line string) (*tool.Call, error) {
+	args, err := json.Marshal(map[string]string{"command": line})
+	if err != nil {
+		return nil, err
+	}
+	bash := tools.Bash{}
+	in := tool.In{Session: "s", Dir: "/src", Home: "/home/u", Args: args}
+	uses, err := bash.Uses(context.Background(), in)
+	spec := bash.Spec()
+	return &tool.Call{
+		Spec: spec, In: in,
+		Session: tool.Session{ID: "s", Account: "a", Dir: in.Dir, Home: in.Home, Mode: tool.ModeAuto},
+		Facts:   tool.Facts{Class: spec.Class, Mode: tool.ModeAuto, Uses: uses},
+	}, err
 }
 
 // BenchmarkOverSocket is a judged request over a Unix socket: by the judge alone,
@@ -201,14 +255,16 @@ func BenchmarkOverSocket(b *testing.B) {
 		flags = append(flags, "--deny", r)
 	}
 	config := filepath.Join(dir, "config.yaml")
-	text := "api: {perSecond: 1000000}\npolicy: {rules: {deny: [" + strings.Join(rules, ", ") + "]}}\nworkspace: {roots: [" + dir + "/work]}\n"
+	text := "api: {perSecond: 1000000}\npolicy: {rules: {deny: [" + strings.Join(rules, ", ") +
+		"]}}\nworkspace: {roots: [" + dir + "/work]}\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	ours := filepath.Join(dir, "run", "agent.sock")
 	daemon := exec.Command(filepath.Join(bin, "sandboxd"), "serve")
 	daemon.Dir = dir + "/work"
-	daemon.Env = append(os.Environ(), "SANDBOXD_CONFIG="+config, "SANDBOXD_STATE_DIR="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config",
+	daemon.Env = append(os.Environ(), "SANDBOXD_CONFIG="+config, "SANDBOXD_STATE_DIR="+dir+"/state",
+		"XDG_CONFIG_HOME="+dir+"/config",
 		"SANDBOXD_SOCKET="+ours, "SANDBOXD_OPERATOR_SOCKET="+filepath.Join(dir, "run", "operator.sock"))
 	us := started(b, ours, daemon)
 
@@ -234,7 +290,8 @@ func BenchmarkOverSocket(b *testing.B) {
 	if err := json.Unmarshal(post(b, us, "/sessions", []byte(`{}`)), &session); err != nil {
 		b.Fatal(err)
 	}
-	call := []byte(`{"session_id":"` + session.Data.ID + `","tool":"Bash","args":{"command":"go test ./... | tail -5"}}`)
+	call := []byte(`{"session_id":"` + session.Data.ID +
+		`","tool":"Bash","args":{"command":"go test ./... | tail -5"}}`)
 	var judged struct {
 		Data struct {
 			Facts json.RawMessage `json:"facts"`

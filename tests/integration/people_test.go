@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tests/golden"
 )
 
 const peopleTranscript = "../../docs/transcript-people.md"
@@ -81,14 +83,14 @@ func (p *people) must(text, want string) {
 	}
 }
 
-// TestPeopleTranscript shows people and hooks at work, and holds
+// TestPeople_TranscriptIsGenerated shows people and hooks at work, and holds
 // docs/transcript-people.md against it.
-func TestPeopleTranscript(t *testing.T) {
+func TestPeople_TranscriptIsGenerated(t *testing.T) {
 	guard := "        case $(cat) in\n" +
 		"        *'make deploy'*) echo 'not on a Friday' >&2; exit 2 ;;\n" +
 		"        *'go test'*) echo '{\"updatedInput\": {\"command\": \"echo go test -short ./...\"}}' ;;\n" +
 		"        esac\n"
-	d := newDaemon(t, "hooks:\n  preToolUse:\n    - name: guard\n      matcher: ^Bash$\n      command: |\n"+guard)
+	d := newDaemon(t, "sandbox:\n  env: {PATH: \"/usr/bin:/bin\"}\nhooks:\n  preToolUse:\n    - name: guard\n      matcher: ^Bash$\n      command: |\n"+guard)
 	p := &people{t: t, d: d}
 	p.page.WriteString("# People and hooks at work\n\nWritten by a test from what was typed and answered; ids and places are replaced.\n")
 
@@ -114,13 +116,15 @@ func TestPeopleTranscript(t *testing.T) {
 	p.say("## A hook that blocks")
 	p.must(p.run(`sandboxd call Bash '{"command": "make deploy"}'`, ""), "not on a Friday")
 	p.say("The operator tries the same without a call:")
-	p.must(p.run(`sandboxd hooks test preToolUse --tool Bash --input '{"command": "make deploy"}'`, ""), "outcome: block: not on a Friday")
+	p.must(p.run(`sandboxd hooks test preToolUse --tool Bash --input '{"command": "make deploy"}'`, ""),
+		"outcome: block: not on a Friday")
 
 	p.say("## The hook of another agent")
 	p.say("Claude Code runs `sandboxd hook` before its tool. A command that may run comes back as one that runs it in the cage:")
 	call := func(command string) string {
 		b, err := json.Marshal(map[string]any{
-			"session_id": "s1", "cwd": d.ws, "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": map[string]string{"command": command},
+			"session_id": "s1", "cwd": d.ws, "hook_event_name": "PreToolUse", "tool_name": "Bash",
+			"tool_input": map[string]string{"command": command},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +143,7 @@ func TestPeopleTranscript(t *testing.T) {
 	p.say("and what was approved is what runs:")
 	p.must(p.run(p.updated(out), ""), "pushed by Claude Code")
 
-	wantPage(t, peopleTranscript, p.normal())
+	golden.Check(t, peopleTranscript, p.normal())
 }
 
 // updated is the command of an answer of the hook.

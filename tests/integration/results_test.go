@@ -28,7 +28,8 @@ func TestT11_T13_AnAnswerHasThreeStages(t *testing.T) {
 	if err := json.Unmarshal(got["final_text"], &final); err != nil {
 		t.Fatal(err)
 	}
-	if string(got["is_truncated"]) != "true" || len(final) >= len(formatted) || !strings.Contains(formatted, "\n6000\n") || strings.Contains(final, "\n6000\n") {
+	if string(got["is_truncated"]) != "true" || len(final) >= len(formatted) ||
+		!strings.Contains(formatted, "\n6000\n") || strings.Contains(final, "\n6000\n") {
 		t.Errorf("the final text has %d characters of %d, is_truncated %s", len(final), len(formatted), got["is_truncated"])
 	}
 }
@@ -51,7 +52,9 @@ func TestT60_AFailureIsAResult(t *testing.T) {
 	if err := d.agent.Do(t.Context(), "POST", "/sessions/"+d.session()+"/calls", map[string]any{"calls": calls}, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := []struct{ status, text string }{{"ERROR", "missing.txt"}, {"NOT_FOUND", "NoSuchTool"}, {"SUCCESS", "here"}, {"SUCCESS", "done"}}
+	want := []struct{ status, text string }{
+		{"ERROR", "missing.txt"}, {"NOT_FOUND", "NoSuchTool"}, {"SUCCESS", "here"}, {"SUCCESS", "done"},
+	}
 	if len(got) != len(want) {
 		t.Fatalf("got %d results for %d calls", len(got), len(want))
 	}

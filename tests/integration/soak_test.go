@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/bench"
-	"github.com/sandboxd/sandboxd/tool"
 )
 
 // BenchmarkSoak is 64 busy connections beside 1,000 idle ones: no call fails, memory
@@ -46,7 +45,7 @@ func BenchmarkSoak(b *testing.B) {
 			for time.Since(start) < length {
 				begun := time.Now()
 				r, err := line.Call(context.Background(), session, "Config", []byte(`{"action":"get","key":"mode"}`))
-				if err != nil || r.Status != tool.StatusSuccess {
+				if err != nil || r.Status != client.StatusSuccess {
 					b.Errorf("call %d of connection %d: %+v, %v", counts[i], i, r.Error, err)
 					return
 				}

@@ -1,0 +1,165 @@
+package attack
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/golden"
+)
+
+// promise is what the daemon says, and who tries to break it.
+type promise struct {
+	name   string // a sentence
+	config string // of the daemon that is attacked
+	alone  bool   // not as another user as well: it needs several, or is about the host
+	tries  []try
+}
+
+// try is one way to break a promise.
+type try struct {
+	name string // what is tried, in words
+	want string // how it is stopped
+	run  func(w *world) (outcome string, told []byte)
+}
+
+// How a call is stopped.
+const (
+	denied    = "denied"    // judged, and never run
+	asked     = "asked"     // a person was asked, and refused
+	contained = "contained" // it ran in the sandbox and got nothing
+	refused   = "refused"   // the request is an error
+	withheld  = "withheld"  // it ran, and nobody got the result
+	notRun    = "not run"   // there was no sandbox to run it in
+)
+
+// line is a try with one command line.
+func line(name, want, command string) try {
+	return lines(name, want, command)
+}
+
+// lines is a try with several calls of one session; the outcome is that of the last. Where
+// the sandbox is what must hold, a person who is asked says yes.
+func lines(name, want string, commands ...string) try {
+	return try{name, want, func(w *world) (string, []byte) {
+		if want == contained {
+			w.answer = func(question) map[string]any { return map[string]any{"approved": true} }
+			defer func() { w.answer = nil }()
+		}
+		s := w.session()
+		outcome, told := "", []byte(nil)
+		for _, c := range commands {
+			o, b := w.outcome(s, "Bash", bash(w.fill(c)))
+			outcome, told = o, append(told, b...)
+		}
+		return outcome, told
+	}}
+}
+
+// tool is a try with one call of a tool.
+func tool(name, want, tool, args string) try {
+	return try{name, want, func(w *world) (string, []byte) {
+		return w.outcome(w.session(), tool, w.fill(args))
+	}}
+}
+
+// outcome makes one call and says how it was stopped.
+func (w *world) outcome(session, tool, args string) (string, []byte) {
+	w.t.Helper()
+	r := w.call(session, tool, args)
+	told, err := json.Marshal(r)
+	w.must(err)
+	return stopped(r), told
+}
+
+func stopped(r client.Result) string {
+	switch {
+	case r.Status == client.StatusExecutionRejected || r.Status == client.StatusResultRejected:
+		return asked
+	case r.Error != nil && (r.Error.Stage == "judge" || r.Error.Stage == "before" || r.Error.Stage == "lookup" ||
+		r.Error.Stage == "resolve" || r.Error.Stage == "approve"):
+		return denied
+	}
+	if r.Error != nil && r.Error.Code == "record_failed" {
+		return withheld
+	}
+	if r.Error != nil && r.Error.Code == "sandbox_failed" {
+		return notRun
+	}
+	return contained
+}
+
+func TestPromises(t *testing.T) {
+	for _, p := range promises() {
+		t.Run(p.name, func(t *testing.T) {
+			uids := []int{os.Getuid()}
+			if os.Getuid() == 0 && !p.alone {
+				uids = append(uids, 12345)
+			}
+			for _, uid := range uids {
+				t.Run(fmt.Sprintf("uid %d", uid), func(t *testing.T) {
+					w := newWorld(t, uid, p.config)
+					w.start()
+					for _, x := range p.tries {
+						w.attempt(t, x)
+					}
+				})
+			}
+		})
+	}
+}
+
+// attempt runs one try and looks at the host.
+func (w *world) attempt(t *testing.T, x try) {
+	t.Run(x.name, func(t *testing.T) {
+		outer := w.t
+		w.t = t
+		defer func() { w.t = outer }()
+		w.fresh()
+		w.look()
+		outcome, told := x.run(w)
+		w.endSessions()
+		if harm := w.harm(told); harm != "" {
+			t.Errorf("BROKEN: %s (%s)\n%s", harm, outcome, told)
+			w.hits.Store(0)
+		}
+		if outcome == contained && bytes.Contains(told, []byte("command not found")) {
+			t.Errorf("nothing was tried: %s", told)
+		}
+		if outcome != x.want {
+			t.Errorf("it was %q, want %q\n%s", outcome, x.want, told)
+		}
+	})
+}
+
+// TestGeneratedTableOfPromises writes the table of docs/security.md.
+func TestGeneratedTableOfPromises(t *testing.T) {
+	var b strings.Builder
+	n := 0
+	for _, p := range promises() {
+		n += len(p.tries)
+	}
+	fmt.Fprintf(&b, "%d tries in `tests/attack`, in every `make test`.\n\n| promise | try | outcome |\n| --- | --- | --- |\n", n)
+	seen := map[string]bool{}
+	for _, p := range promises() {
+		for i, x := range p.tries {
+			name := p.name
+			if i > 0 {
+				name = ""
+			}
+			if seen[p.name+x.name] {
+				t.Errorf("%s: %q is there twice", p.name, x.name)
+			}
+			seen[p.name+x.name] = true
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", name, strings.ReplaceAll(x.name, "|", `\|`), x.want)
+		}
+	}
+	if n < 200 {
+		t.Errorf("%d tries, want 200", n)
+	}
+	golden.Section(t, "../../docs/security.md", "promises", b.String())
+}

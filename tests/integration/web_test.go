@@ -1,0 +1,301 @@
+package integration
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// browser asks the page of a daemon as a browser does, without running its script.
+type browser struct {
+	t      *testing.T
+	origin string
+	cookie *http.Cookie
+	csrf   string
+}
+
+// freePort is a port of the loopback on which nobody listens now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// openPage logs in by a link that the operator socket gave.
+func openPage(t *testing.T, d *running, as string) *browser {
+	t.Helper()
+	var link struct{ URL string }
+	if err := d.operator.Do(t.Context(), "POST", "/web/links", map[string]string{"as": as}, &link); err != nil {
+		t.Fatal(err)
+	}
+	origin, _, _ := strings.Cut(link.URL, "/login")
+	b := &browser{t: t, origin: origin}
+	got := b.send("GET", strings.TrimPrefix(link.URL, origin), "", nil)
+	if got.StatusCode != 200 || len(got.Cookies()) != 1 {
+		t.Fatalf("login: %s", got.Status)
+	}
+	b.cookie = got.Cookies()[0]
+	if !b.cookie.HttpOnly || b.cookie.SameSite != http.SameSiteStrictMode {
+		t.Errorf("the cookie is %+v", b.cookie)
+	}
+	if again := b.send("GET", strings.TrimPrefix(link.URL, origin), "", nil); again.StatusCode != 403 {
+		t.Errorf("a link that was used: %s", again.Status)
+	}
+	token := regexp.MustCompile(`name="csrf" content="([^"]+)"`).FindStringSubmatch(b.text("/"))
+	if token == nil {
+		t.Fatal("the page shows no token")
+	}
+	b.csrf = token[1]
+	return b
+}
+
+func (b *browser) send(method, path, body string, header map[string]string) *http.Response {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(b.t.Context(), method, b.origin+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if b.cookie != nil {
+		req.AddCookie(b.cookie)
+	}
+	for name, value := range header {
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	got, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { got.Body.Close() })
+	return got
+}
+
+func (b *browser) text(path string) string {
+	b.t.Helper()
+	got := b.send("GET", path, "", nil)
+	text, err := io.ReadAll(got.Body)
+	if err != nil || got.StatusCode != 200 {
+		b.t.Fatalf("GET %s: %s, %v: %s", path, got.Status, err, text)
+	}
+	return string(text)
+}
+
+// A change comes from a page of this origin and this login, or not at all; and nothing but what
+// people do on a page is served there.
+func TestW04_W07_OnlyThePageChangesSomething(t *testing.T) {
+	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\npolicy: {rules: {ask: ['Bash(touch *)']}}\n")
+	b := openPage(t, d, "Ada")
+	whole := map[string]string{"X-CSRF-Token": b.csrf, "Content-Type": "application/json", "Origin": b.origin}
+	local := strings.Replace(strings.TrimPrefix(b.origin, "http://"), "127.0.0.1", "localhost", 1)
+	with := func(name, value string) map[string]string {
+		out := map[string]string{}
+		for k, v := range whole {
+			out[k] = v
+		}
+		out[name] = value
+		return out
+	}
+	for _, tt := range []struct {
+		name, method, path string
+		header             map[string]string
+		want               int
+	}{
+		{"it comes as far as the route", "POST", "/v1/approvals/apr_x", whole, 404},
+		{"no token", "POST", "/v1/approvals/apr_x", with("X-CSRF-Token", ""), 403},
+		{"another token", "POST", "/v1/approvals/apr_x", with("X-CSRF-Token", b.cookie.Value), 403},
+		{"a form", "POST", "/v1/approvals/apr_x", with("Content-Type", "application/x-www-form-urlencoded"), 415},
+		{"another port", "POST", "/v1/approvals/apr_x", with("Origin", "http://127.0.0.1:1"), 403},
+		{"another origin that reads", "GET", "/v1/approvals", map[string]string{"Origin": "null"}, 403},
+		{"the same site", "POST", "/v1/approvals/apr_x", with("Sec-Fetch-Site", "same-site"), 403},
+		{"another site that reads", "GET", "/", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
+		{"another name", "GET", "/", map[string]string{"Host": "evil.example"}, 421},
+		{"another name of the host", "GET", "/", map[string]string{"Host": local}, 421},
+		{"the end of the daemon", "POST", "/v1/stop-all", whole, 405},
+		{"another configuration", "POST", "/v1/reload", whole, 405},
+		{"a call", "POST", "/v1/sessions/x/calls", whole, 405},
+		{"a link", "POST", "/v1/web/links", whole, 405},
+		{"a looser session", "PATCH", "/v1/sessions/x", whole, 405},
+		{"what is read", "GET", "/v1/approvals", nil, 200},
+	} {
+		if got := b.send(tt.method, tt.path, `{"approved": true}`, tt.header); got.StatusCode != tt.want {
+			t.Errorf("%s: %s, want %d", tt.name, got.Status, tt.want)
+		}
+	}
+	stranger := &browser{t: t, origin: b.origin}
+	for _, path := range []string{"/", "/v1/approvals", "/v1/events", "/sessions", "/record"} {
+		if got := stranger.send("GET", path, "", nil); got.StatusCode != 401 {
+			t.Errorf("without a login: %s: %s", path, got.Status)
+		}
+	}
+	if got := b.send("POST", "/logout", "", map[string]string{"X-CSRF-Token": b.csrf}); got.StatusCode != 204 {
+		t.Errorf("logout: %s", got.Status)
+	}
+	if got := b.send("GET", "/", "", nil); got.StatusCode != 401 {
+		t.Errorf("after the logout: %s", got.Status)
+	}
+}
+
+// A login outlives the daemon, an answer carries the person's name, and secrets are masked in what
+// the page and its routes say of results.
+func TestW01_W05_APersonAnswersAndSeesNoSecret(t *testing.T) {
+	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\npolicy: {rules: {ask: ['Bash(touch *)']}}\n")
+	b := openPage(t, d, "Ada")
+	d.stop(os.Interrupt)
+	d.start()
+	session := d.session()
+	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ456789"
+	ended := make(chan error, 1)
+	var result struct{ Status, CallID, Var string }
+	go func() {
+		in := map[string]any{"tool": "Bash", "args": map[string]string{"command": "touch x; echo key=" + secret}}
+		var said struct {
+			Status string `json:"status"`
+			CallID string `json:"call_id"`
+			Text   string `json:"final_text"`
+			Var    string `json:"cache_var_result"`
+		}
+		err := d.agent.Do(t.Context(), "POST", "/sessions/"+session+"/calls", in, &said)
+		result.Status, result.CallID, result.Var = said.Status, said.CallID, said.Var
+		if err == nil && !strings.Contains(said.Text, secret) {
+			t.Errorf("the agent reads its own output whole: %q", said.Text)
+		}
+		ended <- err
+	}()
+	question := ""
+	for end := time.Now().Add(20 * time.Second); question == "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if m := regexp.MustCompile(`data-approval="([^"]+)"`).FindStringSubmatch(b.text("/")); m != nil {
+			question = m[1]
+		}
+	}
+	got := b.send("POST", "/v1/approvals/"+question, `{"approved": true}`,
+		map[string]string{"X-CSRF-Token": b.csrf, "Content-Type": "application/json"})
+	var answered struct {
+		Data struct {
+			By string `json:"decided_by"`
+		}
+	}
+	if err := json.NewDecoder(got.Body).Decode(&answered); err != nil || !strings.HasPrefix(answered.Data.By, "Ada (uid:") {
+		t.Errorf("%s: %v: answered by %q", got.Status, err, answered.Data.By)
+	}
+	if err := <-ended; err != nil || result.Status != "SUCCESS" {
+		t.Fatalf("%v: %+v", err, result)
+	}
+	for _, path := range []string{
+		"/calls/" + result.CallID, "/v1/calls/" + result.CallID, "/sessions/" + session, "/decisions/" + result.CallID,
+		"/v1/decisions/" + result.CallID, "/record",
+	} {
+		text := b.text(path)
+		if strings.Contains(text, secret) {
+			t.Errorf("%s has the secret", path)
+		}
+		if !strings.Contains(text, "echo key=") && !strings.Contains(text, result.CallID) {
+			t.Errorf("%s does not speak of the call: %.300s", path, text)
+		}
+	}
+	value := b.text("/variables?session=" + session + "&name=" + url.QueryEscape(result.Var))
+	if strings.Contains(value, secret) || !strings.Contains(value, "key=") {
+		t.Errorf("the value of a variable: %.3000s", value)
+	}
+}
+
+// W-06: everything comes from the binary, in one style sheet and one script, and no text of others
+// becomes markup.
+func TestW06_ThePageIsOfTheBinaryAlone(t *testing.T) {
+	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	b := openPage(t, d, "<script>alert(1)</script>")
+	for _, path := range []string{
+		"/", "/sessions", "/variables", "/policies", "/network", "/record", "/health",
+	} {
+		text := b.text(path)
+		for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(m[1], "/") && !strings.HasPrefix(m[1], "#") && !strings.HasPrefix(m[1], "?") {
+				t.Errorf("%s names %s", path, m[1])
+			}
+		}
+		if strings.Contains(text, "<script>") {
+			t.Errorf("%s has the script of a name", path)
+		}
+	}
+	policy := b.send("GET", "/", "", nil).Header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("%q lacks %s", policy, want)
+		}
+	}
+}
+
+// The page listens on loopback, or speaks TLS.
+func TestW04_ThePageIsNotOpenToTheNetwork(t *testing.T) {
+	for config, want := range map[string]string{
+		"web: {listen: '0.0.0.0:0'}":                                         "without TLS",
+		"web: {listen: localhost}":                                           "web.listen",
+		"web: {tls: {certFile: /x, keyFile: /y}}":                            "does nothing without web.listen",
+		"web: {listen: '127.0.0.1:0', tls: {certFile: /x}}":                  "both certFile and keyFile",
+		"web: {listen: '127.0.0.1:0', sessionHours: 0}":                      "sessionHours",
+		"web: {listen: '127.0.0.1:0', tls: {certFile: '/x', keyFile: '/y'}}": "web.tls",
+	} {
+		d := newPlaces(t, config+"\n")
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "sandboxd"), "serve")
+		cmd.Env = d.env
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v: %s; want %q", config, err, out, want)
+		}
+	}
+}
+
+// Whoever opens connections to the page takes no more of the daemon than these.
+func TestW04_ConnectionsToThePageAreBounded(t *testing.T) {
+	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	b := openPage(t, d, "Ada")
+	address := strings.TrimPrefix(b.origin, "http://")
+	http.DefaultClient.CloseIdleConnections()
+	var open []net.Conn
+	for range 256 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+	}
+	late, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if _, err := io.WriteString(late, "GET / HTTP/1.1\r\nHost: "+address+"\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(late) // an error is no answer
+		answered <- string(text)
+	}()
+	select {
+	case got := <-answered:
+		t.Errorf("one more than there may be was answered: %.80q", got)
+	case <-time.After(300 * time.Millisecond):
+	}
+	if got := d.call(d.session(), "Bash", `{"command": "true"}`); got.Status != "SUCCESS" {
+		t.Errorf("a call meanwhile: %+v", got)
+	}
+	open[0].Close()
+	if got := <-answered; !strings.HasPrefix(got, "HTTP/1.1 401") {
+		t.Errorf("after one has gone: %.80q", got)
+	}
+}

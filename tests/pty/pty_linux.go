@@ -1,0 +1,81 @@
+// Package pty gives tests a terminal to run programs on.
+//
+//	person, program := pty.Open(t, 80)
+//	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+//	cmd.SysProcAttr = pty.Session()
+//	…
+//	screen := pty.Until(t, person, "run it?")
+//	person.WriteString("n\n")
+//
+// Where the host has no terminals, tests are skipped by package needs.
+package pty
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
+)
+
+// Open returns both ends of a new terminal with so many columns: that of the person,
+// who types and reads, and that of the program.
+func Open(t testing.TB, columns uint16) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		needs.Missing(t, "no terminals here: %v", err)
+	}
+	t.Cleanup(func() { person.Close() })
+	fd := int(person.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		needs.Missing(t, "no terminals here: %v", err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		needs.Missing(t, "no terminals here: %v", err)
+	}
+	program, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		needs.Missing(t, "no terminals here: %v", err)
+	}
+	t.Cleanup(func() { program.Close() })
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	return person, program
+}
+
+// Session makes the stdin of a command its controlling terminal, so that Ctrl-C is a
+// signal to it.
+func Session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true, Setctty: true} }
+
+// Until reads what the program shows until text is in it. A minute without output ends the
+// test.
+func Until(t testing.TB, person *os.File, text string) string {
+	t.Helper()
+	var screen strings.Builder
+	b := make([]byte, 4096)
+	for !strings.Contains(screen.String(), text) {
+		fds := []unix.PollFd{{Fd: int32(person.Fd()), Events: unix.POLLIN}}
+		shown, err := unix.Poll(fds, int(time.Minute/time.Millisecond))
+		if shown == 0 && err == nil {
+			t.Fatalf("%q never came, the screen until then:\n%s", text, screen.String())
+		}
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		n, err := person.Read(b)
+		if err != nil {
+			t.Fatalf("%v; %q never came, the screen until then:\n%s", err, text, screen.String())
+		}
+		screen.Write(b[:n])
+	}
+	return screen.String()
+}
