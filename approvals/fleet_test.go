@@ -4,10 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/tests/pgtest"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // opener opens the queue of a daemon over the database of the test. Over a file there is one daemon.
@@ -189,19 +188,8 @@ func TestGrantsAreOfAllDaemons(t *testing.T) {
 	})
 }
 
-// raceTries is how often each race is tried: SANDBOXD_RACE_TRIES, or 50.
-func raceTries(t *testing.T) int {
-	t.Helper()
-	s := os.Getenv("SANDBOXD_RACE_TRIES")
-	if s == "" {
-		return 50
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+// raceTries is how often each race is tried.
+func raceTries(t *testing.T) int { return tier.Rounds(t, 50, 1000) }
 
 // TestAnAnswerCountsOnce: two daemons are given different answers at the same moment.
 func TestAnAnswerCountsOnce(t *testing.T) {

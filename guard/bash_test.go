@@ -4,15 +4,11 @@ package guard
 
 import (
 	"context"
-	"hash/fnv"
-	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // parserDifferences are shapes that bash and the parser read differently; each
@@ -38,23 +35,13 @@ var parserDifferences = []string{
 	"cat <<A\nx\\\nA\ncat <<'B'\nA\ncanary x\nB\n",
 }
 
-// TestGuardAgainstBash runs random scripts in real bash, with a new seed for each day and
-// each change of guard and parser, or for each run where SANDBOXD_FUZZ_SHELL is set: of
-// each program that bash starts, the guard must have refused the script when the
+// TestGuardAgainstBash runs random scripts in real bash: of each program that bash starts, the guard must have refused the script when the
 // program is denied. Bash is the second reader: what it starts is told by the programs
 // themselves and, where there is none of that name, by command_not_found_handle, so
-// that nothing has to be understood twice in here. SANDBOXD_FUZZ_SHELL is how many
-// scripts to try, SANDBOXD_FUZZ_SEED repeats a run.
+// that nothing has to be understood twice in here.
 func TestGuardAgainstBash(t *testing.T) {
 	bash := needs.Program(t, "bash")
-	count, seed := 2_000, seedOfToday(t)
-	if n, err := strconv.Atoi(os.Getenv("SANDBOXD_FUZZ_SHELL")); err == nil {
-		count, seed = n, uint64(time.Now().UnixNano())
-	}
-	if n, err := strconv.ParseUint(os.Getenv("SANDBOXD_FUZZ_SEED"), 10, 64); err == nil {
-		seed = n
-	}
-	t.Logf("seed %d (SANDBOXD_FUZZ_SEED=%d repeats it)", seed, seed)
+	count := tier.Rounds(t, 2_000, 60_000)
 
 	scripts := make(chan string)
 	go func() {
@@ -62,7 +49,7 @@ func TestGuardAgainstBash(t *testing.T) {
 		for _, s := range parserDifferences {
 			scripts <- s
 		}
-		rnd, seeds := rand.New(rand.NewPCG(seed, 1)), bashSeeds(t)
+		rnd, seeds := tier.Rand(t), bashSeeds(t)
 		for n := 0; n < count; {
 			if s := aScript(rnd, seeds); runnable(s) {
 				scripts <- s
@@ -90,7 +77,7 @@ func TestGuardAgainstBash(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("seed %d: %d scripts, of which %d started %d programs; %d were missed", seed, count+len(parserDifferences),
+	t.Logf("%d scripts, of which %d started %d programs; %d were missed", count+len(parserDifferences),
 		ran.Load(), starts.Load(), missed.Load())
 	if missed.Load() > 0 {
 		t.Log("mend the guard, and add each script to testdata/differences.jsonl")
@@ -98,28 +85,6 @@ func TestGuardAgainstBash(t *testing.T) {
 	if ran.Load() < int64(count)/5 {
 		t.Errorf("%d of %d scripts started a program: the test shows too little", ran.Load(), count)
 	}
-}
-
-// seedOfToday is the same all day for the same code: whoever changes something unrelated
-// must not be stopped by luck, and a miss can be looked for until it is mended.
-func seedOfToday(t *testing.T) uint64 {
-	t.Helper()
-	h := fnv.New64a()
-	io.WriteString(h, time.Now().UTC().Format(time.DateOnly))
-	for _, pattern := range []string{"*.go", "../shellparse/*.go", "../shellparse/*/*.go", "../shellparse/program/tables/*/*.txt"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.Write(text)
-		}
-	}
-	return h.Sum64()
 }
 
 // runnable passes over what would leave the yard or end other processes.

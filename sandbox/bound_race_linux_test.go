@@ -8,26 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/tests/tier"
 	"golang.org/x/sys/unix"
 )
 
-// raceTries is how often each race is tried: SANDBOXD_RACE_TRIES, or enough to find what
-// loses one in fifty.
-func raceTries(t testing.TB) int {
-	if s := os.Getenv("SANDBOXD_RACE_TRIES"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return 100
-}
+// raceTries is how often each race is tried.
+func raceTries(t testing.TB) int { return tier.Rounds(t, 20, 1000) }
 
 // flips are ways to put another file in the place of target, and back. other has as many
 // files as there are contents; target is in a directory of its own.

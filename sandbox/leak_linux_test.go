@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,16 +12,13 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // TestManyCallsLeaveNothing makes calls of all kinds of endings, several at once,
-// and looks at the host and at the launcher before and after. CAGE_CALLS sets how
-// many.
+// and looks at the host and at the launcher before and after.
 func TestManyCallsLeaveNothing(t *testing.T) {
-	calls := 2000
-	if n, err := strconv.Atoi(os.Getenv("CAGE_CALLS")); err == nil {
-		calls = n
-	}
+	calls := tier.Rounds(t, 2000, 20_000)
 	backend := newCage(t, Options{})
 	needCage(t, backend)
 	ws := shortTemp(t)

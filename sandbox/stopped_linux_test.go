@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox/launch"
+	"github.com/sandboxd/sandboxd/tests/tier"
 	"golang.org/x/sys/unix"
 )
 
@@ -94,15 +93,8 @@ const endAfter = 30 * time.Millisecond
 
 // TestStoppedCallsEnd: whoever is stopped, and whenever, a call ends at its limit, when it is
 // cancelled, and when its program ends; nothing of it is left, and the session goes on.
-// SANDBOXD_STOP_ROUNDS says how often each is tried.
 func TestStoppedCallsEnd(t *testing.T) {
-	rounds := 3
-	if text := os.Getenv("SANDBOXD_STOP_ROUNDS"); text != "" {
-		var err error
-		if rounds, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := tier.Rounds(t, 3, 50)
 	bothUsers(t, func(t *testing.T) {
 		for name, o := range map[string]Options{"namespaces": {}, "landlock": {NoNamespaces: true}} {
 			t.Run(name, func(t *testing.T) {

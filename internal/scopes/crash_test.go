@@ -7,17 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/sessions"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // TestMain lets the test binary be the daemon that is killed.
@@ -66,7 +65,7 @@ func commitForever(path string, out io.Writer) error {
 		for i := range stagedPerFloor {
 			_, err := setVariable{s}.Run(ctx, tool.In{
 				Account: "a", Session: "s", Host: tool.Host{Page: page},
-				Args: fmt.Appendf(nil, `{"key":"k%d","value":%q}`, i, strings.Repeat("x", rand.IntN(9000))),
+				Args: fmt.Appendf(nil, `{"key":"k%d","value":%q}`, i, strings.Repeat("x", (i*7919)%9000)),
 			}, nil)
 			if err != nil {
 				return err
@@ -81,16 +80,13 @@ func commitForever(path string, out io.Writer) error {
 }
 
 // TestS73_KilledInTheMiddleOfCommits kills a process that commits, over and over: each floor is staged or
-// committed as a whole, and what was acknowledged is there. SANDBOXD_CRASH_ROUNDS says how often.
+// committed as a whole, and what was acknowledged is there.
 func TestS73_KilledInTheMiddleOfCommits(t *testing.T) {
-	rounds := 5
-	if n, err := strconv.Atoi(os.Getenv("SANDBOXD_CRASH_ROUNDS")); err == nil {
-		rounds = n
-	}
+	rounds, rnd := tier.Rounds(t, 5, 200), tier.Rand(t)
 	path := filepath.Join(t.TempDir(), "s.db")
 	acknowledged := map[string]string{}
 	for round := range rounds {
-		commitsUntilKilled(t, path, acknowledged)
+		commitsUntilKilled(t, path, rnd.IntN(60), acknowledged)
 		compareAfterKill(t, path, acknowledged)
 		if t.Failed() {
 			t.Fatalf("in round %d", round)
@@ -99,7 +95,7 @@ func TestS73_KilledInTheMiddleOfCommits(t *testing.T) {
 	t.Logf("%d kills, %d floors, none half committed", rounds, len(acknowledged))
 }
 
-func commitsUntilKilled(t *testing.T, path string, acknowledged map[string]string) {
+func commitsUntilKilled(t *testing.T, path string, kill int, acknowledged map[string]string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SANDBOXD_TEST_CRASH="+path)
@@ -112,7 +108,7 @@ func commitsUntilKilled(t *testing.T, path string, acknowledged map[string]strin
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill, lines := rand.IntN(60), bufio.NewScanner(out)
+	lines := bufio.NewScanner(out)
 	for n := 0; lines.Scan(); n++ {
 		if n == kill {
 			cmd.Process.Kill() // what is in the pipe was acknowledged as well

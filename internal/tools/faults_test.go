@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // codeOf is the stable code of an error, "" of another or of none.
@@ -148,15 +149,7 @@ func TestFault_AFileThatGrows(t *testing.T) {
 }
 
 // manyFiles is how many files a tree of these tests has.
-func manyFiles(t *testing.T) int {
-	n := 20_000
-	if text := os.Getenv("SANDBOXD_MANY_FILES"); text != "" {
-		if _, err := fmt.Sscan(text, &n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
-}
+func manyFiles(t *testing.T) int { return tier.Rounds(t, 20_000, 200_000) }
 
 // A tree of many files, of which 500 and fewer are answered, takes bounded memory.
 func TestFault_ManyFiles(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // crashFiles is how many files the call of a crash test changes.
@@ -149,10 +149,7 @@ func (w *world) undoOf(id string) string {
 // has started again; one that is killed while a call writes or removes files has each of them
 // as it was before or after. Nothing else is left, and what was done can be undone.
 func TestAKilledDaemonLeavesBeforeOrAfter(t *testing.T) {
-	rounds := 5
-	if os.Getenv("UNDO_CRASHES") != "" {
-		rounds = 100
-	}
+	rounds, rnd := tier.Rounds(t, 5, 100), tier.Rand(t)
 	for _, act := range []string{"write", "undo", "remove", "undo a command", "refuse"} {
 		t.Run(act, func(t *testing.T) {
 			whole, cut := time.Duration(0), 0
@@ -178,7 +175,7 @@ func TestAKilledDaemonLeavesBeforeOrAfter(t *testing.T) {
 					t.Cleanup(func() { _ = os.Chmod(closed, 0o700) }) // who is not root could not remove it
 				}
 				after := w.tree()
-				ended, took := w.killed(t, act, rand.Float64(), whole)
+				ended, took := w.killed(t, act, rnd.Float64(), whole)
 				switch {
 				case !ended:
 					cut++

@@ -4,11 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // crashCommands are how many commands the process runs that is killed while they run.
@@ -34,10 +35,7 @@ func (w *world) someCommands() {
 
 // A daemon that is killed at any moment around or in a command knows afterwards what each had changed.
 func TestWhatCommandsOfAKilledDaemonChangedIsKnown(t *testing.T) {
-	rounds := 5
-	if os.Getenv("UNDO_CRASHES") != "" {
-		rounds = 100
-	}
+	rounds, rnd := tier.Rounds(t, 5, 100), tier.Rand(t)
 	whole, cut := time.Duration(0), 0
 	for round := 0; cut < rounds && round < 10*rounds; round++ {
 		w := openWorld(t, physicalDir(t), defaults())
@@ -50,7 +48,7 @@ func TestWhatCommandsOfAKilledDaemonChangedIsKnown(t *testing.T) {
 		w.person("d/f1", "old")
 		w.command("first", func() {})
 		before := w.tree()
-		ended, took := w.killed(t, "commands", rand.Float64(), whole)
+		ended, took := w.killed(t, "commands", rnd.Float64(), whole)
 		switch {
 		case !ended:
 			cut++
@@ -92,7 +90,7 @@ func (w *world) mustBeUnmarked() {
 func TestARunningCommandIsMarked(t *testing.T) {
 	w := newWorld(t)
 	w.person("f", "one")
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		act     func(context.Context)
 		calls   int
 		session string
@@ -104,7 +102,7 @@ func TestARunningCommandIsMarked(t *testing.T) {
 			w.person("f", "three")
 		}, 1, ""},
 	} {
-		c := w.newCommand("call" + fmt.Sprint(rand.Int()))
+		c := w.newCommand("call" + fmt.Sprint(i))
 		ctx := w.j.Keep(t.Context(), c)
 		if left, err := w.j.marks.left(); err != nil || len(left) != 1 || left[0].ID != c.ID {
 			t.Errorf("marked are %v, %v", left, err)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/vars"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 const crashWriters = 4
@@ -86,16 +86,12 @@ func crashValue(node string) string {
 
 // TestKilledAtAnyMoment kills a process that writes with KILL, over and over: what
 // it acknowledged is there, whole, and nothing is half there.
-// SANDBOXD_CRASH_ROUNDS says how often.
 func TestKilledAtAnyMoment(t *testing.T) {
-	rounds := 8
-	if n, err := strconv.Atoi(os.Getenv("SANDBOXD_CRASH_ROUNDS")); err == nil {
-		rounds = n
-	}
+	rounds, rnd := tier.Rounds(t, 8, 200), tier.Rand(t)
 	path := filepath.Join(t.TempDir(), "s.db")
 	acknowledged := 0
 	for round := range rounds {
-		calls, counts := killed(t, path, round)
+		calls, counts := killed(t, path, round, rnd.IntN(300))
 		acknowledged += len(calls)
 		for _, i := range counts {
 			acknowledged += i + 1
@@ -108,10 +104,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged writes, 0 lost", rounds, acknowledged)
 }
 
-// killed runs the writer until it has acknowledged a random number of writes,
+// killed runs the writer until it has acknowledged a number of writes,
 // kills it then, and returns all that it said: the session of each call, and the
 // last count of each session.
-func killed(t *testing.T, path string, round int) (calls map[string]string, counts map[string]int) {
+func killed(t *testing.T, path string, round, kill int) (calls map[string]string, counts map[string]int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SANDBOXD_TEST_CRASH="+path, "SANDBOXD_TEST_ROUND="+strconv.Itoa(round))
@@ -125,7 +121,6 @@ func killed(t *testing.T, path string, round int) (calls map[string]string, coun
 		t.Fatal(err)
 	}
 	calls, counts = map[string]string{}, map[string]int{}
-	kill := rand.IntN(300)
 	lines := bufio.NewScanner(out)
 	for n := 0; lines.Scan(); n++ {
 		if n == kill {

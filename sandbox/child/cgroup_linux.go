@@ -203,7 +203,12 @@ func writeIn(dir int, name, text string) error {
 		return fmt.Errorf("open %s: %w", name, err)
 	}
 	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(text)); err != nil {
+	// A limit of memory is set under a lock that the kernel does not wait for once a signal is
+	// there, and the runtime of Go sends signals to itself.
+	for err = unix.EINTR; err == unix.EINTR; {
+		_, err = unix.Write(fd, []byte(text))
+	}
+	if err != nil {
 		return fmt.Errorf("write %s to %s: %w", text, name, err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package ctime
 
 import (
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 func newSet(paths ...string) *Set {
@@ -82,9 +82,9 @@ func TestChangesWithinATickAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	s := newSet(filepath.Join(dir, "x"))
 	settle(t, s)
-	there, held := false, 0
-	for range 2000 {
-		changed := rand.IntN(3) == 0
+	there, held, rnd := false, 0, tier.Rand(t)
+	for range tier.Rounds(t, 2000, 100_000) {
+		changed := rnd.IntN(3) == 0
 		if changed {
 			var err error
 			if there = !there; there {
@@ -102,8 +102,8 @@ func TestChangesWithinATickAreSeen(t *testing.T) {
 		case same:
 			held++
 		}
-		if rand.IntN(20) == 0 {
-			time.Sleep(time.Duration(rand.IntN(80)) * time.Millisecond)
+		if rnd.IntN(20) == 0 {
+			time.Sleep(time.Duration(rnd.IntN(80)) * time.Millisecond)
 		}
 	}
 	if held == 0 {

@@ -3,12 +3,14 @@ package later
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // newIndex returns an index. Without watches it remembers by change times.
@@ -43,6 +45,9 @@ func fresh(t *testing.T, ws string) *snapshot {
 	return x.tree(ws).look()
 }
 
+// belowKept matches what lies below a name that is kept whole.
+var belowKept = regexp.MustCompile(`/(\.vscode|\.husky|hooks|\.config/mise)/`)
+
 // TestWhatIsRememberedIsWhatIsThere changes a workspace at random and holds the answer that
 // is kept up to date against one that is made anew.
 func TestWhatIsRememberedIsWhatIsThere(t *testing.T) {
@@ -64,16 +69,17 @@ func TestWhatIsRememberedIsWhatIsThere(t *testing.T) {
 			"[core]\n\thooksPath = other/deep\n", "[include]\n\tpath = ../other/config\n", "exec x\npick y\n", "..\n",
 			"[core]\n\tfsmonitor = other/config\n", "../other\n",
 		}
-		pick := func() string { return filepath.Join(ws, names[rand.IntN(len(names))]) }
+		rnd := tier.Rand(t)
+		pick := func() string { return filepath.Join(ws, names[rnd.IntN(len(names))]) }
 		change := func() {
 			at, to := pick(), pick()
 			// Most of these fail, for the directory is not there or the name is taken. A
 			// program cannot link what lies below a kept name, so nobody does.
-			switch rand.IntN(9) {
+			switch rnd.IntN(9) {
 			case 0, 1, 2:
 				_ = os.MkdirAll(at, 0o755)
 			case 3, 4:
-				_ = os.WriteFile(at, []byte(text[rand.IntN(len(text))]), 0o644)
+				_ = os.WriteFile(at, []byte(text[rnd.IntN(len(text))]), 0o644)
 			case 5:
 				_ = os.RemoveAll(at)
 			case 6:
@@ -81,15 +87,15 @@ func TestWhatIsRememberedIsWhatIsThere(t *testing.T) {
 			case 7:
 				_ = os.Symlink(to, at)
 			case 8:
-				if !strings.Contains(at, ".vscode/") && !strings.Contains(at, "hooks/") {
+				if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil && !belowKept.MatchString(dir+"/") {
 					_ = os.Link(at, to)
 				}
 			}
 		}
 		kept, found := 0, 0
 		last := tree.look()
-		for i := range 3000 {
-			if i%30 > 0 && rand.IntN(10) > 0 {
+		for i := range tier.Rounds(t, 1500, 100_000) {
+			if i%30 > 0 && rnd.IntN(10) > 0 {
 				change()
 			} else if x.budget.Load() == 0 {
 				if i > 300 {

@@ -17,6 +17,8 @@ var noExample = map[string]string{
 	"tests/golden":             "it is called with a *testing.T",
 	"tests/needs":              "it is called with a *testing.T",
 	"tests/pty":                "it is called with a *testing.T",
+	"tests/tier":               "it is called with a *testing.T",
+	"internal/flaky":           "it is called with a *testing.T",
 }
 
 // Code in a package doc that nothing runs is wrong one day, and nobody notices.

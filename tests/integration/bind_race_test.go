@@ -9,28 +9,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/tier"
 	"golang.org/x/sys/unix"
 )
 
-// raceTries is how often each race is tried: SANDBOXD_RACE_TRIES, or 100.
-func raceTries(t *testing.T) int {
-	s := os.Getenv("SANDBOXD_RACE_TRIES")
-	if s == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+// raceTries is how often each race is tried.
+func raceTries(t *testing.T) int { return tier.Rounds(t, 20, 1000) }
 
 const (
 	goodMake = "deploy:\n\t@echo good prod\n"

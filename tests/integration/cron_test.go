@@ -53,7 +53,8 @@ func (d *running) onCron(session, name, command string) string {
 	return id
 }
 
-// isDue stops the daemon, makes all its cron jobs due since this time, and starts it again.
+// isDue stops the daemon, makes all its cron jobs due since this time, as if none had run
+// before, and starts it again.
 func (d *running) isDue(how os.Signal, since time.Duration) {
 	d.t.Helper()
 	d.stop(how)
@@ -68,7 +69,7 @@ func (d *running) due(since time.Duration) {
 		d.t.Fatal(err)
 	}
 	err = db.Write(d.t.Context(), func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE cron_jobs SET next = $1`, time.Now().Add(-since).UnixMilli())
+		_, err := tx.Exec(`UPDATE cron_jobs SET next = $1, data = json_remove(data, '$.last')`, time.Now().Add(-since).UnixMilli())
 		return err
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
@@ -76,7 +77,7 @@ func (d *running) due(since time.Duration) {
 	}
 }
 
-// ran waits until the last run of the only job of a session has ended.
+// cronRan waits until the last run of the only job of a session has ended.
 func (d *running) cronRan(session string) cronJob {
 	d.t.Helper()
 	var j cronJob

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // zeros is a body of n bytes that are no JSON.
@@ -137,12 +138,7 @@ func TestFault_FewDescriptors(t *testing.T) {
 
 // What was acknowledged is there after kill -9, and the record is whole.
 func TestFault_KillUnderLoad(t *testing.T) {
-	rounds := 5
-	if text := os.Getenv("SANDBOXD_CRASH_ROUNDS"); text != "" {
-		if _, err := fmt.Sscan(text, &rounds); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := tier.Rounds(t, 5, 200)
 	d := newDaemon(t, "")
 	session := d.session()
 	var mu sync.Mutex

@@ -2,32 +2,20 @@ package integration
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/pgtest"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
-// crashRounds is how often something is killed: SANDBOXD_CRASH_ROUNDS, or 5.
-func crashRounds(t *testing.T) int {
-	t.Helper()
-	s := os.Getenv("SANDBOXD_CRASH_ROUNDS")
-	if s == "" {
-		return 5
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
+// crashRounds is how often something is killed.
+func crashRounds(t *testing.T) int { return tier.Rounds(t, 5, 400) }
 
 // TestFleet_NoAnswerIsUsedTwice: one yes lets one call run, whether the daemon that asked is killed while it is
 // given, or the database.
@@ -43,7 +31,7 @@ func TestFleet_NoAnswerIsUsedTwice(t *testing.T) {
 		said := make(chan error, 1)
 		go func() { said <- answer(b, id, true) }()
 		// the moment does not matter, so long as they differ
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		time.Sleep(time.Duration(7*round%20) * time.Millisecond)
 		if round%2 == 0 {
 			a.stop(os.Kill)
 			if err := <-said; err != nil {

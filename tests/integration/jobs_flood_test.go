@@ -6,26 +6,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// jobBytes is how much the job of the next test prints; make soak sets SOAK_JOB_BYTES.
-func jobBytes(t *testing.T) int64 {
-	text := os.Getenv("SOAK_JOB_BYTES")
-	if text == "" {
-		return 200_000_000
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("SOAK_JOB_BYTES: %v", err)
-	}
-	return n
-}
+	"github.com/sandboxd/sandboxd/tests/tier"
+)
 
 // TestAJobThatPrintsMuchForAThousandReaders: half of them take nothing, and the others what comes.
 // The job ends by itself, the memory of the daemon and what is on the disk are bounded, and
@@ -37,7 +25,7 @@ func TestAJobThatPrintsMuchForAThousandReaders(t *testing.T) {
 	}
 	readers := int(min(1000, files.Cur/16)) // an account has an eighth as connections
 	d := newDaemon(t, "api: {concurrent: 10000, perSecond: 100000}\njobs: {outputBytes: 1048576, outputRate: 1000000000000}\n")
-	size := jobBytes(t)
+	size := int64(tier.Rounds(t, 200, 10_000)) * 1_000_000
 	id := d.begin(d.session(), fmt.Sprintf(
 		`{"command":"read x; yes 'a line of text that a program prints' | head -c %d; echo; echo the end","run_in_background":true}`, size))
 	before := d.open(t)

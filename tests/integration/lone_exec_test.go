@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // lone is sandboxd exec, which needs no daemon: it makes a file that says that it ran.
@@ -201,15 +201,15 @@ func TestLoneExecsTakeTurns(t *testing.T) {
 func TestALoneExecIsKilled(t *testing.T) {
 	d := newDaemon(t, "")
 	d.stop(os.Interrupt)
-	ran := 0
-	for i := range 25 {
+	ran, rnd := 0, tier.Rand(t)
+	for i := range tier.Rounds(t, 25, 200) {
 		name := fmt.Sprint("ran", i)
 		cmd := d.lone(name)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(rand.N(120 * time.Millisecond)) // which moment does not matter, so long as they differ
-		_ = cmd.Process.Kill()                     // it may have ended
+		time.Sleep(time.Duration(rnd.IntN(120)) * time.Millisecond) // which moment does not matter, so long as they differ
+		_ = cmd.Process.Kill()                                      // it may have ended
 		_ = cmd.Wait()
 		if d.ran(name) {
 			ran++
@@ -287,9 +287,10 @@ func TestLoneExecsWhileADaemonComesAndGoes(t *testing.T) {
 			}
 		})
 	}
-	for round := range 6 {
+	rnd := tier.Rand(t)
+	for round := range tier.Rounds(t, 6, 50) {
 		d.stop([]os.Signal{os.Interrupt, os.Kill}[round%2])
-		time.Sleep(rand.N(200 * time.Millisecond)) // so that some write by themselves
+		time.Sleep(time.Duration(rnd.IntN(200)) * time.Millisecond) // so that some write by themselves
 		d.startPatiently()
 	}
 	close(stop)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 func TestFault_TenThousandSessions(t *testing.T) {
@@ -95,12 +95,13 @@ func TestFault_TenThousandQuestions(t *testing.T) {
 		t.Errorf("one more in a session: %s %+v", r.Status, r.Error)
 	}
 	d.mustCall(last, "Bash", `{"command":"echo still here"}`)
+	rnd := tier.Rand(t)
 	for i := range answered {
 		page, n := d.questions("&session_id=" + ids[i])
 		if n != each || len(page) != each {
 			t.Fatalf("session %d has %d of %d questions", i, len(page), n)
 		}
-		rand.Shuffle(each, func(a, b int) { page[a], page[b] = page[b], page[a] })
+		rnd.Shuffle(each, func(a, b int) { page[a], page[b] = page[b], page[a] })
 		for _, q := range page {
 			var args struct{ Limit int }
 			if err := json.Unmarshal(q.Args, &args); err != nil {

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // asked is a call that is described.
@@ -68,7 +69,7 @@ func TestOfflineAnswersAreTheDaemons(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	calls := append(documented(t), randomCalls(500)...)
+	calls := append(documented(t), randomCalls(t, 500)...)
 	sessions := map[string]string{}
 	for _, mode := range []string{"plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"} {
 		var s client.Session
@@ -221,9 +222,9 @@ func glob(t *testing.T, pattern string) []string {
 }
 
 // randomCalls are calls that mix what tools, paths and shell text can be.
-func randomCalls(n int) []asked {
-	seed, _ := strconv.ParseUint(os.Getenv("SANDBOXD_FUZZ_SEED"), 10, 64) // 0 without one
-	r := random{rand.New(rand.NewPCG(seed, 18))}
+func randomCalls(t *testing.T, n int) []asked {
+	t.Helper()
+	r := random{tier.Rand(t)}
 	out := make([]asked, n)
 	for i := range out {
 		out[i] = r.call()

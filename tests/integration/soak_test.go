@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -11,18 +10,13 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/bench"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // BenchmarkSoak is 64 busy connections beside 1,000 idle ones: no call fails, memory
-// stays flat, and nobody is starved. SANDBOXD_SOAK says for how long, as in 2m.
+// stays flat, and nobody is starved.
 func BenchmarkSoak(b *testing.B) {
-	length := 5 * time.Second
-	if text := os.Getenv("SANDBOXD_SOAK"); text != "" {
-		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			b.Fatal(err)
-		}
-	}
+	length := time.Duration(tier.Rounds(b, 5, 600)) * time.Second
 	d := newDaemon(b, "")
 	socket := filepath.Join(d.work, "run/a.sock")
 	for range 1000 {

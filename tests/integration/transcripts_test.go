@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/sessions"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/store/storetest"
+	"github.com/sandboxd/sandboxd/tests/tier"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,12 +49,7 @@ func (d *running) heard(session string) (all []string) {
 // A daemon that is killed in the middle of saves has every message that it acknowledged, each
 // once and in its order, and every save of a whole transcript is there whole.
 func TestFault_D04_KillInTheMiddleOfSaves(t *testing.T) {
-	rounds := 5
-	if text := os.Getenv("SANDBOXD_CRASH_ROUNDS"); text != "" {
-		if _, err := fmt.Sscan(text, &rounds); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := tier.Rounds(t, 5, 200)
 	const writers, length = 3, 200
 	d := newDaemon(t, "api: {perSecond: 1000000}\n")
 	whole := d.session()

@@ -1,0 +1,79 @@
+// Package tier says how much of a test runs where.
+//
+// make test runs every test once, with one seed and few rounds, so that it says the same
+// thing each time. make long runs the same tests with LONG=1: with a new seed, which it prints
+// and SEED repeats, and with the rounds that take hours, which ROUNDS changes.
+//
+//	for range tier.Rounds(t, 5, 200) { … }       // 5 kills in make test, 200 in make long
+//	rnd := tier.Rand(t)                          // the same numbers in each make test
+//	tier.Long(t, "prints 10 GB, four minutes")   // make long only
+//
+// Packages that find seeds of their own, such as rapid, get theirs from the Makefile.
+package tier
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// seed is the seed of the gate. Another one is another gate: what it finds becomes a case.
+const seed = 1
+
+// IsLong reports whether this is a run of make long.
+func IsLong() bool { return os.Getenv("LONG") == "1" }
+
+// Long skips what takes too long for make test, and says why.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if !IsLong() {
+		t.Skip("make long runs it: " + why)
+	}
+}
+
+// Rounds returns how often something is tried: gate times, in make long long times, or as
+// often as ROUNDS says.
+func Rounds(t testing.TB, gate, long int) int {
+	t.Helper()
+	if text := os.Getenv("ROUNDS"); text != "" {
+		return int(number(t, "ROUNDS", text))
+	}
+	if IsLong() {
+		return long
+	}
+	return gate
+}
+
+// Seed returns the seed of this run, and tells it where it is not the usual one.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	text := os.Getenv("SEED")
+	if text == "" {
+		return seed
+	}
+	t.Logf("SEED=%s repeats it", text)
+	return number(t, "SEED", text)
+}
+
+// Rand returns random numbers that are the same for the same seed and the same test.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	var key [32]byte
+	for i, c := range []byte(t.Name()) {
+		key[i%24] ^= c
+	}
+	for i, s := 24, Seed(t); i < 32; i++ {
+		key[i] = byte(s >> (8 * (i - 24)))
+	}
+	return rand.New(rand.NewChaCha8(key))
+}
+
+func number(t testing.TB, name, text string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n == 0 {
+		t.Fatalf("%s is %q, and must be a positive number", name, text)
+	}
+	return n
+}
