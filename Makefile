@@ -56,10 +56,12 @@ bin/sandboxd:
 uninstall:
 	deploy/install --remove '$(PREFIX)'
 
+# They begin first, so that none is left to run alone at the end.
+LONGEST = ./tests/integration ./tests/attack ./sandbox ./policy
 # Each run writes what happened, then the report says it and judges: a pipe would lose the exit status.
 test: tools-go tools-test bin/opa
 	@mkdir -p bin && rm -f bin/test-*.json; export SANDBOXD_OPA=$(CURDIR)/bin/opa; status=0; \
-	$(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) ./... || status=1; \
+	$(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) $(LONGEST) ./... || status=1; \
 	(cd agent && $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) || status=1; \
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 

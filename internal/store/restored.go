@@ -13,7 +13,7 @@ import (
 // it. Numbers of rows are given again then, so that what the daemon remembers of them is wrong.
 var ErrRestored error = cause{
 	nil, "store_restored",
-	"the database is not the one that this daemon has used: it was replaced, or restored from a backup",
+	"the database is not the one that this daemon has used: it was removed, replaced or restored from a backup",
 	"restart the daemon: it goes on with what the database has now",
 }
 

@@ -93,6 +93,8 @@ type DB struct {
 	reads  sync.Map               // of statements prepared on reader, by their text
 	asked  sync.Map               // of the texts of reads, and of those that will be there
 	sync   string                 // of the writer, as SQLite names it
+	path   string                 // of the file; "" for an in-memory or a shared database
+	file   os.FileInfo            // the file at path when it was opened
 	tight  atomic.Bool
 	asIs   bool
 	hub    hub
@@ -137,12 +139,33 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 	if memory {
 		return db, nil
 	}
+	if db.file, err = os.Stat(o.Path); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	db.path = o.Path
 	if db.reader, err = connect(o.Path, sync, "deferred"); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	db.reader.SetMaxOpenConns(8)
 	db.reader.SetMaxIdleConns(8)
 	return db, nil
+}
+
+// replaced is [ErrRestored] once another file, or none, is at the path of the database. The
+// connections that are open would go on with the old file, which is lost with the daemon, and
+// new ones would begin an empty one.
+func (db *DB) replaced() error {
+	if db.path == "" {
+		return nil
+	}
+	switch now, err := os.Stat(db.path); {
+	case err == nil && os.SameFile(now, db.file):
+		return nil
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return ErrRestored
+	default:
+		return clear(err)
+	}
 }
 
 // full is the name of SQLite for a log that is synced with every commit.

@@ -180,6 +180,33 @@ func TestPathsWithSpecialCharacters(t *testing.T) {
 	}
 }
 
+// A file that is no longer at its path is lost with the process: nothing more is written to it.
+func TestAFileThatIsReplacedIsUsedNoMore(t *testing.T) {
+	for name, replace := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s.db")
+			db, err := store.Open(t.Context(), store.Options{Path: path}, storetest.Notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			nothing := func(*sql.Tx) error { return nil }
+			if err := errors.Join(db.Write(t.Context(), nothing), db.Read(t.Context(), nothing), replace(path)); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Write(t.Context(), nothing); !errors.Is(err, store.ErrRestored) {
+				t.Errorf("a write: got %v, want ErrRestored", err)
+			}
+			if err := db.Read(t.Context(), nothing); !errors.Is(err, store.ErrRestored) {
+				t.Errorf("a read: got %v, want ErrRestored", err)
+			}
+		})
+	}
+}
+
 func TestUnknownSyncIsRefused(t *testing.T) {
 	_, err := store.Open(t.Context(), store.Options{Path: ":memory:", Sync: "off"})
 	if err == nil {

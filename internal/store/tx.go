@@ -56,6 +56,9 @@ func (db *DB) write(ctx context.Context, fn func(*sql.Tx) error) (err error) {
 		committed = err == nil
 		return err
 	}
+	if err := db.replaced(); err != nil {
+		return err
+	}
 	ctx = context.WithoutCancel(ctx)
 	err = transact(ctx, db.conn, nil, fn)
 	committed = err == nil
@@ -75,6 +78,9 @@ func (db *DB) Tight(on bool) { db.tight.Store(on) }
 func (db *DB) Read(ctx context.Context, fn func(*sql.Tx) error) error {
 	if db.shared != nil {
 		return db.readShared(ctx, fn)
+	}
+	if err := db.replaced(); err != nil {
+		return err
 	}
 	if db.reader != nil {
 		return transact(ctx, db.reader, &sql.TxOptions{ReadOnly: true}, fn)

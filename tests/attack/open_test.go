@@ -1,6 +1,8 @@
 package attack
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,11 +82,16 @@ func failOpen() []try {
 				w.send("o", "POST", "/reload", `{}`, nil)
 				return touch(w)
 			}),
-		elsewhere("the database is removed", contained, "", func(w *world) (string, []byte) {
+		elsewhere("the database is removed", refused, "", func(w *world) (string, []byte) {
+			s := w.session()
 			for _, f := range []string{"", "-wal", "-shm"} {
 				w.must(os.Remove(w.dir + "/state/state.db" + f))
 			}
-			return touch(w)
+			status, told := w.send("a", "POST", "/sessions/"+s+"/calls", `{"tool":"Bash","args":`+bash("touch ran")+`}`, nil)
+			if _, err := os.Stat(w.ws + "/ran"); err == nil || status != http.StatusServiceUnavailable {
+				return fmt.Sprint(status, err), told
+			}
+			return refused, told
 		}),
 		elsewhere("the record is removed", withheld, "", func(w *world) (string, []byte) {
 			w.must(os.Remove(w.dir + "/state/audit.jsonl"))
