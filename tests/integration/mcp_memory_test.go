@@ -77,7 +77,7 @@ func TestM14_AServerThatDoesNotReadIsNotRead(t *testing.T) {
 	for range 4 {
 		d.bad(s, "mcp__later__echo", string(large))
 	}
-	if !waitFor(60*time.Second, func() bool { return d.call(s, "mcp__later__echo", `{}`).Error == nil }) {
+	if !waitFor(3*time.Minute, func() bool { return d.call(s, "mcp__later__echo", `{}`).Error == nil }) {
 		t.Errorf("a server that reads nothing is not started again: %+v\n%s", d.mcp(s)["later"], d.log)
 	}
 	d.good(s, "mcp__good__echo", `{}`)

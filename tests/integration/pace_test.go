@@ -12,12 +12,12 @@ import (
 // TestX12_AnAccountHasAPace: its programs, and its other session, wait together.
 func TestX12_AnAccountHasAPace(t *testing.T) {
 	needs.Program(t, "curl")
-	page := make([]byte, 20_000)
+	page := make([]byte, 200_000) // twice what passes at once, so its second half waits, whatever passed before
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) }))
 	t.Cleanup(up.Close)
 	d := newDaemon(t, fmt.Sprintf(`
 sessions: {mode: auto}
-limits: {accountNetwork: {bytesPerSecond: 15000}}
+limits: {accountNetwork: {bytesPerSecond: 100000}}
 sandbox:
   network:
     allowedDomains: [up.test, "up.test:8080"]
@@ -26,7 +26,7 @@ sandbox:
 	d.needsWayOut()
 	for _, url := range []string{"http://up.test/", "http://up.test:8080/"} {
 		r := d.call(d.session(), "Bash", curl(url+" | wc -c"))
-		if r.FormattedText != "20000\n" || r.Network == nil || r.Network.WaitedMS == 0 {
+		if r.FormattedText != "200000\n" || r.Network == nil || r.Network.WaitedMS == 0 {
 			t.Errorf("%s: got %q %+v", url, r.FormattedText, r.Network)
 		}
 	}
