@@ -462,10 +462,14 @@ func (u *undoing) until(t *testing.T, is func() bool) {
 	}
 }
 
-// tree is what lies in the directory: mode, time and content of each file.
+// tree is what lies in the directory: mode, time and content of each file. What goes away
+// meanwhile is not there.
 func (u *undoing) tree() map[string]string {
 	all := map[string]string{}
 	err := filepath.WalkDir(u.dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -480,6 +484,10 @@ func (u *undoing) tree() map[string]string {
 			var b []byte
 			b, err = os.ReadFile(path)
 			all[path] = fmt.Sprint(info.Mode(), info.ModTime().UnixNano(), string(b))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(all, path)
+			return nil
 		}
 		return err
 	})

@@ -145,10 +145,14 @@ func TestT51_CronJobsOfADaemon(t *testing.T) {
 	if !waitFor(30*time.Second, func() bool { j = d.crons(s)[0]; return j.Missed != nil }) || j.Missed.Count != 1 {
 		t.Errorf("got %+v", j)
 	}
-	record, err := os.ReadFile(filepath.Join(d.work, "state/audit.jsonl"))
-	for _, name := range []string{`"cron_run"`, `"cron_missed"`} {
-		if n := strings.Count(string(record), name); err != nil || n != 1 {
-			t.Errorf("the record has %d lines %s, %v", n, name, err)
+	for _, name := range []string{`"cron_run"`, `"cron_missed"`} { // the last is written when the list has told of it
+		n := 0
+		if !waitFor(time.Minute, func() bool {
+			record, _ := os.ReadFile(filepath.Join(d.work, "state/audit.jsonl"))
+			n = strings.Count(string(record), name)
+			return n > 0
+		}) || n != 1 {
+			t.Errorf("the record has %d lines %s", n, name)
 		}
 	}
 	out, err := d.exec("sandboxd", "cron", "list")

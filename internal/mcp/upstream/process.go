@@ -50,15 +50,20 @@ const leastPatience = 10 * time.Second
 type hurried struct {
 	*os.File
 	patience time.Duration
-	late     func() // ends the connection
+	late     func()      // ends the connection
+	over     atomic.Bool // late was called: what waits behind that message does not wait as long again
 }
 
 func (h *hurried) Write(b []byte) (int, error) {
+	if h.over.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	if err := h.SetWriteDeadline(time.Now().Add(h.patience)); err != nil {
 		return 0, err
 	}
 	n, err := h.File.Write(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		h.over.Store(true)
 		h.late()
 	}
 	return n, err
