@@ -12,7 +12,7 @@ import (
 )
 
 // caged runs a command hook as a tool would run it: in the sandbox, with the
-// settings of the daemon (H-31). It gets what other commands get, but for the
+// settings of the daemon (H-31). It gets what other commands get, except the
 // environment, which is that of the sandbox.
 func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error) {
 	if r.opts.Box == nil {

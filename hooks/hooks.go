@@ -19,8 +19,8 @@
 //
 // A command gets the input as JSON on stdin and never in its text, a clean
 // environment, and / as its directory: the directory of a session holds files
-// that others wrote, and many programs run what they find there. At its time-out
-// it dies with everything it started. Where its definition says so, it runs in
+// that others wrote, and many programs run what they find there. When it ends, or
+// at its time-out, everything that it started is killed (package reaper). Where its definition says so, it runs in
 // the sandbox instead, as tools do.
 //
 // This package knows nothing of approvals, policies or the record: a hook that
@@ -43,6 +43,7 @@ import (
 type Options struct {
 	Hooks map[string][]Definition // by name of the event
 
+	Child    string            // path of sandboxd-child; "": the running binary, which must call child.Main
 	Env      map[string]string // added to the environment of commands, literally
 	Writable []string          // directories of the workspace: no configured program may lie there
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-func TestH19_H20_H21_H26_CX51_Outputs(t *testing.T) {
+func TestH19_H20_H21_H24_H26_CX51_Outputs(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		outs []Output

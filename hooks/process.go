@@ -3,16 +3,14 @@ package hooks
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/sandboxd/sandboxd/sandbox/reaper"
 )
 
 const (
@@ -21,9 +19,7 @@ const (
 	// pipeGrace is how long a command that has ended may leave its output open in
 	// a child that it left behind.
 	pipeGrace = 100 * time.Millisecond
-	// markName is in the environment of everything that a hook starts.
-	markName = "SANDBOXD_HOOK"
-	safePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	safePath  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // ended is how a program ended that was not ended by its context.
@@ -33,55 +29,53 @@ type ended struct {
 	stdout, stderr []byte
 }
 
-// execute runs a program outside the sandbox. With ctx, or when it says too much, it
-// ends with all that it started; that is the error.
+// execute runs a program outside the sandbox. With ctx, or when it says too much, it ends; that is the error.
+// With it ends all that it started.
 func (r *Registry) execute(ctx context.Context, h hook, in Input, argv []string, stdin []byte) (ended, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	mark := rand.Text()
-	defer r.running.add(mark, nil)()
-
 	stdout := &capped{
 		max: maxStdout, full: func() { cancel(fmt.Errorf("its output is larger than %d bytes", maxStdout)) },
 	}
 	stderr := &capped{max: maxStderr} // the rest is dropped
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = "/"
-	cmd.Env = r.environ(h, in, mark)
-	cmd.Stdin = bytes.NewReader(stdin)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = pipeGrace
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error {
-		killTree(cmd.Process.Pid, mark)
-		return nil
-	}
-	if err := cmd.Start(); err != nil {
-		return ended{}, failure(ctx, "start", err)
-	}
-	err := cmd.Wait()
+	p := program{argv: argv, env: r.environ(h, in), stdin: stdin, stdout: stdout, stderr: stderr}
 	if ctx.Err() != nil {
-		// Again, for what was being started while the first round went on.
-		killTree(0, mark)
 		return ended{}, context.Cause(ctx)
 	}
-	// The program may end without reading its input, and may leave a child that
-	// holds its output open; neither is a failure.
-	if cmd.ProcessState.Success() && (errors.Is(err, exec.ErrWaitDelay) || errors.Is(err, syscall.EPIPE)) {
-		err = nil
+	x, err := r.start(p)
+	if err != nil {
+		return ended{}, failure(ctx, "start", err)
 	}
-	return ended{cmd.ProcessState.ExitCode(), err, stdout.buf.Bytes(), stderr.buf.Bytes()}, nil
+	said, err := x.wait(ctx, atOnce)
+	if err != nil {
+		return ended{}, err
+	}
+	return ended{said.Code, unclean(said), stdout.buf.Bytes(), stderr.buf.Bytes()}, nil
+}
+
+// atOnce is the grace of programs that are not asked to end.
+func atOnce() time.Duration { return 0 }
+
+// unclean is the error of a program that did not end with 0.
+func unclean(said reaper.Report) error {
+	switch {
+	case said.Signal != "":
+		return fmt.Errorf("signal: %s", said.Signal)
+	case said.Code != 0:
+		return fmt.Errorf("exit status %d", said.Code)
+	}
+	return nil
 }
 
 // textOf is what a program printed, for people.
 func textOf(b []byte) string { return strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD")) }
 
 // environ is all that a command inherits (H-10, CX-67).
-func (r *Registry) environ(h hook, in Input, mark string) []string {
+func (r *Registry) environ(h hook, in Input) []string {
 	env := map[string]string{
 		"PATH": safePath, "LANG": "C.UTF-8",
 		"HOOK_EVENT": string(h.event), "HOOK_TOOL_NAME": in.ToolName, "HOOK_SESSION_ID": in.SessionID,
-		"HOOK_CWD": in.Cwd, markName: mark,
+		"HOOK_CWD": in.Cwd,
 	}
 	for _, name := range []string{"HOME", "USER", "LOGNAME", "TZ", "LANG"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -89,7 +83,7 @@ func (r *Registry) environ(h hook, in Input, mark string) []string {
 		}
 	}
 	for name, v := range r.opts.Env {
-		if !strings.HasPrefix(name, "HOOK_") && name != markName {
+		if !strings.HasPrefix(name, "HOOK_") {
 			env[name] = v
 		}
 	}

@@ -80,7 +80,7 @@ type hookAnswer struct {
 }
 
 // hookEvent runs the hooks of an event for a client. What the daemon sees itself
-// is refused, but for the ends of calls that the client made without it, and of its own
+// is refused, except the ends of calls that the client made without it, and of its own
 // work: those are marked, for an agent could tell of what never was.
 func (h handlers) hookEvent(r *http.Request) (any, error) {
 	event, in, err := readEvent(r)

@@ -7,7 +7,7 @@ import "context"
 // programs themselves run.
 func (r *Registry) Try(ctx context.Context, event Event, in Input) (Answer, error) {
 	t := &Registry{
-		opts:    Options{Env: r.opts.Env, Writable: r.opts.Writable, Box: r.opts.Box},
+		opts:    Options{Child: r.opts.Child, Env: r.opts.Env, Writable: r.opts.Writable, Box: r.opts.Box},
 		running: r.running,
 		grants:  &permissions{all: map[string]said{}},
 		events:  map[Event][]hook{event: r.of(event)},

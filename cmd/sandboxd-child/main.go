@@ -1,5 +1,5 @@
 // The command sandboxd-child is the small launcher that the daemon starts once
-// for each session. It does nothing when a person runs it.
+// for each session, and the reaper that it starts for each hook. It does nothing when a person runs it.
 package main
 
 import "github.com/sandboxd/sandboxd/sandbox/child"

@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/events"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/provenance"
+	"github.com/sandboxd/sandboxd/internal/strictjson"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/worktree"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -329,17 +329,16 @@ func failed(err error) error {
 	}
 }
 
-// read reads what the program answered: one object, and nothing else.
+// read reads what the program answered: one object, and nothing else. Each field is in it once.
 func read(stdout []byte) (answer, error) {
 	var a answer
-	d := json.NewDecoder(bytes.NewReader(stdout))
-	d.DisallowUnknownFields()
-	err := d.Decode(&a)
+	err := strictjson.CheckFolded(stdout)
+	if err == nil {
+		err = strictjson.Decode(stdout, &a)
+	}
 	switch {
 	case err != nil:
 		return a, failed(fmt.Errorf("its answer is not one JSON object of its form: %w", err))
-	case len(bytes.TrimSpace(stdout[d.InputOffset():])) > 0:
-		return a, failed(errors.New("it answered more than one JSON object"))
 	case a.Text == nil:
 		return a, failed(errors.New("its answer has no text"))
 	}

@@ -204,7 +204,7 @@ func (p *components) hookOptions() hooks.Options {
 		return p.backend.Box(ctx, "/hooks", p.Config.Profile, p.Settings) // no session has a slash in its id
 	}
 	return hooks.Options{
-		Hooks: p.Config.Hooks, Writable: p.Roots, Box: box, Observe: p.observe,
+		Child: ChildPath(), Hooks: p.Config.Hooks, Writable: p.Roots, Box: box, Observe: p.observe,
 		Notify: func(session string, n hooks.Notification) {
 			if p.notify != nil {
 				p.notify(session, n)

@@ -32,6 +32,9 @@ type OfflineOptions struct {
 	Dir      string // of the sessions, in a workspace; "" is the first workspace
 	Home     string // of the caller; "" is that of this user
 	Confined *bool  // whether programs run confined; nil asks this host
+	// Policies are directories to try on top of the configuration's: they may lie where agents can
+	// write, in which no daemon would serve them.
+	Policies []string
 }
 
 // Offline judges calls as a daemon with the same configuration would judge the first call
@@ -40,7 +43,7 @@ type OfflineOptions struct {
 type Offline struct {
 	parts   *components
 	line    *pipeline.Pipeline
-	session tool.Session // of all calls, but for id and mode
+	session tool.Session // of all calls, except id and mode
 	said    *stated
 	note    string
 	close   func()
@@ -67,6 +70,7 @@ func (s *Site) Offline(ctx context.Context, o OfflineOptions) (*Offline, error) 
 	}
 	account, _ := s.Config.Accounts.Of(os.Getuid(), os.Geteuid()) // of a daemon of this user
 	cfg.Hooks, cfg.Policy.CanUseTool = nil, config.CanUseTool{}
+	cfg.Policy.Dirs = slices.Concat(cfg.Policy.Dirs, o.Policies)
 	h.Config = &cfg
 	db, err := store.Open(ctx, store.Options{Path: ":memory:"}, schemas(s.features)...)
 	if err != nil {

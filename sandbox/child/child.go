@@ -17,7 +17,9 @@
 // path that must be hidden is hidden from every call whose slot was requested after the path
 // appeared. Not here: which paths are allowed. The template says so.
 //
-// This package imports the standard library, x/sys/unix and the two packages named above
+// The same program, with another flag, is the reaper of a program of the operator's (package reaper).
+//
+// This package imports the standard library, x/sys/unix and a few packages of this folder
 // only, so that the launcher stays small and starts fast.
 package child
 

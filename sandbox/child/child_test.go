@@ -26,6 +26,7 @@ func TestLauncherIsSmall(t *testing.T) {
 			module + "/sandbox/bound",
 			module + "/sandbox/child",
 			module + "/sandbox/identity",
+			module + "/sandbox/reaper",
 			module + "/sandbox/script",
 			module + "/sandbox/wire",
 			"golang.org/x/sys/unix":

@@ -11,12 +11,17 @@ import (
 	"syscall"
 
 	"github.com/sandboxd/sandboxd/sandbox/bound"
+	"github.com/sandboxd/sandboxd/sandbox/reaper"
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 	"golang.org/x/sys/unix"
 )
 
-// Main serves one session until the daemon closes the socket. It never returns.
+// Main serves one session until the daemon closes the socket. It never returns. With the flag of package
+// reaper it is a reaper instead.
 func Main() {
+	if len(os.Args) == 2 && os.Args[1] == reaper.Flag {
+		reaper.Main()
+	}
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, "sandboxd-child:", err)
 		os.Exit(1)

@@ -19,7 +19,8 @@ func TestLauncherLinksLittle(t *testing.T) {
 		first, _, _ := strings.Cut(d, "/")
 		standard := !strings.Contains(first, ".")
 		own := slices.Contains([]string{
-			module + "/sandbox/bound", module + "/sandbox/identity", module + "/sandbox/child", module + "/sandbox/script", module + "/sandbox/wire",
+			module + "/sandbox/bound", module + "/sandbox/identity", module + "/sandbox/child",
+			module + "/sandbox/reaper", module + "/sandbox/script", module + "/sandbox/wire",
 		}, d)
 		if !standard && !own && !strings.HasPrefix(d, "golang.org/x/sys/") {
 			t.Errorf("the launcher links %s", d)

@@ -1,0 +1,187 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// held is a FIFO that a program holds open with all that it starts, as descriptor 9.
+type held struct {
+	path string
+	text chan string // what was written into it, when nobody holds it any more
+}
+
+func newHeld(t *testing.T) held {
+	t.Helper()
+	h := held{filepath.Join(t.TempDir(), "held"), make(chan string, 1)}
+	if err := syscall.Mkfifo(h.path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		f, err := os.Open(h.path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		text, _ := io.ReadAll(f)
+		h.text <- string(text)
+	}()
+	return h
+}
+
+// released waits until nobody holds it. It says what was written into it.
+func (h held) released(t *testing.T) string {
+	t.Helper()
+	select {
+	case text := <-h.text:
+		return text
+	case <-time.After(2 * time.Minute):
+		t.Error("something lives on")
+		return ""
+	}
+}
+
+// escapes are ways to leave the parents, the process group, the session and the environment of a program.
+var escapes = []struct{ name, do string }{
+	{"a child", `(sleep 600 &)`},
+	{"twice forked, with an empty environment", `(setsid env -i /bin/sh -c 'echo x >&9; exec /bin/sleep 600' &)`},
+	{"stopped", `(setsid env -i /bin/sh -c 'kill -STOP $$; /bin/sleep 600' &)`},
+	{"deaf, a session each", `for i in 1 2 3 4; do (trap '' TERM HUP INT; setsid env -i /bin/sleep 600 &); done`},
+	{"forks for ever and never runs another program", `f() { f & }; f`},
+	{"runs itself for ever in new sessions", `cat > $0.again <<'!'
+#!/bin/sh
+setsid env -i "$0" &
+!
+chmod +x $0.again; $0.again`},
+}
+
+// TestNothingLivesAfterAHook holds it by what the processes hold open themselves, not by what /proc says.
+func TestNothingLivesAfterAHook(t *testing.T) {
+	for _, end := range []struct{ name, how, fails string }{
+		{"that ends", "", ""},
+		{"that is killed", "; kill -9 $$", "signal: killed"},
+		{"that hangs", "; echo > $0.on; sleep 600", "context canceled"},
+	} {
+		for _, tt := range escapes {
+			t.Run(tt.name+" of one "+end.name, func(t *testing.T) {
+				h := newHeld(t)
+				ctx := whenItHangs(t, h, "exec 9>"+h.path+" >/dev/null 2>&1\n"+tt.do+end.how)
+				r := newRegistry(t, PreToolUse, Definition{Command: "exec /bin/bash " + h.path + ".sh", TimeoutMS: 600_000})
+				a, err := r.Fire(ctx, PreToolUse, Input{})
+				got := ""
+				if err != nil {
+					got = err.Error()
+				} else {
+					got = a.Runs[0].Err
+				}
+				if (got == "") != (end.fails == "") || !strings.Contains(got, end.fails) {
+					t.Errorf("the hook says %q, want %q", got, end.fails)
+				}
+				h.released(t)
+			})
+		}
+	}
+}
+
+// whenItHangs writes a script beside h. The context is cancelled when the script says that it hangs.
+func whenItHangs(t *testing.T, h held, script string) context.Context {
+	t.Helper()
+	if err := os.WriteFile(h.path+".sh", []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(h.path+".sh.on", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		_, _ = os.ReadFile(h.path + ".sh.on")
+		cancel(errors.Join(tool.ErrAtOnce, context.Canceled))
+	}()
+	return ctx
+}
+
+// TestNothingLivesAfterTheDaemon: also where it is killed.
+func TestNothingLivesAfterTheDaemon(t *testing.T) {
+	h, running := newHeld(t), newHeld(t)
+	daemon := exec.Command("/proc/self/exe", "-fire", "exec 9>"+h.path+"; "+escapes[1].do+
+		"; sleep 600 & echo x > "+running.path+"; wait")
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Wait()
+	defer daemon.Process.Kill()
+	running.released(t)
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	h.released(t)
+}
+
+// TestNothingLivesAfterTheProgramOfAnAgent: after its answer, and after it was told to end.
+func TestNothingLivesAfterTheProgramOfAnAgent(t *testing.T) {
+	for _, tt := range escapes {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, end := range []string{"; echo done", "; trap '' TERM; echo > $0.on; sleep 600"} {
+				h := newHeld(t)
+				ctx := whenItHangs(t, h, "exec 9>"+h.path+"\n("+tt.do+") >/dev/null 2>&1"+end)
+				out, _, err := newRegistry(t, PreToolUse).RunAgent(ctx, tool.AgentProgram{
+					Argv: []string{"/bin/bash", h.path + ".sh"}, Started: func() {},
+					As: tool.Actor{Identity: tool.Identity{UID: os.Geteuid(), GID: os.Getegid()}},
+				})
+				if answered := err == nil && string(out) == "done\n"; answered != strings.HasPrefix(end, "; echo") {
+					t.Errorf("it ended with %q, %v", out, err)
+				}
+				h.released(t)
+			}
+		})
+	}
+}
+
+// TestWhoLeftItsParentsIsStillOfTheHook: such a process has the uid of the daemon.
+func TestWhoLeftItsParentsIsStillOfTheHook(t *testing.T) {
+	h := newHeld(t)
+	pids := filepath.Join(t.TempDir(), "pids")
+	if err := syscall.Mkfifo(pids, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRegistry(t, PreToolUse, Definition{Command: "exec 9>" + h.path +
+		"; (setsid env -i /bin/sh -c 'echo $$ > " + pids + "; exec /bin/sleep 600' &); sleep 600", TimeoutMS: 600_000})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = r.Before(ctx, bash("ls")) // it is cancelled
+	}()
+	text, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Descends(pid); !ok {
+		t.Error("it is taken for somebody else")
+	}
+	gone := exec.Command("/bin/true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Descends(gone.Process.Pid); !ok {
+		t.Error("a process that is gone is taken for one that no hook started")
+	}
+	cancel()
+	<-done
+	h.released(t)
+}

@@ -1,0 +1,53 @@
+// Package reaper runs one program of the operator's outside the sandbox, and ends everything that it started.
+//
+// The daemon starts a reaper for each run of a hook or of the spawner, and may do so ahead: sandboxd-child
+// with the argument [Flag]. Descriptor 3 is a stream socket to the daemon, on which each message is one JSON
+// value:
+//
+//	daemon  Order                which program to run, with the descriptors 0 to 2 of it
+//	reaper  Report{Error}        it did not start; the reaper ends
+//	        Report{Started}      it runs
+//	daemon  Terminate            SIGTERM for the process group of the program; any number of them
+//	reaper  Report{Ended, Code}  the program has ended; what it left behind runs on, unless it is Alone
+//	daemon  end of its stream    kill all that is left; so it is when the daemon dies
+//	reaper  Report{Left}         that many processes could not be killed
+//	        end of its stream    nothing else is left
+//
+// The reaper is the subreaper of the program, so the kernel makes it the parent of every process whose own
+// parent ends: no fork, new session or empty environment gets away from it. It kills its own children until
+// it has none. It needs no privilege for that.
+//
+// Not guaranteed: a process that the reaper may not signal, such as one of sudo, is left and reported. A
+// program with the uid of the daemon could kill the reaper, as it could kill the daemon.
+package reaper
+
+import "github.com/sandboxd/sandboxd/sandbox/identity"
+
+const (
+	// Flag is the one argument of sandboxd-child as a reaper.
+	Flag = "-reaper"
+	// SocketFD is the descriptor of its end of the socket.
+	SocketFD = 3
+)
+
+// Order is the program to run. Its texts are bytes because JSON holds no others than UTF-8.
+type Order struct {
+	Path []byte       // the file; no search
+	Argv [][]byte     // with its name
+	Env  [][]byte     // all of it
+	User *identity.ID // whose rights it has, without capabilities; nil: those of the reaper
+}
+
+// Terminate asks the program to end.
+type Terminate struct{}
+
+// Report is what the reaper says.
+type Report struct {
+	Error   string `json:",omitempty"`
+	Started bool   `json:",omitempty"`
+	Ended   bool   `json:",omitempty"`
+	Alone   bool   `json:",omitempty"` // with Ended: nothing that it started is left
+	Code    int    `json:",omitempty"` // the exit status, or -1
+	Signal  string `json:",omitempty"` // that ended it
+	Left    int    `json:",omitempty"`
+}
