@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/robfig/cron/v3"
 
@@ -70,7 +71,10 @@ func ParseLine(text string) (Line, error) {
 			return Line{}, badLine(fmt.Sprintf("%s: %q is not understood", f.name, w),
 				f.hint+"; write *, 5, 1-5, */15 or a list such as 1,15,30")
 		}
-		if _, err := f.parser.Parse(w); err != nil {
+		switch _, err := f.parser.Parse(w); {
+		case err != nil && strings.ContainsFunc(w, unicode.IsLetter): // "foo" has the form of "jan"
+			return Line{}, badLine(fmt.Sprintf("%s: %q is not understood", f.name, w), f.hint)
+		case err != nil:
 			return Line{}, badLine(fmt.Sprintf("%s: %v", f.name, err), f.hint)
 		}
 	}

@@ -57,7 +57,7 @@ func TestT51_WrongLines(t *testing.T) {
 		{"* * 0 * *", "day of month", "1 to 31"},
 		{"* * * 13 *", "month", "1 to 12"},
 		{"* * * * 7", "day of week", "0 (Sunday) to 6"},
-		{"* * * foo *", "month", "jan to dec"},
+		{"* * * foo *", `month: "foo" is not understood`, "jan to dec"},
 		{"mon * * * *", "minute", "0 to 59"},
 		{"5-1 * * * *", "minute", ""},
 		{"*/0 * * * *", "minute", ""},

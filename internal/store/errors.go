@@ -19,10 +19,16 @@ import (
 // The failures that a person has to repair. The database works again by itself
 // once the cause is gone.
 var (
-	ErrNewer    = errors.New("the database was written by a newer version of this program")
-	ErrCorrupt  = errors.New("the file is damaged or not a database of this program")
-	ErrReadOnly = errors.New("the database cannot be written")
-	ErrFull     = errors.New("no space is left for the database")
+	ErrNewer          = errors.New("the database was written by a newer version of this program")
+	ErrCorrupt        = errors.New("the file is damaged or not a database of this program")
+	ErrReadOnly error = cause{
+		nil, "store_unavailable", "the database cannot be written",
+		"nothing runs that cannot be written down; see who may write in the state directory, and how it is mounted",
+	}
+	ErrFull error = cause{
+		nil, "store_unavailable", "no space is left for the database",
+		"nothing runs that cannot be written down; make room on the disk of the state directory",
+	}
 	// ErrUnfinished is of a database that has a part of another one.
 	ErrUnfinished = errors.New("a copy into the database has not ended")
 	// ErrNotAlone is of writes after [DB.Alone]. Nothing was changed.

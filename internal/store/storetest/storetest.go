@@ -25,7 +25,7 @@ type Open func(ctx context.Context, schemas ...store.Schema) (*store.DB, error)
 // Notes is the schema the suite uses.
 var Notes = schema("notes", `CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL)`)
 
-// schema has the same tables for each database, but for how they number their rows.
+// schema has the same tables for each database, except how they number their rows.
 func schema(name string, steps ...string) store.Schema {
 	files, shared := fstest.MapFS{}, fstest.MapFS{}
 	for i, text := range steps {
