@@ -73,6 +73,34 @@ func TestD18_SessionsAreWholeAfterARestart(t *testing.T) {
 	}
 }
 
+// What clients say of a session is bounded, when it is made and when it is changed.
+func TestWhatClientsSayOfASessionIsBounded(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "s.db"), sessions.Options{})
+	text := func(n int) string { return strings.Repeat("x", n) }
+	meta := func(n int) []byte { return []byte(`"` + text(n-2) + `"`) }
+	fits := create(t, s, tool.Session{
+		Account: "a", Dir: "/", Title: text(1 << 10), Tag: text(256), Metadata: meta(64 << 10),
+	})
+	for _, tt := range []struct {
+		name, code string
+		change     func(*tool.Session)
+	}{
+		{"title", "validation_error", func(s *tool.Session) { s.Title = text(1<<10 + 1) }},
+		{"a title that is no text", "validation_error", func(s *tool.Session) { s.Title = "\xff" }},
+		{"tag", "validation_error", func(s *tool.Session) { s.Tag = text(257) }},
+		{"metadata", "too_large", func(s *tool.Session) { s.Metadata = meta(64<<10 + 1) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			larger := tool.Session{Account: "a", Dir: "/"}
+			tt.change(&larger)
+			_, err := s.Create(t.Context(), larger)
+			wantCode(t, err, tt.code)
+			_, err = s.Patch(t.Context(), "a", fits.ID, func(s *tool.Session) error { tt.change(s); return nil })
+			wantCode(t, err, tt.code)
+		})
+	}
+}
+
 func TestGeneratedIDsAreLongAndDiffer(t *testing.T) {
 	s := open(t, ":memory:", sessions.Options{})
 	a, b := create(t, s, tool.Session{}), create(t, s, tool.Session{})

@@ -44,14 +44,15 @@ func (f *feature) routes() []route.Route {
 		{
 			Pattern: "POST /sessions/{id}/teams/{team}/members", Role: tool.RoleAgent, Keeps: true, Handle: f.addMember,
 			Spec: route.Spec{
-				ID: "addMember", Summary: "Add an agent to a team", In: newMember{}, Out: Team{}, Created: true,
-				Errors: []int{409},
+				ID: "addMember", Summary: "Add an agent to a team, for its leader", In: newMember{}, Out: Team{},
+				Created: true, Errors: []int{403, 409},
 			},
 		},
 		{
 			Pattern: "DELETE /sessions/{id}/teams/{team}/members/{name}", Role: tool.RoleAgent, Handle: f.removeMember,
 			Spec: route.Spec{
-				ID: "removeMember", Summary: "Take an agent out of a team", Out: Team{}, Errors: []int{409},
+				ID: "removeMember", Summary: "Take an agent out of a team, for its leader", Out: Team{},
+				Errors: []int{403, 409},
 			},
 		},
 		{
@@ -111,7 +112,9 @@ func (f *feature) asked(r *http.Request) (tool.Session, Place, error) {
 	if err == nil {
 		f.host.Used(s.ID)
 	}
-	return s, PlaceOf(s), err
+	p := PlaceOf(s)
+	p.Operator = route.CallerOf(r).Role == tool.RoleOperator
+	return s, p, err
 }
 
 func (f *feature) listTasks(r *http.Request) (any, error) {

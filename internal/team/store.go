@@ -34,6 +34,8 @@ type Place struct {
 	Account string
 	Session string
 	Agent   string // "self" at the top of a tree without a name
+
+	Operator bool // acts for the agent: a person may change what the agent may not
 }
 
 // self is the name of an agent at the top of a tree that has none.

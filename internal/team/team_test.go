@@ -320,12 +320,52 @@ func TestN26_NamesOfMembersAreChecked(t *testing.T) {
 		{Member{Name: "c", Role: "chief"}, "validation_error"},
 		{Member{Name: "*"}, "validation_error"},
 	} {
-		if _, err := s.AddMember(t.Context(), lead, "team_1", tt.m); codeOf(err) != tt.code {
+		if _, err := s.AddMember(t.Context(), at("boss"), "team_1", tt.m); codeOf(err) != tt.code {
 			t.Errorf("%+v: %v", tt.m, err)
 		}
 	}
 	if _, err := s.AddMember(t.Context(), lead, "team_2", Member{Name: "a"}); codeOf(err) != "team_not_found" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestN27_OnlyWhoMadeATeamChangesIt: another session of the tree does not, whatever the name of its agent, and
+// neither by a sub-agent that it starts. An operator may.
+func TestN27_OnlyWhoMadeATeamChangesIt(t *testing.T) {
+	s := open(t, ":memory:")
+	boss := at("boss")
+	done(s.CreateTeam(t.Context(), boss, "n", "", []string{"a", "b"}))
+	f := &feature{store: s}
+	namesake := boss
+	namesake.Session = "made-later"
+	for _, p := range []Place{lead, at("a"), namesake} {
+		_, add := s.AddMember(t.Context(), p, "team_1", Member{Name: "x"})
+		_, remove := s.RemoveMember(t.Context(), p, "team_1", "b")
+		_, disband := s.DeleteTeam(t.Context(), p, "team_1")
+		from := tool.Session{ID: p.Session, Account: "u", Agent: p.Agent}
+		if from.ID != "root" {
+			from.Above = []tool.Session{{ID: "root"}}
+		}
+		for what, err := range map[string]error{
+			"add": add, "remove": remove, "disband": disband, "start an agent": f.Join(t.Context(), from, "n", "x"),
+		} {
+			if codeOf(err) != "not_the_leader" {
+				t.Errorf("%s, %s: %v", p.Session, what, err)
+			}
+		}
+		if err := f.Join(t.Context(), from, "n", "a"); err != nil {
+			t.Errorf("%s starts an agent that is a member: %v", p.Session, err)
+		}
+	}
+	if got := done(s.Team(t.Context(), lead, "team_1")); len(got.Members) != 2 || got.Status != active {
+		t.Errorf("got %+v", got)
+	}
+	person := lead
+	person.Operator = true
+	done(s.AddMember(t.Context(), person, "team_1", Member{Name: "x"}))
+	done(s.RemoveMember(t.Context(), boss, "team_1", "x"))
+	if got := done(s.DeleteTeam(t.Context(), boss, "team_1")); got.Status != disbanded {
+		t.Errorf("got %+v", got)
 	}
 }
 

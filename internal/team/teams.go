@@ -32,13 +32,16 @@ type Member struct {
 
 // Team is agents that send each other messages.
 type Team struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Task      string    `json:"task_description,omitempty"`
-	Members   []Member  `json:"members"`
-	Leader    string    `json:"leader_id"` // who made it; counts as a member
-	CreatedAt time.Time `json:"created_at"`
-	Status    string    `json:"status"` // active or disbanded
+	ID      string   `json:"id"`
+	Name    string   `json:"name"`
+	Task    string   `json:"task_description,omitempty"`
+	Members []Member `json:"members"`
+	Leader  string   `json:"leader_id"` // who made it; counts as a member
+	// LeaderSession is the session that made it, which a name is not: it can be free again. "" in teams of
+	// earlier versions.
+	LeaderSession string    `json:"leader_session,omitempty"`
+	CreatedAt     time.Time `json:"created_at"`
+	Status        string    `json:"status"` // active or disbanded
 
 	number int64
 }
@@ -79,7 +82,7 @@ func checkName(what, name string) error {
 
 // CreateTeam makes a team of these members, who get mailboxes, led by the agent of p.
 func (s *Store) CreateTeam(ctx context.Context, p Place, name, task string, members []string) (Team, error) {
-	t := Team{Name: name, Task: task, Members: []Member{}, Leader: p.Agent, Status: active}
+	t := Team{Name: name, Task: task, Members: []Member{}, Leader: p.Agent, LeaderSession: p.Session, Status: active}
 	if err := checkName("name", name); err != nil {
 		return t, err
 	}
@@ -206,7 +209,18 @@ func teamsBytes(all []Team) int {
 	return n
 }
 
-// changeTeam changes a team that is active.
+// leads reports whether the agent of p made the team, or an operator acts for it.
+func (t Team) leads(p Place) bool {
+	if p.Operator {
+		return true
+	}
+	if t.LeaderSession != "" {
+		return t.LeaderSession == p.Session
+	}
+	return t.Leader == p.Agent
+}
+
+// changeTeam changes a team that is active, for the agent that made it.
 func (s *Store) changeTeam(
 	ctx context.Context, p Place, id string, change func(view, *Team) error,
 ) (t Team, err error) {
@@ -214,6 +228,14 @@ func (s *Store) changeTeam(
 		s.teams.Drop(p.Space)
 		if t, err = v.team(p.Space, id); err != nil {
 			return err
+		}
+		if !t.leads(p) {
+			return &tool.Error{
+				Code: "not_the_leader",
+				Msg: fmt.Sprintf("Agent '%s' does not lead team %s: '%s' adds and removes its members, and deletes it",
+					p.Agent, t.ID, t.Leader),
+				Hint: "ask the leader with SendMessage, or make a team of your own with TeamCreate",
+			}
 		}
 		if t.Status != active {
 			return &tool.Error{

@@ -84,10 +84,25 @@ func (f *feature) readMailbox(ctx context.Context, _ tool.In, s tool.Session) (t
 	}
 	var text strings.Builder
 	for _, m := range all {
-		fmt.Fprintf(&text, "[%s] %s to %s (%s): %s\n", m.Timestamp.Format("15:04:05"), m.From, m.To, m.Type, m.Content)
+		fmt.Fprintf(&text, "[%s] %s to %s (%s): %s\n", m.Timestamp.Format("15:04:05"), oneLine(m.From), oneLine(m.To),
+			m.Type, indented(m.Content))
 	}
 	if len(all) == 0 {
 		text.WriteString("No messages.")
 	}
 	return tool.Output{Data: all, Text: strings.TrimSuffix(text.String(), "\n"), Origin: origin(by)}, nil
+}
+
+// indented is a text of which no line but the first begins where a message does: nobody writes what looks like
+// a message of another.
+func indented(text string) string { return strings.Join(lines(text), "\n    ") }
+
+// oneLine is a name: those of earlier versions may have any sign.
+func oneLine(name string) string { return strings.Join(lines(name), " ") }
+
+// lines are cut at all that somebody may take for the end of one.
+func lines(text string) []string {
+	ends := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n",
+		"\u2029", "\n")
+	return strings.Split(ends.Replace(text), "\n")
 }

@@ -4,7 +4,8 @@
 // [Git.Changed] says what was changed in it, and [Git.Remove] removes it with its branch.
 //
 // Guaranteed: the hooks of the repository do not run; hooks of the configuration may refuse a worktree;
-// Remove without discard loses no work, also what came after Changed looked. What git says is of the
+// Remove without discard loses no work, also what came after Changed looked. A directory that was put in the place of a
+// worktree, or a link to one, is not removed and not emptied. What git says is of the
 // repository: it is bounded, and a directory that is not in the workspace is refused. Filters that the
 // configuration of the repository names run as they do for any git of the session, in its sandbox.
 package worktree
@@ -40,6 +41,9 @@ type Tree struct {
 	Dir    string `json:"dir"` // to work in: Path, or the directory in it that the repository was entered by
 	Branch string `json:"branch"`
 	Base   string `json:"base"` // the commit that it began with
+	// Inode is that of Path when it was made; 0 in trees of earlier versions. The number of a device may be
+	// another one after a restart of the machine.
+	Inode uint64 `json:"inode,omitempty"`
 }
 
 // treesDir is where worktrees lie, in the workspace. It ignores itself for git.
@@ -99,6 +103,9 @@ func (g Git) New(ctx context.Context, dir string, roots []string, name string) (
 	}
 	if err == nil {
 		t.Path, t.Dir = at, at
+		t.Inode, err = g.inode(ctx, t)
+	}
+	if err == nil {
 		if _, cannot := g.git(ctx, at, "cat-file", "-e", "HEAD:"+prefix); cannot == nil {
 			t.Dir = filepath.Join(at, prefix) // it may hold nothing that is committed
 		}
@@ -124,6 +131,9 @@ func (g Git) made(ctx context.Context, t Tree) error {
 
 // Changed says what would be lost with a worktree; "" if nothing would.
 func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
+	if err := g.same(ctx, t); err != nil {
+		return "", err
+	}
 	status, err := g.git(ctx, t.Path, "status", "--porcelain", "--ignored=no")
 	if err != nil {
 		return "", err
@@ -143,7 +153,11 @@ func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
 }
 
 // Remove removes a worktree and its branch. Without discard, work that is in it makes that an error.
+// A path at which something else lies by now is an error.
 func (g Git) Remove(ctx context.Context, t Tree, discard bool) error {
+	if err := g.same(ctx, t); err != nil {
+		return err
+	}
 	if err := g.remove(ctx, t, discard); err != nil {
 		return err
 	}

@@ -264,7 +264,7 @@ func TestN38_AWorkQueueOfThreeWorkers(t *testing.T) {
 		t.Errorf("there are %d tasks", len(all))
 	}
 	seen := map[string]int{}
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(time.Minute)
 	for n := 0; n < 3*tasks; n++ {
 		select {
 		case status, ok := <-steps:

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,6 +211,78 @@ func TestT53_WhatARepositoryPutsInTheWay(t *testing.T) {
 	git("config", "core.worktree", d.home)
 	if r := d.call(s, "EnterWorktree", `{"name":"w"}`); r.Status == client.StatusSuccess && d.cwd(s) != trees+"/w" {
 		t.Errorf("got %+v in %s", r, d.cwd(s))
+	}
+}
+
+// TestT53_WhatWasPutInThePlaceOfAWorktreeStays: a link, one on the way, and another directory, each with a .git
+// that names the worktree.
+func TestT53_WhatWasPutInThePlaceOfAWorktreeStays(t *testing.T) {
+	d := newDaemon(t, "")
+	d.repository()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	trees := filepath.Join(d.ws, ".worktrees")
+	for _, kind := range []string{"directory", "link", "above"} {
+		s := d.session()
+		if r := d.call(s, "EnterWorktree", `{"name":"`+kind+`"}`); r.Status != client.StatusSuccess {
+			t.Fatalf("got %+v", r)
+		}
+		at := filepath.Join(trees, kind)
+		text, err := os.ReadFile(at + "/.git")
+		must(err)
+		must(os.Rename(at, filepath.Join(d.ws, "away-"+kind)))
+		other := filepath.Join("other-"+kind, kind)
+		d.write("ws/"+other+"/precious", "work")
+		d.write("ws/"+other+"/.git", string(text))
+		other = filepath.Join(d.ws, other)
+		switch kind {
+		case "directory":
+			must(os.Rename(other, at))
+			other = at
+		case "link":
+			must(os.Symlink(other, at))
+		case "above":
+			must(os.Rename(trees, trees+"-away"))
+			must(os.Symlink(filepath.Dir(other), trees))
+		}
+		r := d.asked(t, s, "ExitWorktree", `{"id":"worktree_1","discard_changes":true}`, yes)
+		if r.Error == nil || r.Error.Code != "worktree_replaced" {
+			t.Errorf("%s: got %+v", kind, r)
+		}
+		if text, err := os.ReadFile(other + "/precious"); err != nil || string(text) != "work" {
+			t.Errorf("%s: what lay there: %q, %v", kind, text, err)
+		}
+	}
+}
+
+// TestT53_ASessionComesBackToADirectoryAlone: not to a link to a place outside, nor to what is gone.
+func TestT53_ASessionComesBackToADirectoryAlone(t *testing.T) {
+	d := newDaemon(t, "")
+	d.repository()
+	for n, swap := range []func(at string) error{
+		os.RemoveAll,
+		func(at string) error { return errors.Join(os.RemoveAll(at), os.Symlink(d.home, at)) },
+		func(at string) error { return errors.Join(os.RemoveAll(at), os.WriteFile(at, nil, 0o600)) },
+	} {
+		s := d.session()
+		back := filepath.Join(d.ws, fmt.Sprint("back", n))
+		if r := d.call(s, "Bash", `{"command":"mkdir `+back+` && cd `+back+`"}`); d.cwd(s) != back {
+			t.Fatalf("the session is in %s: %+v", d.cwd(s), r)
+		}
+		if r := d.call(s, "EnterWorktree", fmt.Sprintf(`{"name":"x%d"}`, n)); r.Status != client.StatusSuccess {
+			t.Fatalf("got %+v", r)
+		}
+		if err := swap(back); err != nil {
+			t.Fatal(err)
+		}
+		r := d.asked(t, s, "ExitWorktree", `{"id":"worktree_1","action":"keep"}`, yes)
+		if !strings.Contains(r.FinalText, "The session goes on in "+d.ws+": "+back) || d.cwd(s) != d.ws {
+			t.Errorf("%d: in %s: %+v", n, d.cwd(s), r)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -186,6 +187,12 @@ func (e exit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 		return tool.Output{}, err
 	}
 	out := tool.Output{Data: data(p), Text: "Worktree kept: " + p.ID}
+	instead := ""
+	if guard.Within(in.Dir, p.Tree.Path) {
+		if out.Dir, instead, err = e.back(ctx, in, box, p); err != nil {
+			return tool.Output{}, err
+		}
+	}
 	if args.Action != "keep" {
 		if err := e.remove(ctx, in, box, p, args.Discard); err != nil {
 			return tool.Output{}, err
@@ -200,10 +207,32 @@ func (e exit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 	}); err != nil {
 		return tool.Output{}, err
 	}
-	if guard.Within(in.Dir, p.Tree.Path) {
-		out.Dir = p.Back
-	}
+	out.Text += instead
 	return out, nil
+}
+
+// back is where the session goes on: where it was before, or in the workspace of the worktree if that is gone,
+// was replaced by a link, or is in no workspace any more. instead says so.
+func (e exit) back(ctx context.Context, in tool.In, box sandbox.Box, p place) (dir, instead string, err error) {
+	git, err := e.f.git(ctx, in, box)
+	if err != nil {
+		return "", "", err
+	}
+	why := git.Usable(ctx, p.Back, in.Roots)
+	if why == nil {
+		return p.Back, "", nil
+	}
+	i := slices.IndexFunc(in.Roots, func(root string) bool { return guard.Within(p.Tree.Path, root) })
+	if i < 0 || git.Usable(ctx, in.Roots[i], in.Roots) != nil {
+		return "", "", &tool.Error{
+			Code: "no_directory",
+			Msg: fmt.Sprintf("the session cannot leave %s: %s, where it was before, cannot be used: %v",
+				p.ID, p.Back, why),
+			Hint: "make that directory again",
+		}
+	}
+	return in.Roots[i], fmt.Sprintf("\nThe session goes on in %s: %s, where it was before, cannot be used any more.",
+		in.Roots[i], p.Back), nil
 }
 
 func (e exit) remove(ctx context.Context, in tool.In, box sandbox.Box, p place, discard bool) error {
