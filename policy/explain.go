@@ -75,7 +75,7 @@ func decider(d tool.Decision) string {
 	case tool.ByMode:
 		return "mode " + name
 	case tool.ByFloor:
-		return "the sandbox settings: " + name
+		return "the sandbox settings: " + strings.TrimPrefix(id, "floor:") // of a connection the setting is the rule
 	case tool.ByTool:
 		return "the permission of the tool: " + name
 	case tool.ByHook:

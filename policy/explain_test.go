@@ -109,6 +109,7 @@ func TestTheFirstLineNamesWhatDecided(t *testing.T) {
 		{tool.ByRule, "ask Bash(git push *)", "ask, decided by the rule ask Bash(git push *) (policy revision r1)"},
 		{tool.ByMode, "mode:plan", "ask, decided by mode plan (policy revision r1)"},
 		{tool.ByFloor, "floor:allowUnsandboxedCommands", "ask, decided by the sandbox settings: allowUnsandboxedCommands (policy revision r1)"},
+		{tool.ByFloor, "network.unlisted: ask", "ask, decided by the sandbox settings: network.unlisted: ask (policy revision r1)"},
 		{tool.ByTool, "tool:ask-once", "ask, decided by the permission of the tool: ask-once (policy revision r1)"},
 		{tool.ByHook, "hook", "ask, decided by a hook (policy revision r1)"},
 		{tool.ByCore, "core.timeout", "ask, decided by core.timeout (policy revision r1)"},

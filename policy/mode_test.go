@@ -16,9 +16,9 @@ var modeRows = map[tool.Mode]string{
 	tool.ModeAcceptEdits: "P-05", tool.ModeDontAsk: "P-06", tool.ModeBypassPermissions: "P-07",
 }
 
-// TestP01_CX33_EveryModeAndEffect reads its expectations from
+// TestP01_P02_P03_P04_P05_P06_P07_CX33_EveryModeAndEffect reads its expectations from
 // testdata/modes.csv, the table that docs/policies.md shows.
-func TestP01_CX33_EveryModeAndEffect(t *testing.T) {
+func TestP01_P02_P03_P04_P05_P06_P07_CX33_EveryModeAndEffect(t *testing.T) {
 	rows := modeTable(t)
 	header := rows[0]
 	for _, row := range rows[1:] {

@@ -23,7 +23,7 @@ type Change struct {
 
 // Nearest is the first of the small changes of c that allowed accepts, of 50 at
 // most, or "". The changes leave out one option of a command line, then another
-// word, then a command; the last are looser modes, but for the one that asks nobody. Each is a call of its own,
+// word, then a command; the last are looser modes, except the one that asks nobody. Each is a call of its own,
 // which must be judged as a whole.
 func Nearest(c *tool.Call, allowed func(Change) bool) string {
 	tried := map[string]bool{}

@@ -36,7 +36,7 @@ func TestCX72_ListPolicyAllowsAreAdvisory(t *testing.T) {
 	}
 }
 
-func TestP08_TheCallbackDecidesBeforeTheMode(t *testing.T) {
+func TestP08_P09_TheCallbackDecidesBeforeTheMode(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		opinion *callback.Opinion

@@ -43,6 +43,7 @@ func networkTailCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintln(cmd.ErrOrStderr(), "waiting for connections; Ctrl-C ends")
 			for e, err := range events {
 				if errors.Is(err, context.Canceled) {
 					return nil

@@ -67,16 +67,27 @@ func (f *policyFlags) site(dirs []string) (*daemon.Site, error) {
 	p.Rules.Ask = append(p.Rules.Ask, f.rules.Ask...)
 	p.Rules.Deny = append(p.Rules.Deny, f.rules.Deny...)
 	p.Disable = append(p.Disable, f.disable...)
+	more, err := more(p.Dirs, dirs)
+	if err != nil {
+		return nil, err
+	}
+	p.Dirs = append(p.Dirs, more...)
+	return site, nil
+}
+
+// more are the absolute names of dirs that there does not have.
+func more(there, dirs []string) ([]string, error) {
+	var out []string
 	for _, d := range dirs {
 		abs, err := filepath.Abs(d)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(p.Dirs, abs) {
-			p.Dirs = append(p.Dirs, abs)
+		if !slices.Contains(there, abs) && !slices.Contains(out, abs) {
+			out = append(out, abs)
 		}
 	}
-	return site, nil
+	return out, nil
 }
 
 func (f *policyFlags) options(dirs []string) (policy.Options, error) {

@@ -58,8 +58,11 @@ func (p *policyCall) offline(cmd *cobra.Command, f *policyFlags, dirs []string) 
 		}
 		o.Dir = abs
 	}
-	site, err := f.site(dirs)
+	site, err := f.site(nil)
 	if err != nil {
+		return nil, err
+	}
+	if o.Policies, err = more(site.Config.Policy.Dirs, dirs); err != nil {
 		return nil, err
 	}
 	return site.Offline(cmd.Context(), o)

@@ -31,7 +31,7 @@ func opine(t *testing.T, p PermissionPolicy, name string) *Opinion {
 	return o
 }
 
-func TestListPolicies(t *testing.T) {
+func TestP13_P14_P15_P23_ListPolicies(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		policy PermissionPolicy
