@@ -54,7 +54,8 @@ func start(ctx context.Context, dir, socket string, say func(string)) error {
 		return fmt.Errorf("make the directory of the socket: %w", err)
 	}
 	name := filepath.Join(filepath.Dir(socket), "serve.log")
-	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	_ = os.Rename(name, name+".old") // also what is no file: a link, or a FIFO that nobody reads
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the log of the daemon: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -25,5 +26,39 @@ func TestNoDaemonIsStartedForADirectoryWithAColon(t *testing.T) {
 	}
 	if text, err := os.ReadFile(started); err == nil {
 		t.Errorf("a daemon was started for %s", text)
+	}
+}
+
+// What somebody has put in the place of the daemon's log is not written to, and nobody waits for it.
+func TestTheLogOfTheDaemonIsItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if err := os.WriteFile(filepath.Join(dir, "sandboxd"), []byte("#!/bin/sh\necho it ended\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func(path string) error{
+		"nothing": func(string) error { return nil },
+		"a FIFO":  func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link":  func(path string) error { return os.Symlink(filepath.Join(dir, "other"), path) },
+		"a file":  func(path string) error { return os.WriteFile(path, []byte("of the daemon before\n"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := t.TempDir()
+			log := filepath.Join(run, "serve.log")
+			if err := put(log); err != nil {
+				t.Fatal(err)
+			}
+			env := func(name string) string { return map[string]string{"SANDBOXD_RUNTIME_DIR": run}[name] }
+			if _, err := Find(t.Context(), "/src", env, func(string) {}); err == nil {
+				t.Error("a daemon that ends at once answers")
+			}
+			text, err := os.ReadFile(log)
+			if st, bad := os.Lstat(log); err != nil || bad != nil || !st.Mode().IsRegular() || string(text) != "it ended\n" {
+				t.Errorf("the log says %q, %v, %v", text, err, bad)
+			}
+			if _, err := os.Lstat(filepath.Join(dir, "other")); err == nil {
+				t.Error("it was written through a link")
+			}
+		})
 	}
 }

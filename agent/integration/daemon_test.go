@@ -71,6 +71,9 @@ func NewDaemon(t testing.TB, bin, config string) *Daemon {
 		"SANDBOXD_STATE_DIR=" + filepath.Join(work, "state"), "XDG_CONFIG_HOME=" + filepath.Join(work, "config"),
 		"GOTOOLCHAIN=local", "GOPROXY=off",
 	}
+	if cache := os.Getenv("GOCACHE"); cache != "" {
+		d.Env = append(d.Env, "GOCACHE="+cache)
+	}
 	if config != "" {
 		d.Write("config.yaml", config)
 		d.Env = append(d.Env, "SANDBOXD_CONFIG="+filepath.Join(work, "config.yaml"))
