@@ -12,13 +12,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/tests/pgtest"
 )
 
 // TestThePagesRun runs every console block of README and docs: in order, each page with a
 // repository and a daemon of its own. In the expected output … is any text, on a line of
 // its own any lines, and a number any number. Ids may differ from those of the page, but
-// the same id means the same thing on the whole page. A command that is still running
-// when it has printed what the page shows goes on beside the next.
+// the same id means the same thing on the whole page. A command goes on in lines that begin
+// with "> ", as in a shell. One that says that it waits goes on beside the next; what the page
+// shows below that has come when the page ends.
 func TestThePagesRun(t *testing.T) {
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -39,6 +42,9 @@ func TestThePagesRun(t *testing.T) {
 			p := newPage(t, filepath.Base(file))
 			for _, s := range steps {
 				p.step(s)
+			}
+			for _, end := range p.ends {
+				end()
 			}
 		})
 	}
@@ -61,6 +67,11 @@ func stepsOf(page string) (steps []step) {
 				more, want, _ = strings.Cut(want, "\n")
 				command += "\n" + more
 			}
+			for strings.HasPrefix(want, "> ") || strings.HasPrefix(want, ">\n") {
+				var more string
+				more, want, _ = strings.Cut(want, "\n")
+				command += "\n" + strings.TrimPrefix(more[1:], " ")
+			}
 			steps = append(steps, step{command, want})
 		}
 	}
@@ -74,16 +85,36 @@ type page struct {
 	d   *running
 	dir string            // in which the reader is
 	ids map[string]string // of the page, to those of this run
+
+	ends []func() // wait for what commands that go on print
 }
 
 // pageConfig is the configuration that a page says it is about.
-var pageConfig = map[string]string{"undo.md": "policy: {undoable: allow}\n"}
+var pageConfig = map[string]string{
+	"agents.md":     "{}\n", // these pages write it
+	"hooks.md":      "{}\n",
+	"mcp.md":        "{}\n",
+	"network.md":    "{}\n",
+	"operations.md": "{}\n",
+	"undo.md":       "policy: {undoable: allow}\n",
+	"web.md":        "web: {listen: 127.0.0.1:0}\n",
+}
+
+// pageGives are variables for what a page takes for there, beside a daemon.
+var pageGives = map[string]func(testing.TB) []string{
+	"agent.md":   pageModel,
+	"fleet.md":   func(t testing.TB) []string { return []string{"SANDBOXD_STORE_URL=" + pgtest.URL(t)} },
+	"network.md": pageServers,
+}
 
 // newPage is a reader in a repository that is served, or, of the first page, at home with a
 // daemon that serves nothing yet.
 func newPage(t *testing.T, name string) *page {
 	d, first := newPlaces(t, pageConfig[name]), name == "README.md"
 	p := &page{t: t, d: d, dir: d.ws, ids: map[string]string{}}
+	if gives := pageGives[name]; gives != nil {
+		d.env = append(d.env, gives(t)...)
+	}
 	if first {
 		d.unserved()
 		if err := os.Rename(d.ws, filepath.Join(d.home, "repo")); err != nil {
@@ -136,11 +167,15 @@ func (p *page) step(s step) {
 		command = strings.ReplaceAll(command, shown, id)
 	}
 	exported, left := filepath.Join(p.d.work, "exported"), filepath.Join(p.d.work, "left")
-	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	p.t.Cleanup(cancel)
-	// What a shell leaves in the environment is there for the next, and where it was left.
-	cmd := exec.CommandContext(ctx, "bash", "-c", "set -a; [ ! -e "+exported+" ] || . "+exported+"\n"+command+
-		"\nstatus=$?; export -p > "+exported+".new && mv "+exported+".new "+exported+"; pwd > "+left+"; exit $status")
+	script := "set -a; [ ! -e " + exported + " ] || . " + exported + "\n" + command
+	waits := strings.Contains(s.want, "waiting")
+	if !waits { // what a shell leaves in the environment is there for the next, and where it was left
+		script += "\nstatus=$?; export -p > " + exported + ".new && mv " + exported + ".new " + exported +
+			"; pwd > " + left + "; exit $status"
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir, cmd.Env = p.dir, p.d.env
 	out := &lockedBuffer{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -155,20 +190,27 @@ func (p *page) step(s step) {
 	p.t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
+	first, more, _ := strings.Cut(s.want, "\n")
 	for {
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Millisecond): // polls: what a program prints tells nobody
-			if strings.Contains(out.String(), "waiting up to") && !strings.Contains(s.want, "waiting") {
+			if strings.Contains(out.String(), "waiting up to") && !waits {
 				p.t.Fatalf("$ %s\n%s\nwaits for an answer that the page does not give", command, out)
 			}
-			if !strings.Contains(s.want, "waiting") || !p.matches(s.want, out.String()) {
+			if more != "" && strings.Contains(first, "waiting") && p.matches(first, out.String()) {
+				p.ends = append(p.ends, func() {
+					p.t.Helper()
+					waitFor(time.Minute, func() bool { return p.matches(s.want, out.String()) })
+					p.compare(command, s.want, out.String())
+				})
+				return
+			}
+			if !waits || !p.matches(s.want, out.String()) {
 				continue
 			}
 		}
-		if !p.matches(s.want, out.String()) {
-			p.t.Errorf("$ %s\n%s\nwant\n%s", command, p.shown(out.String()), s.want)
-		}
+		p.compare(command, s.want, out.String())
 		if dir, err := os.ReadFile(left); err == nil {
 			p.dir = strings.TrimSpace(string(dir))
 		}
@@ -176,9 +218,17 @@ func (p *page) step(s step) {
 	}
 }
 
+func (p *page) compare(command, want, got string) {
+	p.t.Helper()
+	if !p.matches(want, got) {
+		p.t.Errorf("$ %s\n%s\nwant\n%s", command, p.shown(got), want)
+	}
+}
+
 var (
 	anID     = `(?:call|apr|ses|grant|job)_[A-Z2-7]{26}|[0-9]{14}-[a-z0-9]{10}`
 	variable = regexp.MustCompile(anID + `|\n…(?:\n|\z)|…| {2,}|[0-9]+(?:\.[0-9]+)?(?:µs|ms|m[0-9]+s|s)\b|[0-9]+(?:\.[0-9]+)?`)
+	blanks   = regexp.MustCompile(`(?m)[ ]+$`) // a table has them where its last column is empty
 )
 
 // shown is output with the names of the page.
@@ -186,8 +236,8 @@ func (p *page) shown(out string) string { return strings.ReplaceAll(out, p.d.hom
 
 // matches compares output with what a page shows, and learns the ids.
 func (p *page) matches(want, got string) bool {
-	got = strings.TrimRight(p.shown(got), "\n")
-	want = strings.TrimRight(want, "\n")
+	got = blanks.ReplaceAllString(strings.TrimRight(p.shown(got), "\n"), "")
+	want = blanks.ReplaceAllString(strings.TrimRight(want, "\n"), "")
 	var pattern strings.Builder
 	pattern.WriteString(`\A`)
 	var ids []string
