@@ -184,7 +184,7 @@ func accounts() []try {
 			}
 			s := w.mine(2001)
 			own := w.mine(2002) // what must be heard
-			w.must(c.SetReadDeadline(time.Now().Add(20 * time.Second)))
+			w.must(c.SetReadDeadline(time.Now().Add(time.Minute)))
 			told := ""
 			for !strings.Contains(told, own) {
 				l, err := r.ReadString('\n')

@@ -33,7 +33,7 @@ func (w *world) cancelled(act func(session, call string)) (string, []byte) {
 	case r := <-done:
 		told, _ := json.Marshal(r)
 		return contained, told
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		return "it never ended", nil
 	}
 }

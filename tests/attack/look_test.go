@@ -94,7 +94,7 @@ func leaked(b []byte) bool {
 // processes finds one that still runs with the marker among its words. An ended
 // namespace takes a moment to be reaped.
 func (w *world) processes() string {
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		left := ""
 		dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, p := range dirs {

@@ -68,7 +68,11 @@ func starving() []try {
 						return
 					}
 					defer c.Close()
-					_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+					patience := 20 * time.Second
+					if slow > 0 {
+						patience = slow + 5*time.Second
+					}
+					_ = c.SetDeadline(time.Now().Add(patience))
 					if _, err := io.WriteString(c, request(s)); err != nil {
 						return
 					}

@@ -22,12 +22,12 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// secret is in every place that nobody may read; marker is the time that every
-// process sleeps that must not stay.
-const (
-	secret = "PLANTED-SECRET-7f3a"
-	marker = "98765.4321"
-)
+// secret is in every place that nobody may read.
+const secret = "PLANTED-SECRET-7f3a"
+
+// marker is the time that every process sleeps that must not stay: another run beside this
+// one has its own.
+var marker = fmt.Sprintf("98765.%d", os.Getpid())
 
 // world is a host with a daemon: a workspace, a home with secrets, a directory outside,
 // and listeners that must not hear anything.

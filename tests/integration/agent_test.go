@@ -51,7 +51,9 @@ func (r recorded) call() (id, name string, args json.RawMessage) {
 // repository, reads, changes several files, runs the tests, sees a failure, mends
 // it, commits, and publishes with the leave of a person.
 func TestScriptedAgent_TranscriptIsGenerated(t *testing.T) {
-	d := newDaemon(t, "")
+	d := newPlaces(t, "")
+	d.env = append(d.env, "GOCACHE="+built)
+	d.start()
 	bareRepository(t, d)
 	text, err := os.ReadFile("testdata/agent/calls.json")
 	if err != nil {

@@ -7,23 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sandboxd/sandboxd/internal/flaky"
 )
 
 // TestN05_AProgramThatHangsEnds: after agents.spawner.timeout, with all that it started, and whatever it does
 // or answers when it is told to end.
 func TestN05_AProgramThatHangsEnds(t *testing.T) {
-	flaky.Mark(t, "a program of the spawner ran on after its timeout, 2026-11-23, 1 of 3 runs beside other tests")
-	const mark = "86293"
+	mark := newNap()
 	d := newAgents(t, "", "")
-	config := strings.Replace(d.read("config.yaml"), "timeout: 60s", "timeout: 2s", 1)
-	d.stop(os.Interrupt)
-	d.write("config.yaml", config)
-	d.start()
 	gone := func(what string) {
 		t.Helper()
-		if !waitFor(30*time.Second, func() bool { return sleepers(mark) == 0 }) {
+		if !waitFor(2*time.Minute, func() bool { return len(withWord(mark)) == 0 }) {
 			t.Errorf("%s runs on", what)
 		}
 	}
@@ -32,6 +25,15 @@ func TestN05_AProgramThatHangsEnds(t *testing.T) {
 if [ $n = 10 ]; then : > "$here/last"; else AGAIN=$((n+1)) setsid "$0" <<<"$order" >/dev/null 2>&1 & fi
 `
 	root := d.session()
+	d.write("spawn/do", itself+`[ "$n" = 0 ] || sleep `+mark+`; until [ -e "$here/last" ]; do sleep 0.1; done; echo '{"text":"done"}'`)
+	if r := d.call(root, "Agent", ask+`}`); !strings.Contains(r.FinalText, "done") {
+		t.Errorf("one that starts itself again and answers: %+v", r)
+	}
+	gone("what a program started that has answered")
+	config := strings.Replace(d.read("config.yaml"), "timeout: 60s", "timeout: 2s", 1)
+	d.stop(os.Interrupt)
+	d.write("config.yaml", config)
+	d.start()
 	for _, do := range []string{
 		`sleep ` + mark,
 		`trap '' TERM; sleep ` + mark + ` & sleep ` + mark,
@@ -43,11 +45,6 @@ if [ $n = 10 ]; then : > "$here/last"; else AGAIN=$((n+1)) setsid "$0" <<<"$orde
 		d.refuses(root, "Agent", ask+`}`, "spawner_failed", "within 2s (agents.spawner.timeout)")
 		gone("the program")
 	}
-	d.write("spawn/do", itself+`[ "$n" = 0 ] || sleep `+mark+`; until [ -e "$here/last" ]; do sleep 0.1; done; echo '{"text":"done"}'`)
-	if r := d.call(root, "Agent", ask+`}`); !strings.Contains(r.FinalText, "done") {
-		t.Errorf("one that starts itself again and answers: %+v", r)
-	}
-	gone("what a program started that has answered")
 	d.write("spawn/do", `sleep `+mark)
 	job := dataOf(t, d.call(root, "Agent", ask+`,"run_in_background":true}`)).Job
 	if r := d.call(root, "TaskOutput", `{"task_id":"`+job+`","block":true}`); !strings.Contains(r.FinalText, "within 2s") {
@@ -59,7 +56,7 @@ if [ $n = 10 ]; then : > "$here/last"; else AGAIN=$((n+1)) setsid "$0" <<<"$orde
 		State   string
 	}
 	var all []agent
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(2*time.Minute, func() bool {
 		d.does(d.agent, http.MethodGet, "/agents", nil, &all)
 		return !slices.ContainsFunc(all, func(a agent) bool { return a.State != "idle" })
 	}) || len(all) != 7 {

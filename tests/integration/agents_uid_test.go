@@ -71,19 +71,19 @@ call "final_text":"64101
 // TestN01_AProgramOfAnotherUserEnds: with its session, also what it started and what left its process group.
 func TestN01_AProgramOfAnotherUserEnds(t *testing.T) {
 	needs.Root(t, "to call as another user")
-	const mark = "86173"
+	mark := newNap()
 	d := newAgents(t, `trap '' TERM; setsid sleep `+mark+` & sleep `+mark+`; echo '{"text":"done"}'`, "")
 	d.letIn()
 	c := d.as(alice)
 	root := c.session("")
 	r := c.call(root, "Agent", map[string]any{"prompt": "x", "description": "y", "run_in_background": true})
-	if r.Status != client.StatusSuccess || !waitFor(30*time.Second, func() bool { return sleepers(mark) == 2 }) {
-		t.Fatalf("%d run, %+v\n%s", sleepers(mark), r, d.log)
+	if r.Status != client.StatusSuccess || !waitFor(30*time.Second, func() bool { return len(withWord(mark)) == 2 }) {
+		t.Fatalf("%d run, %+v\n%s", len(withWord(mark)), r, d.log)
 	}
 	if a := c.ask(http.MethodDelete, "/sessions/"+root, ""); a.Status != http.StatusOK {
 		t.Errorf("got %s", a.Raw)
 	}
-	if n := sleepers(mark); n != 0 {
+	if n := len(withWord(mark)); n != 0 {
 		t.Errorf("the session was deleted, and %d programs run on", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,9 +63,14 @@ func answer(d *running, id string, yes bool) error {
 
 // ask makes a call that may wait for a person.
 func (d *running) ask(session, name, args string) <-chan client.Result {
+	return d.follow(session, name, args, func(client.Progress) {})
+}
+
+// follow is ask for who wants to hear what the call waits for.
+func (d *running) follow(session, name, args string, hear func(client.Progress)) <-chan client.Result {
 	done := make(chan client.Result, 1)
 	go func() {
-		r, err := d.agent.Call(context.WithoutCancel(d.t.Context()), session, name, json.RawMessage(args))
+		r, err := d.agent.Follow(context.WithoutCancel(d.t.Context()), session, name, json.RawMessage(args), hear)
 		if err != nil {
 			r.FinalText = err.Error()
 		}
@@ -184,8 +190,18 @@ func TestFleet_OnePlaceToApprove(t *testing.T) {
 	fleet := newFleet(t, server.Database(t), fleetAsks, agents)
 	place := fleet[0]
 	ask := func(round string) (ids []string, calls []<-chan client.Result) {
+		// A question is in the database before its daemon has heard that: each says so itself.
+		var waiting atomic.Int64
 		for i, d := range fleet {
-			calls = append(calls, d.ask(d.session(), "Bash", fmt.Sprintf(`{"command":"echo %s-%d"}`, round, i)))
+			calls = append(calls, d.follow(d.session(), "Bash", fmt.Sprintf(`{"command":"echo %s-%d"}`, round, i),
+				func(p client.Progress) {
+					if p.Waiting != nil {
+						waiting.Add(1)
+					}
+				}))
+		}
+		if !waitFor(time.Minute, func() bool { return waiting.Load() == int64(len(fleet)) }) {
+			t.Fatalf("%s: %d agents wait", round, waiting.Load())
 		}
 		for _, q := range place.waiting(len(fleet)) {
 			ids = append(ids, q.ID)
@@ -265,7 +281,7 @@ func TestFleet_OnePlaceToApprove(t *testing.T) {
 func TestFleet_NoDatabaseAtStart(t *testing.T) {
 	d := newPlaces(t, "")
 	d.write("password", "SECRET-OF-THE-DATABASE\n")
-	d.write("config.yaml", "store: {url: \"postgres://sandboxd@127.0.0.1:1/none\", passwordFile: "+d.work+"/password}\n"+
+	d.write("config.yaml", "store: {url: \"postgres://sandboxd@127.0.0.1:1/none\", timeout: 200ms, passwordFile: "+d.work+"/password}\n"+
 		"workspace: {roots: ["+d.ws+"]}\n")
 	d.env = append(d.env, "SANDBOXD_CONFIG="+filepath.Join(d.work, "config.yaml"))
 	d.env = slices.DeleteFunc(d.env, func(v string) bool { return strings.HasPrefix(v, "SANDBOXD_STORE_URL=") })

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // at sends requests of alice at once, each on a connection of its own, and returns how many
@@ -165,7 +166,7 @@ func (e endless) Read(p []byte) (int, error) {
 
 func smallRequests(d *flooded) {
 	session := d.session
-	for range 5 {
+	for range tier.Rounds(d.t, 2, 5) {
 		got := d.at(300, func(i int) (string, string, io.Reader) {
 			if i%2 == 0 {
 				return "GET", "/sessions/" + session, nil
@@ -267,7 +268,7 @@ func longCommands(d *flooded) {
 		}
 		return bytes.NewReader(b)
 	}
-	d.at(60, func(i int) (string, string, io.Reader) {
+	d.at(tier.Rounds(d.t, 20, 60), func(i int) (string, string, io.Reader) {
 		if i%3 == 0 {
 			return "POST", "/check", ask(i, map[string]any{})
 		}

@@ -281,3 +281,25 @@ func TestMakeInstalls(t *testing.T) {
 		}
 	}
 }
+
+// TestMakeSaysWhatIsMissing: who has no Go, or lacks a package that is needed, is told what to install.
+func TestMakeSaysWhatIsMissing(t *testing.T) {
+	program := needs.Program(t, "make")
+	dir := t.TempDir() // all that there is
+	for _, name := range []string{"sh", "sed", "id"} {
+		if err := os.Symlink(needs.Program(t, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target, want := range map[string]string{
+		"build":     "error: go is not installed\nsandboxd: hint: install Go 1.",
+		"run":       "error: not installed: git \nsandboxd: hint: sudo apt-get install git",
+		"tools-web": "error: not installed: git curl npm chromium ",
+	} {
+		cmd := exec.Command(program, target, "VERSION=dev", "ROOT=", "CHROMIUM=chromium")
+		cmd.Dir, cmd.Env = "../..", []string{"PATH=" + dir}
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("make %s: %v, want %q in\n%s", target, err, want, out)
+		}
+	}
+}

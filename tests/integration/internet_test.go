@@ -140,7 +140,7 @@ func gitDir(t *testing.T) string {
 }
 
 // certificates is one for all names, and who signed it.
-func certificates(t *testing.T, names ...string) (tls.Certificate, []byte) {
+func certificates(t testing.TB, names ...string) (tls.Certificate, []byte) {
 	t.Helper()
 	make := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -17,8 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// bin is where the programs under test are.
-var bin string
+// bin is where the programs under test are, and built what go has compiled on this host: half a
+// minute for each test that would compile the standard library again.
+var bin, built string
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "curl" {
@@ -61,6 +62,12 @@ func build(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	os.Chmod(dir, 0o755)
 	bin = dir
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "go env GOCACHE:", err)
+		return 1
+	}
+	built = strings.TrimSpace(string(out))
 	for _, name := range []string{"sandboxd", "sandboxd-child"} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -171,6 +178,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("SANDBOXD_TEST_OPENAPI", doc)
 	env.Setenv("GOTOOLCHAIN", "local")
 	env.Setenv("GOFLAGS", "-mod=mod")
+	env.Setenv("BUILT", built)
 	for _, name := range []string{"SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET"} {
 		env.Setenv(name, filepath.Join(work, "run", strings.ToLower(name)+".sock"))
 	}
@@ -208,7 +216,7 @@ func daemon(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Stdout, cmd.Stderr = log, log
 	for _, name := range []string{
 		"HOME", "PATH", "SANDBOXD_SOCKET", "SANDBOXD_OPERATOR_SOCKET", "SANDBOXD_STATE_DIR",
-		"SANDBOXD_CONFIG", "XDG_CONFIG_HOME", "GOTOOLCHAIN", "GOFLAGS", "SECRET_TOKEN",
+		"SANDBOXD_CONFIG", "XDG_CONFIG_HOME", "GOTOOLCHAIN", "GOFLAGS", "GOCACHE", "SECRET_TOKEN",
 	} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+strings.TrimPrefix(v, filepath.Join(bin, "scripts")+":"))

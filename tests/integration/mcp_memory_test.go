@@ -50,7 +50,7 @@ func TestM14_AServerDoesNotFillTheMemory(t *testing.T) {
 func TestM14_AServerThatDoesNotReadIsNotRead(t *testing.T) {
 	d := newMCP(t, allowMCP, map[string]string{
 		"bad":   mcpConfig(t, mcpScript{Tools: plainTools("pings")}, `"callTimeout":"2s"`),
-		"later": mcpConfig(t, mcpScript{Tools: plainTools("deaf", "echo")}, `"callTimeout":"1s"`),
+		"later": mcpConfig(t, mcpScript{Tools: plainTools("deaf", "echo")}, `"callTimeout":"1s","limits":{"callsPerMinute":1000000}`),
 		"good":  mcpConfig(t, mcpScript{Tools: plainTools("echo")}),
 	})
 	s := d.session()

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,21 +17,10 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// marked are the processes with this word on their command line.
-func marked(word string) (pids []string) {
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, f := range all {
-		if text, _ := os.ReadFile(f); slices.Contains(strings.Split(string(text), "\x00"), word) {
-			pids = append(pids, filepath.Base(filepath.Dir(f)))
-		}
-	}
-	return pids
-}
-
 // cgroupsOf are the directories of the control groups of a process that the daemon has made.
-func cgroupsOf(t *testing.T, pid string) (dirs []string) {
+func cgroupsOf(t *testing.T, pid int) (dirs []string) {
 	t.Helper()
-	text, err := os.ReadFile("/proc/" + pid + "/cgroup")
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +61,7 @@ func (d *running) named(name string) (paths []string) {
 // control group, no private directory.
 func TestM29_NoProcessGroupOrFileOfAServerIsLeft(t *testing.T) {
 	mark := fmt.Sprint("mark-", time.Now().UnixNano())
-	nap := fmt.Sprint(100_000 + time.Now().UnixNano()%800_000)
+	nap := newNap()
 	config := mcpConfig(t, mcpScript{Tools: plainTools("fork", "write")})
 	d := newMCP(t, allowMCP, map[string]string{"one": strings.Replace(config, `"./mcp-server"`, fmt.Sprintf(`"./mcp-server",%q`, mark), 1)})
 	s := d.session()
@@ -82,8 +70,8 @@ func TestM29_NoProcessGroupOrFileOfAServerIsLeft(t *testing.T) {
 	if got := d.good(s, "mcp__one__write", `{"path":"../../../../../../../../tmp/`+mark+`","text":"x"}`); got != "error: <nil>" {
 		t.Fatal(got)
 	}
-	pids := marked(mark)
-	if len(pids) == 0 || !waitFor(20*time.Second, func() bool { return sleeping(nap) }) {
+	pids := withWord(mark)
+	if len(pids) == 0 || !waitFor(20*time.Second, func() bool { return len(withWord(nap)) > 0 }) {
 		t.Fatal("the server does not run")
 	}
 	groups, files := cgroupsOf(t, pids[len(pids)-1]), d.named(mark)
@@ -94,14 +82,14 @@ func TestM29_NoProcessGroupOrFileOfAServerIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func() (all []string) {
-		all = append(marked(mark), d.named(mark)...)
+		all = d.named(mark)
+		for _, pid := range append(withWord(mark), withWord(nap)...) {
+			all = append(all, fmt.Sprint("process ", pid))
+		}
 		for _, dir := range groups {
 			if _, err := os.Stat(dir); err == nil {
 				all = append(all, dir)
 			}
-		}
-		if sleeping(nap) {
-			all = append(all, "its child")
 		}
 		return all
 	}

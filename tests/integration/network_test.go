@@ -169,7 +169,7 @@ func TestAPersonIsAskedAtTheConnection(t *testing.T) {
 	s := d.session()
 	r := d.call(s, "Bash", curl("http://ask.test/"))
 	if !strings.Contains(r.FinalText, "ask.test is refused: nobody is there to be asked about a connection") ||
-		!strings.Contains(r.FinalText, "hint: allowed by network.allowedDomains") {
+		!strings.Contains(r.FinalText, "hint: an operator can list it in sandbox.network.allowedDomains") {
 		t.Fatalf("nobody is there: %s", r.FinalText)
 	}
 	answered := make(chan client.Result, 1)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -190,7 +189,7 @@ func (d *running) outOfReach(t *testing.T) {
 		t.Error("the network was reached")
 	default:
 	}
-	if left := named(t, mark); left != nil {
+	if left := withWord(mark); left != nil {
 		t.Errorf("left after the calls: %v", left)
 	}
 }
@@ -198,21 +197,4 @@ func (d *running) outOfReach(t *testing.T) {
 // connects is a script that connects to a socket.
 func connects(socket string) string {
 	return `python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("` + socket + `")' && echo GOT`
-}
-
-// named are the processes that have this word in their command line.
-func named(t *testing.T, word string) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if pid, bad := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil && bad == nil &&
-			strings.Contains(string(text), word) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }

@@ -92,7 +92,7 @@ func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
 				}()
 				var left []int
 				if !waitFor(time.Minute, func() bool {
-					left = named(t, mark)
+					left = withWord(mark)
 					return len(left) > 0
 				}) {
 					t.Fatal("the call does not begin")
@@ -121,7 +121,7 @@ func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
 						_ = syscall.Kill(pid, syscall.SIGKILL)
 					}
 				}
-				if left := named(t, mark); left != nil {
+				if left := withWord(mark); left != nil {
 					t.Errorf("left of the call: %v", left)
 				}
 			})

@@ -330,7 +330,7 @@ func (d *running) allowed(session, name, args string) {
 	d.t.Helper()
 	waits := d.ask(session, name, args)
 	yes := map[string]any{"approved": true, "remember": "session"}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
 		select {
 		case r := <-waits:

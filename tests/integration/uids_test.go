@@ -188,6 +188,24 @@ func TestAccounts_UnnamedUIDsAreStrangers(t *testing.T) {
 	}
 }
 
+// A daemon in a user namespace, as in a container, has one number for all users who have none there.
+// They are nobody: one of them must not have what another one made.
+func TestAccounts_UIDsWithoutANumberAreNobody(t *testing.T) {
+	needs.Root(t, "to call as other users")
+	d := newPlaces(t, "")
+	d.command = []string{needs.Program(t, "unshare"), "--user", "--map-root-user", filepath.Join(bin, "sandboxd"), "serve"}
+	d.start()
+	d.share()
+	d.as(0).session("")
+	for _, uid := range []int{alice, bob} {
+		for _, path := range []string{"/sessions", "/status"} {
+			if r := d.as(uid).ask("GET", path, ""); r.Status != http.StatusForbidden || r.Data != nil {
+				t.Errorf("uid %d asks for %s: %d %s", uid, path, r.Status, r.Raw)
+			}
+		}
+	}
+}
+
 // With accounts.others: refuse only named uids are let in.
 func TestAccounts_StrangersAreRefused(t *testing.T) {
 	d := newShared(t, "accounts:\n  64101: alice\n  others: refuse\n")

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -245,10 +244,9 @@ env; cat /proc/self/environ /proc/*/cmdline /proc/net/tcp | tr '\0' '\n'; cat ..
 func TestAProxyThatDoesNotAnswer(t *testing.T) {
 	c := newCorporate(t, 0)
 	s := c.session()
-	began := time.Now()
-	r := c.call(s, "Bash", `{"command":"curl -sS -m 60 http://silent.test/","timeout":2000}`)
-	if r.Error == nil || r.Error.Code != "timeout" || time.Since(began) > 15*time.Second {
-		t.Errorf("after %v: %+v %s", time.Since(began), r.Error, r.FormattedText)
+	r := c.call(s, "Bash", `{"command":"curl -sS -m 9999 http://silent.test/","timeout":2000}`)
+	if r.Error == nil || r.Error.Code != "timeout" {
+		t.Errorf("got %+v %s", r.Error, r.FormattedText)
 	}
 	c.proxy.Close()
 	c.forget(s)
