@@ -425,7 +425,7 @@ func TestCapOfAllSessions(t *testing.T) {
 	})
 }
 
-func TestRecordRefusesWhatItCannotWrite(t *testing.T) {
+func TestA21_RecordRefusesWhatItCannotWrite(t *testing.T) {
 	fail := ""
 	var seen []string
 	inBubble(t, Options{Record: func(_ context.Context, e Event) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Filter narrows a list. Zero fields match everything, but for Status: "" is
+// Filter narrows a list. Zero fields match everything, except Status: "" is
 // pending and "all" is any.
 type Filter struct {
 	Status  string

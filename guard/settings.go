@@ -292,7 +292,7 @@ func (s Settings) warnings() []string {
 	if s.EnableWeakerNestedSandbox {
 		out = append(out,
 			"enableWeakerNestedSandbox changes nothing: a host that cannot hold the sandbox runs no programs, "+
-				"and a weaker rung is chosen and named by itself")
+				"and a weaker isolation level is chosen and named by itself")
 	}
 	for name, list := range map[string][]string{
 		"allowedReadPaths":  s.AllowedReadPaths,

@@ -27,7 +27,7 @@ var systemSecrets = []string{"/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/et
 var streams = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 
 // DefaultSettings are those of a daemon without a configuration: writes in the
-// workspace and the private /tmp, reads of the system but for secrets, no network
+// workspace and the private /tmp, reads of the system except secrets, no network
 // but loopback inside the cage. private are the daemon's own directories.
 func DefaultSettings(workspace, home string, private []string, callers ...int) Settings {
 	denied := slices.Clone(systemSecrets)

@@ -375,7 +375,7 @@ func deniedHint(rule string) string {
 	if strings.HasPrefix(rule, "network.deniedDomains") {
 		return "no call may connect to it; do without it"
 	}
-	return "allowed by network.allowedDomains"
+	return listHint
 }
 
 // refusal is the verdict of a decision that denies.
@@ -388,6 +388,9 @@ func refusal(d tool.Decision) egress.Verdict {
 	return v
 }
 
+// listHint says which setting lets a program connect.
+const listHint = "an operator can list it in sandbox.network.allowedDomains"
+
 // askedHint says when a person is asked.
 const askedHint = "a person is asked while sandboxd approvals watch runs, or where approvals.webhook or " +
 	"approvals.command announces questions"
@@ -399,7 +402,7 @@ func refusedBy(a tool.Approval, d tool.Decision) egress.Verdict {
 	}
 	v := egress.Verdict{Rule: firstRule(d), Reason: a.Reason, Hint: askedHint}
 	if d.By == tool.ByFloor {
-		v.Hint = "allowed by network.allowedDomains; or " + askedHint
+		v.Hint = listHint + "; or " + askedHint
 	}
 	return v
 }

@@ -94,7 +94,7 @@ func (p *Pipeline) takeBack(ctx context.Context, c *tool.Call, why string) error
 	case err != nil:
 		said = append(said, "What was changed could not be undone: "+err.Error())
 	case len(left) > 0:
-		said = append(said, fmt.Sprintf("It was undone but for %d paths, which the answer names", len(left)))
+		said = append(said, fmt.Sprintf("It was undone except %d paths, which the answer names", len(left)))
 	default:
 		said = append(said, "Everything is as it was before")
 	}

@@ -89,7 +89,7 @@ func TestWhatACallChangedIsJudged(t *testing.T) {
 		{name: "the tool failed, and changed nothing", verdict: tool.Deny, fails: true, made: changes{none: true}, want: "it broke"},
 		{name: "nothing changed", verdict: tool.Deny, made: changes{none: true}, want: "echo"},
 		{name: "nobody knows the facts", verdict: tool.Allow, made: changes{broken: errors.New("no journal")}, undone: true, want: "no journal (core.changes)"},
-		{name: "a part stays", verdict: tool.Deny, made: changes{left: left}, undone: true, want: "but for 1 paths"},
+		{name: "a part stays", verdict: tool.Deny, made: changes{left: left}, undone: true, want: "except 1 paths"},
 		{name: "the undo fails", verdict: tool.Deny, made: changes{left: left, failed: errors.New("disk is gone")}, undone: true, want: "could not be undone: disk is gone"},
 		{name: "the caller leaves", verdict: tool.Ask, cancels: true, asked: 1, answer: tool.Approval{Approved: true}, undone: true, want: "context canceled"},
 	} {

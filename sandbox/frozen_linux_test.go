@@ -40,7 +40,7 @@ func newFreezer(t *testing.T) freezer {
 			z := freezer{t, dir}
 			t.Cleanup(func() {
 				z.set("0")
-				for end := time.Now().Add(10 * time.Second); os.Remove(dir) != nil; time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(time.Minute); os.Remove(dir) != nil; time.Sleep(time.Millisecond) {
 					z.move(f[4], z.pids()...) // a launcher that still lives
 					if time.Now().After(end) {
 						t.Error("the control group is left")
@@ -86,7 +86,7 @@ func (z freezer) move(group string, pids ...int) {
 func (z freezer) freeze(pids ...int) {
 	z.move(z.dir, pids...)
 	z.set("1")
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if b, _ := os.ReadFile(filepath.Join(z.dir, "cgroup.events")); strings.Contains(string(b), "frozen 1") {
 			return
 		}

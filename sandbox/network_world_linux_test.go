@@ -27,7 +27,7 @@ func connectInside(words []string) {
 	line := func(c net.Conn, err error) string {
 		if err == nil {
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(20 * time.Second))
+			c.SetDeadline(time.Now().Add(time.Minute))
 			var s string
 			if s, err = bufio.NewReader(c).ReadString('\n'); err == nil {
 				return strings.TrimSuffix(s, "\n")

@@ -79,7 +79,7 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 		init, program := waiting(t, c)
 		for pid, want := range map[int]int{init: most, program: 4} { // its streams, and the slot
 			var held []string
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 				fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 				if err != nil {
 					t.Fatal(err)
@@ -108,7 +108,7 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 // be the program.
 func waiting(t *testing.T, c *cage) (init, program int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, l := range c.pool.All() {
 			pid := l.Process.Pid
 			for _, init := range childrenOf(pid) {
@@ -177,7 +177,7 @@ func TestInitProcessIsKilled(t *testing.T) {
 		if e, err := p.Wait(); err != nil || e.Signal != "SIGKILL" {
 			t.Errorf("exit %+v, %v", e, err)
 		}
-		for end := time.Now().Add(10 * time.Second); runs(program); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); runs(program); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the program goes on")
 			}

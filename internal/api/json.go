@@ -42,6 +42,7 @@ var statuses = map[string]int{
 	"member_not_found":          http.StatusNotFound,
 	"member_exists":             http.StatusConflict,
 	"not_in_team":               http.StatusForbidden,
+	"not_the_leader":            http.StatusForbidden,
 	"recipient_not_found":       http.StatusNotFound,
 	"mailbox_full":              http.StatusConflict,
 

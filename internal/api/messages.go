@@ -143,7 +143,7 @@ func (s *Server) forkSession(r *http.Request) (any, error) {
 	return s.begun(r, got), nil
 }
 
-// fork makes a session of another one. It has what that has, but for its tag, by which clients
+// fork makes a session of another one. It has what that has, except its tag, by which clients
 // find a session. An agent does not get a looser mode by it than it may ask for.
 func (s *Server) fork(r *http.Request, from tool.Session, id *string, until sessions.Until) (tool.Session, error) {
 	me, as := route.CallerOf(r), from

@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox/wire"
@@ -17,7 +16,6 @@ func TestAProgramThatIsNoLauncherDoesNotStartItselfForever(t *testing.T) {
 	if os.Args[0] == wire.Arg0 {
 		t.Fatal("these tests run as the launcher")
 	}
-	started := time.Now()
 	dir := t.TempDir()
 	end := new(Program).Leased(t.Context(), tool.Lease{
 		CallID: "call_A", Session: "ses_1", Argv: []string{"true"}, Dir: dir, Home: dir, Profile: "strict",
@@ -25,8 +23,5 @@ func TestAProgramThatIsNoLauncherDoesNotStartItselfForever(t *testing.T) {
 	}, nil)
 	if !strings.Contains(end.Failure, "flag provided but not defined: "+wire.Flag) {
 		t.Errorf("got %+v, want an error that names the flag", end)
-	}
-	if took := time.Since(started); took > 20*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }

@@ -61,7 +61,7 @@ func (p *Plan) Undo(ctx context.Context, show Show) error {
 		}
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(show.Out, "undone, but for %d things; %s lists them for another --undo\n", len(left), p.manifest)
+		fmt.Fprintf(show.Out, "undone, except %d things; %s lists them for another --undo\n", len(left), p.manifest)
 		return nil
 	}
 	if err := os.Remove(m.path); err != nil {

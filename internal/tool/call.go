@@ -273,7 +273,7 @@ type Reason struct {
 	At      *shellparse.Pos `json:"at,omitempty"`
 }
 
-// Advice is what pre hooks said of a call; hooks can only tighten, but for Allow,
+// Advice is what pre hooks said of a call; hooks can only tighten, except Allow,
 // which answers the ask of a mode.
 type Advice struct {
 	Block    bool

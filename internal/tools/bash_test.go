@@ -47,11 +47,7 @@ func TestT45_BashTextIsStdoutStderrExitCode(t *testing.T) {
 
 func TestT42_BashTimeoutIsAnErrorThatSaysSo(t *testing.T) {
 	e := newEnv(t)
-	start := time.Now()
-	te := e.fails(Bash{}, m{"command": "echo early; sleep 30 & echo $! > pid; sleep 30", "timeout": 300}, "timeout")
-	if took := time.Since(start); took > 25*time.Second {
-		t.Errorf("took %v", took)
-	}
+	te := e.fails(Bash{}, m{"command": "echo early; sleep 9999 & echo $! > pid; sleep 9999", "timeout": 300}, "timeout")
 	if !strings.Contains(te.Msg, "timeout of 300 ms") || !strings.Contains(te.Msg, "early") ||
 		!strings.Contains(te.Hint, "600000") {
 		t.Errorf("got %q, hint %q; want the timeout, what was written, and the maximum", te.Msg, te.Hint)

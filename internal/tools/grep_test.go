@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"golang.org/x/sys/unix"
@@ -83,11 +82,7 @@ func TestGrep_Refuses(t *testing.T) {
 func TestGrep_PatternThatWouldBlowUpElsewhereIsLinear(t *testing.T) {
 	e := newEnv(t)
 	e.write("f", strings.Repeat("a", 50_000)+"\n")
-	start := time.Now()
-	e.ok(Grep{}, m{"pattern": "(a+)+$|(a*)*b"})
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("took %v", took)
-	}
+	e.ok(Grep{}, m{"pattern": "(a+)+$|(a*)*b"}) // elsewhere longer than the limit of any test
 }
 
 func TestGrep_ContextAcrossPiecesOfALargeFile(t *testing.T) {

@@ -25,7 +25,7 @@ type Page struct {
 }
 
 // Page is at most count messages from the one with this index on. It has looked at each: what
-// is damaged there is transcript_corrupt. The others are not read, but for those that are
+// is damaged there is transcript_corrupt. The others are not read, except those that are
 // nearer to the begin or to the end.
 func (t *File) Page(from, count int) (Page, error) {
 	p := Page{From: min(from, t.Meta.Messages), t: t}

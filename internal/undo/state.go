@@ -41,7 +41,7 @@ const (
 	unreadable = "unreadable"
 )
 
-// same reports whether two states are the same, but for times.
+// same reports whether two states are the same, except times.
 func (s state) same(o state) bool {
 	equal := func(a, b []byte) bool { return string(a) == string(b) }
 	return s.Type == o.Type && s.Mode == o.Mode && s.Size == o.Size && s.Sum == o.Sum &&

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/vars"
 )
 
-func TestReferences(t *testing.T) {
+func TestV22_V23_V25_V27_References(t *testing.T) {
 	f := newFixture(t, vars.Options{})
 	for name, value := range map[string]string{
 		"a": "1", "v": "héllo", "wide": "a😀b", "q": "say \"hi\"\n\\ \x01 \u2028", "empty": "", "colon:5": "exact",
@@ -83,7 +83,7 @@ func TestV21_ArgumentsWithoutReferencesAreUntouched(t *testing.T) {
 	}
 }
 
-func TestReferenceErrors(t *testing.T) {
+func TestV27_ReferenceErrors(t *testing.T) {
 	f := newFixture(t, vars.Options{})
 	for name, value := range map[string]string{
 		"A": "$VAR_REF{{B}}", "B": "$VAR_REF{{A}}", "self": "x $VAR_REF{{self}}", "long": "$VAR_REF{{A}}",

@@ -282,7 +282,7 @@ func TestRefusalComesBeforeTheBody(t *testing.T) {
 	w.deny = func(Connection) bool { return true }
 	conn := w.connect("a.test", 80)
 	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000\r\n\r\nbegin")
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil || !strings.Contains(line, "403") {
 		t.Errorf("got %q, %v", line, err)

@@ -34,7 +34,7 @@ func TestTenThousandConnections(t *testing.T) {
 			for range all / programs {
 				conn, err := from(w.source).Dial("tcp", at)
 				if err == nil {
-					conn.SetDeadline(time.Now().Add(20 * time.Second))
+					conn.SetDeadline(time.Now().Add(time.Minute))
 					// The kernel tells a reset once, to the write or to the read.
 					if _, err = conn.Write([]byte{1}); err == nil {
 						_, err = io.ReadFull(conn, make([]byte, 1))

@@ -253,7 +253,7 @@ func TestLookUps(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		conn.Write(query)
 		answer := make([]byte, 1500)
 		n, err := conn.Read(answer)

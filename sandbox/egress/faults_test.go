@@ -22,7 +22,7 @@ import (
 // eventually waits until a condition holds.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
 			tb.Fatalf("%s: not after 20 s\n%s", what, stacks[:runtime.Stack(stacks, true)])

@@ -163,7 +163,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		conn.Write(sent)
 		conn.(*net.TCPConn).CloseWrite()
 		io.Copy(io.Discard, conn)

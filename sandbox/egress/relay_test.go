@@ -307,7 +307,7 @@ func TestOtherSourcesAreReset(t *testing.T) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			_, err = conn.Read(make([]byte, 1))
 		}
 		if !errors.Is(err, syscall.ECONNRESET) { // it may come before the kernel says that it is connected

@@ -163,7 +163,7 @@ func (w *world) dial(at string) *net.TCPConn {
 		w.tb.Fatal(err)
 	}
 	w.tb.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn.(*net.TCPConn)
 }
 
@@ -176,7 +176,7 @@ func (w *world) exchange(host string, port int, send []byte) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	_, wrong := conn.Write(send) // the kernel tells a reset once: here or below
 	got, err := io.ReadAll(conn)
 	return string(got), cmp.Or(wrong, err)

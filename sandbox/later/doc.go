@@ -24,7 +24,7 @@
 // Guaranteed: a name of the table that exists when a call begins is what it was when the
 // call is over, or the call's denials name it; one that is made is in the denials. This
 // holds at any depth, in the tree of a root, on one machine. Not guaranteed: anything below
-// node_modules, whose content runs anyway, but for a .git directly in it; what kept files
+// node_modules, whose content runs anyway, except a .git directly in it; what kept files
 // name in a way of their own, such as a script that a hook starts; what changes by a name
 // that a file has in another tree.
 // [State.Missing] says what a host makes uncertain.

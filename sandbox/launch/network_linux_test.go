@@ -236,7 +236,7 @@ func beClient(args []string) {
 			}
 			c, err := net.DialTimeout(network, addr, 20*time.Second)
 			if network == "udp" && err == nil {
-				c.SetDeadline(time.Now().Add(5 * time.Second))
+				c.SetDeadline(time.Now().Add(time.Minute))
 				c.Write([]byte("x"))
 			}
 			fmt.Println(line(c, err))

@@ -7,7 +7,7 @@
 // places in a text, in hex, and as JSON, HTML and URLs write it: with what must be escaped, or
 // with all of it. What is masked keeps its length, so a length that was
 // announced stays true. A secret is found across any number of reads; what may be the beginning
-// of one is held back until the rest is known, but for the first bytes: see [Least].
+// of one is held back until the rest is known, except the first bytes: see [Least].
 //
 // Not found is a secret in any other form: a host that wants to give it away can encrypt it.
 package mask
