@@ -35,7 +35,7 @@ import (
 	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
-// DefaultDeadline bounds one evaluation.
+// DefaultDeadline bounds the processor time of one evaluation.
 const DefaultDeadline = 100 * time.Millisecond
 
 // Profile names a set of rules of the library.
@@ -75,7 +75,7 @@ type Options struct {
 	Recent Counts
 
 	RelaxReads bool                // askReadOnly: false; read-only tools run unasked in default and acceptEdits
-	Deadline   time.Duration       // of one evaluation; 0 is DefaultDeadline
+	Deadline   time.Duration       // processor time of one evaluation; 0 is DefaultDeadline
 	CanUseTool callback.CanUseTool // asked after the rules; nil has no opinion
 	Reloaded   func(error)         // told of every reload, whoever asked for it; nil is nobody
 	Compare    Compare             // looks at every reload before it takes effect; nil lets all pass
@@ -211,10 +211,6 @@ func (e *Engine) evaluate(ctx context.Context, seen *evidence) error {
 	r, in := seen.revision, seen.input
 	deadline := cmp.Or(seen.deadline, e.opts.Deadline)
 	findings, err := r.evaluate(ctx, in, deadline)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		// Retry once: the deadline may have passed because the machine was busy.
-		findings, err = r.evaluate(ctx, in, deadline)
-	}
 	if as := tool.As(in.Tool.Name); err == nil && as != "" {
 		under := *in
 		under.Tool.Name = as
@@ -255,7 +251,7 @@ func coreRule(err error) string {
 var coreHints = map[string]string{
 	"core.input":      "send the arguments as a JSON object",
 	"core.evaluation": "sandboxd policy explain shows which rule fails on this call",
-	"core.timeout":    "sandboxd policy bench measures the rules; the limit is 100 ms",
+	"core.timeout":    "sandboxd policy bench measures the rules; the limit is 100 ms of processor time",
 	"core.shape":      "correct the rule that makes this finding; docs/policies.md lists the fields of a finding",
 	"core.rewrite":    "let one rule rewrite a call, with a patch that is an object",
 	"core.mode":       "an operator can set the mode of the session",

@@ -320,6 +320,39 @@ func TestEveryFailureHasAHint(t *testing.T) {
 	}
 }
 
+// TestABusyMachineDeniesNothing: only time on a processor counts, and waiting has an end too.
+func TestABusyMachineDeniesNothing(t *testing.T) {
+	const deadline = 200 * time.Millisecond
+	e, end := begin(t.Context(), deadline)
+	defer end()
+	time.Sleep(2 * deadline)
+	if e.cancel.Cancelled() || e.used() > deadline {
+		t.Errorf("an evaluation that had %s of its %s is ended", e.used(), deadline)
+	}
+	for start := time.Now(); !e.cancel.Cancelled(); {
+		if time.Since(start) > time.Minute {
+			t.Fatal("an evaluation that computes goes on")
+		}
+	}
+	if e.used() < deadline {
+		t.Errorf("it is ended after %s of its %s", e.used(), deadline)
+	}
+	starved, done := begin(t.Context(), 10*time.Millisecond)
+	defer done()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for !starved.cancel.Cancelled() {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	select { // this thread uses no time
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("an evaluation that gets no processor waits without end")
+	}
+}
+
 func TestADeadlineEndsTheEvaluation(t *testing.T) {
 	e := newEngine(t, Options{Profile: "observe", Deadline: time.Nanosecond}) // which has a rule for every call
 	d := decide(t, e, newCall(t, tool.ModeBypassPermissions, "Todo", map[string]any{}))
