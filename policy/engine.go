@@ -209,13 +209,21 @@ func (e *Engine) findings(ctx context.Context, c *tool.Call, seen *evidence, cou
 
 func (e *Engine) evaluate(ctx context.Context, seen *evidence) error {
 	r, in := seen.revision, seen.input
-	deadline := cmp.Or(seen.deadline, e.opts.Deadline)
-	findings, err := r.evaluate(ctx, in, deadline)
+	ask := func(in *input.Document) ([]Finding, error) {
+		deadline := cmp.Or(seen.deadline, e.opts.Deadline)
+		found, err := r.evaluate(ctx, in, deadline)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			// Retry once: where a virtual machine is stopped for a while, its processor time goes on.
+			found, err = r.evaluate(ctx, in, deadline)
+		}
+		return found, err
+	}
+	findings, err := ask(in)
 	if as := tool.As(in.Tool.Name); err == nil && as != "" {
 		under := *in
 		under.Tool.Name = as
 		var more []Finding
-		more, err = r.evaluate(ctx, &under, deadline)
+		more, err = ask(&under)
 		findings = append(findings, stricter(more, findings)...)
 	}
 	seen.findings = r.withoutDisabled(findings)

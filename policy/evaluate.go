@@ -113,7 +113,8 @@ func (e evaluation) ask(p judgedPackage, in ast.Value) ([]Finding, error) {
 	}
 	rs, err := p.query.Eval(e.ctx, opts...)
 	if e.used() > e.deadline || topdown.IsCancel(err) {
-		return nil, fmt.Errorf("evaluation took more than %s of processor time: %w", e.deadline, context.DeadlineExceeded)
+		return nil, fmt.Errorf("evaluation took more than %s of processor time: %w", e.deadline,
+			context.DeadlineExceeded)
 	}
 	if err != nil {
 		return nil, err

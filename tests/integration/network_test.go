@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,15 +20,13 @@ import (
 
 // networked is a daemon whose programs reach a server of this test as up.test, and as others
 // that no list names.
-func networked(t *testing.T) (d *running, streams *atomic.Int32) {
+func networked(t *testing.T) *running {
 	t.Helper()
 	needs.Program(t, "curl")
-	streams = &atomic.Int32{}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stream" {
 			_, _ = io.WriteString(w, "begun\n")
 			w.(http.Flusher).Flush()
-			streams.Add(1)
 			<-r.Context().Done()
 			return
 		}
@@ -37,7 +35,7 @@ func networked(t *testing.T) (d *running, streams *atomic.Int32) {
 	t.Cleanup(upstream.CloseClientConnections)
 	t.Cleanup(upstream.Close)
 	at := upstream.Listener.Addr().String()
-	d = newDaemon(t, fmt.Sprintf(`
+	d := newDaemon(t, fmt.Sprintf(`
 sessions: {mode: auto}
 sandbox:
   network:
@@ -47,13 +45,24 @@ sandbox:
     hosts: {"up.test:80": %[1]q, "ask.test:80": %[1]q, "bad.test:80": %[1]q}
 `, at))
 	d.needsWayOut()
-	return d, streams
+	return d
 }
 
 // curl is a call that fetches, without a proxy variable.
 func curl(url string) string {
 	args, _ := json.Marshal(map[string]string{"command": "curl -sS -m 60 " + url})
 	return string(args)
+}
+
+// hears waits until a program of the cage has received what a stream begins with.
+func (d *running) hears() {
+	d.t.Helper()
+	if !waitFor(time.Minute, func() bool {
+		text, _ := os.ReadFile(filepath.Join(d.ws, "heard"))
+		return strings.Contains(string(text), "begun")
+	}) {
+		d.t.Fatal("nothing is received")
+	}
 }
 
 // forget lets a session reach a host that no list names unasked, though it has read what came in.
@@ -88,7 +97,7 @@ func (d *running) question() (id string) {
 // TestX09_X12_ProgramsReachWhatTheSettingsList: the answer, the record, the variables, the
 // metrics and the command line say so.
 func TestX09_X12_ProgramsReachWhatTheSettingsList(t *testing.T) {
-	d, _ := networked(t)
+	d := networked(t)
 	s := d.session()
 	events, err := d.agent.Events(t.Context(), client.EventFilter{Types: []string{"connection"}})
 	if err != nil {
@@ -165,7 +174,7 @@ func TestX09_X12_ProgramsReachWhatTheSettingsList(t *testing.T) {
 // TestAPersonIsAskedAtTheConnection: nobody is there, then somebody watches; an answer for the
 // session holds; a tighter session ends what is open.
 func TestAPersonIsAskedAtTheConnection(t *testing.T) {
-	d, streams := networked(t)
+	d := networked(t)
 	s := d.session()
 	r := d.call(s, "Bash", curl("http://ask.test/"))
 	if !strings.Contains(r.FinalText, "ask.test is refused: nobody is there to be asked about a connection") ||
@@ -197,15 +206,13 @@ func TestAPersonIsAskedAtTheConnection(t *testing.T) {
 	if r := d.call(s, "Bash", curl("http://ask.test/")); r.FormattedText != "hello of ask.test\n" {
 		t.Errorf("it is asked again: %s", r.FinalText)
 	}
-	go ask("http://up.test/stream")
-	if !waitFor(60*time.Second, func() bool { return streams.Load() > 0 }) {
-		t.Fatal("nothing connects")
-	}
+	go ask("-N http://up.test/stream | tee heard")
+	d.hears()
 	tight := map[string]any{"sandbox": map[string]any{"network": map[string]any{"allowedDomains": []string{}, "unlisted": "deny"}}}
 	if err := d.operator.Do(t.Context(), "PATCH", "/sessions/"+s, tight, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-answered; r.Status != client.StatusSuccess || strings.Contains(r.FormattedText, "Exit code: 28") ||
+	if r := <-answered; r.Status != client.StatusSuccess || strings.Contains(r.FormattedText, "timed out") ||
 		!strings.Contains(r.FormattedText, "begun") {
 		t.Errorf("a connection outlives what allowed it: %s", r.FinalText)
 	}
@@ -213,12 +220,12 @@ func TestAPersonIsAskedAtTheConnection(t *testing.T) {
 
 // TestAConnectionOfALeasedCallEndsWithWhatAllowedIt, as that of a call which runs here.
 func TestAConnectionOfALeasedCallEndsWithWhatAllowedIt(t *testing.T) {
-	d, streams := networked(t)
+	d := networked(t)
 	s := d.session()
 	var kept struct {
 		CallID string `json:"call_id"`
 	}
-	want := map[string]any{"session_id": s, "tool": "Bash", "args": json.RawMessage(curl("http://up.test/stream")), "hold": true}
+	want := map[string]any{"session_id": s, "tool": "Bash", "args": json.RawMessage(curl("-N http://up.test/stream | tee heard")), "hold": true}
 	if err := d.agent.Do(t.Context(), "POST", "/decide", want, &kept); err != nil {
 		t.Fatal(err)
 	}
@@ -227,9 +234,7 @@ func TestAConnectionOfALeasedCallEndsWithWhatAllowedIt(t *testing.T) {
 		out, _ := d.exec("sandboxd", "exec", "--call", kept.CallID) // curl fails
 		ended <- out
 	}()
-	if !waitFor(60*time.Second, func() bool { return streams.Load() > 0 }) {
-		t.Fatal("nothing connects")
-	}
+	d.hears()
 	tight := map[string]any{"sandbox": map[string]any{"network": map[string]any{"allowedDomains": []string{}, "unlisted": "deny"}}}
 	if err := d.operator.Do(t.Context(), "PATCH", "/sessions/"+s, tight, nil); err != nil {
 		t.Fatal(err)
