@@ -187,6 +187,10 @@ func (w *world) JudgeChanges(_ context.Context, c *tool.Call, changes []tool.Cha
 	return w.changed(c, changes), nil
 }
 
+func (w *world) Withheld(context.Context, *tool.Call, []string) (map[string]bool, error) {
+	return nil, nil
+}
+
 func (w *world) SeesChanges() bool { return w.changed != nil }
 
 func (w *world) Changes(ctx context.Context, c *tool.Call, made tool.Changing) (tool.Approval, error) {

@@ -24,6 +24,10 @@ func (h here) Run(ctx context.Context, c *tool.Call) error {
 	}
 	defer box.Close()
 	c.In.Judged, c.In.Obligations = c.Facts.Uses, c.Decision.Obligations
+	judged := *c
+	c.In.Withheld = func(ctx context.Context, paths []string) (map[string]bool, error) {
+		return h.running.inForce().Policy.Withheld(ctx, &judged, paths)
+	}
 	j := newConnections(h.Pipeline, c)
 	h.running.connects(c.ID, j)
 	defer h.running.connects(c.ID, nil)

@@ -64,6 +64,8 @@ type Policy interface {
 	// JudgeChanges judges what a call has changed; SeesChanges reports whether a rule looks at it.
 	JudgeChanges(ctx context.Context, c *tool.Call, changes []tool.Changed) (tool.Decision, error)
 	SeesChanges() bool
+	// Withheld says which of the files that a call has found it may not read.
+	Withheld(ctx context.Context, c *tool.Call, paths []string) (map[string]bool, error)
 }
 
 // Approvals asks a person and waits; the question is bound to c.Digest.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -54,6 +55,9 @@ func readSources(opts Options) ([]source, error) {
 			}
 			return isPolicy(name)
 		})
+		if gone, ok := errors.AsType[*fs.PathError](err); ok && gone.Path == "." {
+			err = gone.Err
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read policies in %q: %w", dir, err)
 		}

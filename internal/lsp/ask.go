@@ -124,6 +124,10 @@ func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []plac
 	slices.SortStableFunc(all, func(a, b place) int { // what is beside comes last
 		return cmp.Compare(order(within(a.path)), order(within(b.path)))
 	})
+	withheld, err := keptBack(ctx, in, all, within)
+	if err != nil {
+		return err
+	}
 	beside := 0
 	for len(all) > 0 && len(d.Lines) < most(d.Operation) {
 		path := all[0].path
@@ -144,7 +148,7 @@ func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []plac
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil {
+		if err != nil || withheld[path] {
 			d.LeftOut += n
 			continue
 		}
@@ -167,6 +171,21 @@ func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []plac
 		d.note("%d places are left out: their files may not be read, or do not have the lines", d.LeftOut)
 	}
 	return nil
+}
+
+// keptBack says which files of places the policies keep from the call, of those whose text would be shown.
+func keptBack(ctx context.Context, in tool.In, all []place, shown func(string) bool) (map[string]bool, error) {
+	var paths []string
+	for _, p := range all {
+		if shown(p.path) {
+			paths = append(paths, p.path)
+		}
+	}
+	slices.Sort(paths)
+	if paths = slices.Compact(paths); in.Withheld == nil || len(paths) == 0 {
+		return nil, nil
+	}
+	return in.Withheld(ctx, paths)
 }
 
 func order(first bool) int {

@@ -62,7 +62,7 @@ func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (to
 	if err != nil {
 		return tool.Output{}, err
 	}
-	found, err := tools.FindLines(ctx, box, root, pattern)
+	found, err := tools.FindLines(ctx, in, box, root, pattern)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -78,6 +78,9 @@ func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (to
 	}
 	if found.Partial > 0 {
 		d.note("%d files were not searched to their end", found.Partial)
+	}
+	if found.Withheld > 0 {
+		d.note("left out are files with such lines that policies deny or ask to read: %d", found.Withheld)
 	}
 	if found.Refused > 0 {
 		d.note("%d directories or ignore files could not be read", found.Refused)

@@ -182,6 +182,9 @@ type In struct {
 	// that the question showed, "absent" for one that was not there. What has another one
 	// now must not be changed.
 	Approved map[string]string
+	// Withheld is set for Run: which of the files that the tool has found by itself the policies keep from
+	// the call. Nil where no policies judge.
+	Withheld func(ctx context.Context, paths []string) (map[string]bool, error)
 }
 
 // Host is the place in a conversation that the client named.

@@ -228,7 +228,7 @@ func (Grep) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	if err := need(ctx, q.bytes()); err != nil {
 		return tool.Output{}, err
 	}
-	res, err := search(ctx, box, root, q)
+	res, err := search(ctx, in, box, root, q)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -246,6 +246,8 @@ type results struct {
 	full    bool // the bounds are reached
 	refused int
 	partial int
+
+	withheld int // files with matches that policies keep from the call
 }
 
 // add takes what was found in one file, if anything.
@@ -273,9 +275,27 @@ func (r *results) add(h hits) (full bool) {
 	return r.full
 }
 
+// withhold takes out what the policies keep from the call.
+func (r *results) withhold(ctx context.Context, in tool.In) error {
+	if in.Withheld == nil || len(r.hits) == 0 {
+		return nil
+	}
+	paths := make([]string, len(r.hits))
+	for i, h := range r.hits {
+		paths[i] = h.path
+	}
+	withheld, err := in.Withheld(ctx, paths)
+	if err != nil {
+		return err
+	}
+	r.withheld = len(withheld)
+	r.hits = slices.DeleteFunc(r.hits, func(h hits) bool { return withheld[h.path] })
+	return nil
+}
+
 // search looks through a file, or through the files below a directory, a few at
-// a time.
-func search(ctx context.Context, box sandbox.Box, root guard.PathUse, q *query) (*results, error) {
+// a time, and leaves out those that the policies keep from the call.
+func search(ctx context.Context, in tool.In, box sandbox.Box, root guard.PathUse, q *query) (*results, error) {
 	res := &results{hold: budget.Of(ctx)}
 	if f, _, err := openRegular(ctx, box, root); err == nil {
 		defer f.Close()
@@ -289,6 +309,7 @@ func search(ctx context.Context, box sandbox.Box, root guard.PathUse, q *query) 
 	} else if e, ok := err.(*tool.Error); !ok || e.Code != "is_directory" {
 		return nil, err
 	}
+	judging := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	files := make(chan string, 64)
@@ -325,6 +346,9 @@ func search(ctx context.Context, box sandbox.Box, root guard.PathUse, q *query) 
 		return nil, err
 	}
 	res.refused = t.refused
+	if err := res.withhold(judging, in); err != nil {
+		return nil, err
+	}
 	return res, nil
 }
 
@@ -349,10 +373,11 @@ type grepData struct {
 	Matches   int      `json:"matches"`
 	Truncated bool     `json:"truncated"`
 	Refused   int      `json:"refused,omitempty"`
+	Withheld  int      `json:"withheld,omitempty"` // files with matches that policies keep from the call
 }
 
 func (r *results) output(dir string, args grepArgs) tool.Output {
-	data := grepData{Mode: args.Mode, Files: len(r.hits), Refused: r.refused}
+	data := grepData{Mode: args.Mode, Files: len(r.hits), Refused: r.refused, Withheld: r.withheld}
 	if data.Mode == "" {
 		data.Mode = "files_with_matches"
 	}
@@ -402,6 +427,10 @@ func (r *results) output(dir string, args grepArgs) tool.Output {
 	}
 	if r.refused > 0 {
 		notes = append(notes, fmt.Sprintf("[note: %d directories or ignore files could not be read]", r.refused))
+	}
+	if r.withheld > 0 {
+		notes = append(notes,
+			fmt.Sprintf("[note: left out are files with matches that policies deny or ask to read: %d]", r.withheld))
 	}
 	if text != "" && len(notes) > 0 {
 		text += "\n"

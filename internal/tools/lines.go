@@ -30,11 +30,13 @@ type Found struct {
 	Full    bool // the search stopped early: there are too many
 	Partial int  // files that were not searched to their end
 	Refused int  // directories and ignore files that could not be read
+
+	Withheld int // files with such lines that policies keep from the call
 }
 
 // FindLines searches the lines of a file, or of the files below a directory, as Grep does: what the
-// settings deny, what git ignores, hidden and binary files are passed over.
-func FindLines(ctx context.Context, box sandbox.Box, root guard.PathUse, pattern string) (Found, error) {
+// settings deny, what policies keep from the call, what git ignores, hidden and binary files are passed over.
+func FindLines(ctx context.Context, in tool.In, box sandbox.Box, root guard.PathUse, pattern string) (Found, error) {
 	q, err := newQuery(grepArgs{Pattern: pattern, Mode: "content"})
 	if err != nil {
 		return Found{}, err
@@ -42,12 +44,12 @@ func FindLines(ctx context.Context, box sandbox.Box, root guard.PathUse, pattern
 	if err := need(ctx, q.bytes()); err != nil {
 		return Found{}, err
 	}
-	res, err := search(ctx, box, root, q)
+	res, err := search(ctx, in, box, root, q)
 	if err != nil {
 		return Found{}, err
 	}
 	slices.SortFunc(res.hits, func(a, b hits) int { return strings.Compare(a.path, b.path) })
-	found := Found{Full: res.full, Partial: res.partial, Refused: res.refused}
+	found := Found{Full: res.full, Partial: res.partial, Refused: res.refused, Withheld: res.withheld}
 	for _, h := range res.hits {
 		for _, l := range h.lines {
 			found.Lines = append(found.Lines, Line{h.path, l.number, l.text})

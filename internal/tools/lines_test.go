@@ -63,7 +63,7 @@ func TestFindLines(t *testing.T) {
 	e.write("a.go", "func A() {}\n// "+strings.Repeat("é", maxHitLine)+" func\n")
 	e.write("no/c.go", "func C() {}\n")
 	e.box.denied = []string{filepath.Join(e.dir, "no")}
-	got, err := FindLines(t.Context(), e.box, e.reads("."), "func")
+	got, err := FindLines(t.Context(), tool.In{}, e.box, e.reads("."), "func")
 	if err != nil {
 		t.Fatal(err)
 	}
