@@ -67,6 +67,9 @@ func lineOf(e audit.Entry) (callLine, bool) {
 	case eventEnd:
 	case eventExecEnd:
 		l.Verdict, l.Status = e.Detail["said_verdict"], e.Detail["said_status"]
+		if dir := e.Detail["said_dir"]; dir != "" {
+			l.What = "in " + dir // the daemon is not told the command
+		}
 		if n, err := strconv.Atoi(e.Detail["said_exit"]); err == nil {
 			l.Exit = &n
 		}
@@ -84,7 +87,7 @@ func lineOf(e audit.Entry) (callLine, bool) {
 // asks finds what calls do.
 type asks func(ctx context.Context, callID string) (policy.Record, error)
 
-// fill adds what the call does; "" if nobody knows any more.
+// fill adds what the call does, where a decision says it.
 func (l *callLine) fill(ctx context.Context, find asks) {
 	rec, err := find(ctx, l.Call)
 	var in struct {

@@ -106,6 +106,10 @@ func TestACallIsOneLine(t *testing.T) {
 			}
 		})
 	}
+	l, _ := lineOf(audit.Entry{Event: "exec_end", Tool: "Exec", Detail: map[string]string{"said_dir": "/ws"}})
+	if l.What != "in /ws" {
+		t.Errorf("of exec beside a daemon people see %q", l.What)
+	}
 	for _, event := range []string{"begin", "checkpoint", "start", "approval_decided", "exec_begin"} {
 		if _, ok := lineOf(audit.Entry{Event: event}); ok {
 			t.Errorf("%s is taken for a call", event)

@@ -21,8 +21,6 @@ import (
 
 // Bounds of what is read of others.
 const (
-	maxFile       = 1 << 20  // bytes of a SKILL.md
-	maxMatter     = 64 << 10 // bytes of its front matter
 	firstRead     = 2 << 10  // in which most front matter ends
 	maxEntries    = 4096     // packages of a directory, and files of a package
 	maxDirs       = 256      // directories of a package
@@ -131,8 +129,8 @@ func steady(f statReader, whole bool) (text string, was stamp, err error) {
 		switch {
 		case !before.Mode().IsRegular():
 			return "", stamp{}, notSkill(fileName + " is no file")
-		case before.Size() > maxFile:
-			return "", stamp{}, notSkill(fmt.Sprintf("%s has %d bytes, more than %d", fileName, before.Size(), maxFile))
+		case before.Size() > front.MaxFile:
+			return "", stamp{}, notSkill(fmt.Sprintf("%s has %d bytes, more than %d", fileName, before.Size(), front.MaxFile))
 		}
 		text, err := readOf(f, before.Size(), whole)
 		if err != nil {
@@ -165,7 +163,7 @@ func readOf(f io.ReaderAt, size int64, whole bool) (string, error) {
 	case int64(n) == size:
 		return string(b[:n]), nil
 	}
-	b, err = io.ReadAll(io.NewSectionReader(f, 0, min(size, maxMatter)))
+	b, err = io.ReadAll(io.NewSectionReader(f, 0, min(size, front.MaxMatter)))
 	return string(b), err
 }
 
@@ -217,7 +215,7 @@ func describe(dir, text string) (Skill, error) {
 	m := front.Parse(strings.ToValidUTF8(text, "\uFFFD"))
 	if !m.Closed {
 		return Skill{}, notSkill(fmt.Sprintf("%s does not begin with front matter that ends within %d bytes",
-			fileName, maxMatter))
+			fileName, front.MaxMatter))
 	}
 	k := Skill{
 		Name: m.Text("name"), Description: m.Text("description"), Model: opt(m.Text("model")),

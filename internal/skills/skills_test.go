@@ -212,8 +212,8 @@ func TestK11_WhatIsNoSkill(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "plain": "# Plain\n", "open": "---\nname: open\n", "control": "---\nname: \"a\\u0007\"\n---\n",
 		"slash": "---\nname: a/b\n---\n",
-		"large": "---\nname: large\n---\n" + strings.Repeat("x", maxFile),
-		"deep":  "---\nname: deep\n" + strings.Repeat("#\n", maxMatter/2) + "---\n",
+		"large": "---\nname: large\n---\n" + strings.Repeat("x", front.MaxFile),
+		"deep":  "---\nname: deep\n" + strings.Repeat("#\n", front.MaxMatter/2) + "---\n",
 	} {
 		w.write("home/.claude/skills/"+name+"/SKILL.md", text)
 	}

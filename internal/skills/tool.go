@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/skills/front"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -137,7 +138,7 @@ func (t skillTool) prompt(ctx context.Context, in tool.In, box sandbox.Box, k Sk
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile))
+	b, err := io.ReadAll(io.LimitReader(f, front.MaxFile))
 	return k.body(string(b)), err
 }
 

@@ -22,6 +22,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
 // Severity is how much a finding matters.
@@ -77,7 +79,7 @@ var titles = map[string]string{
 	"REF-05":   "Files can be read, and links stay in the package",
 }
 
-const maxFile = 4 << 20 // bytes; a larger file is not read
+const maxBeside = 4 << 20 // bytes of a file beside SKILL.md; a larger one is not read
 
 // Checker judges packages.
 type Checker struct {
@@ -179,10 +181,10 @@ func (p *pack) check() {
 	if err == nil {
 		defer root.Close()
 		p.root = root
-		text, err = p.read(skillFile)
+		text, err = p.read(skillFile, front.MaxFile)
 	}
 	if err != nil {
-		p.find("SKILL-01", Critical, skillFile, 0, "Make it a readable file of at most 4 MiB in the package.",
+		p.find("SKILL-01", Critical, skillFile, 0, "Make it a readable file of at most 1 MiB in the package.",
 			"SKILL.md cannot be read: %v.", err)
 		return
 	}
@@ -202,7 +204,7 @@ func (p *pack) file(rel string) {
 	if ext != ".md" && ext != ".yaml" && ext != ".yml" && ext != ".csv" {
 		return
 	}
-	text, err := p.read(rel)
+	text, err := p.read(rel, maxBeside)
 	if err != nil {
 		p.find("REF-05", Medium, rel, 0, "Make it a readable file of at most 4 MiB in the package.",
 			"It is not judged: %v.", err)
@@ -218,8 +220,8 @@ func (p *pack) file(rel string) {
 	p.lines(rel, text, ext == ".md")
 }
 
-// read returns a file of the package. A link that leads out of it is an error.
-func (p *pack) read(rel string) (string, error) {
+// read returns a file of the package, of so many bytes at most. A link that leads out of it is an error.
+func (p *pack) read(rel string, most int64) (string, error) {
 	f, err := p.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if pe, ok := err.(*fs.PathError); ok {
@@ -237,8 +239,8 @@ func (p *pack) read(rel string) (string, error) {
 		return "", err
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("it is no file")
-	case info.Size() > maxFile:
-		return "", fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxFile)
+	case info.Size() > most:
+		return "", fmt.Errorf("it has %d bytes, more than %d", info.Size(), most)
 	}
 	b := make([]byte, info.Size())
 	n, err := io.ReadFull(f, b)

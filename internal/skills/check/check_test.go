@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/internal/skills/front"
 	"github.com/sandboxd/sandboxd/tests/bench"
 )
 
@@ -338,7 +339,7 @@ func TestFilesThatAreNotJudged(t *testing.T) {
 	cwd := t.TempDir()
 	dir := filepath.Join(cwd, "good-skill")
 	tree(t, cwd, map[string]string{"secret.md": "installed_path\n"})
-	tree(t, dir, with("large.md", strings.Repeat("ETA\n", maxFile/4+1)))
+	tree(t, dir, with("large.md", strings.Repeat("ETA\n", maxBeside/4+1)))
 	os.Symlink("../secret.md", filepath.Join(dir, "out.md"))
 	os.Symlink("dangling", filepath.Join(dir, "none.md"))
 	os.Symlink(".", filepath.Join(dir, "loop"))
@@ -358,6 +359,26 @@ func TestFilesThatAreNotJudged(t *testing.T) {
 	os.Symlink("../secret.md", filepath.Join(dir, "SKILL.md"))
 	if got := told(judge(t, New("", cwd), dir)); got != "SKILL-01 CRITICAL SKILL.md" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// What the loader refuses for its size does not pass the check.
+func TestTheCheckKnowsTheBoundsOfTheLoader(t *testing.T) {
+	front64 := func(n int) string {
+		return "---\nname: good-skill\n" + use + strings.Repeat("#\n", n/2) + "---\nDo it.\n"
+	}
+	for name, tt := range map[string]struct{ text, want string }{
+		"large":               {good + strings.Repeat("x", front.MaxFile), "SKILL-01 CRITICAL SKILL.md"},
+		"as large as it may":  {good + strings.Repeat("x", front.MaxFile-len(good)), ""},
+		"front matter":        {front64(front.MaxMatter), "SKILL-01 CRITICAL SKILL.md"},
+		"front matter within": {front64(front.MaxMatter - 128), ""},
+	} {
+		cwd := t.TempDir()
+		dir := filepath.Join(cwd, "good-skill")
+		tree(t, dir, map[string]string{"SKILL.md": tt.text})
+		if got := told(judge(t, New("", cwd), dir)); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,11 +40,13 @@ func (c *Checker) Find(dirs ...string) ([]Package, error) {
 			d = filepath.Join(c.cwd, d)
 		}
 		info, err := os.Stat(d)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("%s does not exist; give the directory of a skill, or one with skills in it", d)
+		case err != nil:
 			return nil, err
-		}
-		if !info.IsDir() {
-			return nil, fmt.Errorf("%s is no directory", d)
+		case !info.IsDir():
+			return nil, fmt.Errorf("%s is no directory; give the directory that holds the SKILL.md", d)
 		}
 		found := below(d)
 		switch {

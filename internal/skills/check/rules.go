@@ -24,6 +24,10 @@ const (
 // entry judges SKILL.md.
 func (p *pack) entry(text string) {
 	m := front.Parse(text)
+	if m.Closed && !front.Parse(text[:min(len(text), front.MaxMatter)]).Closed {
+		p.find("SKILL-01", Critical, skillFile, 0, "Shorten the front matter to at most 64 KiB.",
+			"SKILL.md is no skill: its front matter does not end within %d bytes.", front.MaxMatter)
+	}
 	name := p.needed(m, "SKILL-02", "name", "Add `name: "+filepath.Base(p.Dir)+"`.")
 	description := p.needed(m, "SKILL-03", "description", "Say what the skill does, and when to use it.")
 	if name != "" && (!p.name.MatchString(name) || len(name) > maxName) {

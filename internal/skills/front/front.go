@@ -26,6 +26,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// Bounds of a SKILL.md. Whoever loads skills refuses a larger one, and whoever checks them says so.
+const (
+	MaxFile   = 1 << 20  // bytes of the file
+	MaxMatter = 64 << 10 // bytes in which its front matter ends
+)
+
 // Matter is a file that was divided.
 type Matter struct {
 	Fields []Field
