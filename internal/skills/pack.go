@@ -21,10 +21,10 @@ import (
 
 // Bounds of what is read of others.
 const (
-	firstRead     = 2 << 10  // in which most front matter ends
-	maxEntries    = 4096     // packages of a directory, and files of a package
-	maxDirs       = 256      // directories of a package
-	maxName       = 64       // characters
+	firstRead     = 2 << 10 // in which most front matter ends
+	maxEntries    = 4096    // packages of a directory, and files of a package
+	maxDirs       = 256     // directories of a package
+	maxName       = 64      // characters
 	fileName      = "SKILL.md"
 	settled       = 100 * time.Millisecond // a file that changed less than this ago may change again unseen
 	readsUnstable = 3
