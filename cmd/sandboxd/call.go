@@ -65,6 +65,12 @@ call failed, 126 when it was denied or refused.`,
 				send = api.Stream
 			}
 			answer, err := send(cmd.Context(), id, args[0], text, live.hear)
+			if ctx := cmd.Context(); ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				err = &tool.Error{
+					Msg:  fmt.Sprintf("the call is cancelled: %v", context.Cause(ctx)),
+					Hint: "a call ends with its client; what is to go on takes \"run_in_background\": true, and is a job",
+				}
+			}
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/internal/doctor"
+	"github.com/sandboxd/sandboxd/internal/review"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -32,7 +33,7 @@ one runs.`,
 			if asJSON {
 				err = printJSON(cmd.OutOrStdout(), found)
 			} else {
-				err = printFindings(cmd.OutOrStdout(), found)
+				err = printFindings(cmd.OutOrStdout(), screenOf(cmd), found)
 			}
 			if doctor.Failed(found) {
 				return exitStatus(exitFailed)
@@ -44,10 +45,20 @@ one runs.`,
 	return c
 }
 
-func printFindings(out io.Writer, found []doctor.Finding) error {
+// printFindings writes a row for each finding, or two where the terminal is narrow.
+func printFindings(out io.Writer, s review.Screen, found []doctor.Finding) error {
+	yes := map[bool]string{true: "yes", false: "no"}
+	if s.Terminal && s.Width < 80 {
+		for _, f := range found {
+			_, err := fmt.Fprintf(out, "%s: needed %s, proved %s\n  %s\n", f.Layer, yes[f.Needed], yes[f.Proved], f.What)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "LAYER\tNEEDED\tPROVED\tWHAT")
-	yes := map[bool]string{true: "yes", false: "no"}
 	for _, f := range found {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Layer, yes[f.Needed], yes[f.Proved], f.What)
 	}

@@ -46,7 +46,7 @@ func TruncateText(s string, limit int) (text string, truncated bool) {
 	return fmt.Sprintf("%s\n… (%d characters left out) …\n%s", s[:head], total-limit, s[tail:]), true
 }
 
-// Hint tells the model where the whole result is (T-28): formatted is the text
+// Hint tells the model where the result is (T-28), which may itself be cut: formatted is the text
 // in the variable, final what Truncate made of it.
 func Hint(variable, formatted, final string, truncated bool) string {
 	if !truncated {
@@ -54,7 +54,7 @@ func Hint(variable, formatted, final string, truncated bool) string {
 	}
 	full := utf8.RuneCountInString(formatted)
 	start, omitted := gap(formatted, final)
-	return fmt.Sprintf("\n\n[truncated: %d of %d characters are shown. The whole result is in variable %s. "+
+	return fmt.Sprintf("\n\n[truncated: %d of %d characters are shown. All of them are in variable %s. "+
 		"Use it in an argument as $VAR_REF{{%s}}, or read the part left out: "+
 		"ReadVar {\"name\": %q, \"start\": %d, \"length\": %d}]",
 		full-omitted, full, variable, variable, variable, start, min(omitted, 2000))

@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/tests/pty"
 )
@@ -42,6 +45,27 @@ type person struct {
 func (p *person) status() int {
 	p.cmd.Wait() // the status says it
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// A call whose client is ended by a signal said "terminated signal received", and nothing of the call.
+func TestACallThatASignalEndsSaysSo(t *testing.T) {
+	d := newDaemon(t, "")
+	cmd := exec.Command(filepath.Join(bin, "sandboxd"), "call", "Bash", `{"command":"mkfifo p; echo begun > p; sleep 1000"}`)
+	cmd.Dir, cmd.Env = d.ws, d.env
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	if !waitFor(time.Minute, func() bool { _, err := os.Stat(filepath.Join(d.ws, "p")); return err == nil }) {
+		t.Fatal("the command does not begin")
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	err := cmd.Wait()
+	if err == nil || !strings.Contains(said.String(), "the call is cancelled: terminated signal received") ||
+		!strings.Contains(said.String(), "run_in_background") {
+		t.Errorf("%v: %s", err, said.String())
+	}
 }
 
 // TestWhatReadsATerminalSaysSoAndCtrlCEndsIt: these took Ctrl-C for nothing, and said
