@@ -68,7 +68,7 @@ call failed, 126 when it was denied or refused.`,
 			if ctx := cmd.Context(); ctx.Err() != nil && errors.Is(err, context.Canceled) {
 				err = &tool.Error{
 					Msg:  fmt.Sprintf("the call is cancelled: %v", context.Cause(ctx)),
-					Hint: "a call ends with its client; what is to go on takes \"run_in_background\": true, and is a job",
+					Hint: "a call ends with its client; with \"run_in_background\": true it is a job, and goes on",
 				}
 			}
 			if err != nil {

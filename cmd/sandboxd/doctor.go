@@ -50,7 +50,8 @@ func printFindings(out io.Writer, s review.Screen, found []doctor.Finding) error
 	yes := map[bool]string{true: "yes", false: "no"}
 	if s.Terminal && s.Width < 80 {
 		for _, f := range found {
-			_, err := fmt.Fprintf(out, "%s: needed %s, proved %s\n  %s\n", f.Layer, yes[f.Needed], yes[f.Proved], f.What)
+			needed, proved := yes[f.Needed], yes[f.Proved]
+			_, err := fmt.Fprintf(out, "%s: needed %s, proved %s\n  %s\n", f.Layer, needed, proved, f.What)
 			if err != nil {
 				return err
 			}

@@ -130,7 +130,8 @@ func steady(f statReader, whole bool) (text string, was stamp, err error) {
 		case !before.Mode().IsRegular():
 			return "", stamp{}, notSkill(fileName + " is no file")
 		case before.Size() > front.MaxFile:
-			return "", stamp{}, notSkill(fmt.Sprintf("%s has %d bytes, more than %d", fileName, before.Size(), front.MaxFile))
+			return "", stamp{}, notSkill(fmt.Sprintf("%s has %d bytes, more than %d",
+				fileName, before.Size(), front.MaxFile))
 		}
 		text, err := readOf(f, before.Size(), whole)
 		if err != nil {
