@@ -132,7 +132,11 @@ func connectionsAndCalls(d *flooded) {
 // several floods come at once.
 func several(d *flooded) {
 	var g sync.WaitGroup
-	for _, f := range []func(*flooded){slowReaders, bigBodies, longCommands, readFiles, manyOutputs, expansions, slowHeads} {
+	all := []func(*flooded){slowReaders, bigBodies, expansions, slowHeads}
+	if tier.IsLong() {
+		all = append(all, longCommands, manyOutputs, readFiles)
+	}
+	for _, f := range all {
 		g.Go(func() { f(d) })
 	}
 	g.Wait()
