@@ -138,12 +138,7 @@ func doGitRemote(a *Call) {
 		}
 	}
 	switch a.spec.do {
-	case "gitremoteadd":
-		for _, f := range a.Operands {
-			if strings.Contains(f.Text, "://") || strings.Contains(f.Text, ":") {
-				a.use(remote, f)
-			}
-		}
+	case "gitremoteadd": // names a host, and connects to none: git fetch does
 	case "gitremote":
 		for i, f := range a.Operands {
 			// A bare name is a remote of the configuration.
