@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -65,9 +66,38 @@ func checkHost(host string, s Settings) *Refusal {
 		Code: "host_denied", Message: fmt.Sprintf("host '%s' is not in the allowed domains", host),
 		Hint: noWayOut, Rule: rule, Ask: ask, Caged: ask, Ours: ask,
 	}
+	if v == Deny && s.Network.Unlisted == UnlistedAsk && isName(h) && !strings.Contains(h, ".") {
+		ref.Hint = "a name without a dot is mistyped, or a machine of this network, about which nobody is asked; " + noWayOut
+	}
 	if strings.HasPrefix(rule, "network.deniedDomains") {
 		ref.Message = fmt.Sprintf("host '%s' is in the denied domains", host)
 	}
+	return ref
+}
+
+// checkDevice judges a redirection of bash that connects, as /dev/tcp/HOST/PORT does: a name as what any
+// program connects to, all else never.
+func (r *Rules) checkDevice(u PathUse) *Refusal {
+	ref := &Refusal{
+		Code:    "path_device",
+		Message: fmt.Sprintf("path '%s' is a network connection, not a file", shown(u)),
+		Hint:    "connect to a host by its name, over TCP",
+		Rule:    "path rules", At: u.At,
+	}
+	host, port, _ := strings.Cut(strings.TrimPrefix(u.Path, "/dev/tcp/"), "/")
+	number, err := strconv.ParseUint(port, 10, 16)
+	h, bad := CanonicalHost(host)
+	if _, notAddr := netip.ParseAddr(h); err != nil || bad != nil || notAddr == nil ||
+		strings.HasPrefix(u.Path, "/dev/udp/") {
+		return ref
+	}
+	v, rule := r.s.Network.Connect(h, int(number))
+	if v == Allow {
+		return nil
+	}
+	ask := v == Ask
+	ref.Message = fmt.Sprintf("host '%s' is not in the allowed domains with port %d", host, number)
+	ref.Code, ref.Hint, ref.Rule, ref.Ask, ref.Caged, ref.Ours = "host_denied", noWayOut, rule, ask, ask, ask
 	return ref
 }
 

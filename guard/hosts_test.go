@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,38 @@ func TestX30_AConnectionIsNoFile(t *testing.T) {
 			if j.Verdict != Deny || len(j.Reasons) == 0 || j.Reasons[0].Code != "path_device" {
 				t.Errorf("%s under %+v: %v %+v", cmd, s, j.Verdict, j.Reasons)
 			}
+		}
+	}
+}
+
+// A name behind /dev/tcp is judged as what any program connects to.
+func TestAConnectionOfBashIsJudgedAsAnyOther(t *testing.T) {
+	paths := Settings{DeniedPaths: []string{"/etc"}}
+	ask, deny := paths, paths
+	ask.Network = Network{AllowedDomains: []string{"a.org", "db.org:5432"}, Unlisted: UnlistedAsk}
+	deny.Network = Network{AllowedDomains: []string{"a.org"}, Unlisted: UnlistedDeny}
+	for _, tt := range []struct {
+		cmd  string
+		s    Settings
+		want string // the code, and whether only our own cage makes it pass
+	}{
+		{"exec 3<>/dev/tcp/a.org/80", ask, ""},
+		{"exec 3<>/dev/tcp/db.org/5432", ask, ""},
+		{"exec 3<>/dev/tcp/db.org/80", ask, "host_denied true"},
+		{"exec 3<>/dev/tcp/b.org/80", ask, "host_denied true"},
+		{"exec 3<>/dev/tcp/b.org/80", deny, "host_denied false"},
+		{"exec 3<>/dev/tcp/a.org/22", deny, "host_denied false"},
+		{"exec 3<>/dev/tcp/10.0.0.1/80", ask, "path_device false"},
+		{"exec 3<>/dev/tcp/a.org/http", ask, "path_device false"},
+		{"exec 3<>/dev/udp/a.org/53", ask, "path_device false"},
+		{"exec 3<>/dev/tcp/a.org/80", paths, "host_denied false"},
+	} {
+		got := ""
+		if j := JudgeCommand(tt.cmd, "/w", "/h", tt.s); len(j.Reasons) > 0 {
+			got = fmt.Sprint(j.Reasons[0].Code, " ", j.Reasons[0].Ours)
+		}
+		if got != tt.want {
+			t.Errorf("%s with %+v: got %q, want %q", tt.cmd, tt.s.Network, got, tt.want)
 		}
 	}
 }

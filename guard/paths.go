@@ -21,12 +21,7 @@ func (r *Rules) checkPath(u PathUse, inCommand bool) *Refusal {
 		return nil
 	}
 	if strings.HasPrefix(u.Path, "/dev/tcp/") || strings.HasPrefix(u.Path, "/dev/udp/") {
-		return &Refusal{
-			Code:    "path_device",
-			Message: fmt.Sprintf("path '%s' is a network connection, not a file", shown(u)),
-			Hint:    noWayOut,
-			Rule:    "path rules", At: u.At,
-		}
+		return r.checkDevice(u)
 	}
 	var refusal *Refusal
 	if denied, ok := r.deniedBy(u); ok {

@@ -67,8 +67,11 @@ func newConnections(p *Pipeline, c *tool.Call) *connections {
 func (j *connections) judge(ctx context.Context, conn egress.Connection) egress.Verdict {
 	p := j.line.inForce()
 	key := conn
-	if !p.Policy.SeesRequests() {
+	switch requests := p.Policy.SeesRequests(); {
+	case !requests:
 		key.Method, key.Path = "", ""
+	case conn.Method == "" && j.carriesRequests(conn): // rules say more of each
+		return egress.Verdict{Allow: true}
 	}
 	j.mu.Lock()
 	v, known := j.kept[key]
@@ -101,6 +104,11 @@ func (j *connections) judge(ctx context.Context, conn egress.Connection) egress.
 		p.Connected(&j.call, conn, v.Verdict)
 	}
 	return v.Verdict
+}
+
+// carriesRequests reports whether each HTTP request of a connection is judged by itself.
+func (j *connections) carriesRequests(conn egress.Connection) bool {
+	return conn.Protocol == egress.ProtocolHTTP || j.call.Settings.Network.Intercepts(conn.Host, conn.Port)
 }
 
 func (j *connections) forget(key egress.Connection, v *keptVerdict) {

@@ -200,16 +200,20 @@ func (e *RefusedError) Error() string {
 
 // judge asks, and writes a refusal down.
 func (c *Call) judge(ctx context.Context, k Connection) (Verdict, error) {
-	if c.o.Judge == nil {
-		return Verdict{}, c.refuse(k, Verdict{Reason: "nothing may connect"})
-	}
-	ctx, cancel := c.until(ctx)
-	defer cancel()
-	v := c.o.Judge(ctx, k)
+	v := c.verdict(ctx, k)
 	if !v.Allow {
 		return Verdict{}, c.refuse(k, v)
 	}
 	return v, nil
+}
+
+func (c *Call) verdict(ctx context.Context, k Connection) Verdict {
+	if c.o.Judge == nil {
+		return Verdict{Reason: "nothing may connect"}
+	}
+	ctx, cancel := c.until(ctx)
+	defer cancel()
+	return c.o.Judge(ctx, k)
 }
 
 // until is a context that ends with the call too.

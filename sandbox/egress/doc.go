@@ -9,8 +9,8 @@
 // the network knows of which [Call] a connection is; one of no call is reset.
 //
 // A [Judge] gets each [Connection] and returns a [Verdict]; the zero verdict refuses. It is
-// asked for each TLS and TCP connection, and over HTTP for each request instead. What is
-// checked besides, also inside of tunnels:
+// asked for each connection, and over HTTP for each request too. What is checked besides,
+// also inside of tunnels:
 //
 //   - port 443 carries TLS for the name of the connection;
 //   - port 80, and what the proxy is asked for by address, carries HTTP for that name, which

@@ -39,10 +39,11 @@ func (c *Call) hello(cl *client, k Connection) error {
 	cl.tcp.SetReadDeadline(time.Time{})
 	if err != nil {
 		reset(cl.tcp)
-		return c.refuse(k, Verdict{
-			Rule: "network", Reason: "port 443 is for TLS, and what was sent is none",
-			Hint: "speak TLS, or use another port",
-		})
+		what := "port 443 is for TLS, and what was sent is none"
+		if len(read) == 0 {
+			what = "on port 443 the program speaks first, by TLS, and nothing was sent"
+		}
+		return c.refuse(k, Verdict{Rule: "network", Reason: what, Hint: "speak TLS, or use another port"})
 	}
 	if got, err := guard.CanonicalHost(name); name != "" && err == nil && got == k.Host {
 		return nil

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -234,6 +235,11 @@ func (n *Network) call(id uint32) *Call {
 // transparent serves a connection to a synthetic address.
 func (c *Call) transparent(cl *client) {
 	k := Connection{Host: cl.host, Port: cl.port, Protocol: c.protocolOf(cl.host, cl.port), Via: cl.via}
+	v := c.verdict(c.ctx, k)
+	if !v.Allow {
+		c.tell(cl, k, v)
+		return
+	}
 	if c.o.Network.Intercepts(k.Host, k.Port) {
 		c.intercept(cl, k)
 		return
@@ -249,7 +255,7 @@ func (c *Call) transparent(cl *client) {
 		}
 	}
 	defer cl.Close()
-	f, err := c.connect(c.ctx, k)
+	f, err := c.dial(c.ctx, k, v, 1)
 	var refused *RefusedError
 	switch {
 	case err == nil:
@@ -260,6 +266,35 @@ func (c *Call) transparent(cl *client) {
 		reset(cl.tcp)
 	}
 }
+
+// tell ends a connection that is refused: by what its protocol has for that, if the program
+// speaks it, else by a reset.
+func (c *Call) tell(cl *client, k Connection, v Verdict) {
+	spoke := false
+	if k.Protocol != ProtocolTCP {
+		cl.tcp.SetReadDeadline(time.Now().Add(cmp.Or(c.testOnlyPatience, manners)))
+		first := make([]byte, 1)
+		n, _ := cl.tcp.Read(first)
+		cl.before, spoke = first[:n], n > 0
+	}
+	if spoke && k.Protocol == ProtocolHTTP { // each request gets an answer, and is written down
+		cl.tcp.SetReadDeadline(time.Time{})
+		c.web.serve(cl)
+		return
+	}
+	defer cl.Close()
+	c.refuse(k, v)
+	if spoke {
+		if _, _, err := serverName(cl); err == nil {
+			alert(cl, accessDenied)
+			return
+		}
+	}
+	reset(cl.tcp)
+}
+
+// manners is how long a program that is refused may take to speak, so that it is told why.
+const manners = time.Second
 
 // tunnel serves a connection whose destination the program has named to the proxy, and has
 // been told that it is open. f is where it goes; nil: each request is judged by itself.

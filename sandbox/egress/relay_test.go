@@ -37,7 +37,7 @@ func TestX12_HTTPIsJudgedByRequest(t *testing.T) {
 	want := []Connection{
 		{"a.test", 80, "http", "GET", "/a%2Fb", "transparent"}, {"a.test", 80, "http", "GET", "/secret", "transparent"},
 	}
-	if diff := cmp.Diff(want, w.questions()); diff != "" {
+	if diff := cmp.Diff(want, w.requests()); diff != "" {
 		t.Error(diff)
 	}
 	l := w.call.End()
@@ -68,12 +68,35 @@ func TestX12_TLSIsJudgedByServerName(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "access denied") {
 		t.Errorf("got %v, want an alert", err)
 	}
-	if got := w.questions(); len(got) != 2 || got[0] != (Connection{"a.test", 443, "tls", "", "", "transparent"}) {
-		t.Errorf("got %v: a name that is wrong needs no judge", got)
+	if got := w.questions(); len(got) != 4 || got[0] != (Connection{"a.test", 443, "tls", "", "", "transparent"}) {
+		t.Errorf("got %v, want one for each connection", got)
 	}
 	l := w.call.End()
 	if len(l.Connections) != 2 || l.Connections[0].Count != 1 || l.Connections[1].Count != 3 {
 		t.Errorf("got %+v", l)
+	}
+}
+
+// A program that connects where it may not and says nothing is refused at once, and not when it gives up.
+func TestASilentProgramIsRefusedWhenItConnects(t *testing.T) {
+	for port, protocol := range map[int]string{80: ProtocolHTTP, 443: ProtocolTLS} {
+		w := newWorld(t)
+		w.deny = func(Connection) bool { return true }
+		if n, err := w.connect("a.test", port).Read(make([]byte, 1)); n != 0 || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%d: got %d bytes, %v", port, n, err)
+		}
+		row := one(t, w.call.End())
+		if row.Verdict != Denied || row.Rule != "test.denies" || row.Protocol != protocol || row.Count != 1 {
+			t.Errorf("%d: got %+v", port, row)
+		}
+	}
+	w := newWorld(t) // where it may connect, the answer says what was missing
+	w.call.testOnlyPatience = 10 * time.Millisecond
+	if _, err := w.connect("a.test", 443).Read(make([]byte, 1)); err == nil {
+		t.Error("it was told nothing")
+	}
+	if row := one(t, w.call.End()); !strings.Contains(row.Reason, "nothing was sent") {
+		t.Errorf("got %+v", row)
 	}
 }
 

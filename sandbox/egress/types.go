@@ -46,8 +46,9 @@ type Verdict struct {
 	Pace *Pace
 }
 
-// Judge decides each new connection, and each HTTP request that can be seen. It may wait for
-// a person; ctx ends with the call.
+// Judge decides each new connection, and each HTTP request that can be seen: the connection of
+// such requests is judged before them, without a method. It may wait for a person; ctx ends
+// with the call.
 type Judge func(ctx context.Context, c Connection) Verdict
 
 // Ledger is what one call connected to.

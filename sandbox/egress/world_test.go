@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -101,6 +102,11 @@ func (w *world) questions() []Connection {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]Connection{}, w.judged...)
+}
+
+// requests are the questions about requests alone.
+func (w *world) requests() []Connection {
+	return slices.DeleteFunc(w.questions(), func(k Connection) bool { return k.Method == "" })
 }
 
 // host gives a name the address of a server.

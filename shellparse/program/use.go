@@ -62,6 +62,9 @@ func (a *Call) host(h string) {
 	if strings.HasPrefix(h, "+") {
 		return // an option of dig
 	}
+	if _, rest, ok := strings.Cut(h, "://"); ok { // of a proxy
+		h = before(rest, "/")
+	}
 	if i := strings.LastIndexByte(h, '@'); i >= 0 {
 		h = h[i+1:]
 	}

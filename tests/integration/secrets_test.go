@@ -347,6 +347,25 @@ func TestSecretsAreNotOfTheRunner(t *testing.T) {
 	}
 }
 
+// TestALoneExecPutsInWhatItsCallerMayRead: without --call nobody but the caller reads the secret, and
+// the host is closed where that fails.
+func TestALoneExecPutsInWhatItsCallerMayRead(t *testing.T) {
+	k := newKeeper(t, "", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "you sent", r.Header.Get("Authorization"))
+	})
+	out, err := k.loneSays("exec", "--", "curl", "-sS", "https://api.test/")
+	if err != nil || k.sent() != k.token || !strings.Contains(out, "you sent ***") || strings.Contains(out, k.token) {
+		t.Errorf("%v: %s; the host got %q", err, out, k.sent())
+	}
+	if err := os.Chmod(filepath.Join(k.work, "token"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := k.loneSays("exec", "--", "curl", "-sS", "https://api.test/"); k.sent() != k.token ||
+		strings.Contains(out, "you sent") || !strings.Contains(out, "0600") {
+		t.Errorf("%s; the host got %q", out, k.sent())
+	}
+}
+
 // TestSecretsSentUnaskedAreNotLogged: the HTTP client of the standard library would log the
 // first bytes of a body behind the answer to HEAD.
 func TestSecretsSentUnaskedAreNotLogged(t *testing.T) {
