@@ -167,6 +167,46 @@ func TestAHostIsAskedAboutOnceInACall(t *testing.T) {
 	}
 }
 
+// TestAConnectionOfRequestsIsLeftToRulesThatSeeThem: before the first request a rule on methods cannot say
+// what it would; nobody is asked, and nothing is opened. All other connections are judged as they are.
+func TestAConnectionOfRequestsIsLeftToRulesThatSeeThem(t *testing.T) {
+	web := egress.Connection{Host: "a.test", Port: 80, Protocol: egress.ProtocolHTTP, Via: egress.ViaTransparent}
+	read := tls("a.test")
+	read.Port = 8443 // is intercepted
+	for _, tt := range []struct {
+		sees bool
+		conn egress.Connection
+		want bool
+	}{
+		{false, web, false},
+		{true, web, true},
+		{true, read, true},
+		{true, tls("a.test"), false},
+	} {
+		w := newWorld(tool.Spec{})
+		w.settings.Network = asksFor
+		w.settings.Network.AllowedDomains = []string{"a.test", "a.test:8443"}
+		w.settings.Network.Intercept = []string{"a.test:8443"}
+		w.requests = tt.sees
+		w.connect = func(_ *tool.Call, c egress.Connection) tool.Decision {
+			if c.Method == "GET" {
+				return tool.Decision{Verdict: tool.Allow}
+			}
+			return saying(tool.Deny, "only GET")(nil, c)
+		}
+		w.connecting(t, func(ctx context.Context, judge egress.Judge) {
+			if v := judge(ctx, tt.conn); v.Allow != tt.want || v.Ended != nil {
+				t.Errorf("%+v, rules see requests %v: %+v", tt.conn, tt.sees, v)
+			}
+			get := tt.conn
+			get.Method = "GET"
+			if v := judge(ctx, get); v.Allow != tt.sees {
+				t.Errorf("%+v, rules see requests %v: %+v", get, tt.sees, v)
+			}
+		})
+	}
+}
+
 // TestAnotherPortIsAnotherQuestion: a yes for the web opens no other port.
 func TestAnotherPortIsAnotherQuestion(t *testing.T) {
 	w := newWorld(tool.Spec{})
