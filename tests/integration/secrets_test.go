@@ -361,7 +361,7 @@ func TestALoneExecPutsInWhatItsCallerMayRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, _ := k.loneSays("exec", "--", "curl", "-sS", "https://api.test/"); k.sent() != k.token ||
-		strings.Contains(out, "you sent") || !strings.Contains(out, "0600") {
+		strings.Contains(out, "you sent") || !strings.Contains(out, "chmod 600") {
 		t.Errorf("%s; the host got %q", out, k.sent())
 	}
 }
