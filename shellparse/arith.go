@@ -94,13 +94,38 @@ func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
 	}
 }
 
-// setNumber gives a variable a value that is digits and nothing else.
+// setNumber gives a variable a value that is digits and nothing else. With an index it may be another
+// element that changes.
 func (w *walker) setNumber(name *syntax.Word, sc *scope) {
-	if n := name.Lit(); n != "" {
+	n, element := w.setBy(name, sc)
+	switch {
+	case n == "":
+		sc.forgetAll()
+	case element:
+		w.assign(sc, n, value{words: []program.Word{{At: w.pos(name)}}}, w.pos(name))
+	default:
 		w.assign(sc, n,
 			value{words: []program.Word{{Text: "$((" + n + "))", Pat: "*", Known: true, Glob: true, At: w.pos(name)}}},
 			w.pos(name))
 	}
+}
+
+// setBy is the variable that stands on the left in arithmetic, "" if it may be any, and whether it
+// is an element of it.
+func (w *walker) setBy(left *syntax.Word, sc *scope) (name string, element bool) {
+	if n := left.Lit(); n != "" {
+		return n, false
+	}
+	if len(left.Parts) == 1 {
+		if p, ok := left.Parts[0].(*syntax.ParamExp); ok && p.Short && !p.Dollar.IsValid() && p.Index != nil {
+			return p.Param.Value, true
+		}
+	}
+	f := w.single(left, sc) // an expansion gives the name
+	if f.Lit() == "" {
+		return "", true
+	}
+	return variableOf(f.Lit()), strings.Contains(f.Text, "[")
 }
 
 // letClause takes only quoted literals: for anything else bash ends the command

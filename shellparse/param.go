@@ -88,14 +88,15 @@ func (e *expansion) values(p *syntax.ParamExp, name string, operand program.Word
 	if p.Exp == nil {
 		return words, set
 	}
+	empty := len(words) == 0 || len(words) == 1 && words[0].Known && words[0].Text == ""
+	if p.Exp.Op == syntax.AssignUnset && (!set || p.Index != nil) ||
+		p.Exp.Op == syntax.AssignUnsetOrNull && (!set || empty || p.Index != nil) {
+		e.w.noteSuspect(operand) // it becomes the value
+		e.w.assign(e.sc, name, value{words: []program.Word{{At: e.at}}}, e.w.pos(p))
+	}
 	if !set {
-		if (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) && p.Param != nil {
-			e.w.noteSuspect(operand) // it becomes the value
-			e.w.assign(e.sc, name, value{words: []program.Word{{At: e.at}}}, e.w.pos(p))
-		}
 		return nil, false
 	}
-	empty := len(words) == 0 || len(words) == 1 && words[0].Known && words[0].Text == ""
 	for _, f := range words {
 		if !f.Known {
 			return nil, false
