@@ -1,7 +1,6 @@
 package effect
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -106,7 +105,7 @@ func name(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// http is a request that deletes or overwrites: its method says so.
+// http is a request that deletes: its method says so.
 func (r *reader) http() {
 	method, target := "", program.Word{}
 	before := ""
@@ -125,43 +124,19 @@ func (r *reader) http() {
 			text = "-X" // a cluster: -sX DELETE
 		case len(text) > 3 && text[0] == '-' && text[1] != '-' && strings.Contains(text, "X") && r.Name == "curl":
 			method = strings.ToUpper(text[strings.IndexByte(text, 'X')+1:])
-		case i == 0 && changing[text]:
+		case i == 0 && text == "DELETE":
 			method = text
-		case method == "" && changing[text] && r.Name != "curl" && r.Name != "wget":
+		case method == "" && text == "DELETE" && r.Name != "curl" && r.Name != "wget":
 			method = text
 		case strings.Contains(text, "/") || strings.Contains(text, ":"):
 			target = w
 		}
 		before = text
 	}
-	switch method {
-	case "DELETE":
-		r.act(Destroys, method, target)
-	case "PUT", "PATCH":
-		if !r.ownMachine() {
-			r.act(Changes, method, target)
-		}
+	if method == "DELETE" {
+		r.act(Destroys, "DELETE", target)
 	}
 }
-
-// changing are the methods that overwrite or remove what stands there. POST does too much else.
-var changing = map[string]bool{"DELETE": true, "PUT": true, "PATCH": true}
-
-// ownMachine reports whether a request goes to this machine alone, where a server of the workspace is tried.
-func (r *reader) ownMachine() bool {
-	own := false
-	for _, w := range r.Argv[1:] {
-		switch {
-		case loopback.MatchString(w.Text):
-			own = true
-		case !w.Known || strings.Contains(w.Text, "://"):
-			return false
-		}
-	}
-	return own
-}
-
-var loopback = regexp.MustCompile(`^(https?://)?(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])([:/]|$)|^:[0-9/]`)
 
 // mongoParts are what a script of a document store calls to destroy.
 var mongoParts = []string{

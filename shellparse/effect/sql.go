@@ -1,7 +1,6 @@
 package effect
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -53,33 +52,12 @@ var loneStatement = map[string]bool{"SHUTDOWN": true}
 // Statement is one SQL statement that does harm.
 type Statement struct{ Verb, Target, Does string }
 
-// Statements are those of a text that destroy data or change who may do what. In some dialects a
-// backslash takes the quote behind it into the string, in others the string ends there: both are read.
+// Statements are those of a text that destroy data or change who may do what.
 func Statements(text string) []Statement {
-	found := statementsOf(sqlWords(text, true))
-	if strings.Contains(text, `\`) {
-		for _, s := range statementsOf(sqlWords(text, false)) {
-			if !slices.Contains(found, s) {
-				found = append(found, s)
-			}
-		}
-	}
-	return found
-}
-
-func statementsOf(words []string) []Statement {
 	var found []Statement
-	with := false // the statement began with WITH, and its last part follows a bracket
+	words := sqlWords(text)
 	for i := 0; i < len(words); i++ {
-		first := i == 0 || words[i-1] == ";"
-		if first {
-			with = strings.EqualFold(words[i], "WITH")
-			if n := explained(words[i:]); n > 0 {
-				i += n
-				first = true
-			}
-		}
-		if i >= len(words) || !first && !begins(words[i-1]) && !(with && words[i-1] == ")") {
+		if i > 0 && !begins(words[i-1]) {
 			continue
 		}
 		end := i
@@ -93,42 +71,11 @@ func statementsOf(words []string) []Statement {
 	return found
 }
 
-// explained is how many words stand in front of a statement that EXPLAIN executes; where it is only
-// explained, the statement too. It is 0 for every other statement.
-func explained(words []string) int {
-	analyze := strings.EqualFold(words[0], "ANALYZE") // MariaDB executes what follows
-	if !analyze && !strings.EqualFold(words[0], "EXPLAIN") {
-		return 0
-	}
-	n, depth, runs := 1, 0, analyze
-	for ; n < len(words) && words[n] != ";"; n++ {
-		word := strings.ToUpper(words[n])
-		switch {
-		case word == "(":
-			depth++
-		case word == ")":
-			depth--
-		case word == "ANALYZE" || word == "ANALYSE":
-			runs = true
-		case depth > 0 || word == "VERBOSE" || word == "EXTENDED" || word == "FORMAT" || word == "=" || word == "PLAN" ||
-			word == "QUERY" || word == "JSON" || word == "TREE" || word == "TRADITIONAL":
-		case runs:
-			return n
-		default:
-			for n < len(words) && words[n] != ";" {
-				n++
-			}
-			return n
-		}
-	}
-	return n
-}
-
 // begins reports whether a statement can begin behind this word: in front of the first, in
-// brackets, in the body of a block, behind AS.
+// brackets, in the body of a block, behind EXPLAIN ANALYZE.
 func begins(word string) bool {
 	switch strings.ToUpper(word) {
-	case ";", "(", "BEGIN", "ATOMIC", "THEN", "ELSE", "AS", "LOOP", "DO", "INSTEAD", "ALSO", "GO", "EXECUTE", "IMMEDIATE":
+	case ";", "(", "ANALYZE", "BEGIN", "THEN", "ELSE", "AS", "LOOP", "DO", "EXPLAIN", "GO", "EXECUTE", "IMMEDIATE":
 		return true
 	}
 	return false
@@ -299,8 +246,8 @@ func selective(s []string) bool {
 }
 
 // sqlWords cuts text into words and marks. Comments are left out, a string is one word, and the
-// body between dollars ($$, $body$) is cut as well, since a block of statements stands there.
-func sqlWords(text string, escapes bool) []string {
+// body between dollars is cut as well, since a block of statements stands there.
+func sqlWords(text string) []string {
 	var words []string
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -327,12 +274,12 @@ func sqlWords(text string, escapes bool) []string {
 				i = len(text)
 			}
 			if strings.HasPrefix(body, "!") { // MySQL executes these
-				words = append(words, sqlWords(strings.TrimLeft(body, "!0123456789"), escapes)...)
+				words = append(words, sqlWords(strings.TrimLeft(body, "!0123456789"))...)
 			}
 		case c == '\'' || c == '"' || c == '`':
 			end := i + 1
 			for end < len(text) && text[end] != c {
-				if escapes && text[end] == '\\' {
+				if text[end] == '\\' {
 					end++
 				}
 				end++
@@ -340,9 +287,9 @@ func sqlWords(text string, escapes bool) []string {
 			end = min(end, len(text))
 			words = append(words, text[i+1:end])
 			i = end + 1
-		case c == '$' && dollarQuote.MatchString(text[i:]):
+		case c == '$' && i+1 < len(text) && text[i+1] == '$':
 			words = append(words, ";")
-			i += len(dollarQuote.FindString(text[i:]))
+			i += 2
 		case c == ';' || c == '(' || c == ')' || c == ',' || c == '=':
 			words = append(words, string(c))
 			i++
@@ -359,6 +306,3 @@ func sqlWords(text string, escapes bool) []string {
 	}
 	return words
 }
-
-// dollarQuote begins or ends a string of PostgreSQL.
-var dollarQuote = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)?\$`)

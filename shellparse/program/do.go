@@ -68,7 +68,6 @@ func handlers() map[string]func(*Call) {
 		"sqlite":       doSQL,
 		"psql":         doSQL,
 		"curl":         doCurl,
-		"httpie":       doHTTPie,
 		"wget":         doWget,
 		"ssh":          doSSH,
 		"rsync":        doRsync,

@@ -138,7 +138,12 @@ func doGitRemote(a *Call) {
 		}
 	}
 	switch a.spec.do {
-	case "gitremoteadd": // names a host, and connects to none: git fetch does
+	case "gitremoteadd":
+		for _, f := range a.Operands {
+			if strings.Contains(f.Text, "://") || strings.Contains(f.Text, ":") {
+				a.use(remote, f)
+			}
+		}
 	case "gitremote":
 		for i, f := range a.Operands {
 			// A bare name is a remote of the configuration.

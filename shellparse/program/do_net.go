@@ -27,27 +27,6 @@ func doCurl(a *Call) {
 	}
 }
 
-// doHTTPie reads [METHOD] URL [ITEM...]: the first word is a method if it is letters alone, and more follow.
-// Items are fields of the request, some with a file behind @.
-func doHTTPie(a *Call) {
-	ops := a.Operands
-	if len(ops) > 1 && ops[0].Known && !strings.ContainsFunc(ops[0].Text, notLetter) {
-		ops = ops[1:]
-	}
-	for i, f := range ops {
-		switch {
-		case i > 0:
-			a.atFile(f)
-		case strings.HasPrefix(f.Text, ":"): // :3000/path is on this machine
-			a.host("localhost")
-		default:
-			a.url(f)
-		}
-	}
-}
-
-func notLetter(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }
-
 // doWget writes into the working directory unless it is told where.
 func doWget(a *Call) {
 	a.UseOperands(a.Operands)
