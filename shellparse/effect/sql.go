@@ -71,8 +71,8 @@ func Statements(text, client string) []Statement {
 }
 
 const (
-	maxMade = 4    // how deep texts in texts are followed
-	maxPart = 300  // lexemes that are read of a statement in another one
+	maxMade = 4   // how deep texts in texts are followed
+	maxPart = 300 // lexemes that are read of a statement in another one
 )
 
 func (d dialect) statements(text string, depth int) []Statement {
