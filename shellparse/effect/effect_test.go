@@ -192,7 +192,9 @@ func TestStatementsAreReadAsTheClientReadsThem(t *testing.T) {
 
 // TestLongTextIsReadInItsLength gives texts for which reading one word again for each other one would take minutes.
 func TestLongTextIsReadInItsLength(t *testing.T) {
-	for _, part := range []string{"BEGIN ", "(", "DELETE FROM x ", `\`, "'", "drop table x; ", "$$", "/*", "AS (DELETE FROM x "} {
+	for _, part := range []string{
+		"BEGIN ", "(", "DELETE FROM x ", `\`, "'", "drop table x; ", "$$", "/*", "AS (DELETE FROM x ",
+	} {
 		for _, client := range []string{"psql", "mysql", "sqlite3", "sqlcmd"} {
 			begun := time.Now()
 			Statements(strings.Repeat(part, 1<<18/len(part)), client)
