@@ -25,6 +25,9 @@ package sandboxd.policies.developer.publish
 #     - ./mvnw -B deploy
 #     - npx semantic-release
 #     - make deploy
+#     - make release
+#     - tox -e release
+#     - npx turbo run publish
 #   not_match:
 #     - npm publish --dry-run
 #     - npm publish --help
@@ -35,7 +38,7 @@ package sandboxd.policies.developer.publish
 #     - gh release list
 #     - goreleaser release --snapshot
 #     - ./gradlew publishToMavenLocal
-#     - make release
+#     - make release-notes
 findings contains {
 	"id": "developer.publish.package",
 	"effect": "ask",

@@ -62,6 +62,7 @@ findings contains {
 #     - gh workflow run build.yml
 #     - ansible-playbook site.yml
 #     - systemctl restart x
+#     - curl -X PUT https://api.example.com/x -d @README.md
 #   not_match:
 #     - terraform plan
 #     - kubectl apply -f x.yaml --dry-run=server
@@ -69,6 +70,7 @@ findings contains {
 #     - gh pr checkout 3
 #     - ansible-playbook --check site.yml
 #     - systemctl status x
+#     - curl -X PUT http://localhost:8080/x -d @README.md
 findings contains {
 	"id": "developer.remote.changes",
 	"effect": "ask",

@@ -105,39 +105,6 @@ func name(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// http is a request that deletes: its method says so.
-func (r *reader) http() {
-	method, target := "", program.Word{}
-	before := ""
-	for i, w := range r.Argv[1:] {
-		text := w.Text
-		switch {
-		case before == "-X" || before == "--request" || before == "--method" || before == "--custom-request":
-			if method = strings.ToUpper(text); r.unsure(w) {
-				method = "DELETE"
-			}
-		case strings.HasPrefix(text, "-X"):
-			method = strings.ToUpper(text[2:])
-		case strings.HasPrefix(text, "--request=") || strings.HasPrefix(text, "--method="):
-			method = strings.ToUpper(text[strings.IndexByte(text, '=')+1:])
-		case len(text) > 1 && text[0] == '-' && text[1] != '-' && strings.HasSuffix(text, "X"):
-			text = "-X" // a cluster: -sX DELETE
-		case len(text) > 3 && text[0] == '-' && text[1] != '-' && strings.Contains(text, "X") && r.Name == "curl":
-			method = strings.ToUpper(text[strings.IndexByte(text, 'X')+1:])
-		case i == 0 && text == "DELETE":
-			method = text
-		case method == "" && text == "DELETE" && r.Name != "curl" && r.Name != "wget":
-			method = text
-		case strings.Contains(text, "/") || strings.Contains(text, ":"):
-			target = w
-		}
-		before = text
-	}
-	if method == "DELETE" {
-		r.act(Destroys, "DELETE", target)
-	}
-}
-
 // mongoParts are what a script of a document store calls to destroy.
 var mongoParts = []string{
 	"dropDatabase(", ".drop(", "dropIndex", "dropUser", "dropRole", "dropCollection", "deleteMany(", ".remove(",

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
@@ -90,11 +91,116 @@ func TestStatementsThatDestroy(t *testing.T) {
 		"select drop from a":                          "",
 	} {
 		var got []string
-		for _, s := range Statements(text) {
+		for _, s := range Statements(text, "") {
 			got = append(got, strings.TrimSpace(s.Verb+" "+s.Target))
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestStatementsAreReadAsTheClientReadsThem(t *testing.T) {
+	for _, tt := range []struct{ client, text, want string }{
+		{"psql", "select 'drop table x'", ""},
+		{"psql", "-- drop table x\nselect 1", ""},
+		{"psql", "select 1 --1; drop table x", ""},
+		{"mysql", "select 1--1; drop table x", "drop table x"},
+		{"mysql", "select 1 -- 1; drop table x", ""},
+		{"psql", "DROP/**/TABLE x", "drop table x"},
+		{"mysql", "/*!50000 DROP TABLE x */", "drop table x"},
+		{"mysql", "/*M!100100 DROP TABLE x */", "drop table x"},
+		{"psql", "/*!50000 DROP TABLE x */ select 1", ""},
+		{"mysql", "select 1 # ; drop table x", ""},
+		{"mysql", "select 1; # a\ndrop table x", "drop table x"},
+		{"psql", "select 1 # 2; drop table x", "drop table x"},
+		{"psql", "/* /* */ drop table x; */ select 1", ""},
+		{"mysql", "/* /* */ drop table x", "drop table x"},
+		{"sqlite3", "/* drop table x", ""},
+		{"psql", `select '\'; drop table x`, "drop table x"},
+		{"mysql", `select '\'; drop table x; --'`, ""},
+		{"psql", `select E'\'; drop table x; --'`, ""},
+		{"psql", "select 'it''s; drop table x'", ""},
+		{"psql", `select ";drop table x"`, ""},
+		{"mysql", "select `;drop table x`", ""},
+		{"mysql", "drop`x`", "drop"},
+		{"sqlcmd", "select [; drop table x] from t", ""},
+		{"psql", "select a[1]; drop table x", "drop table x"},
+		{"psql", "select $q$; drop table x $q$", ""},
+		{"psql", "select $q$ $$ $q$; drop table x", "drop table x"},
+		{"psql", "select $1; drop table x", "drop table x"},
+		{"psql", "DO $$ BEGIN EXECUTE 'drop table x'; END $$", "drop table x"},
+		{"psql", "DO $x$ BEGIN DELETE FROM x; END $x$", "delete x"},
+		{"psql", "DO $$ BEGIN EXECUTE format('drop table %I', t); END $$", "drop table %"},
+		{"psql", "DO $$ BEGIN EXECUTE 'drop' || ' table x'; END $$", "drop table x"},
+		{"psql", "CREATE FUNCTION f() RETURNS void AS $$ TRUNCATE x $$ LANGUAGE sql", "truncate x"},
+		{"psql", "PREPARE p AS DELETE FROM x", "delete x"},
+		{"mysql", "SET @s = 'drop table x'; PREPARE p FROM @s; EXECUTE p", "drop table x"},
+		{"mysql", "SET @s = 'drop table x'", ""},
+		{"sqlcmd", "EXEC sp_executesql N'drop table x'", "drop table x"},
+		{"sqlcmd", "EXEC xp_cmdshell 'dir'", "starts xp_cmdshell"},
+		{"sqlcmd", "select 1 drop table x", "drop table x"},
+		{"sqlcmd", "if object_id('x') is not null drop table x", "drop table x"},
+		{"sqlcmd", "select 1\nGO\ndrop table x\nGO", "drop table x"},
+		{"mysql", "DELIMITER //\nselect 1//\ndrop table x//", "drop table x"},
+		{"psql", "DELETE FROM x", "delete x"},
+		{"psql", "DELETE FROM x WHERE id = 1", ""},
+		{"psql", "DELETE FROM x WHERE (1 = 1)", "delete x"},
+		{"psql", "UPDATE x SET a = 1", "update x"},
+		{"psql", "UPDATE x SET a = (SELECT b FROM c WHERE c.id = 1)", "update x"},
+		{"psql", "UPDATE x SET a = (SELECT b FROM c) WHERE id = 1", ""},
+		{"psql", "TRUNCATE x", "truncate x"},
+		{"psql", "ALTER TABLE x DROP COLUMN y", "alter table drop x"},
+		{"psql", "WITH d AS (DELETE FROM x RETURNING *) SELECT * FROM d WHERE id = 1", "delete x"},
+		{"psql", "WITH d AS MATERIALIZED (DELETE FROM x RETURNING *) SELECT * FROM d", "delete x"},
+		{"psql", "WITH d AS (SELECT 1) DELETE FROM x", "delete x"},
+		{"psql", "WITH d AS (SELECT 1) DELETE FROM x WHERE id IN (SELECT * FROM d)", ""},
+		{"psql", "select * from t where action = (delete)", ""},
+		{"psql", "EXPLAIN DELETE FROM x", ""},
+		{"psql", "EXPLAIN ANALYZE DELETE FROM x", "delete x"},
+		{"psql", "EXPLAIN (ANALYZE, BUFFERS) DELETE FROM x", "delete x"},
+		{"psql", "EXPLAIN (ANALYZE false) DELETE FROM x", ""},
+		{"sqlite3", "EXPLAIN QUERY PLAN DELETE FROM x", ""},
+		{"psql", `\! rm -rf x`, `starts \!`},
+		{"psql", `select 1 \gexec`, "gexec"},
+		{"psql", `\copy t to program 'rm x'`, `starts \copy`},
+		{"psql", `\copy t to 'x.csv' csv`, ""},
+		{"psql", `\o |rm x`, `starts \o`},
+		{"psql", `\x \! rm x`, `starts \!`},
+		{"psql", "COPY t TO PROGRAM 'rm x'", "starts copy program"},
+		{"psql", "COPY t TO STDOUT", ""},
+		{"sqlite3", ".shell rm x", "starts .shell"},
+		{"sqlite3", "select 1;\n.sys rm x", "starts .sys"},
+		{"sqlite3", ".schema", ""},
+		{"sqlite3", `.import "|rm x" t`, "starts .import"},
+		{"mysql", "system rm x", "starts system"},
+		{"mysql", `\! rm x`, `starts \!`},
+		{"trino", `select 'a\'; drop table x`, "drop table x"},
+	} {
+		var got []string
+		for _, s := range Statements(tt.text, tt.client) {
+			if s.Does == starts {
+				s.Target, s.Verb = s.Verb, starts
+			}
+			got = append(got, strings.TrimSpace(s.Verb+" "+s.Target))
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: %s: %q, want %q", tt.client, tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestLongTextIsReadInItsLength gives texts for which reading one word again for each other one would take minutes.
+func TestLongTextIsReadInItsLength(t *testing.T) {
+	for _, part := range []string{
+		"BEGIN ", "(", "DELETE FROM x ", `\`, "'", "drop table x; ", "$$", "/*", "AS (DELETE FROM x ",
+	} {
+		for _, client := range []string{"psql", "mysql", "sqlite3", "sqlcmd"} {
+			begun := time.Now()
+			Statements(strings.Repeat(part, 1<<18/len(part)), client)
+			if took := time.Since(begun); took > 5*time.Second {
+				t.Errorf("%s: %q: %v", client, part, took)
+			}
 		}
 	}
 }
@@ -114,6 +220,8 @@ func FuzzWords(f *testing.F) {
 			argv = append(argv, program.Literal(w, program.Word{}.At))
 		}
 		Of(&program.Call{Name: name, Argv: argv}, nil)
-		Statements(text)
+		for _, client := range []string{"", "psql", "mysql", "sqlite3", "duckdb", "sqlcmd"} {
+			Statements(text, client)
+		}
 	})
 }

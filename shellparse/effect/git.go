@@ -35,6 +35,9 @@ type gitLine struct {
 
 // git is the one place that works out what a command of git throws away.
 //
+// What a rebase, an amended commit or a soft reset leaves behind is none of it, --onto or not: it stops at work
+// that is in no commit, and the reflog and ORIG_HEAD say where the branch was.
+//
 // It reports whether the subcommand may be a verb of a table.
 func (r *reader) git() bool {
 	if r.Name == "bfg" || r.Name == "git-filter-repo" {
@@ -97,7 +100,8 @@ func (r *reader) git() bool {
 		}
 	case "branch":
 		forced := g.has("-f", "--force")
-		if g.has("-D", "-M", "-C") || forced && !g.has("-l", "--list", "-a", "--all", "-v") {
+		if g.has("-D", "-M", "-C") || forced && !g.has("-l", "--list", "-a", "--all", "-v") ||
+			g.has("-m", "--move") && len(g.operands) > 1 && isMain(g.operands[0].Lit()) {
 			r.discard(Refs)
 		}
 	case "tag":
@@ -106,8 +110,18 @@ func (r *reader) git() bool {
 		}
 	case "update-ref":
 		r.discard(Refs)
-	case "symbolic-ref", "replace":
+	case "symbolic-ref":
 		if g.has("-d", "--delete") {
+			r.discard(Refs)
+		}
+	case "replace":
+		if g.has("-d", "--delete") || len(g.operands)+len(g.paths) > 0 && !g.has("-l", "--list") ||
+			g.has("--convert-graft-file") {
+			r.discard(Refs) // what a commit shows is another one's
+		}
+	case "notes":
+		forced := g.has("-f", "--force")
+		if (g.first("remove", "prune") || g.first("add", "copy") && forced) && !g.has("-n", "--dry-run") {
 			r.discard(Refs)
 		}
 	case "reflog":
@@ -159,6 +173,11 @@ func (r *reader) git() bool {
 }
 
 func (r *reader) discard(what string) { r.out.Discards = append(r.out.Discards, Discard{What: what}) }
+
+// isMain reports whether a branch is one that others build on by its name. To give it another one takes it away.
+func isMain(branch string) bool {
+	return slices.Contains([]string{"main", "master", "trunk", "develop"}, branch)
+}
 
 // gitLine reads the options in front of the subcommand, the subcommand, and its own.
 func (r *reader) gitLine() *gitLine {

@@ -7,11 +7,6 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// No SQL parser is used: the clients here speak some thirty dialects, each with statements and
-// quotes of its own, and a parser of one of them refuses the others. What is asked is less than
-// a parser answers: which statements destroy. So the text is cut into words, quotes and comments
-// known, and statements that destroy are recognised by their first words.
-
 // sql reads every word and the input of a client as SQL: text that is none begins with no
 // statement.
 func (r *reader) sql() {
@@ -38,11 +33,15 @@ func (r *reader) sql() {
 }
 
 func (r *reader) statements(text string, w program.Word) {
-	if !strings.ContainsAny(text, " \t\n.;(") && !loneStatement[strings.ToUpper(text)] {
+	if !strings.ContainsAny(text, " \t\n.;(/`\"[\\!") && !loneStatement[strings.ToUpper(text)] {
 		return
 	}
 	r.includes(text)
-	for _, s := range Statements(text) {
+	for _, s := range Statements(text, r.Name) {
+		if s.Does == starts {
+			r.out.Code = append(r.out.Code, Code{Does: s.Does, Part: s.Verb})
+			continue
+		}
 		r.out.Acts = append(r.out.Acts, Act{Program: r.Name, Verb: s.Verb, Target: s.Target, Does: s.Does})
 	}
 }
@@ -52,52 +51,248 @@ var loneStatement = map[string]bool{"SHUTDOWN": true}
 // Statement is one SQL statement that does harm.
 type Statement struct{ Verb, Target, Does string }
 
-// Statements are those of a text that destroy data or change who may do what.
-func Statements(text string) []Statement {
+// starts is what a statement does that starts a program beside the database.
+const starts = "starts"
+
+// Statements are those of a text that destroy data, change who may do what or start programs, as a client of this name
+// reads it.
+func Statements(text, client string) []Statement {
 	var found []Statement
-	words := sqlWords(text)
-	for i := 0; i < len(words); i++ {
-		if i > 0 && !begins(words[i-1]) {
-			continue
-		}
-		end := i
-		for end < len(words) && words[end] != ";" {
-			end++
-		}
-		if s, ok := destroying(words[i:end]); ok {
-			found = append(found, s)
+	seen := map[Statement]bool{}
+	for _, d := range dialects(client) {
+		for _, s := range d.statements(text, 0) {
+			if !seen[s] {
+				seen[s] = true
+				found = append(found, s)
+			}
 		}
 	}
 	return found
 }
 
-// begins reports whether a statement can begin behind this word: in front of the first, in
-// brackets, in the body of a block, behind EXPLAIN ANALYZE.
-func begins(word string) bool {
-	switch strings.ToUpper(word) {
-	case ";", "(", "ANALYZE", "BEGIN", "THEN", "ELSE", "AS", "LOOP", "DO", "EXPLAIN", "GO", "EXECUTE", "IMMEDIATE":
+const (
+	maxMade = 4   // how deep texts in texts are followed
+	maxPart = 300 // lexemes that are read of a statement in another one
+)
+
+func (d dialect) statements(text string, depth int) []Statement {
+	if depth > maxMade {
+		return nil
+	}
+	var found []Statement
+	words := d.cut(text)
+	made := false // strings of it may be executed
+	for len(words) > 0 {
+		end := 0
+		for end < len(words) && !words[end].is(";") && words[end].kind != '\\' {
+			end++
+		}
+		if end == 0 && words[0].kind == '\\' {
+			found = append(found, ofClient(words[0].text)...)
+			end = 1
+		} else {
+			s := words[:end]
+			found = append(found, d.parts(s)...)
+			made = made || executes(s)
+			for _, w := range s {
+				// The body of a block, and of a function that may be called. As a value it is a text.
+				if w.kind == '$' && (s[0].is("DO") || s[0].is("CREATE") || s[0].is("EXECUTE")) {
+					found = append(found, d.statements(w.text, depth+1)...)
+				}
+			}
+			if end < len(words) && words[end].is(";") {
+				end++
+			}
+		}
+		words = words[end:]
+	}
+	if made {
+		found = append(found, d.made(text, depth)...)
+	}
+	return found
+}
+
+// made are the statements in the strings of a text, alone and joined.
+func (d dialect) made(text string, depth int) []Statement {
+	var found []Statement
+	var joined strings.Builder
+	for _, w := range d.cut(text) {
+		if w.kind == '\'' || w.kind == '$' {
+			found = append(found, d.statements(w.text, depth+1)...)
+			joined.WriteString(w.text)
+		}
+	}
+	if len(found) == 0 {
+		found = d.statements(joined.String(), depth+1)
+	}
+	return found
+}
+
+// executes reports whether a statement executes a text.
+func executes(s []lexeme) bool {
+	for i, w := range s {
+		switch {
+		case w.is("EXECUTE") || w.is("EXEC") || w.is("sp_executesql"):
+			return true
+		case i == 0 && w.is("PREPARE") && slices.ContainsFunc(s, func(w lexeme) bool { return w.is("FROM") }):
+			return true
+		}
+	}
+	return false
+}
+
+// is reports whether it is this word or mark, and not a quoted one.
+func (w lexeme) is(word string) bool { return w.kind == 0 && strings.EqualFold(w.text, word) }
+
+// parts are the statements in one: behind WITH, in the body of a routine, behind EXPLAIN ANALYZE.
+func (d dialect) parts(s []lexeme) []Statement {
+	if s = explained(s); len(s) == 0 {
+		return nil
+	}
+	var found []Statement
+	for i := range s {
+		if i > 0 && !d.begins(s, i) {
+			continue
+		}
+		part := s[i:]
+		if i > 0 {
+			part = part[:closing(part[:min(maxPart, len(part))])]
+		}
+		if st, ok := destroying(part); ok {
+			found = append(found, st)
+			if d.anywhere {
+				continue
+			}
+			break
+		}
+	}
+	return found
+}
+
+// explained is what an EXPLAIN executes: all of it with ANALYZE, else nothing.
+func explained(s []lexeme) []lexeme {
+	if len(s) == 0 || !s[0].is("EXPLAIN") && !s[0].is("DESCRIBE") && !s[0].is("DESC") {
+		return s
+	}
+	analyze := false
+	for i, w := range s {
+		if w.is("ANALYZE") || w.is("ANALYSE") {
+			off := i+1 < len(s) && (s[i+1].is("false") || s[i+1].is("off") || s[i+1].is("0"))
+			analyze = analyze || !off
+		}
+		for _, verb := range []string{"DELETE", "UPDATE", "INSERT", "MERGE", "WITH", "EXECUTE", "CREATE"} {
+			if i > 0 && w.is(verb) {
+				if analyze {
+					return s[i:]
+				}
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// closing is where the bracket ends in which s begins.
+func closing(s []lexeme) int {
+	depth := 0
+	for i, w := range s {
+		switch {
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			if depth--; depth < 0 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// begins reports whether a statement can begin at a place in another one.
+func (d dialect) begins(s []lexeme, i int) bool {
+	before := s[i-1]
+	next := func(words ...string) bool {
+		return i+1 < len(s) && slices.ContainsFunc(words, s[i+1].is)
+	}
+	routine := s[0].is("CREATE") || s[0].is("ALTER") || s[0].is("PREPARE")
+	switch {
+	case d.anywhere && (s[i].is("DROP") && next("TABLE", "DATABASE", "SCHEMA", "VIEW", "LOGIN", "USER", "PROCEDURE",
+		"INDEX") || s[i].is("TRUNCATE") && next("TABLE") || s[i].is("DELETE") && next("FROM")):
+		return !s[0].is("ALTER") && !s[0].is("GRANT") && !s[0].is("REVOKE")
+	case before.is("("):
+		return i > 1 && (s[i-2].is("AS") || s[i-2].is("MATERIALIZED"))
+	case before.is(")"):
+		return s[0].is("WITH") || routine
+	case before.is("AS") || before.is("DO") || before.is("INSTEAD") || before.is("ALSO") || before.is("ROW"):
+		return routine || s[0].is("BEGIN")
+	}
+	return slices.ContainsFunc([]string{"BEGIN", "THEN", "ELSE", "LOOP", "ATOMIC", "IMMEDIATE"}, before.is)
+}
+
+// maxCommands is how many commands of a client are read in one line. In a longer one anything may start a program.
+const maxCommands = 64
+
+// ofClient is what the commands of the client in a line do: they start a program, or send what the server answers.
+func ofClient(line string) []Statement {
+	commands := []string{line}
+	if line[0] == '\\' {
+		commands = strings.SplitN(line[1:], `\`, maxCommands)
+		if len(commands) == maxCommands {
+			return []Statement{{Verb: `\!`, Does: starts}}
+		}
+		for i := range commands {
+			commands[i] = `\` + commands[i]
+		}
+	}
+	for _, text := range commands {
+		word, rest, _ := strings.Cut(strings.ReplaceAll(strings.TrimSpace(text), "\t", " "), " ")
+		word, rest = strings.ToLower(word), strings.ToLower(strings.TrimSpace(rest))
+		switch {
+		case startsProgram(word, rest):
+			return []Statement{{Verb: word, Does: starts}}
+		case word == `\gexec`:
+			return []Statement{{"gexec", "", Destroys}}
+		case word == ".restore" || word == ".open" && strings.Contains(rest, "--new"):
+			return []Statement{{word, "", Destroys}}
+		}
+	}
+	return nil
+}
+
+// startsProgram reports whether a command of a client starts a program. SQLite takes what .shell begins with for it.
+func startsProgram(word, rest string) bool {
+	switch {
+	case word == "system", strings.HasPrefix(word, `\!`), word[0] == '!', strings.HasPrefix(word, ":!!"),
+		len(word) > 2 && (strings.HasPrefix(".shell", word) || strings.HasPrefix(".system", word)):
 		return true
+	case word == "pager" || word == `\p`:
+		return rest != "" && rest[0] != '\\'
+	case word == `\copy`:
+		return strings.Contains(rest, "program")
+	case word[0] == '.', word == `\o`, word == `\out`, word == `\w`, word == `\write`, word == `\g`:
+		return strings.HasPrefix(rest, "|") || strings.Contains(rest, " |") || strings.Contains(rest, "'|") ||
+			strings.Contains(rest, `"|`)
 	}
 	return false
 }
 
 // destroying looks at the first words of a statement.
-func destroying(s []string) (Statement, bool) {
+func destroying(s []lexeme) (Statement, bool) {
 	at := func(i int) string {
-		if i < len(s) {
-			return strings.ToUpper(s[i])
+		if i < len(s) && s[i].kind == 0 {
+			return strings.ToUpper(s[i].text)
 		}
 		return ""
 	}
 	has := func(word string) bool {
-		return slices.ContainsFunc(s, func(w string) bool { return strings.EqualFold(w, word) })
+		return slices.ContainsFunc(s, func(w lexeme) bool { return w.is(word) })
 	}
 	named := func(i int) string {
-		for i < len(s) && slices.Contains([]string{"IF", "EXISTS", "NOT", "ONLY", "CONCURRENTLY", "TABLE"}, at(i)) {
+		for slices.Contains([]string{"IF", "EXISTS", "NOT", "ONLY", "CONCURRENTLY", "TABLE"}, at(i)) {
 			i++
 		}
 		if i < len(s) {
-			return s[i]
+			return s[i].text
 		}
 		return ""
 	}
@@ -114,7 +309,7 @@ func destroying(s []string) (Statement, bool) {
 			return made("truncate", 1)
 		}
 	case "DELETE":
-		from := slices.IndexFunc(s, func(w string) bool { return strings.EqualFold(w, "FROM") })
+		from := slices.IndexFunc(s, func(w lexeme) bool { return w.is("FROM") })
 		if from > 0 && from < 4 || len(s) > 1 && at(1) != "=" && at(1) != "(" && !has("FROM") && len(s) < 4 {
 			if !selective(s) {
 				return made("delete", max(from+1, 1))
@@ -187,8 +382,15 @@ func destroying(s []string) (Statement, bool) {
 		if at(1) == "DATABASE" || at(1) == "FROM" {
 			return made("restore", 1)
 		}
-	case "EXEC", "CALL":
-		if strings.Contains(strings.ToLower(at(1)), "drop") || strings.Contains(strings.ToLower(at(1)), "xp_") {
+	case "COPY":
+		if has("PROGRAM") {
+			return Statement{Verb: "copy program", Does: starts}, true
+		}
+	case "EXEC", "EXECUTE", "CALL":
+		if strings.Contains(at(1), "XP_CMDSHELL") {
+			return Statement{Verb: "xp_cmdshell", Does: starts}, true
+		}
+		if strings.Contains(at(1), "DROP") || strings.Contains(at(1), "XP_") {
 			return made("exec", 1)
 		}
 	case "REMOVE": // SurrealDB
@@ -201,108 +403,60 @@ func destroying(s []string) (Statement, bool) {
 			"pg_switch_wal",
 			"pg_file_unlink", "dropgeometrytable",
 		} {
-			if slices.ContainsFunc(s, func(w string) bool {
-				return strings.EqualFold(base(strings.ReplaceAll(w,
-					".", "/")), f)
+			if slices.ContainsFunc(s, func(w lexeme) bool {
+				return w.kind == 0 && strings.EqualFold(base(strings.ReplaceAll(w.text, ".", "/")), f)
 			}) {
 				return made(f, len(s))
 			}
-		}
-	case `\GEXEC`:
-		return made("gexec", 1)
-	case ".RESTORE", ".OPEN":
-		if at(0) == ".RESTORE" || has("--new") {
-			return made(strings.ToLower(at(0)), len(s))
 		}
 	}
 	return Statement{}, false
 }
 
-// selective reports whether a statement names the rows: a WHERE that can be false, or a LIMIT.
-func selective(s []string) bool {
-	i := slices.IndexFunc(s, func(w string) bool { return strings.EqualFold(w, "WHERE") })
-	if i < 0 {
-		return slices.ContainsFunc(s, func(w string) bool {
-			return strings.EqualFold(w, "USING") ||
-				strings.EqualFold(w, "LIMIT")
-		})
+// selective reports whether a statement names the rows: a WHERE that can be false, or a LIMIT. What stands in
+// brackets is another statement's.
+func selective(s []lexeme) bool {
+	where, others, depth := -1, false, 0
+	for i, w := range s {
+		switch {
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			depth--
+		case depth == 0 && where < 0 && w.is("WHERE"):
+			where = i
+		case depth == 0 && (w.is("USING") || w.is("LIMIT")):
+			others = true
+		}
 	}
-	rest := s[i+1:]
+	if where < 0 {
+		return others
+	}
+	rest := slices.DeleteFunc(slices.Clone(s[where+1:]), func(w lexeme) bool { return w.is("(") || w.is(")") })
+	for j, w := range rest {
+		if w.is("RETURNING") {
+			rest = rest[:j]
+			break
+		}
+	}
+	always := func(j int) bool {
+		return j+2 < len(rest) && (rest[j+1].is("=") || rest[j+1].is("==")) && rest[j] == rest[j+2]
+	}
+	and := slices.ContainsFunc(rest, func(w lexeme) bool { return w.is("AND") })
 	switch {
 	case len(rest) == 0:
 		return false
 	case len(rest) == 1:
-		return !slices.Contains([]string{"TRUE", "1"}, strings.ToUpper(rest[0]))
-	case len(rest) >= 3 && rest[1] == "=" && rest[0] == rest[2]:
-		return slices.ContainsFunc(rest, func(w string) bool { return strings.EqualFold(w, "AND") })
-	case slices.ContainsFunc(rest, func(w string) bool { return strings.EqualFold(w, "OR") }):
-		for j := 0; j+2 < len(rest); j++ {
-			if rest[j+1] == "=" && rest[j] == rest[j+2] {
+		return !rest[0].is("TRUE") && !rest[0].is("1")
+	case always(0) && !and:
+		return false
+	case slices.ContainsFunc(rest, func(w lexeme) bool { return w.is("OR") }):
+		for j := range rest {
+			last := rest[j].is("TRUE") || rest[j].is("1") && j+1 == len(rest)
+			if always(j) || last && j > 0 && rest[j-1].is("OR") {
 				return false
 			}
 		}
 	}
 	return true
-}
-
-// sqlWords cuts text into words and marks. Comments are left out, a string is one word, and the
-// body between dollars is cut as well, since a block of statements stands there.
-func sqlWords(text string) []string {
-	var words []string
-	for i := 0; i < len(text); {
-		c := text[i]
-		switch {
-		case c == ' ' || c == '\t' || c == '\r':
-			i++
-		case c == '\n':
-			// A client's own commands end with the line.
-			if n := len(words); n > 0 && (strings.HasPrefix(words[n-1], ".") || strings.HasPrefix(words[n-1], `\`)) {
-				words = append(words, ";")
-			}
-			i++
-		case strings.HasPrefix(text[i:], "--") && (i+2 == len(text) || !name(text[i+2])), c == '#' && i == 0:
-			for i < len(text) && text[i] != '\n' {
-				i++
-			}
-		case strings.HasPrefix(text[i:], "/*"):
-			end := strings.Index(text[i+2:], "*/")
-			body := ""
-			if end >= 0 {
-				body = text[i+2 : i+2+end]
-				i += end + 4
-			} else {
-				i = len(text)
-			}
-			if strings.HasPrefix(body, "!") { // MySQL executes these
-				words = append(words, sqlWords(strings.TrimLeft(body, "!0123456789"))...)
-			}
-		case c == '\'' || c == '"' || c == '`':
-			end := i + 1
-			for end < len(text) && text[end] != c {
-				if text[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end, len(text))
-			words = append(words, text[i+1:end])
-			i = end + 1
-		case c == '$' && i+1 < len(text) && text[i+1] == '$':
-			words = append(words, ";")
-			i += 2
-		case c == ';' || c == '(' || c == ')' || c == ',' || c == '=':
-			words = append(words, string(c))
-			i++
-		default:
-			end := i
-			for end < len(text) && !strings.ContainsRune(" \t\r\n'\"`;(),=", rune(text[end])) &&
-				!strings.HasPrefix(text[end:], "/*") {
-				end++
-			}
-			end = max(end, i+1)
-			words = append(words, text[i:end])
-			i = end
-		}
-	}
-	return words
 }

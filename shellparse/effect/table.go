@@ -4,6 +4,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -255,6 +257,11 @@ func parsePattern(does, text string) (pattern, error) {
 			p.words = append(p.words, token{many: true})
 		case word[0] == '=':
 			p.words = append(p.words, token{known: true, texts: strings.Split(word[1:], "|")})
+		case word[0] == '&':
+			if all.classes[word[1:]] == nil {
+				return p, fmt.Errorf("there is no class %q", word)
+			}
+			p.words = append(p.words, token{texts: slices.Sorted(maps.Keys(all.classes[word[1:]]))})
 		case word[0] == '%':
 			if all.classes[word[1:]] == nil {
 				return p, fmt.Errorf("there is no class %q", word)

@@ -218,6 +218,9 @@ func doXargs(a *Call) {
 			more = append(more, Literal(word, in.At))
 		}
 	}
+	if searches(words) && !strings.Contains(a.In.Text+a.In.Printed, "-") {
+		more = nil
+	}
 	marker := ""
 	for _, name := range []string{"-I", "-i", "--replace", "-J"} {
 		if v, ok := a.Values[name]; ok {
@@ -251,6 +254,17 @@ func doXargs(a *Call) {
 		words = out
 	}
 	a.Start(words)
+}
+
+// searches reports whether words are a find with an expression. It takes no root behind that, so names of
+// files from the input are nothing to it; an input that is known to have an option in it is more.
+func searches(words []Word) bool {
+	name := words[0].Lit()
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	return (name == "find" || name == "gfind") && slices.ContainsFunc(words[1:], func(f Word) bool {
+		return f.Known && (strings.HasPrefix(f.Text, "-") && len(f.Text) > 2 || f.Is("(") || f.Is("!")) &&
+			!strings.HasPrefix(f.Text, "-O") && !f.Is("--")
+	})
 }
 
 // mostInputs is how many of the inputs behind ::: are followed.

@@ -139,7 +139,11 @@ func doGitRemote(a *Call) {
 	}
 	switch a.spec.do {
 	case "gitremoteadd":
+		// A remote is a name in the configuration, until something is fetched.
 		for _, f := range a.Operands {
+			if !a.Effects["fetch"] {
+				break
+			}
 			if strings.Contains(f.Text, "://") || strings.Contains(f.Text, ":") {
 				a.use(remote, f)
 			}

@@ -27,6 +27,58 @@ func doCurl(a *Call) {
 	}
 }
 
+// doHTTPie: httpie and xh take a method in front of the URL, and parts of the request behind it.
+func doHTTPie(a *Call) {
+	ops := a.Operands
+	if len(ops) > 1 && (IsMethod(ops[0].Lit()) || !ops[0].Known && strings.Contains(ops[1].Text, "://")) {
+		ops = ops[1:]
+	}
+	if len(ops) == 0 {
+		return
+	}
+	if !a.Effects["offline"] {
+		a.use(urlKind, ops[0])
+	}
+	for _, f := range ops[1:] {
+		a.item(f)
+	}
+	if a.Effects["download"] && len(a.Values["-o"]) == 0 {
+		a.use(writes, Literal("downloaded-file", a.At))
+	}
+}
+
+// IsMethod reports whether httpie takes a word in front of another one for a method: letters alone.
+func IsMethod(word string) bool {
+	return word != "" && strings.Trim(strings.ToUpper(word), "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+// item is a part of a request of httpie. The first separator says what it is: a file where it ends with @.
+func (a *Call) item(f Word) {
+	text := f.Text
+	if !f.Known {
+		text = f.Skeleton
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' {
+			i++
+			continue
+		}
+		for _, sep := range []string{":=@", "=@", ":@", "==", ":=", "@", "=", ":"} {
+			value, ok := strings.CutPrefix(text[i:], sep)
+			switch {
+			case !ok:
+				continue
+			case !strings.HasSuffix(sep, "@"):
+			case f.Known:
+				a.File(f.Sub(before(value, ";type=")), Read, false)
+			default:
+				a.File(Word{Text: f.Text, At: f.At}, Read, false)
+			}
+			return
+		}
+	}
+}
+
 // doWget writes into the working directory unless it is told where.
 func doWget(a *Call) {
 	a.UseOperands(a.Operands)

@@ -251,6 +251,19 @@ func doShellIn(a *Call) {
 	}
 }
 
+// doScript: the script of BSD plays a recording with -p, which that of util-linux does not have.
+func doScript(a *Call) {
+	if !a.Effects["plays"] {
+		doShellIn(a)
+		return
+	}
+	recording := Literal("typescript", a.At)
+	if len(a.Operands) > 0 {
+		recording = a.Operands[0]
+	}
+	a.use(reads, recording)
+}
+
 // takesWord reports whether an option of tmux that opens a window takes the next
 // word.
 func takesWord(option string) bool {
