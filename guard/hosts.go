@@ -67,7 +67,8 @@ func checkHost(host string, s Settings) *Refusal {
 		Hint: noWayOut, Rule: rule, Ask: ask, Caged: ask, Ours: ask,
 	}
 	if v == Deny && s.Network.Unlisted == UnlistedAsk && isName(h) && !strings.Contains(h, ".") {
-		ref.Hint = "a name without a dot is mistyped, or a machine of this network, about which nobody is asked; " + noWayOut
+		ref.Hint = "a name without a dot is mistyped, or a machine of this network, about which nobody is asked; " +
+			noWayOut
 	}
 	if strings.HasPrefix(rule, "network.deniedDomains") {
 		ref.Message = fmt.Sprintf("host '%s' is in the denied domains", host)

@@ -65,7 +65,10 @@ func (h here) run(ctx context.Context, c *tool.Call, box sandbox.Box) (out tool.
 	if h.Journal == nil {
 		return c.Tool.Run(ctx, c.In, box)
 	}
-	kept := h.Journal.Keep(ctx, c)
+	kept, err := h.Journal.Keep(ctx, c)
+	if err != nil {
+		return out, err
+	}
 	defer func() { // a tool that panics may have changed something, too
 		if failed := h.Journal.Settle(context.WithoutCancel(kept), c); failed != nil {
 			err = errors.Join(err, failed)

@@ -16,6 +16,7 @@ type changes struct {
 	left       []tool.Change
 	undone     int
 	broken     error    // of the facts
+	full       error    // nothing can be written down
 	whole      []string // what it says in turn of whether everything is kept; the last one stays
 }
 
@@ -30,7 +31,9 @@ func (j *changes) Whole(context.Context, *tool.Call) string {
 	return why
 }
 
-func (*changes) Keep(ctx context.Context, _ *tool.Call) context.Context { return ctx }
+func (j *changes) Keep(ctx context.Context, _ *tool.Call) (context.Context, error) {
+	return ctx, j.full
+}
 
 func (j *changes) Settle(_ context.Context, c *tool.Call) error {
 	if !j.none {
@@ -129,6 +132,15 @@ func TestWhatACallChangedIsJudged(t *testing.T) {
 				t.Errorf("the answer: %+v, %+v", r, r.Error)
 			}
 		})
+	}
+}
+
+func TestNothingRunsWhoseChangesNobodyCouldKnow(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.journal = &changes{full: &tool.Error{Code: "undo_store_full", Msg: "no room"}}
+	w.echo.run = func() error { t.Error("it runs"); return nil }
+	if r := w.do(t, `{"text":"hi"}`); r.Error == nil || r.Error.Code != "undo_store_full" {
+		t.Errorf("got %+v", r)
 	}
 }
 

@@ -81,8 +81,9 @@ type Approvals interface {
 
 // Journal keeps what the tools of this process change, so that it can be undone.
 type Journal interface {
-	// Keep is called before a tool runs, with the context that it returns.
-	Keep(ctx context.Context, c *tool.Call) context.Context
+	// Keep is called before a tool runs, with the context that it returns. An error denies: nothing
+	// could say afterwards what the tool has changed.
+	Keep(ctx context.Context, c *tool.Call) (context.Context, error)
 	// Settle is called after that with the same context, whatever came of it. It fills
 	// c.Changes, with Made if something changed.
 	Settle(ctx context.Context, c *tool.Call) error

@@ -169,7 +169,7 @@ func (s *Site) sweepStores(but string) {
 // unkept is the journal of a command of which nothing is kept; the answer says why.
 type unkept struct{ why string }
 
-func (unkept) Keep(ctx context.Context, _ *tool.Call) context.Context { return ctx }
+func (unkept) Keep(ctx context.Context, _ *tool.Call) (context.Context, error) { return ctx, nil }
 
 func (u unkept) Whole(context.Context, *tool.Call) string { return u.why }
 

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	switch act {
 	case "command":
 		w.j.setConfig(*defaults())
-		w.j.Keep(context.Background(), w.newCommand("call"))
+		w.keep(context.Background(), w.newCommand("call"))
 		w.person("f", "two")
 		w.must(os.Remove(w.work + "/g"))
 		fmt.Println("done")

@@ -289,13 +289,22 @@ func (j *journal) used() int64 { return j.size + usedBy(j.lines.Load()) }
 
 func usedBy(lines int64) int64 { return max(0, lines-freeLines) * lineBytes }
 
-// takeLines counts lines that are going to be written. Like a content, they may not take more than undo.keepBytes.
-func (j *journal) takeLines(n int) error {
-	if now := j.lines.Add(int64(n)); usedBy(now) > j.settings().KeepBytes {
-		j.lines.Add(-int64(n))
-		return fmt.Errorf("the journal has %d changes, and undo.keepBytes leaves no room for %d more", now-int64(n), n)
+// roomForLines makes room for so many lines. Like a content, they may not take more than undo.keepBytes. What a
+// command has changed is written whatever there is, so none begins without room.
+func (j *journal) roomForLines(ctx context.Context, call string, n int) error {
+	most := j.settings().KeepBytes
+	if usedBy(j.lines.Load()+int64(n)) <= most {
+		return nil
 	}
-	return nil
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.makeRoom(ctx, call, lineBytes*int64(n), most)
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		e.Msg = fmt.Sprintf("the journal has %d changes, undo.keepBytes leaves no room for more, and calls of the "+
+			"last day stay; nothing was changed", j.lines.Load())
+		e.Hint = "an operator can raise undo.keepBytes, or run sandboxd undo purge"
+	}
+	return err
 }
 
 // countLines counts the lines anew.

@@ -23,18 +23,22 @@ import (
 const maxListed = 1000
 
 // Keep implements [part.Journal].
-func (j *journal) Keep(ctx context.Context, c *tool.Call) context.Context {
+func (j *journal) Keep(ctx context.Context, c *tool.Call) (context.Context, error) {
 	if j.settings().Mode == "off" {
-		return ctx
+		return ctx, nil
 	}
 	r := &recorder{j: j, call: c, config: j.settings(), at: j.now()}
 	if c.Spec.Class == tool.ClassExec {
+		// What it changes has to be written down, or nobody could judge it.
+		if err := j.roomForLines(ctx, c.ID, 1); err != nil {
+			return ctx, err
+		}
 		if err := r.before(ctx); err != nil {
 			r.leave()
 			r.why = append(r.why, "what the command changes is not kept: "+err.Error())
 		}
 	}
-	return sandbox.WithKeeper(context.WithValue(ctx, recorderKey{}, r), r)
+	return sandbox.WithKeeper(context.WithValue(ctx, recorderKey{}, r), r), nil
 }
 
 type recorderKey struct{}
@@ -131,6 +135,9 @@ func userOf(rights string) (sandbox.User, error) {
 
 // add writes new lines. The caller holds mu.
 func (r *recorder) add(ctx context.Context, lines ...*line) error {
+	if err := r.j.roomForLines(ctx, r.call.ID, len(lines)); err != nil {
+		return err
+	}
 	for _, l := range lines {
 		l.N = len(r.lines)
 		r.lines = append(r.lines, l)
@@ -151,9 +158,7 @@ func (r *recorder) add(ctx context.Context, lines ...*line) error {
 
 // insert writes lines of a call that is in the journal.
 func (r *recorder) insert(tx *sql.Tx, lines []*line) error {
-	if err := r.j.takeLines(len(lines)); err != nil {
-		return err
-	}
+	r.j.lines.Add(int64(len(lines)))
 	put, err := tx.Prepare(`INSERT INTO undo_changes (call_id, n, path, temp, state, before, after, sum, undone)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '')`)
 	for _, l := range lines {

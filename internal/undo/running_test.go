@@ -103,7 +103,7 @@ func TestARunningCommandIsMarked(t *testing.T) {
 		}, 1, ""},
 	} {
 		c := w.newCommand("call" + fmt.Sprint(i))
-		ctx := w.j.Keep(t.Context(), c)
+		ctx := w.keep(t.Context(), c)
 		if left, err := w.j.marks.left(); err != nil || len(left) != 1 || left[0].ID != c.ID {
 			t.Errorf("marked are %v, %v", left, err)
 		}

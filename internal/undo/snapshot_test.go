@@ -34,7 +34,7 @@ func walking() *Config {
 func (w *world) command(id string, f func(), denied ...string) *tool.Call {
 	w.t.Helper()
 	c := w.newCommand(id, denied...)
-	ctx := w.j.Keep(context.Background(), c)
+	ctx := w.keep(context.Background(), c)
 	f()
 	w.must(w.j.Settle(ctx, c))
 	return c
@@ -352,7 +352,7 @@ func TestWhoseChangesTheyAre(t *testing.T) {
 		t.Errorf("got %+v", c.Changes.List)
 	}
 	a, b := w.newCommand("a"), w.newCommand("b")
-	inA, inB := w.j.Keep(t.Context(), a), w.j.Keep(t.Context(), b)
+	inA, inB := w.keep(t.Context(), a), w.keep(t.Context(), b)
 	w.person("f", "by one of them")
 	w.must(w.j.Settle(inB, b))
 	w.person("g", "by a")
@@ -361,7 +361,7 @@ func TestWhoseChangesTheyAre(t *testing.T) {
 		t.Errorf("a %+v, b %+v", a.Changes.List, b.Changes.List)
 	}
 	c := w.newCommand("output")
-	ctx := w.j.Keep(t.Context(), c)
+	ctx := w.keep(t.Context(), c)
 	w.must(writeKept(ctx, w, "out", "text"))
 	w.must(w.j.Settle(ctx, c))
 	if c.Changes.Total != 1 {
@@ -400,7 +400,7 @@ func TestWhatOfACommandIsNotKept(t *testing.T) {
 	}
 	free := w.newCommand("free")
 	free.Settings.AllowedWritePaths = nil
-	w.must(w.j.Settle(w.j.Keep(t.Context(), free), free))
+	w.must(w.j.Settle(w.keep(t.Context(), free), free))
 	if u := free.Changes.Undo; u == nil || u.Kept || !strings.Contains(u.Why, "outside of the workspace") {
 		t.Errorf("writing is not restricted: %+v", u)
 	}

@@ -120,14 +120,20 @@ func TestLinesOfTheJournalHaveBounds(t *testing.T) {
 	w.person("f", "one")
 	w.command("first", func() {})
 	w.j.lines.Store(freeLines + 1<<20/lineBytes)
-	c := w.command("full", func() { w.person("f", "two") })
-	if c.Changes.Undo == nil || c.Changes.Undo.Kept || !strings.Contains(c.Changes.Undo.Why, "no room for 1 more") {
+	_, err := w.j.Keep(t.Context(), w.newCommand("full"))
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_store_full" || !strings.Contains(e.Msg, "no room for more") {
+		t.Errorf("a command begins: %v", err)
+	}
+	// What a command has changed is known, however much it is.
+	w.j.lines.Store(freeLines + 1<<20/lineBytes - 1)
+	c := w.command("last", func() { w.person("f", "two"); w.person("g", "two"); w.person("h", "two") })
+	if c.Changes.Total != 3 || c.Changes.Made == nil || !c.Changes.Undo.Kept {
 		t.Errorf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
 	}
-	_, err := w.try("tool", func(ctx context.Context, b sandbox.Box) error {
+	_, err = w.try("tool", func(ctx context.Context, b sandbox.Box) error {
 		return sandbox.WriteFile(ctx, b, w.use("f"), []byte("three"), 0o644)
 	})
-	if err == nil || w.read("f") != "two" {
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_store_full" || w.read("f") != "two" {
 		t.Errorf("got %v: %s", err, w.read("f"))
 	}
 	w.must(w.j.countLines(t.Context()))

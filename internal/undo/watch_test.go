@@ -208,7 +208,7 @@ func TestWhatIsKnownIsWhatIsThere(t *testing.T) {
 				for i := range rapid.IntRange(1, 6).Draw(t, "calls") {
 					act()
 					c := w.newCommand(fmt.Sprintf("call_%d", i))
-					ctx := w.j.Keep(context.Background(), c)
+					ctx := w.keep(context.Background(), c)
 					w.watched()
 					w.isKnown("before a command")
 					act()
@@ -325,7 +325,7 @@ func TestACommandThatRunsOn(t *testing.T) {
 	w.person("f", "one")
 	w.person("m", "mapped")
 	job := w.newCommand("job")
-	ctx := w.j.Keep(t.Context(), job)
+	ctx := w.keep(t.Context(), job)
 	w.person("f", "by the job")
 	f := must(os.OpenFile(w.work+"/m", os.O_RDWR, 0))
 	b := must(unix.Mmap(int(f.Fd()), 0, 6, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))
@@ -333,7 +333,7 @@ func TestACommandThatRunsOn(t *testing.T) {
 	time.Sleep(2 * racy) // so that the change time is another one
 	copy(b, "MAPPED")
 	inner := w.newCommand("inner")
-	in := w.j.Keep(t.Context(), inner)
+	in := w.keep(t.Context(), inner)
 	w.isKnown("before a command beside a job")
 	w.must(os.Remove(w.work + "/m"))
 	w.must(w.j.Settle(in, inner))
@@ -365,7 +365,7 @@ func TestWithoutNamespacesEachFileIsLookedAt(t *testing.T) {
 	w.command("first", func() {})
 	c := w.newCommand("call")
 	c.Report.Isolation = "landlock"
-	ctx := w.j.Keep(t.Context(), c)
+	ctx := w.keep(t.Context(), c)
 	w.must(os.Link(w.work+"/f", w.root+"/elsewhere"))
 	w.must(os.WriteFile(w.root+"/elsewhere", []byte("two"), 0o644))
 	w.must(os.Remove(w.root + "/elsewhere"))
@@ -387,7 +387,7 @@ func TestANameInAnotherTree(t *testing.T) {
 	} {
 		c := w.newCommand(fmt.Sprintf("call_%d", i))
 		c.Workspace.Roots = append(c.Workspace.Roots, other)
-		ctx := w.j.Keep(t.Context(), c)
+		ctx := w.keep(t.Context(), c)
 		if i == 0 {
 			w.must(os.Link(w.work+"/f", other+"/f"))
 		}
@@ -406,7 +406,7 @@ func TestTreesOfOneFileAndOfTooMany(t *testing.T) {
 	w.must(os.WriteFile(file, []byte("one"), 0o644))
 	c := w.newCommand("call")
 	c.Workspace.Roots = append(c.Workspace.Roots, file, "/dev/null")
-	ctx := w.j.Keep(t.Context(), c)
+	ctx := w.keep(t.Context(), c)
 	w.must(os.WriteFile(file, []byte("two"), 0o644))
 	w.must(w.j.Settle(ctx, c))
 	if c.Changes.Total != 1 || !c.Changes.Undo.Kept {
@@ -433,7 +433,7 @@ func TestChangesAndTheTreeAreWrittenAtOnce(t *testing.T) {
 		w.person(fmt.Sprint("f", i), "one")
 	}
 	c := w.newCommand("call")
-	ctx := w.j.Keep(t.Context(), c)
+	ctx := w.keep(t.Context(), c)
 	for i := range 2 * maxNotes {
 		w.person(fmt.Sprint("f", i), fmt.Sprint("two", i))
 	}

@@ -111,9 +111,17 @@ func writeKept(ctx context.Context, w *world, name, content string) error {
 
 func userNumber(uid int) sandbox.User { return sandbox.NewUser(uid, uid, nil, "", "") }
 
+// keep is Keep where there is room.
+func (w *world) keep(ctx context.Context, c *tool.Call) context.Context {
+	w.t.Helper()
+	ctx, err := w.j.Keep(ctx, c)
+	w.must(err)
+	return ctx
+}
+
 func (w *world) try(id string, f func(context.Context, sandbox.Box) error) (*tool.Call, error) {
 	c := newTestCall(w, id)
-	ctx := w.j.Keep(context.Background(), c)
+	ctx := w.keep(context.Background(), c)
 	err := f(ctx, makingBox{bareBox{w.user}})
 	w.must(w.j.Settle(ctx, c))
 	return c, err
