@@ -145,6 +145,19 @@ func TestH31_CommandsRunInTheSandboxIfConfiguredSo(t *testing.T) {
 	}
 }
 
+// A setting that does nothing is an error.
+func TestOnlyCommandsAreSandboxed(t *testing.T) {
+	for _, d := range []Definition{
+		{URL: "http://127.0.0.1:1/hook", Sandbox: true},
+		{Handler: func(context.Context, Input) (*Output, error) { return nil, nil }, Sandbox: true},
+	} {
+		_, err := New(Options{Hooks: map[string][]Definition{"preToolUse": {d}}})
+		if err == nil || !strings.Contains(err.Error(), "sandbox is for commands") {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+}
+
 func TestTryChangesNothing(t *testing.T) {
 	told := 0
 	notification := &Notification{Title: "t"}

@@ -280,6 +280,25 @@ func TestAReloadEndsWhatItForbids(t *testing.T) {
 	}
 }
 
+// TestAReloadWhileAConnectionIsJudged: what was decided before it does not open anything after it.
+func TestAReloadWhileAConnectionIsJudged(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.settings.Network = asksFor
+	w.connecting(t, func(ctx context.Context, judge egress.Judge) {
+		judged := 0
+		w.connect = func(*tool.Call, egress.Connection) tool.Decision {
+			if judged++; judged == 1 {
+				w.connect = saying(tool.Deny, "new")
+				w.line.Reconsider(ctx)
+			}
+			return tool.Decision{Verdict: tool.Allow}
+		}
+		if v := judge(ctx, tls("a.test")); v.Allow || v.Rule != "new" {
+			t.Errorf("got %+v", v)
+		}
+	})
+}
+
 // TestASessionThatChangesJudgesItsConnections: its own settings, its mode, and its end.
 func TestASessionThatChangesJudgesItsConnections(t *testing.T) {
 	for name, tt := range map[string]struct {

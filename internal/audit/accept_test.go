@@ -2,6 +2,7 @@ package audit
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,6 +98,26 @@ func TestAcceptWhenTheKeyIsLost(t *testing.T) {
 		t.Errorf("got %+v, want a new log", a)
 	}
 	w.run(t, 3, false)
+}
+
+// TestNoKeyIsMadeBesideAPartOfARecord, whichever part is left.
+func TestNoKeyIsMadeBesideAPartOfARecord(t *testing.T) {
+	h := newHistory(t)
+	for _, left := range []string{logFile, anchorFile, dbFile} {
+		c := maps.Clone(h.now["stopped"])
+		for name := range c {
+			if name != left {
+				delete(c, name)
+			}
+		}
+		if len(c) == 0 {
+			t.Fatalf("there is no %s", left)
+		}
+		w := c.put(t, h.dir)
+		if _, _, err := w.open(t); !errors.Is(err, ErrTampered) || !strings.Contains(err.Error(), "there is a record already") {
+			t.Errorf("%s: %v", left, err)
+		}
+	}
 }
 
 // TestAcceptThatFailsCanBeTriedAgain: until all is done, the record is refused as before.
