@@ -57,6 +57,7 @@ func TestCodeOfACommand(t *testing.T) {
 		{"python3.12 < tool.py", []string{"tool.py"}, []string{"python3.12: the modules"}},
 		{"awk -f prog.awk x.sql", []string{"prog.awk"}, nil},
 		{"psql -f x.sql", []string{"x.sql"}, nil},
+		{`cd "$X" && make`, nil, []string{"in a directory that is only known when it runs"}},
 		{"make all", []string{"Makefile", "-GNUmakefile", "-makefile"}, nil},
 		{"make -C both", []string{"both/makefile", "-both/GNUmakefile"}, nil},
 		{"make -f other.mk", []string{"other.mk"}, nil},
