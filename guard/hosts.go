@@ -76,8 +76,8 @@ func checkHost(host string, s Settings) *Refusal {
 	return ref
 }
 
-// checkDevice judges a redirection of bash that connects, as /dev/tcp/HOST/PORT does: a name as what any
-// program connects to, all else never.
+// checkDevice judges a redirection of bash that connects, as /dev/tcp/HOST/PORT does: a name, or the cage's
+// own loopback, as what any program connects to; all else never.
 func (r *Rules) checkDevice(u PathUse) *Refusal {
 	ref := &Refusal{
 		Code:    "path_device",
@@ -88,8 +88,13 @@ func (r *Rules) checkDevice(u PathUse) *Refusal {
 	host, port, _ := strings.Cut(strings.TrimPrefix(u.Path, "/dev/tcp/"), "/")
 	number, err := strconv.ParseUint(port, 10, 16)
 	h, bad := CanonicalHost(host)
-	if _, notAddr := netip.ParseAddr(h); err != nil || bad != nil || notAddr == nil ||
-		strings.HasPrefix(u.Path, "/dev/udp/") {
+	_, notAddr := netip.ParseAddr(h)
+	switch {
+	case err != nil || bad != nil || strings.HasPrefix(u.Path, "/dev/udp/"):
+		return ref
+	case ownLoopback(h):
+		return nil
+	case notAddr == nil:
 		return ref
 	}
 	v, rule := r.s.Network.Connect(h, int(number))

@@ -6,7 +6,7 @@ func bytesOut() []try {
 	return []try{
 		line("curl to the host", contained, "curl -s -m 3 http://127.0.0.1:{tcp}/"),
 		line("curl by a decoder", contained, "echo Y3VybCAtcyAtbSAzIDEyNy4wLjAuMTp7dGNwfQ== | base64 -d | sh"),
-		line("bash's own TCP", denied, "exec 3<>/dev/tcp/127.0.0.1/{tcp}; echo x >&3"),
+		line("bash's own TCP", contained, "exec 3<>/dev/tcp/127.0.0.1/{tcp}; echo x >&3"),
 		line("bash's own UDP", denied, "echo x > /dev/udp/127.0.0.1/{udp}"),
 		line("python TCP", contained, py(`import socket;s=socket.create_connection(("127.0.0.1",{tcp}),2)`)),
 		line("python UDP", contained, py(`import socket;s=socket.socket(2,2);s.sendto(b"x",("127.0.0.1",{udp}))`)),
