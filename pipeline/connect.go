@@ -66,12 +66,13 @@ func newConnections(p *Pipeline, c *tool.Call) *connections {
 // judge is the [egress.Judge] of the call.
 func (j *connections) judge(ctx context.Context, conn egress.Connection) egress.Verdict {
 	p := j.line.inForce()
-	key := conn
+	key, decide := conn, j.decide
+	opens := false
 	switch requests := p.Policy.SeesRequests(); {
 	case !requests:
 		key.Method, key.Path = "", ""
-	case conn.Method == "" && j.carriesRequests(conn): // rules say more of each
-		return egress.Verdict{Allow: true}
+	case conn.Method == "" && j.carriesRequests(conn):
+		opens, decide = true, j.opening
 	}
 	j.mu.Lock()
 	v, known := j.kept[key]
@@ -91,7 +92,7 @@ func (j *connections) judge(ctx context.Context, conn egress.Connection) egress.
 		}
 	}
 	defer close(v.done)
-	if err := p.contain(func() error { v.Verdict = j.decide(ctx, conn); return nil }); err != nil {
+	if err := p.contain(func() error { v.Verdict = decide(ctx, conn); return nil }); err != nil {
 		v.Verdict = egress.Verdict{Rule: "core.connection", Reason: err.Error()}
 	}
 	if ctx.Err() != nil {
@@ -100,10 +101,23 @@ func (j *connections) judge(ctx context.Context, conn egress.Connection) egress.
 	if strings.HasPrefix(v.Rule, "core.") { // the next connection may have better luck
 		j.forget(key, v)
 	}
-	if p.Connected != nil {
+	if p.Connected != nil && !(opens && v.Allow) { // each of its requests is told
 		p.Connected(&j.call, conn, v.Verdict)
 	}
 	return v.Verdict
+}
+
+// opening refuses what the settings deny whatever is asked for. Rules say more of each request.
+func (j *connections) opening(ctx context.Context, conn egress.Connection) egress.Verdict {
+	p := j.line.inForce()
+	now, err := p.asOfNow(ctx, &j.call)
+	if err != nil {
+		return egress.Verdict{Rule: "core.connection", Reason: err.Error()}
+	}
+	if d := p.connectionFloor(now, conn); d.Verdict == tool.Deny {
+		return refusal(d)
+	}
+	return egress.Verdict{Allow: true}
 }
 
 // carriesRequests reports whether each HTTP request of a connection is judged by itself.
@@ -317,6 +331,23 @@ func (p *Pipeline) connection(ctx context.Context, c *tool.Call, conn egress.Con
 // judgeConnection asks the settings, then the rules. What the settings deny nobody allows; what
 // they ask about a rule may allow.
 func (p *Pipeline) judgeConnection(ctx context.Context, c *tool.Call, conn egress.Connection) tool.Decision {
+	floor := p.connectionFloor(c, conn)
+	if floor.Verdict == tool.Deny {
+		return floor
+	}
+	d, err := p.Policy.Connect(ctx, c, conn)
+	switch {
+	case err != nil:
+		return deny(tool.ByCore, tool.Reason{Rule: "core.connection", Message: err.Error()})
+	case d.Verdict != tool.Allow || len(d.Reasons) > 0 && floor.Verdict == tool.Ask:
+		return d
+	}
+	d.Verdict, d.By, d.Reasons = floor.Verdict, floor.By, floor.Reasons
+	return d.InMode(c.Session.Mode)
+}
+
+// connectionFloor is what the settings say of a connection.
+func (p *Pipeline) connectionFloor(c *tool.Call, conn egress.Connection) tool.Decision {
 	v, rule := c.Settings.Network.Connect(conn.Host, conn.Port)
 	said := tool.Reason{Rule: rule, Message: said(conn, rule, v)}
 	if v == guard.Deny {
@@ -331,15 +362,7 @@ func (p *Pipeline) judgeConnection(ctx context.Context, c *tool.Call, conn egres
 			Hint:    "do without it",
 		})
 	}
-	d, err := p.Policy.Connect(ctx, c, conn)
-	switch {
-	case err != nil:
-		return deny(tool.ByCore, tool.Reason{Rule: "core.connection", Message: err.Error()})
-	case d.Verdict != tool.Allow || len(d.Reasons) > 0 && v == guard.Ask:
-		return d
-	}
-	d.Verdict, d.By, d.Reasons = v, tool.ByFloor, []tool.Reason{said}
-	return d.InMode(c.Session.Mode)
+	return tool.Decision{Verdict: v, By: tool.ByFloor, Reasons: []tool.Reason{said}}
 }
 
 // asOfNow is a call that runs, with its session and settings of now.

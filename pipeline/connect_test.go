@@ -207,6 +207,28 @@ func TestAConnectionOfRequestsIsLeftToRulesThatSeeThem(t *testing.T) {
 	}
 }
 
+// TestWhatTheSettingsDenyIsNotOpened: where rules see requests, a connection that none of them could be
+// made on is refused when it is made, and told.
+func TestWhatTheSettingsDenyIsNotOpened(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.settings.Network = asksFor
+	w.requests = true
+	w.connect = saying(tool.Allow, "r")
+	w.connecting(t, func(ctx context.Context, judge egress.Judge) {
+		denied := egress.Connection{Host: "b.test", Port: 80, Protocol: egress.ProtocolHTTP}
+		if v := judge(ctx, denied); v.Allow || v.Rule != "network.deniedDomains: b.test" || v.Reason == "" {
+			t.Errorf("got %+v", v)
+		}
+		asked := egress.Connection{Host: "c.test", Port: 80, Protocol: egress.ProtocolHTTP}
+		if v := judge(ctx, asked); !v.Allow {
+			t.Errorf("what a rule may allow: %+v", v)
+		}
+	})
+	if len(w.told) != 1 || w.told[0].Allow {
+		t.Errorf("told %+v", w.told)
+	}
+}
+
 // TestAnotherPortIsAnotherQuestion: a yes for the web opens no other port.
 func TestAnotherPortIsAnotherQuestion(t *testing.T) {
 	w := newWorld(tool.Spec{})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type client struct {
 	via      string
 	secure   bool      // it speaks TLS with the daemon, and its requests are read
 	once     sync.Once // the first Close
+
+	silent Row         // what is written down of it if no request comes; without a host nothing is
+	asked  atomic.Bool // a request came
 
 	mu   sync.Mutex    // guards wake
 	wake chan struct{} // closed while the deadline for reading has passed
@@ -81,6 +85,9 @@ func (cl *client) CloseWrite() error { return cl.tcp.CloseWrite() }
 func (cl *client) Close() error {
 	err := cl.tcp.Close()
 	cl.once.Do(func() {
+		if cl.silent.Host != "" && !cl.asked.Load() {
+			cl.call.note(cl.silent)
+		}
 		cl.call.mu.Lock()
 		delete(cl.call.clients, cl)
 		cl.call.mu.Unlock()

@@ -22,7 +22,7 @@ func NewAuthority(n guard.Network) (*Authority, error) { return authority.New(n.
 
 // intercept ends the TLS of a program here, and serves the requests inside of it. The hello
 // names the host of the connection.
-func (c *Call) intercept(cl *client, k Connection) {
+func (c *Call) intercept(cl *client, k Connection, v Verdict) {
 	if c.o.Authority == nil {
 		alert(cl, accessDenied)
 		cl.Close()
@@ -51,7 +51,7 @@ func (c *Call) intercept(cl *client, k Connection) {
 		}
 		return
 	}
-	c.web.serve(conn)
+	c.web.serveHost(conn, k, v)
 }
 
 // distrusted says why a program did not speak TLS with the daemon.

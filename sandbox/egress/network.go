@@ -241,12 +241,12 @@ func (c *Call) transparent(cl *client) {
 		return
 	}
 	if c.o.Network.Intercepts(k.Host, k.Port) {
-		c.intercept(cl, k)
+		c.intercept(cl, k, v)
 		return
 	}
 	switch k.Protocol {
 	case ProtocolHTTP:
-		c.web.serve(cl)
+		c.web.serveHost(cl, k, v)
 		return
 	case ProtocolTLS:
 		if c.hello(cl, k) != nil {
@@ -279,7 +279,7 @@ func (c *Call) tell(cl *client, k Connection, v Verdict) {
 	}
 	if spoke && k.Protocol == ProtocolHTTP { // each request gets an answer, and is written down
 		cl.tcp.SetReadDeadline(time.Time{})
-		c.web.serve(cl)
+		c.web.serveHost(cl, k, v)
 		return
 	}
 	defer cl.Close()
@@ -296,16 +296,27 @@ func (c *Call) tell(cl *client, k Connection, v Verdict) {
 // manners is how long a program that is refused may take to speak, so that it is told why.
 const manners = time.Second
 
+// destination judges what a program has named to the proxy. Where its requests are not judged by themselves it
+// connects too.
+func (c *Call) destination(ctx context.Context, k Connection) (*flow, Verdict, error) {
+	v, err := c.judge(ctx, k)
+	if err != nil || k.Protocol == ProtocolHTTP || c.o.Network.Intercepts(k.Host, k.Port) {
+		return nil, v, err
+	}
+	f, err := c.dial(ctx, k, v, 1)
+	return f, v, err
+}
+
 // tunnel serves a connection whose destination the program has named to the proxy, and has
-// been told that it is open. f is where it goes; nil: each request is judged by itself.
-func (c *Call) tunnel(cl *client, k Connection, f *flow) {
+// been told that it is open. f is where it goes; nil: each request is judged by itself, after v.
+func (c *Call) tunnel(cl *client, k Connection, f *flow, v Verdict) {
 	if f == nil {
 		cl.proxy, cl.host, cl.port, cl.via = false, k.Host, k.Port, k.Via
 		if k.Protocol == ProtocolTLS {
-			c.intercept(cl, k)
+			c.intercept(cl, k, v)
 			return
 		}
-		c.web.serve(cl)
+		c.web.serveHost(cl, k, v)
 		return
 	}
 	defer cl.Close()

@@ -100,6 +100,82 @@ func TestASilentProgramIsRefusedWhenItConnects(t *testing.T) {
 	}
 }
 
+// What connects and asks for nothing is in the ledger, by what was decided of the connection.
+func TestAConnectionWithoutARequestIsWrittenDown(t *testing.T) {
+	for name, open := range map[string]func(*world) net.Conn{
+		"transparent": func(w *world) net.Conn { return w.connect("a.test", 80) },
+		"CONNECT": func(w *world) net.Conn {
+			conn := w.dial(w.proxy())
+			io.WriteString(conn, "CONNECT a.test:80 HTTP/1.1\r\n\r\n")
+			if got := make([]byte, 39); !strings.Contains(string(got[:must(io.ReadFull(conn, got))]), " 200 ") {
+				t.Errorf("got %q", got)
+			}
+			return conn
+		},
+		"SOCKS": func(w *world) net.Conn {
+			conn := w.dial(w.proxy())
+			io.WriteString(conn, "\x05\x01\x00\x05\x01\x00\x03\x06a.test\x00\x50")
+			if got := make([]byte, 12); must(io.ReadFull(conn, got)) != 12 || got[3] != socksOK {
+				t.Errorf("got %q", got)
+			}
+			return conn
+		},
+		"no HTTP": func(w *world) net.Conn {
+			conn := w.connect("a.test", 80)
+			io.WriteString(conn, "SSH-2.0-x\r\n")
+			return conn
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.web("a.test", func(http.ResponseWriter, *http.Request) { t.Error("the host got a request") })
+			conn := open(w)
+			conn.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, conn)
+			row := one(t, w.call.End())
+			if row.Verdict != Allowed || row.Count != 1 || row.Address != "" || row.Rule != "test.allows" ||
+				!strings.Contains(row.Reason, "sent no request") {
+				t.Errorf("got %+v", row)
+			}
+		})
+	}
+	w := newWorld(t)
+	w.deny = func(Connection) bool { return true }
+	if got, _ := w.exchange("a.test", 80, []byte("SSH-2.0-x\r\n")); !strings.Contains(got, "400") {
+		t.Errorf("got %q", got)
+	}
+	if row := one(t, w.call.End()); row.Verdict != Denied || row.Rule != "test.denies" {
+		t.Errorf("got %+v", row)
+	}
+}
+
+// A tunnel is refused before it is said to be open.
+func TestATunnelForRequestsIsJudgedWhenItIsOpened(t *testing.T) {
+	w := newWorld(t)
+	w.deny = func(k Connection) bool { return k.Method == "" }
+	proxy := w.proxy()
+	conn := w.dial(proxy)
+	io.WriteString(conn, "CONNECT a.test:80 HTTP/1.1\r\n\r\n")
+	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("got %v, %v", res, err)
+	}
+	conn = w.dial(proxy)
+	io.WriteString(conn, "\x05\x01\x00\x05\x01\x00\x03\x06a.test\x00\x50")
+	if got := make([]byte, 12); must(io.ReadFull(conn, got)) != 12 || got[3] != socksNotAllowed {
+		t.Errorf("got %q", got)
+	}
+	if row := one(t, w.call.End()); row.Verdict != Denied || row.Count != 2 {
+		t.Errorf("got %+v", row)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // The hello arrives byte by byte, each in a record of its own.
 func TestTLSOfManyRecords(t *testing.T) {
 	w := newWorld(t)

@@ -32,11 +32,7 @@ func (c *Call) socks(cl *client) {
 		return
 	}
 	k := Connection{Host: host, Port: port, Protocol: c.protocolOf(host, port), Via: ViaSocks5}
-	var f *flow
-	var err error
-	if k.Protocol != ProtocolHTTP && !c.o.Network.Intercepts(host, port) {
-		f, err = c.connect(c.ctx, k)
-	}
+	f, v, err := c.destination(c.ctx, k)
 	if told := socksReply(cl, socksCode(err)); told != nil && f != nil {
 		f.Close()
 	}
@@ -44,7 +40,7 @@ func (c *Call) socks(cl *client) {
 		cl.Close()
 		return
 	}
-	c.tunnel(cl, k, f)
+	c.tunnel(cl, k, f, v)
 }
 
 // socksRequest reads the greeting and the request. A code other than socksOK refuses it.

@@ -80,6 +80,21 @@ type request struct {
 	to      *lazy
 }
 
+// serveHost takes a client over whose requests are for one host, by which v is written down if none
+// comes; it returns at once.
+func (w *web) serveHost(conn net.Conn, k Connection, v Verdict) {
+	cl := clientOf(conn)
+	cl.asked.Store(false) // the proxy's CONNECT was none
+	r := row(k, v)
+	if !v.Allow {
+		r.Verdict = Denied
+	} else if r.Reason == "" {
+		r.Reason = "the program sent no request, and nothing reached the host"
+	}
+	cl.silent = r
+	w.serve(conn)
+}
+
 // serve takes the client over; it returns at once.
 func (w *web) serve(conn net.Conn) {
 	w.once.Do(w.start)
@@ -103,6 +118,7 @@ func (s *single) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	cl := r.Context().Value(clientKey{}).(*client)
+	cl.asked.Store(true)
 	if cl.proxy && r.Method == http.MethodConnect {
 		w.connect(rw, r, cl)
 		return
@@ -283,16 +299,14 @@ func (w *web) connect(rw http.ResponseWriter, r *http.Request, cl *client) {
 		return
 	}
 	k := Connection{Host: host, Port: port, Protocol: w.call.protocolOf(host, port), Via: ViaConnect}
-	var f *flow
-	if k.Protocol != ProtocolHTTP && !w.call.o.Network.Intercepts(host, port) {
-		if f, err = w.call.connect(r.Context(), k); err != nil {
-			if errors.As(err, new(*RefusedError)) {
-				refuseHTTP(rw, http.StatusForbidden, err)
-			} else {
-				refuseHTTP(rw, http.StatusBadGateway, fmt.Errorf("%s cannot be reached: %s", r.Host, Failure(err)))
-			}
-			return
+	f, v, err := w.call.destination(r.Context(), k)
+	if err != nil {
+		if errors.As(err, new(*RefusedError)) {
+			refuseHTTP(rw, http.StatusForbidden, err)
+		} else {
+			refuseHTTP(rw, http.StatusBadGateway, fmt.Errorf("%s cannot be reached: %s", r.Host, Failure(err)))
 		}
+		return
 	}
 	conn, buffered, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
@@ -310,7 +324,7 @@ func (w *web) connect(rw http.ResponseWriter, r *http.Request, cl *client) {
 		cl.Close()
 		return
 	}
-	w.call.tunnel(cl, k, f)
+	w.call.tunnel(cl, k, f, v)
 }
 
 // refuseHTTP answers with the reason; the program may print it, and the model reads it.

@@ -177,7 +177,12 @@ func (w *world) dial(at string) *net.TCPConn {
 // the connection is there.
 func (w *world) exchange(host string, port int, send []byte) (string, error) {
 	w.tb.Helper()
-	conn, err := from(w.source).Dial("tcp", w.listenAt(host, port))
+	return w.exchangeAt(w.listenAt(host, port), send)
+}
+
+func (w *world) exchangeAt(at string, send []byte) (string, error) {
+	w.tb.Helper()
+	conn, err := from(w.source).Dial("tcp", at)
 	if err != nil {
 		return "", err
 	}
