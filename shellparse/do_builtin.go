@@ -197,7 +197,9 @@ func doPrintf(a *act) {
 			a.sc.forgetAll()
 			continue
 		}
-		if len(a.Operands) == 2 && a.Operands[0].Is("%s") && a.Operands[1].Known {
+		// An option that printf does not know ends it before it assigns: only the plain form is followed.
+		plain := len(a.Argv) == 5 && a.Argv[1].Is("-v") || len(a.Argv) == 4 && a.Argv[1].Is("-v"+f.Text)
+		if plain && len(a.Operands) == 2 && a.Operands[0].Is("%s") && a.Operands[1].Known {
 			a.w.assign(a.sc, f.Text, value{words: []program.Word{a.Operands[1]}}, f.At)
 			continue
 		}

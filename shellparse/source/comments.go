@@ -165,7 +165,7 @@ type inText struct {
 // is not expanded.
 func quotedWord(word *syntax.Word) bool {
 	for _, p := range word.Parts {
-		if l, ok := p.(*syntax.Lit); !ok || strings.Contains(strings.ReplaceAll(l.Value, "\\\n", ""), `\`) {
+		if l, ok := p.(*syntax.Lit); !ok || strings.Contains(unjoined(l.Value), `\`) {
 			return true
 		}
 	}

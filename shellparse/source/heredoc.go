@@ -62,7 +62,7 @@ func joinsDelimiter(src string, r *syntax.Redirect) bool {
 	if strings.HasPrefix(body, "\\\n") || strings.HasSuffix(strings.TrimRight(body, "\t"), "\\\n") {
 		return true
 	}
-	for _, line := range strings.Split(strings.ReplaceAll(body, "\\\n", ""), "\n") {
+	for _, line := range strings.Split(unjoined(body), "\n") {
 		if r.Op == syntax.DashHdoc {
 			line = strings.TrimLeft(line, "\t")
 		}

@@ -130,7 +130,7 @@ func alike(a, b reflect.Value) bool {
 		}
 		return true
 	case reflect.String:
-		return strings.ReplaceAll(a.String(), "\\\n", "") == strings.ReplaceAll(b.String(), "\\\n", "")
+		return unjoined(a.String()) == unjoined(b.String())
 	}
 	return a.Equal(b)
 }
@@ -144,7 +144,7 @@ func merged(parts []syntax.WordPart) []syntax.WordPart {
 			out = append(out, p)
 			continue
 		}
-		text := strings.ReplaceAll(l.Value, "\\\n", "")
+		text := unjoined(l.Value)
 		if last, ok := lastPart(out).(*syntax.Lit); ok {
 			last.Value += text
 		} else if text != "" {

@@ -75,7 +75,7 @@ func opens(src string) bool {
 // expands reports whether text that no backslash quotes opens a substitution; plain is
 // text in which <( opens none.
 func expands(text string, plain bool) bool {
-	text = strings.ReplaceAll(text, "\\\n", "")
+	text = unjoined(text)
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
@@ -93,4 +93,24 @@ func expands(text string, plain bool) bool {
 		}
 	}
 	return false
+}
+
+// unjoined is text without the backslashes at the end of a line that no other one quotes, and their line feeds.
+func unjoined(text string) string {
+	if !strings.Contains(text, "\\\n") {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] != '\\' || i+1 == len(text):
+			out.WriteByte(text[i])
+		case text[i+1] == '\n':
+			i++
+		default:
+			out.WriteString(text[i : i+2])
+			i++
+		}
+	}
+	return out.String()
 }
