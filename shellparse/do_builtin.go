@@ -109,11 +109,15 @@ func (a *act) readsLine(names []program.Word) bool {
 			}
 		case "-n":
 			n, err := strconv.Atoi(f.Text)
-			if err != nil {
+			if err != nil || n < 0 {
 				return false
 			}
 			most = n
-		case "-p", "-t":
+		case "-t": // read refuses what is no number, and with 0 it reads nothing
+			if n, err := strconv.ParseUint(f.Text, 10, 31); err != nil || n == 0 {
+				return false
+			}
+		case "-p":
 		default:
 			return false
 		}

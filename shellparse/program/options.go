@@ -234,7 +234,7 @@ func (a *Call) longOption(s *spec, f Word, rest []Word) (used int) {
 }
 
 func (a *Call) shortOptions(s *spec, f Word, rest []Word) (used int) {
-	if f.Text == "-help" || f.Text == "-version" {
+	if s.shell == "" && (f.Text == "-help" || f.Text == "-version") {
 		return 0
 	}
 	sign := f.Text[:1]
