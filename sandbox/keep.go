@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -37,7 +38,7 @@ type Keeping interface {
 
 // Content is what lies at a path.
 type Content struct {
-	File *os.File // a regular file or a directory, open for reading; nil: nothing lies there
+	File *os.File // a regular file, a directory or a named pipe, open for reading; nil: nothing lies there
 	Link string   // where the symbolic link leads that lies there
 	Err  error    // something lies there, and cannot be read
 
@@ -208,12 +209,12 @@ func (f *File) drop(old Content, flags uint) error {
 	return errors.Join(err, back)
 }
 
-// special is the error for anything but a regular file.
+// special is the error for what does not go as a file does: a directory, a socket, a device.
 func (c Content) special() error {
 	if c.File == nil && !c.dir {
 		return nil // it cannot be read
 	}
-	if c.dir || !c.info.Mode().IsRegular() {
+	if c.dir || !c.info.Mode().IsRegular() && c.info.Mode().Type() != fs.ModeNamedPipe {
 		return errors.New("not a regular file")
 	}
 	return nil

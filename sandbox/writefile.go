@@ -69,8 +69,8 @@ func Create(ctx context.Context, b Box, use guard.PathUse, perm os.FileMode) (*F
 	return f, nil
 }
 
-// Remove removes the regular file or the symbolic link at use.Path, or the directory if it is
-// empty.
+// Remove removes the regular file, the symbolic link or the named pipe at use.Path, or the directory if
+// it is empty.
 func Remove(ctx context.Context, b Box, use guard.PathUse) error {
 	f, err := begin(ctx, b, use, unix.O_NOFOLLOW)
 	if err != nil {
@@ -84,29 +84,45 @@ func Remove(ctx context.Context, b Box, use guard.PathUse) error {
 
 // MakeDir makes a directory with these attributes. It is an error if something lies there.
 func MakeDir(ctx context.Context, b Box, use guard.PathUse, with Attributes) error {
+	return makeNode(ctx, b, use, with, unix.AT_REMOVEDIR, func(dir int, name string) error {
+		return unix.Mkdirat(dir, name, 0o700)
+	})
+}
+
+// MakePipe makes a named pipe with these attributes. It is an error if something lies there.
+func MakePipe(ctx context.Context, b Box, use guard.PathUse, with Attributes) error {
+	return makeNode(ctx, b, use, with, 0, func(dir int, name string) error {
+		return unix.Mknodat(dir, name, unix.S_IFIFO|0o600, 0)
+	})
+}
+
+// makeNode makes what has no content with node; what is left of it after an error is removed as flags say.
+func makeNode(
+	ctx context.Context, b Box, use guard.PathUse, with Attributes, flags int, node func(dir int, name string) error,
+) error {
 	f, err := begin(ctx, b, use, os.O_WRONLY)
 	if err != nil {
 		return err
 	}
 	defer f.dir.Close()
 	fd, name := int(f.dir.Fd()), filepath.Base(f.path)
-	err = f.do(func() error { return unix.Mkdirat(fd, f.tmp, 0o700) })
+	err = f.do(func() error { return node(fd, f.tmp) })
 	if err == nil {
-		err = f.makeDir(&with)
+		err = f.finishNode(&with)
 	}
 	if err == nil {
 		err = f.do(func() error { return unix.Renameat2(fd, f.tmp, fd, name, unix.RENAME_NOREPLACE) })
 	}
 	f.done(err == nil)
 	if err != nil {
-		_ = f.do(func() error { return unix.Unlinkat(fd, f.tmp, unix.AT_REMOVEDIR) })
+		_ = f.do(func() error { return unix.Unlinkat(fd, f.tmp, flags) })
 		return fmt.Errorf("make %s: %w", f.path, err)
 	}
 	return nil
 }
 
-// makeDir finishes the new directory, before it gets its name.
-func (f *File) makeDir(with *Attributes) error {
+// finishNode finishes what is new, before it gets its name.
+func (f *File) finishNode(with *Attributes) error {
 	made := f.open(f.tmp)
 	if made.File == nil {
 		return made.Err

@@ -95,6 +95,8 @@ func (j *journal) content(of call, s state, path string) (text, why string) {
 	switch {
 	case s.Type == nothing:
 		return "", ""
+	case s.Type == isPipe:
+		return "", "a named pipe"
 	case s.Type != isFile:
 		return "", "not readable"
 	case s.Size > maxDiffFile:

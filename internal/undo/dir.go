@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -127,20 +128,27 @@ func between(now, a, b state) bool {
 	return slices.Contains([]uint32{a.Mode, a.Mode | open700, b.Mode}, now.Mode)
 }
 
-// lookClosed looks at what cannot be opened: of a directory that is closed the mode is known.
-func (r restorer) lookClosed(ctx context.Context, use guard.PathUse) (state, error) {
+// lookUnopened looks at what was not opened for a reason: a directory that is closed and a named pipe are known
+// by their mode.
+func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error) (state, error) {
+	if errors.Is(why, fs.ErrPermission) {
+		why = nil
+	}
 	unread := state{Type: unreadable}
 	above, err := r.box.Open(ctx, guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}, unix.O_DIRECTORY)
 	if err != nil {
-		return unread, nil
+		return unread, why
 	}
 	defer above.Close()
 	var st unix.Stat_t
 	err = r.box.Do(use, func() error {
 		return unix.Fstatat(int(above.Fd()), filepath.Base(use.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return unread, nil
+	switch kind := st.Mode & unix.S_IFMT; {
+	case err == nil && kind == unix.S_IFDIR && why == nil:
+		return state{Type: isDir, Mode: st.Mode & 0o777}, nil
+	case err == nil && kind == unix.S_IFIFO:
+		return state{Type: isPipe, Mode: st.Mode & 0o777}, nil
 	}
-	return state{Type: isDir, Mode: st.Mode & 0o777}, nil
+	return unread, why
 }

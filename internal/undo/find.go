@@ -195,8 +195,10 @@ func lstat(path string) (is seen, err error) {
 		is.Type, is.Mode = isDir, st.Mode&0o777
 	case unix.S_IFLNK:
 		is.Type = isLink
+	case unix.S_IFIFO:
+		is.Type, is.Mode = isPipe, st.Mode&0o777
 	default:
-		return seen{}, nil // a pipe or a socket has no content
+		return seen{}, nil // a socket is nothing without the program that listens
 	}
 	return is, nil
 }

@@ -65,7 +65,7 @@ func newGitBefore(j *journal, box bareBox, changes []change) *gitBefore {
 
 // facts say whether git tracked a file, and whether what was there is nowhere else.
 func (g *gitBefore) facts(c change) (tracked, uncommitted bool) {
-	if c.Before.Type == nothing || c.Before.Type == isDir {
+	if c.Before.Type == nothing || c.Before.Type == isDir || c.Before.Type == isPipe {
 		return false, false
 	}
 	top := g.top(filepath.Dir(c.Path))

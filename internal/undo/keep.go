@@ -103,10 +103,10 @@ func (r *recorder) row() call {
 // insert writes a call that has not ended, unless it is there.
 func (c call) insert(tx *sql.Tx) error {
 	_, err := tx.Exec(`INSERT INTO undo_calls
-		(call_id, n, account, session, tool, dir, rights, at, settled, why, undoes, plan)
-		VALUES ($1, (SELECT coalesce(max(n), 0) + 1 FROM undo_calls), $2, $3, $4, $5, $6, $7, 0, '', $8, $9)
+		(call_id, n, account, session, tool, dir, place, rights, at, settled, why, undoes, plan)
+		VALUES ($1, (SELECT coalesce(max(n), 0) + 1 FROM undo_calls), $2, $3, $4, $5, $6, $7, $8, 0, '', $9, $10)
 		ON CONFLICT (call_id) DO NOTHING`,
-		c.ID, c.Account, c.Session, c.Tool, c.Dir, c.Rights, c.At.UnixMilli(), c.Undoes, c.Plan)
+		c.ID, c.Account, c.Session, c.Tool, c.Dir, placeOf(c.Dir), c.Rights, c.At.UnixMilli(), c.Undoes, c.Plan)
 	return err
 }
 

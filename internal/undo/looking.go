@@ -43,12 +43,18 @@ const (
 
 // keep keeps what lies at a path now, and notes it.
 func (k *looking) keep(ctx context.Context, path string, is seen) (state, error) {
+	if is.Type == isPipe { // who opens it lets others go on
+		return k.keepNode(ctx, path, is)
+	}
 	content := k.box.contentAt(path)
 	if content.File != nil {
 		defer content.File.Close()
 	}
 	if is.Type == isDir {
-		return k.keepDir(ctx, path, is, content)
+		if now, err := stateOf(content, io.Discard); err == nil && now.Type == isDir {
+			is.Extended = now.Extended
+		}
+		return k.keepNode(ctx, path, is)
 	}
 	if k.may == nil {
 		return stateOf(content, io.Discard)
@@ -102,13 +108,8 @@ func writersOf(f *os.File) (open, known bool) {
 	return open, open || err == nil
 }
 
-// keepDir notes a directory. Its times are left out, because its entries move them.
-func (k *looking) keepDir(ctx context.Context, path string, is seen, c sandbox.Content) (state, error) {
-	if c.File != nil {
-		if now, err := stateOf(c, io.Discard); err == nil && now.Type == isDir {
-			is.Extended = now.Extended
-		}
-	}
+// keepNode notes a directory or a named pipe, without its times: what comes into it moves them.
+func (k *looking) keepNode(ctx context.Context, path string, is seen) (state, error) {
 	if time.Since(time.Unix(0, is.changed)) < racy {
 		is.changed = 0
 	}

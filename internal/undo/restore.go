@@ -213,10 +213,8 @@ func (r restorer) look(ctx context.Context, use guard.PathUse) (state, error) {
 		return r.lookLink(ctx, use)
 	case errors.Is(err, fs.ErrNotExist):
 		return state{}, nil
-	case errors.Is(err, fs.ErrPermission):
-		return r.lookClosed(ctx, use)
 	case err != nil:
-		return state{}, err
+		return r.lookUnopened(ctx, use, err)
 	}
 	defer f.Close()
 	s, err := stateOf(sandbox.Content{File: f}, io.Discard)
@@ -263,6 +261,8 @@ func (r restorer) put(ctx context.Context, use guard.PathUse, now, want state) e
 		return r.write(ctx, use, want)
 	case isLink:
 		return sandbox.MakeLink(ctx, r.box, use, string(want.Link))
+	case isPipe:
+		return sandbox.MakePipe(ctx, r.box, use, want.attributes())
 	}
 	return nil
 }

@@ -188,6 +188,9 @@ func (h handlers) session(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.j.follow(r.Context(), s.Account, s.ID, s.Dir); err != nil {
+		return nil, err
+	}
 	return h.list(r, `account = $1 AND session = $2 AND settled <> 0`, s.Account, s.ID)
 }
 

@@ -287,9 +287,13 @@ func (w *world) wreck(t *rapid.T, name, other string) {
 	}).Draw(t, "act") {
 	case "write":
 		_ = os.MkdirAll(filepath.Dir(path), 0o755)
-		_ = os.WriteFile(path, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "content"), 0o600)
+		content := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "content")
+		if f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|unix.O_NONBLOCK, 0o600); err == nil {
+			_, _ = f.Write(content)
+			f.Close()
+		}
 	case "append":
-		if f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		if f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
 			_, _ = f.WriteString("more")
 			f.Close()
 		}
@@ -331,10 +335,9 @@ func (w *world) wreck(t *rapid.T, name, other string) {
 	case "dir":
 		_ = os.Mkdir(path, 0o750)
 	case "pipe":
-		_ = unix.Mkfifo(path, 0o600)
-		_ = os.Remove(path) // pipes have no content, and are not kept
+		_ = unix.Mkfifo(path, 0o640)
 	case "sparse":
-		if f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW, 0o600); err == nil {
+		if f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err == nil {
 			_ = f.Truncate(100_000)
 			f.Close()
 		}

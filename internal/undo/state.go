@@ -20,7 +20,7 @@ import (
 
 // state is what lies at a path. The zero value is nothing.
 type state struct {
-	Type     string            `json:"type,omitempty"` // "file", "dir", or what cannot be read
+	Type     string            `json:"type,omitempty"` // "file", "dir", "link", "pipe", or what cannot be read
 	Mode     uint32            `json:"mode,omitempty"` // permissions
 	Size     int64             `json:"size,omitempty"` // of a file
 	Modified int64             `json:"modified,omitempty"`
@@ -38,6 +38,7 @@ const (
 	isFile     = "file"
 	isDir      = "dir"
 	isLink     = "link"
+	isPipe     = "pipe" // it has a name and a mode
 	unreadable = "unreadable"
 )
 
@@ -98,6 +99,8 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	case unix.S_IFDIR:
 		s.Type = isDir
 		return s, nil
+	case unix.S_IFIFO:
+		return state{Type: isPipe, Mode: s.Mode}, nil
 	case unix.S_IFREG:
 	default:
 		return state{Type: unreadable}, nil

@@ -75,6 +75,9 @@ func (t undo) plan(ctx context.Context, in tool.In) (call, plan, error) {
 		}
 	}
 	if args.CallID == "" {
+		if err := t.j.follow(ctx, in.Account, in.Session, in.Dir); err != nil {
+			return call{}, plan{}, err
+		}
 		last, err := t.j.last(ctx, in.Account, in.Session)
 		if err != nil {
 			return call{}, plan{}, err

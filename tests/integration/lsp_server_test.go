@@ -112,19 +112,23 @@ func (d *running) servers() int {
 	return status.Parts.LSP.Running
 }
 
-// sh is a language server in a few lines of shell: it answers initialize, and then every question with one answer. What
-// it can do in its cage is in the text of that.
-const sh = `len() { LC_ALL=C; echo ${#1}; }
+// shellServer is a language server in a few lines of shell: it reads messages, and answers initialize.
+const shellServer = `len() { LC_ALL=C; echo ${#1}; }
 send() { printf 'Content-Length: %d\r\n\r\n%s' "$(len "$1")" "$1"; }
 read_message() { n=0; while IFS= read -r l; do l=${l%$'\r'}; [ -z "$l" ] && break; case $l in Content-Length:*) n=${l#*: };; esac; done
   [ "$n" = 0 ] && exit 0; IFS= LC_ALL=C read -r -N "$n" body; }
 id_of() { [[ $body =~ \"id\":([0-9]+) ]] && echo "${BASH_REMATCH[1]}"; }
-while :; do read_message; id=$(id_of); [ -z "$id" ] && continue
-  case $body in *'"initialize"'*) send "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}"; continue;; esac
+answer() { send "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
+while :; do read_message; id=$(id_of)
+  case $body in *'"initialize"'*) answer {}; continue;; esac
+`
+
+// sh answers every question with what it can do in its cage.
+const sh = shellServer + `[ -z "$id" ] && continue
   said=; touch own 2>/dev/null && said="$said wrote"; touch "$TMPDIR/x" 2>/dev/null && said="$said tmp"
   (exec 3<>/dev/tcp/127.0.0.1/$PORT) 2>/dev/null && said="$said reached"; cat secret 2>/dev/null && said="$said secret"
   [ -e "$HOME/.ssh/id_rsa" ] && said="$said key"
-  send "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"contents\":\"can:$said\"}}"
+  answer "{\"contents\":\"can:$said\"}"
 done
 `
 

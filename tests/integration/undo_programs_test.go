@@ -255,6 +255,33 @@ s.serve_forever()
 	}
 }
 
+// A language server hears of the files that a command changed, and of those that an undo put back.
+func TestUndoBesideALanguageServer(t *testing.T) {
+	p := newPrograms(t, "lsp: {servers: {text: {command: bash, args: [./server], extensions: [.txt]}}}\n")
+	p.write("ws/server", shellServer+`
+  case $body in *didChangeWatchedFiles*) heard=; for f in a.txt b.txt; do case $body in *"/$f\""*) heard="$heard $f";; esac; done;; esac
+  [ -z "$id" ] && continue
+  answer "{\"contents\":\"heard:$heard\"}"; heard=
+done
+`)
+	p.write("ws/a.txt", "one\n")
+	p.write("ws/b.txt", "one\n")
+	hears := func(want string) {
+		t.Helper()
+		if got := p.good(p.session, "LSP", `{"operation":"hover","file_path":"a.txt","line":0}`); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	hears("heard:")
+	r := p.run("rm b.txt; echo two > a.txt")
+	hears("heard: a.txt b.txt")
+	hears("heard:")
+	if out := p.undo(r); len(out.Conflicts) > 0 {
+		t.Errorf("%+v", out)
+	}
+	hears("heard: a.txt b.txt")
+}
+
 // Builds and installations work twice and are undone; their caches, which are the session's, serve the next one.
 func TestUndoOfBuilds(t *testing.T) {
 	for _, tt := range []struct{ program, files, build, works string }{

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -31,5 +32,39 @@ func TestWhatCommandsChangeIsKept(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(d.ws, "f")); err != nil || string(b) != "one" {
 		t.Error(fmt.Sprint(err, string(b), out))
+	}
+}
+
+// A session in a directory that was renamed has what was changed there, and a daemon that starts again knows it.
+func TestUndoAfterTheWorkspaceWasRenamed(t *testing.T) {
+	d := newDaemon(t, "policy: {profile: observe}\nsessions: {mode: bypassPermissions, maxMode: bypassPermissions}\n")
+	shop, store := filepath.Join(d.ws, "shop"), filepath.Join(d.ws, "store")
+	if err := os.MkdirAll(filepath.Join(shop, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(shop, "src/a.go"), []byte("package a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	in := func(dir string) string {
+		t.Helper()
+		var s struct{ ID string }
+		if err := d.agent.Do(t.Context(), "POST", "/sessions", map[string]any{"cwd": dir}, &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.ID
+	}
+	if r := d.call(in(shop), "Bash", `{"command":"rm -r src"}`); r.Undo == nil || !r.Undo.Kept {
+		t.Fatalf("%s, %+v", r.FinalText, r.Undo)
+	}
+	if err := os.Rename(shop, store); err != nil {
+		t.Fatal(err)
+	}
+	d.stop(syscall.SIGTERM)
+	d.start()
+	if r := d.call(in(store), "Undo", `{}`); r.Status != "SUCCESS" || !strings.Contains(r.FinalText, "restored src/a.go") {
+		t.Errorf("%s: %s", r.Status, r.FinalText)
+	}
+	if b, err := os.ReadFile(filepath.Join(store, "src/a.go")); err != nil || string(b) != "package a\n" {
+		t.Errorf("%q, %v", b, err)
 	}
 }
