@@ -59,7 +59,7 @@ func filling() []try {
 		fill("many names of one file",
 			"dd if=/dev/zero of=/tmp/a bs=1M count=40; for i in $(seq 100); do ln /tmp/a /tmp/a$i; done"),
 		fill("a file that is deleted and open",
-			"exec 3>/tmp/gone; rm /tmp/gone; dd if=/dev/zero bs=1M count=100 >&3; sleep 10"),
+			"exec 3>/tmp/gone; rm /tmp/gone; dd if=/dev/zero bs=1M count=100 >&3; sleep 3"),
 		fill("a file in a directory without rights",
 			"mkdir /tmp/d; dd if=/dev/zero of=/tmp/d/x bs=1M count=40; chmod 000 /tmp/d"),
 		fill("a file that no path leads to",

@@ -337,7 +337,7 @@ func (w *world) person(ctx context.Context) {
 	for ctx.Err() == nil {
 		var list []json.RawMessage
 		if w.operator.Do(ctx, "GET", "/approvals", nil, &list) != nil || len(list) == 0 {
-			time.Sleep(2 * time.Millisecond) // polls, as a program without events would
+			time.Sleep(10 * time.Millisecond) // polls, as a program without events would
 			continue
 		}
 		for _, raw := range list {
