@@ -55,3 +55,20 @@ func TestStatementsInDeniedPlacesAreNotRead(t *testing.T) {
 		t.Errorf("%v", u.Acts)
 	}
 }
+
+// What a here-document expands is text before the shell that it feeds reads it: it may hold any command.
+func TestAHereDocumentIsExpandedBeforeAShellReadsIt(t *testing.T) {
+	rules := NewRules(Settings{DeniedCommands: []string{"rm"}})
+	for line, want := range map[string]Verdict{
+		"printf ';rm y' > f; bash <<A\necho $(cat f)\nA":               Ask,
+		"x=$(printf ';rm y'); bash <<A\necho $x\nA":                    Ask,
+		"printf ';rm y' > f; read -r x < f; sh -s <<A\necho \"$x\"\nA": Ask,
+		"x=$(printf ';rm y'); bash <<'A'\necho $x\nA":                  Allow,
+		"x=y; bash <<A\necho $x\nA":                                    Allow,
+		"x=rm; bash <<A\n$x y\nA":                                      Deny,
+	} {
+		if j := rules.JudgeCommand(line, "/w", "/w"); j.Verdict != want {
+			t.Errorf("%q is %s, want %s: %+v", line, j.Verdict, want, j.Reasons)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package shellparse_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,4 +72,23 @@ func effects(s *shellparse.Script) string {
 		return "-"
 	}
 	return strings.Join(out, " ")
+}
+
+// A program that executes its standard input executes the file that it is.
+func TestCodeOnTheStandardInput(t *testing.T) {
+	for _, line := range []string{"sqlite3 a.db < x", "psql < x", "python3 < x", "sh < x", "node - < x"} {
+		s, err := shellparse.Parse(line, shellparse.Options{Dir: "/src", Home: "/home/dev"})
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		var code []string
+		for _, c := range s.Commands {
+			for _, f := range c.Code {
+				code = append(code, f.Path)
+			}
+		}
+		if !slices.Equal(code, []string{"/src/x"}) {
+			t.Errorf("%s executes %q", line, code)
+		}
+	}
 }

@@ -264,6 +264,7 @@ func TestList(t *testing.T) {
 	if _, err := s.Patch(t.Context(), "a", "1", func(*tool.Session) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
+	create(t, s, tool.Session{ID: "0", Account: "b", Dir: "/2", Tag: "t"})
 	for _, tt := range []struct {
 		name  string
 		f     sessions.Filter
@@ -277,6 +278,8 @@ func TestList(t *testing.T) {
 		{"past the end", sessions.Filter{Offset: 9}, "", 3},
 		{"one directory", sessions.Filter{Dir: "/2", Tag: "t"}, "2", 1},
 		{"another tag", sessions.Filter{Tag: "u"}, "", 0},
+		{"of every account", sessions.Filter{Everyone: true}, "0321", 4},
+		{"one directory of every account", sessions.Filter{Everyone: true, Dir: "/2"}, "02", 2},
 	} {
 		page, err := s.List(t.Context(), "a", tt.f)
 		if err != nil {
