@@ -69,8 +69,8 @@ func (j *journal) rename(ctx context.Context, account, session, place, from, to 
 				paths = append(paths, p)
 			}
 			return err
-		}, `SELECT call_id, n, path FROM undo_changes WHERE call_id IN (SELECT call_id FROM undo_calls WHERE `+which+`)`,
-			account, place, from)
+		}, `SELECT call_id, n, path FROM undo_changes
+			WHERE call_id IN (SELECT call_id FROM undo_calls WHERE `+which+`)`, account, place, from)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,8 @@ func (j *journal) rename(ctx context.Context, account, session, place, from, to 
 			}
 		}
 		if err == nil {
-			_, err = tx.Exec(`UPDATE undo_calls SET dir = $4, session = $5 WHERE `+which, account, place, from, to, session)
+			_, err = tx.Exec(`UPDATE undo_calls SET dir = $4, session = $5 WHERE `+which,
+				account, place, from, to, session)
 		}
 		return err
 	})
