@@ -26,9 +26,9 @@ GOFUMPT     = go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    = go run golang.org/x/tools/cmd/deadcode@v0.52.0
 # What the gate does not know is a failure, never tried again. -count=1: an answer from another
-# clone's cache would count as a run. -p 3: with two packages at once two cores wait a quarter of the time.
+# clone's cache would count as a run.
 GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fails --hide-summary=skipped,output
-GATE = -count=1 -p 3 -parallel 4 -timeout 20m
+GATE = -count=1 -parallel 4 -timeout 20m
 # Properties get their seed here, other random tests from package tier.
 export RAPID_SEED = $(or $(SEED),1)
 FUZZTIME ?= 100000x

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
@@ -106,5 +108,19 @@ func TestAnswersKeepTheConnection(t *testing.T) {
 	}
 	if n := made.Load(); n != 1 {
 		t.Errorf("10 answers took %d connections, want 1", n)
+	}
+}
+
+func TestAnEventWithoutATypeHasThatOfTheStream(t *testing.T) {
+	stream := "event: call_start\ndata: {}\n\nevent: call_end\ndata: {\"type\": \"own\"}\n\n"
+	var got []string
+	for e, err := range readEvents(strings.NewReader(stream)) {
+		if err != nil {
+			break
+		}
+		got = append(got, string(e.Type))
+	}
+	if want := []string{"call_start", "own"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

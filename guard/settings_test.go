@@ -159,3 +159,21 @@ func TestSettingsThatAreWrongAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Homes that are neither the caller's nor above it are others'.
+func TestTheHomesOfOthers(t *testing.T) {
+	for own, want := range map[string]int{"/home/mine": 1, "/root": 0, "/root/below": 0} {
+		n := 0
+		for _, h := range otherHomes([]string{own}) {
+			if h == "/root" {
+				n++
+			}
+			if h == own || h == "/nonexistent" {
+				t.Errorf("%s is among the homes of others than %s", h, own)
+			}
+		}
+		if n != want {
+			t.Errorf("beside %s, /root is there %d times, want %d", own, n, want)
+		}
+	}
+}

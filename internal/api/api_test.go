@@ -297,6 +297,7 @@ func TestRequestsAreStrict(t *testing.T) {
 			"args must be an object",
 		},
 		{"100,000 levels", "POST", calls, strings.Repeat("[", 100_000), 400, "validation_error", "nested deeper"},
+		{"no tool", "POST", calls, `{"args":{}}`, 400, "validation_error", "tool is missing"},
 		{"half a value", "POST", calls, `{"tool":"Echo"`, 400, "validation_error", "malformed JSON"},
 		{"more than 8 MB", "POST", calls, strings.Repeat(" ", route.MaxBody+1), 413, "too_large", "larger than"},
 		{"no such route", "GET", "/nope", "", 404, "not_found", "/nope"},

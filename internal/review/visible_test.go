@@ -90,3 +90,18 @@ func TestOnlyVisibleTextIsShown(t *testing.T) {
 		t.Errorf("tables of one row have %d lines: %q %q", n, shown["a list"], shown["grants"])
 	}
 }
+
+// A text that takes several lines has its label before the first.
+func TestALongTextHasItsLabelOnce(t *testing.T) {
+	var b strings.Builder
+	Screen{Width: 30}.Row(&b, "reason", 9, strings.Repeat("word ", 12))
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(lines) < 3 || strings.Count(b.String(), "reason") != 1 || !strings.HasPrefix(lines[0], "  reason   word") {
+		t.Errorf("got\n%s", b.String())
+	}
+	for _, line := range lines[1:] {
+		if !strings.HasPrefix(line, strings.Repeat(" ", 11)+"word") {
+			t.Errorf("%q is not below the text", line)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,9 @@ func TestK02_K04_TheBuiltInSkills(t *testing.T) {
 	var got []string
 	for _, k := range w.set().Skills {
 		got = append(got, k.Name+" | "+strings.Join(k.Aliases, ", ")+" | "+strings.Join(k.ToolRestrictions, ", "))
+		if b, err := json.Marshal(k.Aliases); err != nil || b[0] != '[' { // clients read a list
+			t.Errorf("%s: the aliases are %s, %v", k.Name, b, err)
+		}
 	}
 	want := []string{
 		"commit | ci | bash, read, glob, grep",

@@ -344,9 +344,6 @@ func doParallel(a *Call) {
 
 // doJoined joins its words to one shell text, as watch does.
 func doJoined(a *Call) {
-	if len(a.Operands) == 0 {
-		return
-	}
 	if a.Effects["argv"] {
 		a.Start(a.Operands)
 		return

@@ -141,6 +141,9 @@ func TestW03_ALinkShowsASessionUntilItIsRevoked(t *testing.T) {
 		t.Errorf("who looked: %+v", rows)
 	}
 
+	if err := d.operator.Do(t.Context(), "DELETE", "/shares/none", nil, nil); codeOf(err) != "share_not_found" {
+		t.Errorf("the end of a link that is none: %v", err)
+	}
 	if err := d.operator.Do(t.Context(), "DELETE", "/shares/"+link.ID, nil, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -206,6 +206,9 @@ func TestW01_W05_APersonAnswersAndSeesNoSecret(t *testing.T) {
 			t.Errorf("%s does not speak of the call: %.300s", path, text)
 		}
 	}
+	if text := b.text("/variables"); !strings.Contains(text, result.Var) {
+		t.Errorf("the variables of the last session lack %s: %.300s", result.Var, text)
+	}
 	value := b.text("/variables?session=" + session + "&name=" + url.QueryEscape(result.Var))
 	if strings.Contains(value, secret) || !strings.Contains(value, "key=") {
 		t.Errorf("the value of a variable: %.3000s", value)

@@ -199,3 +199,32 @@ func TestM29_AServerThatIsClosedConnectsNoMore(t *testing.T) {
 		is("enabled after its end", Disabled)
 	})
 }
+
+// What a policy demands of a call holds where the server runs, or the call is refused.
+func TestACallThatAServerCannotKeepIsRefused(t *testing.T) {
+	none := guard.Settings{AllowedWritePaths: []string{guard.NoPath}}
+	reaches, writes := none, none
+	reaches.Network.AllowedDomains = []string{"example.com"}
+	writes.AllowedWritePaths = []string{"/w"}
+	for _, tt := range []struct {
+		name     string
+		kind     string
+		demands  guard.Obligations
+		settings guard.Settings
+		refused  bool
+	}{
+		{"nothing is demanded", servers.TypeHTTP, guard.Obligations{}, writes, false},
+		{"no network, and it has none", "", guard.Obligations{NoNetwork: true}, none, false},
+		{"no network, and it reaches a host", "", guard.Obligations{NoNetwork: true}, reaches, true},
+		{"no network, and it is elsewhere", servers.TypeHTTP, guard.Obligations{NoNetwork: true}, none, true},
+		{"read only, and it writes nothing", "", guard.Obligations{ReadOnly: true}, none, false},
+		{"read only, and it writes a path", "", guard.Obligations{ReadOnly: true}, writes, true},
+		{"read only, and nothing is said of paths", "", guard.Obligations{ReadOnly: true}, guard.Settings{}, true},
+	} {
+		v := &server{name: "x", conf: servers.Server{Type: tt.kind}}
+		err, _ := v.keeps(tt.demands, tt.settings).(*tool.Error)
+		if (err != nil) != tt.refused || err != nil && err.Code != "obligation_unmet" {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
