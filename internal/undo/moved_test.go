@@ -2,6 +2,7 @@ package undo
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,5 +147,51 @@ func TestAWorkspaceThatIsReadOnly(t *testing.T) {
 	}
 	if w.read("changed") != "before" || w.read("deleted") != "before" {
 		t.Errorf("it holds %v", w.tree())
+	}
+}
+
+// A workspace whose disk is full loses nothing by an undo: what there is no room for is left, and told; with room
+// the rest comes back.
+func TestAWorkspaceWithoutRoom(t *testing.T) {
+	needs.Root(t, "to mount")
+	w := newWorld(t)
+	if err := unix.Mount("tmpfs", w.work, "tmpfs", 0, "size=1m"); err != nil {
+		needs.Missing(t, "mount: %v", err)
+	}
+	defer func() { w.must(unix.Unmount(w.work, unix.MNT_DETACH)) }()
+	old := strings.Repeat("old\n", 64<<10)
+	w.person("large", old)
+	w.person("small", "before")
+	w.command("call", func() {
+		w.must(os.Remove(filepath.Join(w.work, "large")))
+		w.person("small", "after")
+	})
+	filler, err := os.Create(filepath.Join(w.work, "filler"))
+	w.must(err)
+	for b := make([]byte, 64<<10); err == nil; {
+		_, err = filler.Write(b)
+	}
+	w.must(filler.Close())
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	out := w.undo("in vain", "call")
+	if len(out.Conflicts) == 0 || !strings.Contains(out.Conflicts[0].Why, "no space left") {
+		t.Errorf("%+v", out)
+	}
+	if got := w.read("small"); got != "before" && got != "after" {
+		t.Errorf("a file has %q", got)
+	}
+	entries, err := os.ReadDir(w.work)
+	w.must(err)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".sandboxd-") {
+			t.Errorf("the undo left %s", e.Name())
+		}
+	}
+	w.must(os.Remove(filler.Name()))
+	w.undo("with room", "call")
+	if w.read("large") != old || w.read("small") != "before" {
+		t.Error("with room it does not come back")
 	}
 }
