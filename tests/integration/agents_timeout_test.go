@@ -12,6 +12,7 @@ import (
 // TestN05_AProgramThatHangsEnds: after agents.spawner.timeout, with all that it started, and whatever it does
 // or answers when it is told to end.
 func TestN05_AProgramThatHangsEnds(t *testing.T) {
+	t.Parallel()
 	mark := newNap()
 	d := newAgents(t, "", "")
 	gone := func(what string) {

@@ -31,6 +31,7 @@ const (
 // somebody else replaces it all the time. "appear" is a GNUmakefile, which make takes instead
 // of the Makefile that was shown. "directory" replaces the one of the script.
 func TestNobodyWinsARaceForAnApprovedCall(t *testing.T) {
+	t.Parallel()
 	for _, unsandboxed := range []bool{true, false} {
 		for _, from := range []string{"another call", "another session", "the host"} {
 			for _, how := range []string{"rename", "write", "link", "appear", "directory"} {
@@ -196,6 +197,7 @@ func (d *running) put(how, name string) error {
 
 // TestNobodyWinsARaceForAHeldCall: the same for a call that a client of the daemon runs.
 func TestNobodyWinsARaceForAHeldCall(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"rename", "write", "link"} {
 		t.Run(how, func(t *testing.T) {
 			d := newDaemon(t, deployAsks)

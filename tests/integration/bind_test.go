@@ -70,6 +70,7 @@ func no(question) (any, error) {
 // something else than what was asked: what changes while the question waits holds, or is
 // asked about.
 func TestAnAnswerBindsAtThePointOfUse(t *testing.T) {
+	t.Parallel()
 	edit := func(command string) any {
 		return map[string]any{"approved": true, "args": map[string]any{"command": command}}
 	}

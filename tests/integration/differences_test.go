@@ -18,6 +18,7 @@ import (
 // the settings, as calls and (with the settings) through the hook of another agent: none is
 // allowed, and those that hold rm as data are.
 func TestX22_LinesThatBashReadsDifferentlyPassNoRule(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]string{
 		"a rule":       "policy:\n  rules:\n    deny: ['Bash(rm *)']\n",
 		"the settings": "sandbox:\n  deniedCommands: [rm]\n",

@@ -99,6 +99,7 @@ func (d *running) wholeRecord() {
 // record to its last byte. Calls that run end with limit_disk and are recorded, new ones are
 // refused, and operators get through.
 func TestDisk_AFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
 	d := newSmall(t, 48, "")
 	a := d.as(alice)
 	mine := a.session("")

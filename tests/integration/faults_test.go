@@ -138,6 +138,7 @@ func TestFault_FewDescriptors(t *testing.T) {
 
 // What was acknowledged is there after kill -9, and the record is whole.
 func TestFault_KillUnderLoad(t *testing.T) {
+	t.Parallel()
 	rounds := tier.Rounds(t, 5, 200)
 	d := newDaemon(t, "")
 	session := d.session()

@@ -27,6 +27,7 @@ const (
 // TestFleet_NoAnswerIsUsedTwice: one yes lets one call run, whether the daemon that asked is killed while it is
 // given, or the database.
 func TestFleet_NoAnswerIsUsedTwice(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	fleet := newFleet(t, server.Database(t), fleetAsks, 2)
 	a, b := fleet[0], fleet[1]
@@ -131,6 +132,7 @@ func (d *running) refused(at *running, session, command string) {
 // TestFleet_ADatabaseThatTakesNoWrites: nothing runs that cannot be written down, also not with a database
 // of yesterday; and a daemon that starts goes on with that one.
 func TestFleet_ADatabaseThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	d := newFleet(t, server.Database(t), "", 1)[0]
 	session := d.session()
@@ -203,6 +205,7 @@ func TestFleet_ADatabaseThatTakesNoWrites(t *testing.T) {
 
 // TestFleet_AnOlderVersionDoesNotStart: where a newer one has changed the tables. The older one that runs goes on.
 func TestFleet_AnOlderVersionDoesNotStart(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	d := newFleet(t, url, "", 1)[0]
 	s := d.session()

@@ -185,6 +185,7 @@ func TestFleet_ASessionRunsWhereItsFilesAre(t *testing.T) {
 // TestFleet_OnePlaceToApprove is the rehearsal of docs/fleet.md: a sidecar for each of ten agents, one
 // database, one operator who answers what all of them ask; one daemon is killed, the database restarts.
 func TestFleet_OnePlaceToApprove(t *testing.T) {
+	t.Parallel()
 	const agents = 10
 	server := pgtest.Start(t)
 	fleet := newFleet(t, server.Database(t), fleetAsks, agents)
@@ -279,6 +280,7 @@ func TestFleet_OnePlaceToApprove(t *testing.T) {
 
 // TestFleet_NoDatabaseAtStart: the daemon ends with a hint, and shows no password.
 func TestFleet_NoDatabaseAtStart(t *testing.T) {
+	t.Parallel()
 	d := newPlaces(t, "")
 	d.write("password", "SECRET-OF-THE-DATABASE\n")
 	d.write("config.yaml", "store: {url: \"postgres://sandboxd@127.0.0.1:1/none\", timeout: 200ms, passwordFile: "+d.work+"/password}\n"+

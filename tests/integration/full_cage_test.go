@@ -37,6 +37,7 @@ func (d *running) ownCage() {
 // files on a file system of their own, a full one stops neither the record nor the others, and
 // room is there again when the session is deleted.
 func TestAccounts_OneFillsThePrivateFilesOfAll(t *testing.T) {
+	t.Parallel()
 	d := newShared(t, fmt.Sprintf("accounts: {%d: alice, %d: bob}\n", alice, bob))
 	d.stop(os.Interrupt)
 	d.ownCage()

@@ -290,6 +290,7 @@ printf '[source.crates-io]\nreplace-with = "t"\n[source.t]\nregistry = "sparse+h
 // TestX12_EveryClientReachesWhatIsListed, and nothing else: as root and as another user, through
 // an internet of the test's own.
 func TestX12_EveryClientReachesWhatIsListed(t *testing.T) {
+	t.Parallel()
 	world := newInternet(t)
 	for _, uid := range []int{0, 64150} {
 		t.Run(fmt.Sprintf("uid %d", uid), func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 // The job ends by itself, the memory of the daemon and what is on the disk are bounded, and
 // nothing of the readers is left.
 func TestAJobThatPrintsMuchForAThousandReaders(t *testing.T) {
+	t.Parallel()
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)

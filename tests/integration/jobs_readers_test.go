@@ -101,6 +101,7 @@ func TestWhatAJobPrintsIsHarmlessOnATerminal(t *testing.T) {
 
 // TestAnEscapeThatComesInPieces: is as harmless as one that comes at once.
 func TestAnEscapeThatComesInPieces(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	s := d.session()
 	for _, tty := range []string{"", `,"tty":true`} {

@@ -177,6 +177,7 @@ s.serve_forever()
 
 // TestNothingOfAJobIsLeft: whatever it does against that, and however it is ended.
 func TestNothingOfAJobIsLeft(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	for _, tt := range []struct {
 		name, command string

@@ -14,6 +14,7 @@ import (
 // one layer has anything against it: Bash is allowed by a rule, as by mistake, and
 // every other layer is told to let the act pass. Without any layer it succeeds.
 func TestP24_EachLayerAloneStopsTheAct(t *testing.T) {
+	t.Parallel()
 	const (
 		plain  = `touch ran; cat @W@/ws/secret.txt`
 		hidden = `touch ran; sh ./read.sh` // the guard does not read scripts

@@ -174,6 +174,7 @@ func TestTheChangesOfALoneExecAreJudged(t *testing.T) {
 
 // Many at once, without a daemon: each takes its turn in the record.
 func TestLoneExecsTakeTurns(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	d.stop(os.Interrupt)
 	const n = 16
@@ -199,6 +200,7 @@ func TestLoneExecsTakeTurns(t *testing.T) {
 
 // Killed at any moment, it leaves a record that is whole, and nothing that ran without a begin.
 func TestALoneExecIsKilled(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	d.stop(os.Interrupt)
 	ran, rnd := 0, tier.Rand(t)
@@ -227,6 +229,7 @@ func TestALoneExecIsKilled(t *testing.T) {
 // Where the record cannot be written nothing runs: somebody stopped holds its turn, or the state
 // directory is another user's.
 func TestALoneExecWithoutARecordRunsNothing(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	d.stop(os.Interrupt)
 	turn, err := os.OpenFile(filepath.Join(d.work, "state/turn"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -262,6 +265,7 @@ func TestALoneExecWithoutARecordRunsNothing(t *testing.T) {
 
 // A daemon comes and goes meanwhile: what ran has begun in the record, whoever wrote it.
 func TestLoneExecsWhileADaemonComesAndGoes(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	stop := make(chan struct{})
 	var mu sync.Mutex

@@ -133,6 +133,7 @@ done
 `
 
 func TestT52_TheCageOfAServer(t *testing.T) {
+	t.Parallel()
 	d := newPlaces(t, "")
 	d.write("ws/server", sh)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

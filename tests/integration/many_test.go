@@ -17,6 +17,7 @@ import (
 )
 
 func TestFault_TenThousandSessions(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "sessions: {perAccount: 10000}\n")
 	var last atomic.Value
 	var g sync.WaitGroup
@@ -62,6 +63,7 @@ func (d *running) questions(query string) (page []question, total int) {
 // Ten thousand calls of a hundred sessions wait for a person at once. Others work meanwhile, each
 // call gets its own answer, and what waits when the daemon is killed waits when it is there again.
 func TestFault_TenThousandQuestions(t *testing.T) {
+	t.Parallel()
 	const sessions, each, answered = 100, 100, 5
 	d := newDaemon(t, "policy: {rules: {ask: [Read]}}\napprovals: {timeout: 1h}\nlimits: {agentBytes: 8589934592}\n")
 	d.write("ws/file", "the content\n")

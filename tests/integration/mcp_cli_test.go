@@ -6,6 +6,7 @@ import (
 )
 
 func TestM15_TheCommandLineShowsServersPinsAndTries(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
 		"one": mcpConfig(t, mcpScript{Start: "late", Tools: plainTools("echo", "fails")}), "bad": `{command: /nonexistent/server}`,
 	})

@@ -131,6 +131,7 @@ func (d *running) bad(session, tool, args string) client.Error {
 }
 
 func TestM02_M12_M28_M05_M06_AToolOfAServerTakesTheOnePath(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{"one": mcpConfig(t, mcpScript{Tools: plainTools("env", "echo", "fails", "die")})})
 	s := d.session()
 	if got := d.mcpIs(s, "one", "connected"); !slices.Equal(got.Tools, []string{"die", "echo", "env", "fails"}) {
@@ -161,6 +162,7 @@ func TestM02_M12_M28_M05_M06_AToolOfAServerTakesTheOnePath(t *testing.T) {
 }
 
 func TestM14_M15_AServerThatFailsTakesNothingWithIt(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
 		"good": mcpConfig(t, mcpScript{Start: "banner", Tools: plainTools("echo")}),
 		"half": mcpConfig(t, mcpScript{Start: "half", Tools: plainTools("echo")}),
@@ -186,6 +188,7 @@ func TestM14_M15_AServerThatFailsTakesNothingWithIt(t *testing.T) {
 }
 
 func TestM04_ADeadServerIsTriedAgainTwice(t *testing.T) {
+	t.Parallel()
 	d := newPlaces(t, "")
 	seen := filepath.Join(d.ws, "seen")
 	d.write("config.yaml", allowMCP+"mcp: {servers: {later: "+mcpConfig(t, mcpScript{Start: "third", Seen: seen, Tools: plainTools("echo")},
@@ -313,6 +316,7 @@ func TestM20_M21_Resources(t *testing.T) {
 
 // A hostile server may do what it wants: the other servers answer, and the daemon lives.
 func TestM27_HostileAnswersHarmNobody(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
 		"bad": mcpConfig(t, mcpScript{Tools: plainTools("huge", "silence", "twice", "others", "noise", "kinds", "structured", "progress", "fork", "die")},
 			`"callTimeout":"2s"`),

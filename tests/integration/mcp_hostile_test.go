@@ -266,6 +266,7 @@ func newRemoteMCP(t *testing.T, push bool, wrap func(http.Handler) http.Handler)
 }
 
 func TestM07_M08_M09_M15_RemoteServers(t *testing.T) {
+	t.Parallel()
 	web, push := newRemoteMCP(t, false, nil), newRemoteMCP(t, true, nil)
 	auth := newRemoteMCP(t, false, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })

@@ -15,6 +15,7 @@ const mcpMost = 512 << 20
 
 // One answer, list or error of a server is bounded, as text and as what it becomes in memory.
 func TestM14_AServerDoesNotFillTheMemory(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
 		"bad":     mcpConfig(t, mcpScript{Tools: plainTools("values")}),
 		"refuses": mcpConfig(t, mcpScript{Start: "refuses"}), "pages": mcpConfig(t, mcpScript{Start: "pages"}),
@@ -48,6 +49,7 @@ func TestM14_AServerDoesNotFillTheMemory(t *testing.T) {
 // A server that asks and reads no answers is not read either. One that reads nothing is ended: what is written to it
 // is held until then.
 func TestM14_AServerThatDoesNotReadIsNotRead(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
 		"bad":   mcpConfig(t, mcpScript{Tools: plainTools("pings")}, `"callTimeout":"2s"`),
 		"later": mcpConfig(t, mcpScript{Tools: plainTools("deaf", "echo")}, `"callTimeout":"1s","limits":{"callsPerMinute":1000000}`),
@@ -85,6 +87,7 @@ func TestM14_AServerThatDoesNotReadIsNotRead(t *testing.T) {
 
 // A server that changes its tools all the time asks a person about few, and about none that it no longer gives.
 func TestM15_AServerThatKeepsChangingAsksLittle(t *testing.T) {
+	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
 		"one":  mcpConfig(t, mcpScript{Start: "flips"}),
 		"good": mcpConfig(t, mcpScript{Tools: plainTools("echo")}),

@@ -58,6 +58,7 @@ tools:
 // all that they say: decision, reasons, findings, the input of the rules, the nearest
 // change.
 func TestOfflineAnswersAreTheDaemons(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, offlineConfig)
 	for name, text := range map[string]string{
 		"ws/a.txt": "a\n", "ws/.env": "KEY=1\n", "ws/sub/b.md": "b\n", "ws/keys/a.pem": "k\n", "outside/x": "x\n",

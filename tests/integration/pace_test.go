@@ -11,6 +11,7 @@ import (
 
 // TestX12_AnAccountHasAPace: its programs, and its other session, wait together.
 func TestX12_AnAccountHasAPace(t *testing.T) {
+	t.Parallel()
 	needs.Program(t, "curl")
 	page := make([]byte, 200_000) // twice what passes at once, so its second half waits, whatever passed before
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) }))

@@ -23,6 +23,7 @@ import (
 // with "> ", as in a shell. One that says that it waits goes on beside the next; what the page
 // shows below that has come when the page ends.
 func TestThePagesRun(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

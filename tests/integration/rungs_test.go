@@ -16,6 +16,7 @@ import (
 // A daemon of another uid than root, and a host without namespaces: the same goals are out of reach
 // of a program that nothing but the cage holds.
 func TestTheCageHoldsForEveryDaemon(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		uid   int

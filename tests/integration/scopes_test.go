@@ -60,6 +60,7 @@ func (s scoped) id(path, body string) string {
 }
 
 func TestS10_S22_S24_S36_S38_TheRequestsOfThePublicClient(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	s := scoped{d: d, socket: "a.sock"}
 	s.id("/sessions", `{"id":"session-a","title":"A tale"}`)

@@ -40,6 +40,7 @@ type keeper struct {
 // asEach runs a test with a daemon of root and with one of another user.
 func asEach(t *testing.T, test func(t *testing.T, uid int)) {
 	t.Helper()
+	t.Parallel()
 	for _, uid := range []int{0, 64150} {
 		t.Run(fmt.Sprintf("uid %d", uid), func(t *testing.T) {
 			if uid != 0 {

@@ -34,6 +34,7 @@ func children(pid int) []int {
 // A launcher that is stopped does not keep a call over its timeout, whether a process waited for the
 // call already or not, and the session goes on.
 func TestFault_AStoppedLauncher(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	session := d.session()
 	for round := range 6 {
@@ -63,6 +64,7 @@ func TestFault_AStoppedLauncher(t *testing.T) {
 // The launchers of a daemon that is killed end with it, also those that are stopped, with all
 // that they started, and whether or not another daemon comes.
 func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		uid   int

@@ -116,6 +116,7 @@ sandbox:
 
 // TestACallableWithTheNameOfAToolIsNotThatTool for skills, policies and people, however it is written.
 func TestACallableWithTheNameOfAToolIsNotThatTool(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "policy: {rules: {allow: [WebFetch, Read], deny: [callable.Write]}}\napprovals: {timeout: 1s}\ntext: {breakerCalls: 50}\n")
 	d.skill("narrow", "---\ndescription: d\nallowed-tools: Read\n---\nNarrow.\n")
 	s := d.session()
@@ -197,6 +198,7 @@ func TestCallablesOfAnAccountAreItsOwn(t *testing.T) {
 // TestSkillsOfADirectoryThatAgentsWrite are not the user's: such a skills.dirs keeps the daemon from
 // starting, and of a home within a root nothing is taken for the user's.
 func TestSkillsOfADirectoryThatAgentsWrite(t *testing.T) {
+	t.Parallel()
 	d := newPlaces(t, "")
 	d.write("config.yaml", "skills: {dirs: ["+filepath.Join(d.ws, "skills")+"]}\n")
 	d.env = append(d.env, "SANDBOXD_CONFIG="+filepath.Join(d.work, "config.yaml"))

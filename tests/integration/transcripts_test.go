@@ -49,6 +49,7 @@ func (d *running) heard(session string) (all []string) {
 // A daemon that is killed in the middle of saves has every message that it acknowledged, each
 // once and in its order, and every save of a whole transcript is there whole.
 func TestFault_D04_KillInTheMiddleOfSaves(t *testing.T) {
+	t.Parallel()
 	rounds := tier.Rounds(t, 5, 200)
 	const writers, length = 3, 200
 	d := newDaemon(t, "api: {perSecond: 1000000}\n")

@@ -284,6 +284,7 @@ done
 
 // Builds and installations work twice and are undone; their caches, which are the session's, serve the next one.
 func TestUndoOfBuilds(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ program, files, build, works string }{
 		{"go", "go.mod=module a\nmain.go=package main; func main() { println(1) }", "go build -o app .", "./app"},
 		{

@@ -242,6 +242,7 @@ env; cat /proc/self/environ /proc/*/cmdline /proc/net/tcp | tr '\0' '\n'; cat ..
 
 // TestAProxyThatDoesNotAnswer ends no later than the call that waits for it, and nothing goes by it.
 func TestAProxyThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	c := newCorporate(t, 0)
 	s := c.session()
 	r := c.call(s, "Bash", `{"command":"curl -sS -m 9999 http://silent.test/","timeout":2000}`)

@@ -44,6 +44,7 @@ func (d *running) tool(onTerminal bool, args ...string) string {
 
 // Whatever a model writes, and wherever it is shown to a person, nothing of it is hidden.
 func TestVisible_TextOfOthersIsShown(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "policy: {rules: {ask: ['Bash(touch *)']}}\nlog: {level: debug}\n")
 	hidden := string(unseen)
 	text := func(v any) []byte {

@@ -74,6 +74,7 @@ func (s *screen) call(command string) <-chan string {
 // TestWatchInTmux is a person who lives in approvals watch: a question comes, is
 // refused with a reason; another is approved, a third edited.
 func TestWatchInTmux(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	s := newScreen(t, d, 80, 40)
 	s.until("nothing waits", "")
@@ -129,6 +130,7 @@ func TestWatchInTmux(t *testing.T) {
 // TestWatchOnASmallTerminal: at 40 columns and 12 lines all is shown, nothing is drawn
 // twice, and a text that is longer than the screen can be edited.
 func TestWatchOnASmallTerminal(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "")
 	s := newScreen(t, d, 40, 12)
 	s.until("nothing waits", "")

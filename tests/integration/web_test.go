@@ -263,6 +263,7 @@ func TestW04_ThePageIsNotOpenToTheNetwork(t *testing.T) {
 
 // Whoever opens connections to the page takes no more of the daemon than these.
 func TestW04_ConnectionsToThePageAreBounded(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
 	b := openPage(t, d, "Ada")
 	address := strings.TrimPrefix(b.origin, "http://")
