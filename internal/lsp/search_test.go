@@ -242,6 +242,16 @@ func TestT52_X36_UsesNameWhatIsRead(t *testing.T) {
 	}
 }
 
+// TestT52_AFileThatIsNotSearchedToItsEnd: the answer says that there may be more.
+func TestT52_AFileThatIsNotSearchedToItsEnd(t *testing.T) {
+	w := sources(t)
+	w.write("min.js", "class Serverside {}\n"+strings.Repeat("x", 17<<20)+" Serverside\n")
+	got, _ := w.ok(`{"operation":"findReferences","file_path":"min.js","line":0,"character":7}`)
+	if want := "min.js:1:class Serverside {}\n[note: 1 files were not searched to their end]"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestSymbolAt(t *testing.T) {
 	for _, tt := range []struct {
 		line string

@@ -156,12 +156,13 @@ func TestX39_WhatComesToExist(t *testing.T) {
 		trees := x.Trees([]string{ws})
 		before := trees.State()
 		plant(t, ws, "later/on/rc", "evil", "tools/new/fsm", "evil", "node_modules/a/.envrc", "",
-			"node_modules/.git/config", "[core]\n\tfsmonitor = evil\n", "old/config", "")
+			"node_modules/.git/config", "[core]\n\tfsmonitor = evil\n", "old/config", "", ".git/unknown", "")
 		told := acts(trees.Quarantine(before, time.Now(), t.TempDir()))
 		for _, want := range []string{
 			"protected_path_created create " + ws + "/later/on/rc\n",
 			"protected_path_created create " + ws + "/tools/new/fsm\n",
 			"denied_path_created create " + ws + "/node_modules/.git/config, from which",
+			"denied_path_created create " + ws + "/.git/unknown, which is no file of git's",
 		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("told:\n%swant %s", told, want)

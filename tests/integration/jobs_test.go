@@ -400,8 +400,10 @@ func TestAJobThatIsForbiddenLater(t *testing.T) {
 				}
 				id := d.begin(d.session(), `{"command":"sleep 100000","run_in_background":true}`)
 				d.write("config.yaml", "jobs: {forbidden: "+what+"}\n"+tt.after)
-				if err := d.operator.Do(t.Context(), "POST", "/reload", nil, nil); err != nil {
-					t.Fatal(err)
+				for range 2 { // the second changes nothing, and is not noted
+					if err := d.operator.Do(t.Context(), "POST", "/reload", nil, nil); err != nil {
+						t.Fatal(err)
+					}
 				}
 				ended := what == "end" && tt.why != ""
 				if ended {
@@ -421,6 +423,14 @@ func TestAJobThatIsForbiddenLater(t *testing.T) {
 						t.Errorf("allowed again: %+v, %v", j, err)
 					}
 				}
+			}
+			want := 0
+			if tt.why != "" {
+				want = 2 // one for each job
+			}
+			record := d.read("state/audit.jsonl")
+			if got := strings.Count(record, `"job_forbidden"`); got != want {
+				t.Errorf("the record says %d times that a job is forbidden, want %d", got, want)
 			}
 		})
 	}

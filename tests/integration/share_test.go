@@ -74,6 +74,25 @@ func shares(t *testing.T, d *running) (all []shareRow) {
 	return all
 }
 
+// TestW03_LinksArePaged: the page of the links shows 50, and leads to the rest.
+func TestW03_LinksArePaged(t *testing.T) {
+	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	session := d.session()
+	for i := range 51 {
+		share(t, d, session, map[string]any{"for": fmt.Sprintf("viewer-%02d", i)})
+	}
+	b := openPage(t, d, "Ada")
+	first, rest := b.text("/shares"), b.text("/shares?offset=50")
+	for text, want := range map[string]int{first: 50, rest: 1} {
+		if got := strings.Count(text, "viewer-"); got != want {
+			t.Errorf("%d links, want %d: %s", got, want, text)
+		}
+	}
+	if !strings.Contains(first, "offset=50") || strings.Contains(rest, "offset=100") {
+		t.Errorf("the first page does not lead to the second, or the second to a third:\n%s\n%s", first, rest)
+	}
+}
+
 // W-03: a link shows one session, also after the daemon started again, until it is revoked: then it is
 // refused at once, and what is open on it ends.
 func TestW03_ALinkShowsASessionUntilItIsRevoked(t *testing.T) {

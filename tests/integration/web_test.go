@@ -2,7 +2,10 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // browser asks the page of a daemon as a browser does, without running its script.
@@ -23,15 +28,22 @@ type browser struct {
 	csrf   string
 }
 
-// freePort is a port of the loopback on which nobody listens now.
+// freePort is a port of the loopback on which nobody listens now. The kernel does not give it to a
+// connection of another test meanwhile: it gives those from 32768, unless a host says otherwise.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22768))
+		l, err := net.Listen("tcp", address)
+		if errors.Is(err, unix.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		return address
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // openPage logs in by a link that the operator socket gave.

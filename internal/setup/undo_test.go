@@ -1,0 +1,53 @@
+package setup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestUndoEndsWithItsOwnDirectory: the directory of the manifest is removed after the manifest, if setup
+// made it. Where it holds files of others, it stays, and that is said.
+func TestUndoEndsWithItsOwnDirectory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		other string // a file beside the manifest
+		made  []made
+		left  bool
+		says  string
+	}{
+		"made and empty":     {made: []made{{Kind: Dir, Name: "/etc/own"}}},
+		"made, with a file":  {other: "mine", made: []made{{Kind: Dir, Name: "/etc/own"}}, left: true, says: "left   directory /etc/own: it holds files"},
+		"there before setup": {made: []made{{Kind: Dir, Name: "/etc/else"}}, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "etc/own")
+			m := manifest{path: filepath.Join(dir, "setup.json"), Made: tt.made}
+			if err := errors.Join(os.MkdirAll(dir, 0o755), m.write()); err != nil {
+				t.Fatal(err)
+			}
+			if tt.other != "" {
+				if err := os.WriteFile(filepath.Join(dir, tt.other), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			p := &Plan{host: Host{Root: root}, manifest: "/etc/own/setup.json"}
+			if err := p.Undo(t.Context(), Show{Out: &out}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(m.path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the manifest: %v", err)
+			}
+			if _, err := os.Lstat(dir); (err == nil) != tt.left {
+				t.Errorf("the directory: %v\n%s", err, &out)
+			}
+			if !strings.Contains(out.String(), tt.says) || strings.Contains(out.String(), "left") != (tt.says != "") {
+				t.Errorf("it says %s", &out)
+			}
+		})
+	}
+}
