@@ -33,7 +33,7 @@ func TestTheCageHoldsForEveryDaemon(t *testing.T) {
 			}
 			d := newDaemon(t, "approvals: {approver: false}\npolicy: {profile: observe, rules: {allow: [Bash]}}\n")
 			d.stop(os.Interrupt)
-			d.becomeRung(tt.uid, tt.lacks)
+			d.becomeAnother(tt.uid, tt.lacks)
 			d.start()
 			d.isolated(t, tt.lacks)
 			d.outOfReach(t)
@@ -65,8 +65,8 @@ func (d *running) isolated(t *testing.T, lacks string) {
 	}
 }
 
-// becomeRung makes the next start one of another user, or one on a host that lacks something.
-func (d *running) becomeRung(uid int, lacks string) {
+// becomeAnother makes the next start one of another user, or one on a host that lacks something.
+func (d *running) becomeAnother(uid int, lacks string) {
 	d.t.Helper()
 	if lacks != "" {
 		self, err := os.Executable()
@@ -129,7 +129,7 @@ func (d *running) outOfReach(t *testing.T) {
 	if r.Status != client.StatusSuccess || !strings.Contains(r.FinalText, "ok") {
 		t.Errorf("what is allowed: %s", r.FinalText)
 	}
-	mark := fmt.Sprint("RUNG", d.cmd.Process.Pid)
+	mark := fmt.Sprint("ISOLATED", d.cmd.Process.Pid)
 	goals := map[string]string{
 		"a secret of the home":      "cat $HOME_/.ssh/id_rsa && echo GOT",
 		"the record":                "cat $WORK/state/audit.jsonl && echo GOT",
