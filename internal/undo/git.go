@@ -242,7 +242,7 @@ func (g *gitBefore) Open(path string) (gitobject.File, error) {
 	return f, nil
 }
 
-// List implements [gitobject.Files]: what is there, and what was there before the call.
+// List implements [gitobject.Files]: the files that exist, and those that existed before the call.
 func (g *gitBefore) List(dir string) ([]string, error) {
 	var names []string
 	for path, s := range g.changed {

@@ -67,7 +67,7 @@ type seen struct {
 // looked is what a look at a tree has found. What changed stays in the store until release.
 type looked struct {
 	changes []change
-	closed  []string // directories of which nobody knows what is below
+	closed  []string // directories that could not be read
 	doubt   bool     // files may have been written through names in other trees
 	release func()
 }
@@ -113,7 +113,7 @@ type glance struct {
 	write func(*sql.Tx, []change) error
 }
 
-// look compares a tree with what is known of it, keeps what is new, and says what changed.
+// look compares a tree with its last known state, keeps new contents, and returns the changes.
 func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,9 +236,8 @@ func (s *snapshot) load(ctx context.Context, j *journal) error {
 	return err
 }
 
-// inOrder puts changes of a tree into an order in which they could have been made, so that the
-// opposite order undoes them: files that went, directories that went, directories that came,
-// files that came.
+// inOrder sorts the changes of a tree into an order in which they could have been made, so that the
+// opposite order undoes them: removed files, removed directories, new directories, new files.
 func inOrder(all []change) {
 	rank := func(c change) int {
 		switch {
