@@ -124,6 +124,7 @@ var internal = map[string][]string{
 	"internal/setup":     {"deploy"},
 	"deploy":             {},
 	"internal/doctor":    {"internal/part", "guard", "sandbox"},
+	"internal/whatif":    {"internal/tool", "policy", "policy/input", "policy/replay"},
 	"internal/runner":    {"internal/tool", "internal/visible", "guard", "sandbox", "sandbox/egress", "shellparse"},
 	"internal/daemon":    {"*"},
 	"cmd/sandboxd-child": {"sandbox/child"},
