@@ -77,6 +77,7 @@ var internal = map[string][]string{
 	"internal/audit":      {"internal/part", "internal/route", "internal/store", "internal/tool", "sandbox/egress"},
 	"internal/projects":   {"internal/part", "internal/route", "internal/strictjson", "internal/tool", "guard"},
 	"internal/undo":       {"guard/gitindex", "guard/gitobject", "internal/tools", "sandbox/egress", "internal/budget", "internal/catalog", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "sandbox/ctime"},
+	"internal/undo/ask":   {"internal/tool", "internal/visible"},
 	"internal/scopes":     {"internal/budget", "internal/catalog", "internal/part", "internal/provenance", "internal/route", "internal/store", "internal/strictjson", "internal/tool", "guard", "sandbox"},
 	"metrics":             {"internal/budget", "internal/diskspace", "internal/tool", "sandbox", "sandbox/egress"},
 
