@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -35,11 +35,11 @@ type snapshot struct {
 
 	mu      sync.Mutex // one look at a time; guards what follows
 	known   map[string]seen
-	ready   bool           // known was read from the journal
-	exclude *tools.Ignores // of this look
-	large   time.Time      // when it had too many files
-	noted   time.Time      // when the journal was told that it is looked at
-	running []*recorder    // commands that may change it now, in the order in which they began
+	ready   bool            // known was read from the journal
+	exclude *search.Ignores // of this look
+	large   time.Time       // when it had too many files
+	noted   time.Time       // when the journal was told that it is looked at
+	running []*recorder     // commands that may change it now, in the order in which they began
 
 	watch     *watch    // nil: everything is looked at
 	watches   string    // whose look and which excluded paths the watch goes with

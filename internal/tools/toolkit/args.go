@@ -1,4 +1,4 @@
-package tools
+package toolkit
 
 import (
 	"encoding/json"
@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// decode reads arguments that were checked against the schema before.
-func decode[T any](in tool.In) (T, error) {
+// Decode reads arguments that were checked against the schema before.
+func Decode[T any](in tool.In) (T, error) {
 	var args T
 	if err := json.Unmarshal(in.Args, &args); err != nil {
 		return args, &tool.Error{
@@ -26,8 +26,8 @@ func decode[T any](in tool.In) (T, error) {
 	return args, nil
 }
 
-// use resolves one path argument.
-func use(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
+// Path resolves one path argument.
+func Path(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	path, err := in.Rules.Resolve(raw, in.Dir, in.Home)
 	if err != nil {
 		var pe *guard.PathError
@@ -39,9 +39,9 @@ func use(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	return guard.PathUse{Raw: raw, Path: path, Op: op}, nil
 }
 
-// judged is the path that was judged for an argument. A path that is resolved
+// Judged is the path that was judged for an argument. A path that is resolved
 // anew could have become another one since, by a link that was swapped in.
-func judged(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
+func Judged(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	for _, u := range in.Judged.Paths {
 		if u.Raw == raw && u.Op == op {
 			return u, nil
@@ -54,17 +54,17 @@ func judged(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	}
 }
 
-// shown is how a path is named to the model: relative where that is shorter to
+// Shown is how a path is named to the model: relative where that is shorter to
 // read, as a path below the working directory.
-func shown(dir, path string) string {
+func Shown(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return rel
 	}
 	return path
 }
 
-// fileError says why a file could not be opened or read, in terms of the call.
-func fileError(verb string, u guard.PathUse, err error) error {
+// FileError says why a file could not be opened or read, in terms of the call.
+func FileError(verb string, u guard.PathUse, err error) error {
 	var own *tool.Error
 	if errors.As(err, &own) {
 		return own
@@ -74,7 +74,7 @@ func fileError(verb string, u guard.PathUse, err error) error {
 		r := denied.Refusals[0]
 		return &tool.Error{Code: r.Code, Msg: r.Message, Hint: r.Hint}
 	}
-	e := &tool.Error{Code: "io_error", Msg: fmt.Sprintf("cannot %s %s: %v", verb, u.Raw, reason(err))}
+	e := &tool.Error{Code: "io_error", Msg: fmt.Sprintf("cannot %s %s: %v", verb, u.Raw, Reason(err))}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Code, e.Msg = "file_not_found", fmt.Sprintf("file %s does not exist", u.Raw)
@@ -94,8 +94,8 @@ func fileError(verb string, u guard.PathUse, err error) error {
 	return e
 }
 
-// reason leaves out the operation and path that os puts in front.
-func reason(err error) error {
+// Reason leaves out the operation and path that os puts in front.
+func Reason(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
 		return pe.Err

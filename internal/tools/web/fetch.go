@@ -1,4 +1,4 @@
-package tools
+package web
 
 import (
 	"compress/gzip"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 	"golang.org/x/net/html/charset"
@@ -31,9 +32,9 @@ const (
 	maxHeaders = 64 << 10
 )
 
-// WebFetch gets a page and shows it as Markdown (T-48). Each connection is judged, also those
+// Fetch gets a page and shows it as Markdown (T-48). Each connection is judged, also those
 // to where a page leads on.
-type WebFetch struct{}
+type Fetch struct{}
 
 type webFetchArgs struct {
 	URL    string `json:"url"`
@@ -41,7 +42,7 @@ type webFetchArgs struct {
 }
 
 // Spec implements [tool.Tool].
-func (WebFetch) Spec() tool.Spec {
+func (Fetch) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "WebFetch",
 		Description: "Gets a page of the web and returns its text: HTML as Markdown, other text as it is. " +
@@ -59,8 +60,8 @@ func (WebFetch) Spec() tool.Spec {
 }
 
 // Uses implements [tool.Tool].
-func (WebFetch) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[webFetchArgs](in)
+func (Fetch) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
+	args, err := toolkit.Decode[webFetchArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -93,8 +94,8 @@ type fetched struct {
 }
 
 // Run implements [tool.Tool].
-func (WebFetch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[webFetchArgs](in)
+func (Fetch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+	args, err := toolkit.Decode[webFetchArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -102,7 +103,7 @@ func (WebFetch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outp
 	if err != nil {
 		return tool.Output{}, err
 	}
-	if err := need(ctx, pageMemory); err != nil {
+	if err := toolkit.Need(ctx, pageMemory); err != nil {
 		return tool.Output{}, err
 	}
 	page, err := fetch(ctx, box, in.Rules.Network(), u)
@@ -298,7 +299,7 @@ func isText(kind string) bool {
 
 // textOf is the text of a page in UTF-8. A page of an unknown type that is no text is an error.
 func textOf(raw []byte, kind, contentType string, u *url.URL) (string, error) {
-	if kind == "" && sniff(raw[:min(len(raw), sniffSize)]).encoding == "binary" {
+	if kind == "" && toolkit.Sniff(raw[:min(len(raw), toolkit.SniffSize)]).Encoding == "binary" {
 		return "", errors.New("it is no text")
 	}
 	enc, _, _ := charset.DetermineEncoding(raw, contentType)

@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -86,14 +87,14 @@ func (Grep) Spec() tool.Spec {
 // Uses implements [tool.Tool]. What the settings deny below the path is left out
 // of the answer.
 func (Grep) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[grepArgs](in)
+	args, err := toolkit.Decode[grepArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
 	if in.Theirs {
 		return searched(in, args.root(), args.Glob)
 	}
-	u, err := use(in, args.root(), guard.Read)
+	u, err := toolkit.Path(in, args.root(), guard.Read)
 	return guard.Uses{Paths: []guard.PathUse{u}}, err
 }
 
@@ -213,7 +214,7 @@ type hitLine struct {
 
 // Run implements [tool.Tool].
 func (Grep) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[grepArgs](in)
+	args, err := toolkit.Decode[grepArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -221,11 +222,11 @@ func (Grep) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	if err != nil {
 		return tool.Output{}, err
 	}
-	root, err := judged(in, args.root(), guard.Read)
+	root, err := toolkit.Judged(in, args.root(), guard.Read)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	if err := need(ctx, q.bytes()); err != nil {
+	if err := toolkit.Need(ctx, q.bytes()); err != nil {
 		return tool.Output{}, err
 	}
 	res, err := search(ctx, in, box, root, q)
@@ -297,11 +298,11 @@ func (r *results) withhold(ctx context.Context, in tool.In) error {
 // a time, and leaves out those that the policies keep from the call.
 func search(ctx context.Context, in tool.In, box sandbox.Box, root guard.PathUse, q *query) (*results, error) {
 	res := &results{hold: budget.Of(ctx)}
-	if f, _, err := openRegular(ctx, box, root); err == nil {
+	if f, _, err := toolkit.Open(ctx, box, root); err == nil {
 		defer f.Close()
 		h, err := q.file(ctx, f, newBuffer())
 		if err != nil {
-			return nil, fileError("search", root, err)
+			return nil, toolkit.FileError("search", root, err)
 		}
 		h.path = root.Path
 		res.add(h)
@@ -384,7 +385,7 @@ func (r *results) output(dir string, args grepArgs) tool.Output {
 	var lines []string
 	for i, h := range r.hits {
 		data.Matches += h.count
-		name := shown(dir, h.path)
+		name := toolkit.Shown(dir, h.path)
 		switch data.Mode {
 		case "content":
 			lines = append(lines, h.render(name, args, i > 0)...)

@@ -1,4 +1,4 @@
-package tools
+package web
 
 import (
 	"compress/gzip"
@@ -16,12 +16,13 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
 // webBox is a box whose judge allows some hosts, all of which are one server.
 type webBox struct {
-	hostBox
+	toolstest.HostBox
 	at    string
 	hosts []string
 	asked []egress.Connection
@@ -41,10 +42,10 @@ func (b *webBox) Dial(ctx context.Context, to egress.Connection) (net.Conn, erro
 func (b *webBox) get(t *testing.T, args string) (fetched, string, error) {
 	t.Helper()
 	in := tool.In{Session: "s", Args: []byte(args)}
-	if _, err := (WebFetch{}).Uses(t.Context(), in); err != nil {
+	if _, err := (Fetch{}).Uses(t.Context(), in); err != nil {
 		return fetched{}, "", err
 	}
-	out, err := WebFetch{}.Run(t.Context(), in, b)
+	out, err := Fetch{}.Run(t.Context(), in, b)
 	if err != nil {
 		return fetched{}, "", err
 	}
@@ -84,7 +85,7 @@ func TestT48_WebFetchShowsMarkdown(t *testing.T) {
 	if len(b.asked) != 1 || b.asked[0] != to {
 		t.Errorf("the judge was asked about %+v", b.asked)
 	}
-	if s := (WebFetch{}).Spec(); s.Origin != tool.OriginWeb || s.OutputLimit != 100_000 {
+	if s := (Fetch{}).Spec(); s.Origin != tool.OriginWeb || s.OutputLimit != 100_000 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -126,11 +127,11 @@ func TestX13_EachHopIsJudged(t *testing.T) {
 	} {
 		served = 0
 		page, _, err := b.get(t, `{"url":"http://docs.example`+tt.path+`"}`)
-		if code := codeOf(err); code != tt.code || page.Text != tt.text || served != tt.served {
+		if code := toolstest.Code(err); code != tt.code || page.Text != tt.text || served != tt.served {
 			t.Errorf("%s: got %q, %v after %d requests", tt.path, page.Text, err, served)
 		}
 	}
-	if _, _, err := b.get(t, `{"url":"http://evil.test/"}`); codeOf(err) != "host_denied" || !strings.Contains(
+	if _, _, err := b.get(t, `{"url":"http://evil.test/"}`); toolstest.Code(err) != "host_denied" || !strings.Contains(
 		err.(*tool.Error).Hint, "allowed by network.allowedDomains") {
 		t.Errorf("got %v", err)
 	}
@@ -188,7 +189,7 @@ func TestT48_WhatWebFetchRefuses(t *testing.T) {
 		"/missing": "http_status", "/headers": "fetch_failed", "/short": "fetch_failed", "/tags": "bad_page",
 		"/deep": "bad_page",
 	} {
-		if page, _, err := b.get(t, `{"url":"http://docs.example`+path+`"}`); codeOf(err) != want {
+		if page, _, err := b.get(t, `{"url":"http://docs.example`+path+`"}`); toolstest.Code(err) != want {
 			t.Errorf("%s: got %.100q, %v, want %s", path, page.Text, err, want)
 		}
 	}
@@ -201,7 +202,7 @@ func TestT48_WhatWebFetchRefuses(t *testing.T) {
 		"http://docs.example:70000/", "http:///x", "http://dócs.example/", `http://docs.example\\@evil.test/`,
 		"http://docs.example /", "http://127.1/", "http://0x7f.1/",
 	} {
-		if _, _, err := b.get(t, fmt.Sprintf(`{"url":%q}`, address)); codeOf(err) != "invalid_arguments" {
+		if _, _, err := b.get(t, fmt.Sprintf(`{"url":%q}`, address)); toolstest.Code(err) != "invalid_arguments" {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
@@ -216,7 +217,7 @@ func TestT48_WebFetchTrustsCertificates(t *testing.T) {
 	defer s.Close()
 	b := &webBox{at: s.Listener.Addr().String(), hosts: []string{"docs.example"}}
 	_, _, err := b.get(t, `{"url":"https://docs.example/"}`)
-	if codeOf(err) != "fetch_failed" || !strings.Contains(err.Error(), "certificate") {
+	if toolstest.Code(err) != "fetch_failed" || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
 	}
 	if b.asked[0].Port != 443 || b.asked[0].Protocol != egress.ProtocolTLS {
@@ -225,7 +226,7 @@ func TestT48_WebFetchTrustsCertificates(t *testing.T) {
 }
 
 // deafBox is a box on a host whose resolver does not answer.
-type deafBox struct{ hostBox }
+type deafBox struct{ toolstest.HostBox }
 
 func (deafBox) Dial(ctx context.Context, to egress.Connection) (net.Conn, error) {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -239,8 +240,8 @@ func (deafBox) Dial(ctx context.Context, to egress.Connection) (net.Conn, error)
 // TestT48_AFailureNamesNoResolver: whoever wrote the address learns that the look-up failed, and
 // not which machines this one asks.
 func TestT48_AFailureNamesNoResolver(t *testing.T) {
-	_, err := WebFetch{}.Run(t.Context(), tool.In{Session: "s", Args: []byte(`{"url":"http://docs.example/"}`)}, &deafBox{})
-	if codeOf(err) != "fetch_failed" || !strings.Contains(err.Error(), "look-up: ") || strings.Contains(err.Error(), "10.9.8.7") {
+	_, err := Fetch{}.Run(t.Context(), tool.In{Session: "s", Args: []byte(`{"url":"http://docs.example/"}`)}, &deafBox{})
+	if toolstest.Code(err) != "fetch_failed" || !strings.Contains(err.Error(), "look-up: ") || strings.Contains(err.Error(), "10.9.8.7") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -300,7 +301,7 @@ func TestWebFetchIsJudgedByWhatItSends(t *testing.T) {
 		t.Errorf("sent %q, asked about %+v", sent, b.asked)
 	}
 	for _, path := range []string{"/a/..;/b", "/a/%2e%2e/b", "//b", "/a%5cb"} {
-		if _, _, err := b.get(t, `{"url":"http://docs.example`+path+`"}`); codeOf(err) != "fetch_failed" || len(sent) != 1 {
+		if _, _, err := b.get(t, `{"url":"http://docs.example`+path+`"}`); toolstest.Code(err) != "fetch_failed" || len(sent) != 1 {
 			t.Errorf("%s: %v, sent %q", path, err, sent)
 		}
 	}

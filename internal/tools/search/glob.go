@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"container/heap"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"golang.org/x/sys/unix"
 )
@@ -65,14 +66,14 @@ func (a globArgs) split() globArgs {
 // Uses implements [tool.Tool]. The directory is not used as a whole: what the
 // settings deny below it is left out of the answer.
 func (Glob) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[globArgs](in)
+	args, err := toolkit.Decode[globArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
 	if in.Theirs {
 		return searched(in, args.Path, args.Pattern)
 	}
-	u, err := use(in, args.split().Path, guard.Read)
+	u, err := toolkit.Path(in, args.split().Path, guard.Read)
 	return guard.Uses{Paths: []guard.PathUse{u}}, err
 }
 
@@ -108,7 +109,7 @@ type globData struct {
 
 // Run implements [tool.Tool].
 func (Glob) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[globArgs](in)
+	args, err := toolkit.Decode[globArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -117,7 +118,7 @@ func (Glob) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	if err != nil {
 		return tool.Output{}, err
 	}
-	root, err := judged(in, args.Path, guard.Read)
+	root, err := toolkit.Judged(in, args.Path, guard.Read)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -166,7 +167,7 @@ func mayOpen(ctx context.Context, box sandbox.Box, path string) bool {
 func (d globData) text(dir, root string) string {
 	var b strings.Builder
 	for _, f := range d.Files {
-		b.WriteString(shown(dir, f) + "\n")
+		b.WriteString(toolkit.Shown(dir, f) + "\n")
 	}
 	if d.Count == 0 {
 		fmt.Fprintf(&b, "no files found in %s\n", filepath.Clean(root))

@@ -1,4 +1,4 @@
-package tools
+package web
 
 import (
 	"crypto/ecdsa"
@@ -62,7 +62,7 @@ func engine(t *testing.T, provider string, h http.HandlerFunc) (*webBox, guard.N
 func (b *webBox) search(t *testing.T, n guard.Network, args string) (webHits, string, error) {
 	t.Helper()
 	in := tool.In{Session: "s", Args: []byte(args), Rules: guard.NewRules(guard.Settings{Network: n})}
-	w := WebSearch{&secrets.Reader{}}
+	w := Search{&secrets.Reader{}}
 	uses, err := w.Uses(t.Context(), in)
 	if err != nil {
 		return webHits{}, "", err

@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"cmp"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
 // searched are the places that a search of another program reads: the whole tree below root,
 // which nothing filters, and what its pattern names by itself. Some programs follow a pattern
 // out of root, so its beginning counts as another root.
 func searched(in tool.In, root, pattern string) (guard.Uses, error) {
-	base, err := use(in, cmp.Or(root, "."), guard.Read)
+	base, err := toolkit.Path(in, cmp.Or(root, "."), guard.Read)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -32,7 +33,7 @@ func searched(in tool.In, root, pattern string) (guard.Uses, error) {
 		if name == "" || strings.ContainsAny(name, magic) {
 			continue
 		}
-		u, err := use(in, name, guard.Read)
+		u, err := toolkit.Path(in, name, guard.Read)
 		if err != nil {
 			return uses, err
 		}

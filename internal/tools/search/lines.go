@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -41,7 +42,7 @@ func FindLines(ctx context.Context, in tool.In, box sandbox.Box, root guard.Path
 	if err != nil {
 		return Found{}, err
 	}
-	if err := need(ctx, q.bytes()); err != nil {
+	if err := toolkit.Need(ctx, q.bytes()); err != nil {
 		return Found{}, err
 	}
 	res, err := search(ctx, in, box, root, q)
@@ -68,7 +69,7 @@ const (
 // ReadLines returns lines of a file by their numbers, from 1, as they are in it. A line that it does not
 // have is not in the answer.
 func ReadLines(ctx context.Context, box sandbox.Box, u guard.PathUse, numbers ...int64) (map[int64]string, error) {
-	f, info, err := openRegular(ctx, box, u)
+	f, info, err := toolkit.Open(ctx, box, u)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func ReadLines(ctx context.Context, box sandbox.Box, u guard.PathUse, numbers ..
 		}
 		line, err := wholeLine(r, wanted[n])
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fileError("read", u, err)
+			return nil, toolkit.FileError("read", u, err)
 		}
 		if wanted[n] && (err == nil || line != "") {
 			lines[n] = strings.TrimSuffix(line, "\r")
@@ -130,7 +131,7 @@ func wholeLine(r *bufio.Reader, keep bool) (string, error) {
 
 // ReadWhole returns the text of a file of at most so many bytes.
 func ReadWhole(ctx context.Context, box sandbox.Box, u guard.PathUse, most int64) (string, error) {
-	f, info, err := openRegular(ctx, box, u)
+	f, info, err := toolkit.Open(ctx, box, u)
 	if err != nil {
 		return "", err
 	}
@@ -142,13 +143,13 @@ func ReadWhole(ctx context.Context, box sandbox.Box, u guard.PathUse, most int64
 		return "", tooLarge
 	}
 	const factor = 4 // of the file, for its text and the message about it
-	if err := need(ctx, factor*info.Size()); err != nil {
+	if err := toolkit.Need(ctx, factor*info.Size()); err != nil {
 		return "", err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, info.Size()+1))
 	switch {
 	case err != nil:
-		return "", fileError("read", u, err)
+		return "", toolkit.FileError("read", u, err)
 	case int64(len(b)) > info.Size(): // it grows
 		return "", tooLarge
 	}
@@ -175,12 +176,3 @@ func WalkFiles(ctx context.Context, box sandbox.Box, root string,
 
 // ShowLine makes a line fit for an answer: valid UTF-8, and not too long.
 func ShowLine(text string) string { return showHit([]byte(text)) }
-
-// ShowPath is how a path is named to the model: relative below the working directory.
-func ShowPath(dir, path string) string { return shown(dir, path) }
-
-// ReadsPath resolves an argument that is a path to read.
-func ReadsPath(in tool.In, raw string) (guard.PathUse, error) { return use(in, raw, guard.Read) }
-
-// JudgedPath is the path that was judged for an argument.
-func JudgedPath(in tool.In, raw string) (guard.PathUse, error) { return judged(in, raw, guard.Read) }

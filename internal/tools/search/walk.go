@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,7 @@ var errStop = errors.New("stop")
 func (t *tree) walk(ctx context.Context, root guard.PathUse, visit func(entry) error) error {
 	dir, err := t.open(ctx, root.Path)
 	if err != nil {
-		return fileError("open", root, err)
+		return toolkit.FileError("open", root, err)
 	}
 	err = t.enter(ctx, dir, root.Path, "", t.above(ctx, root.Path), visit)
 	if errors.Is(err, errStop) {
@@ -154,7 +155,7 @@ func (t *tree) rules(ctx context.Context, dir *os.File, path string, outer *igno
 }
 
 func (t *tree) parse(ctx context.Context, n *ignores, path string) []ignoreRule {
-	f, _, err := openRegular(ctx, t.box, guard.PathUse{Raw: path, Path: path, Op: guard.Read})
+	f, _, err := toolkit.Open(ctx, t.box, guard.PathUse{Raw: path, Path: path, Op: guard.Read})
 	if err != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"maps"
@@ -9,18 +9,19 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
-func (e *env) reads(name string) guard.PathUse {
-	path := filepath.Join(e.dir, name)
+func reads(e *toolstest.Env, name string) guard.PathUse {
+	path := filepath.Join(e.Dir, name)
 	return guard.PathUse{Raw: name, Path: path, Op: guard.Read}
 }
 
 func TestReadLines(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	long := strings.Repeat("x", maxWholeLine+200_000)
-	e.write("f", "one\r\ntwo\n\n"+long+"\nlast")
-	e.write("ends", "one\n")
+	e.Write("f", "one\r\ntwo\n\n"+long+"\nlast")
+	e.Write("ends", "one\n")
 	for _, tt := range []struct {
 		file    string
 		numbers []int64
@@ -34,7 +35,7 @@ func TestReadLines(t *testing.T) {
 		{"f", nil, map[int64]string{}},
 		{"ends", []int64{1, 2}, map[int64]string{1: "one"}},
 	} {
-		got, err := ReadLines(t.Context(), e.box, e.reads(tt.file), tt.numbers...)
+		got, err := ReadLines(t.Context(), e.Box, reads(e, tt.file), tt.numbers...)
 		if err != nil || !maps.Equal(got, tt.want) {
 			t.Errorf("%s %v: got %d lines, %v", tt.file, tt.numbers, len(got), err)
 		}
@@ -42,35 +43,35 @@ func TestReadLines(t *testing.T) {
 }
 
 func TestReadLines_AFileThatIsTooLarge(t *testing.T) {
-	e := newEnv(t)
-	path := e.write("large", "one\n")
+	e := toolstest.New(t)
+	path := e.Write("large", "one\n")
 	if err := os.Truncate(path, maxLinesFile+1); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadLines(t.Context(), e.box, e.reads("large"), 1)
+	got, err := ReadLines(t.Context(), e.Box, reads(e, "large"), 1)
 	if err != nil || got[1] != "one" {
 		t.Errorf("got %q, %v", got[1], err)
 	}
-	_, err = ReadLines(t.Context(), e.box, e.reads("large"), 3)
+	_, err = ReadLines(t.Context(), e.Box, reads(e, "large"), 3)
 	if te, ok := err.(*tool.Error); !ok || te.Code != "file_too_large" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestFindLines(t *testing.T) {
-	e := newEnv(t)
-	e.write("b.go", "x\nfunc B() {}\n")
-	e.write("a.go", "func A() {}\n// "+strings.Repeat("é", maxHitLine)+" func\n")
-	e.write("no/c.go", "func C() {}\n")
-	e.box.denied = []string{filepath.Join(e.dir, "no")}
-	got, err := FindLines(t.Context(), tool.In{}, e.box, e.reads("."), "func")
+	e := toolstest.New(t)
+	e.Write("b.go", "x\nfunc B() {}\n")
+	e.Write("a.go", "func A() {}\n// "+strings.Repeat("é", maxHitLine)+" func\n")
+	e.Write("no/c.go", "func C() {}\n")
+	e.Box.Denied = []string{filepath.Join(e.Dir, "no")}
+	got, err := FindLines(t.Context(), tool.In{}, e.Box, reads(e, "."), "func")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Line{
-		{e.dir + "/a.go", 1, "func A() {}"},
-		{e.dir + "/a.go", 2, "// " + strings.Repeat("é", maxHitLine-3) + "… [line cut]"},
-		{e.dir + "/b.go", 2, "func B() {}"},
+		{e.Dir + "/a.go", 1, "func A() {}"},
+		{e.Dir + "/a.go", 2, "// " + strings.Repeat("é", maxHitLine-3) + "… [line cut]"},
+		{e.Dir + "/b.go", 2, "func B() {}"},
 	}
 	if len(got.Lines) != len(want) || got.Refused != 1 || got.Full || got.Partial != 0 {
 		t.Fatalf("got %+v", got)

@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"fmt"
@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 func TestT47_GlobPatterns(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	at := time.Now()
 	for i, f := range []string{
 		"a.go", "b.md", "src/c.go", "src/deep/d.go", "src/deep/e.ts", ".hidden/f.go", ".g.go",
 		"node_modules/h.go",
 	} {
-		if err := os.Chtimes(e.write(f, "x"), at, at.Add(time.Duration(i)*time.Second)); err != nil {
+		if err := os.Chtimes(e.Write(f, "x"), at, at.Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,13 +42,13 @@ func TestT47_GlobPatterns(t *testing.T) {
 		{"negated classes", m{"pattern": "[!a].go"}, []string{"src/deep/d.go", "src/c.go"}},
 		{"one character", m{"pattern": "?.md"}, []string{"b.md"}},
 		{"another root", m{"pattern": "*.go", "path": "src/deep"}, []string{"src/deep/d.go"}},
-		{"an absolute pattern", m{"pattern": e.dir + "/src/*.go"}, []string{"src/c.go"}},
+		{"an absolute pattern", m{"pattern": e.Dir + "/src/*.go"}, []string{"src/c.go"}},
 		{"hidden when it is named", m{"pattern": ".hidden/*"}, []string{".hidden/f.go"}},
 		{"node_modules when it is named", m{"pattern": "node_modules/*"}, []string{"node_modules/h.go"}},
 		{"nothing", m{"pattern": "*.zig"}, []string{"no files found in ."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := lines(e.ok(Glob{}, tt.args)); !slices.Equal(got, tt.want) {
+			if got := toolstest.Lines(e.OK(Glob{}, tt.args)); !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -55,80 +56,80 @@ func TestT47_GlobPatterns(t *testing.T) {
 }
 
 func TestGlob_BadPatternsAndPlaces(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", "x")
+	e := toolstest.New(t)
+	e.Write("f", "x")
 	for _, p := range []string{"[a", "{a,b", "a\\", "../x", "a/../../b", strings.Repeat("*a", 600)} {
-		e.fails(Glob{}, m{"pattern": p}, "invalid_pattern")
+		e.Fails(Glob{}, m{"pattern": p}, "invalid_pattern")
 	}
-	e.fails(Glob{}, m{"pattern": ""}, "invalid_arguments")
-	e.fails(Glob{}, m{"pattern": "*", "path": "nope"}, "file_not_found")
-	e.fails(Glob{}, m{"pattern": "*", "path": "f"}, "not_a_directory")
+	e.Fails(Glob{}, m{"pattern": ""}, "invalid_arguments")
+	e.Fails(Glob{}, m{"pattern": "*", "path": "nope"}, "file_not_found")
+	e.Fails(Glob{}, m{"pattern": "*", "path": "f"}, "not_a_directory")
 }
 
 func TestT47_GlobReturnsTheNewest500(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	at := time.Now()
 	for i := range 520 {
-		if err := os.Chtimes(e.write(fmt.Sprintf("d%d/f%d", i%7, i), ""), at,
+		if err := os.Chtimes(e.Write(fmt.Sprintf("d%d/f%d", i%7, i), ""), at,
 			at.Add(time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := lines(e.ok(Glob{}, m{"pattern": "**"}))
+	got := toolstest.Lines(e.OK(Glob{}, m{"pattern": "**"}))
 	if len(got) != 501 || got[0] != "d1/f519" || got[499] != "d6/f20" || !strings.Contains(got[500], "500 of 520") {
 		t.Errorf("got %d lines, first %q, last %q, %q", len(got), got[0], got[499], got[len(got)-1])
 	}
 }
 
 func TestX37_GlobAndGrepLeaveOutWhatIsDenied(t *testing.T) {
-	e := newEnv(t)
-	e.write("open/f", "needle\n")
-	e.write("secret/f", "needle\n")
-	e.write("open/key", "needle\n")
-	e.box.denied = []string{e.dir + "/secret", e.dir + "/open/key"}
-	if got := e.ok(Glob{}, m{"pattern": "**"}); !strings.HasPrefix(got, "open/f\n") ||
+	e := toolstest.New(t)
+	e.Write("open/f", "needle\n")
+	e.Write("secret/f", "needle\n")
+	e.Write("open/key", "needle\n")
+	e.Box.Denied = []string{e.Dir + "/secret", e.Dir + "/open/key"}
+	if got := e.OK(Glob{}, m{"pattern": "**"}); !strings.HasPrefix(got, "open/f\n") ||
 		strings.Contains(got, "secret") || strings.Contains(got, "key") {
 		t.Errorf("Glob shows %q", got)
 	}
-	if got := e.ok(Grep{}, m{"pattern": "needle"}); !strings.HasPrefix(got, "open/f\n") ||
+	if got := e.OK(Grep{}, m{"pattern": "needle"}); !strings.HasPrefix(got, "open/f\n") ||
 		strings.Contains(got, "secret") || strings.Contains(got, "key") {
 		t.Errorf("Grep shows %q", got)
 	}
-	e.fails(Grep{}, m{"pattern": "needle", "path": "open/key"}, "path_denied")
+	e.Fails(Grep{}, m{"pattern": "needle", "path": "open/key"}, "path_denied")
 }
 
 func TestGlobAndGrep_DoNotFollowLinks(t *testing.T) {
-	e := newEnv(t)
-	e.write("real/f", "needle\n")
+	e := toolstest.New(t)
+	e.Write("real/f", "needle\n")
 	for link, to := range map[string]string{"loop": ".", "real/up": "..", "dir": "real", "file": "real/f", "out": "/etc"} {
-		if err := os.Symlink(to, e.dir+"/"+link); err != nil {
+		if err := os.Symlink(to, e.Dir+"/"+link); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// What is no file is not visited either, though it could be opened.
-	if err := unix.Mkfifo(e.dir+"/pipe", 0o644); err != nil {
+	if err := unix.Mkfifo(e.Dir+"/pipe", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	writer, err := os.OpenFile(e.dir+"/pipe", os.O_RDWR, 0)
+	writer, err := os.OpenFile(e.Dir+"/pipe", os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	if got := e.ok(Glob{}, m{"pattern": "**"}); got != "real/f" {
+	if got := e.OK(Glob{}, m{"pattern": "**"}); got != "real/f" {
 		t.Errorf("got %q, want the one file", got)
 	}
-	if got := e.ok(Grep{}, m{"pattern": "needle"}); got != "real/f" {
+	if got := e.OK(Grep{}, m{"pattern": "needle"}); got != "real/f" {
 		t.Errorf("got %q, want the one file", got)
 	}
 }
 
 func TestGlob_DirectoryThatVanishesIsPassedOver(t *testing.T) {
-	e := newEnv(t)
-	e.write("a/f", "")
-	e.write("b/f", "")
+	e := toolstest.New(t)
+	e.Write("a/f", "")
+	e.Write("b/f", "")
 	n := 0
-	root := e.dir
-	e.box.before = func(u pathUse) {
+	root := e.Dir
+	e.Box.Before = func(u pathUse) {
 		if u.Path != root && strings.HasPrefix(u.Path, root) && n == 0 {
 			n++
 			if err := os.RemoveAll(u.Path); err != nil {
@@ -136,7 +137,7 @@ func TestGlob_DirectoryThatVanishesIsPassedOver(t *testing.T) {
 			}
 		}
 	}
-	got := e.ok(Glob{}, m{"pattern": "**"})
+	got := e.OK(Glob{}, m{"pattern": "**"})
 	if !strings.Contains(got, "/f") || !strings.Contains(got, "1 directories could not be read") {
 		t.Errorf("got %q, want the rest and a note", got)
 	}
@@ -151,40 +152,40 @@ func TestIgnore_AsGit(t *testing.T) {
 		"# comment", "", "\\#x", "a*", "x\\ y", "!b", "b/*", "foo/", "**", "a/*", "[!a]", "**/a/b",
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		e := newEnv(t)
+		e := toolstest.New(t)
 		git := exec.Command("git", "init", "-q")
-		git.Dir = e.dir
+		git.Dir = e.Dir
 		if out, err := git.CombinedOutput(); err != nil {
 			rt.Fatalf("git init: %v %s", err, out)
 		}
 		for range rapid.IntRange(1, 12).Draw(rt, "files") {
 			path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(names), 1, 4).Draw(rt, "path"), "/")
-			full := e.dir + "/" + path
+			full := e.Dir + "/" + path
 			if os.MkdirAll(full[:strings.LastIndexByte(full, '/')], 0o755) == nil {
 				_ = os.WriteFile(full, nil, 0o644) // a directory may be there already
 			}
 		}
 		for _, dir := range []string{"", "a/", "foo/"} {
 			list := rapid.SliceOfN(rapid.SampledFrom(rules), 0, 5).Draw(rt, "rules of "+dir)
-			if info, err := os.Stat(e.dir + "/" + dir); err == nil && info.IsDir() && len(list) > 0 {
-				e.write(dir+".gitignore", strings.Join(list, "\n")+"\n")
+			if info, err := os.Stat(e.Dir + "/" + dir); err == nil && info.IsDir() && len(list) > 0 {
+				e.Write(dir+".gitignore", strings.Join(list, "\n")+"\n")
 			}
 		}
 		git = exec.Command("git", "-c", "core.quotePath=false", "-c", "core.excludesFile=/dev/null", "ls-files",
 			"--others", "--exclude-standard")
-		git.Dir = e.dir
+		git.Dir = e.Dir
 		out, err := git.Output()
 		if err != nil {
 			rt.Fatal(err)
 		}
 		var want []string
-		for _, f := range lines(strings.TrimSuffix(string(out), "\n")) {
+		for _, f := range toolstest.Lines(strings.TrimSuffix(string(out), "\n")) {
 			if !strings.HasPrefix(f[strings.LastIndexByte(f, '/')+1:], ".") {
 				want = append(want, f)
 			}
 		}
 		var got []string
-		for _, f := range lines(e.ok(Glob{}, m{"pattern": "**"})) {
+		for _, f := range toolstest.Lines(e.OK(Glob{}, m{"pattern": "**"})) {
 			if !strings.HasPrefix(f, "no files found") {
 				got = append(got, f)
 			}
@@ -193,7 +194,7 @@ func TestIgnore_AsGit(t *testing.T) {
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			find := exec.Command("sh", "-c", "find . -path ./.git -prune -o -print; find . -name .gitignore | while read f; do echo == $f; cat $f; done")
-			find.Dir = e.dir
+			find.Dir = e.Dir
 			tree, _ := find.Output()
 			rt.Fatalf("got %q, git says %q\n%s", got, want, tree)
 		}

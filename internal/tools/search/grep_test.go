@@ -1,4 +1,4 @@
-package tools
+package search
 
 import (
 	"fmt"
@@ -13,18 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 type pathUse = guard.PathUse
 
 func TestT47_GrepModes(t *testing.T) {
-	e := newEnv(t)
-	e.write("a.go", "package a\nfunc A() {}\n// a\nfunc B() {}\n")
-	e.write("sub/b.py", "def a():\n  FUNC = 1\n")
-	e.write("c.txt", "nothing\r\nfunc C\r\n")
-	e.write(".hidden", "func\n")
-	e.write("bin", "func\x00\n")
+	e := toolstest.New(t)
+	e.Write("a.go", "package a\nfunc A() {}\n// a\nfunc B() {}\n")
+	e.Write("sub/b.py", "def a():\n  FUNC = 1\n")
+	e.Write("c.txt", "nothing\r\nfunc C\r\n")
+	e.Write(".hidden", "func\n")
+	e.Write("bin", "func\x00\n")
 	for _, tt := range []struct {
 		name string
 		args m
@@ -53,7 +54,7 @@ func TestT47_GrepModes(t *testing.T) {
 		{"nothing", m{"pattern": "zzz"}, "no matches found in ."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := e.ok(Grep{}, tt.args); got != tt.want {
+			if got := e.OK(Grep{}, tt.args); got != tt.want {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 		})
@@ -61,32 +62,32 @@ func TestT47_GrepModes(t *testing.T) {
 }
 
 func TestGrep_Refuses(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", "x")
-	if err := unix.Mkfifo(e.dir+"/fifo", 0o644); err != nil {
+	e := toolstest.New(t)
+	e.Write("f", "x")
+	if err := unix.Mkfifo(e.Dir+"/fifo", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e.fails(Grep{}, m{"pattern": "("}, "invalid_pattern")
-	e.fails(Grep{}, m{"pattern": "(?=x)"}, "invalid_pattern")
-	e.fails(Grep{}, m{"pattern": "((((a{100}){100}){100}){100})"}, "invalid_pattern")
-	e.fails(Grep{}, m{"pattern": "x", "glob": "[a"}, "invalid_pattern")
-	e.fails(Grep{}, m{"pattern": "x", "type": "nope"}, "unknown_type")
-	e.fails(Grep{}, m{"pattern": "x", "path": "nope"}, "file_not_found")
-	e.fails(Grep{}, m{"pattern": "x", "path": "fifo"}, "not_a_file")
-	e.fails(Grep{}, m{"pattern": "x", "output_mode": "all"}, "invalid_arguments")
-	if got := e.ok(Grep{}, m{"pattern": "x"}); got != "f" {
+	e.Fails(Grep{}, m{"pattern": "("}, "invalid_pattern")
+	e.Fails(Grep{}, m{"pattern": "(?=x)"}, "invalid_pattern")
+	e.Fails(Grep{}, m{"pattern": "((((a{100}){100}){100}){100})"}, "invalid_pattern")
+	e.Fails(Grep{}, m{"pattern": "x", "glob": "[a"}, "invalid_pattern")
+	e.Fails(Grep{}, m{"pattern": "x", "type": "nope"}, "unknown_type")
+	e.Fails(Grep{}, m{"pattern": "x", "path": "nope"}, "file_not_found")
+	e.Fails(Grep{}, m{"pattern": "x", "path": "fifo"}, "not_a_file")
+	e.Fails(Grep{}, m{"pattern": "x", "output_mode": "all"}, "invalid_arguments")
+	if got := e.OK(Grep{}, m{"pattern": "x"}); got != "f" {
 		t.Errorf("got %q: a fifo in the tree must be passed over", got)
 	}
 }
 
 func TestGrep_PatternThatWouldBlowUpElsewhereIsLinear(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", strings.Repeat("a", 50_000)+"\n")
-	e.ok(Grep{}, m{"pattern": "(a+)+$|(a*)*b"}) // elsewhere longer than the limit of any test
+	e := toolstest.New(t)
+	e.Write("f", strings.Repeat("a", 50_000)+"\n")
+	e.OK(Grep{}, m{"pattern": "(a+)+$|(a*)*b"}) // elsewhere longer than the limit of any test
 }
 
 func TestGrep_ContextAcrossPiecesOfALargeFile(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	var b strings.Builder
 	var want []string
 	n := 0
@@ -94,13 +95,13 @@ func TestGrep_ContextAcrossPiecesOfALargeFile(t *testing.T) {
 		n++
 		fmt.Fprintf(&b, "line %d\n", n)
 	}
-	e.write("f", b.String())
+	e.Write("f", b.String())
 	// The lines around every edge of a piece are in one of these.
 	for i := 100; i < n; i += 1000 {
 		want = append(want, fmt.Sprintf("f-%d-line %d", i-1, i-1), fmt.Sprintf("f:%d:line %d", i, i),
 			fmt.Sprintf("f-%d-line %d", i+1, i+1), fmt.Sprintf("f-%d-line %d", i+2, i+2), "--")
 	}
-	got := lines(e.ok(Grep{}, m{
+	got := toolstest.Lines(e.OK(Grep{}, m{
 		"pattern": "^line [0-9]*100$", "output_mode": "content", "-B": 1, "-A": 2, "head_limit": 0,
 	}))
 	if !slices.Equal(got, want[:len(want)-1]) {
@@ -114,18 +115,18 @@ func TestGrep_ContextAcrossPiecesOfALargeFile(t *testing.T) {
 }
 
 func TestGrep_LinesLongerThanAPiece(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", strings.Repeat("x", 3*searchChunk)+" needle "+strings.Repeat("y", 10)+"\nsecond needle\n")
-	got := lines(e.ok(Grep{}, m{"pattern": "needle", "output_mode": "content"}))
+	e := toolstest.New(t)
+	e.Write("f", strings.Repeat("x", 3*searchChunk)+" needle "+strings.Repeat("y", 10)+"\nsecond needle\n")
+	got := toolstest.Lines(e.OK(Grep{}, m{"pattern": "needle", "output_mode": "content"}))
 	if len(got) != 2 || len(got[0]) > 600 || got[1] != "f:2:second needle" {
 		t.Errorf("got %d lines, %.80q, %q", len(got), got[0], got[len(got)-1])
 	}
-	e.write("f", "needle\n"+strings.Repeat("x", 2*maxMultiline)+" needle\n")
-	text := e.ok(Grep{}, m{"pattern": "needle", "output_mode": "content"})
+	e.Write("f", "needle\n"+strings.Repeat("x", 2*maxMultiline)+" needle\n")
+	text := e.OK(Grep{}, m{"pattern": "needle", "output_mode": "content"})
 	if !strings.HasPrefix(text, "f:1:needle\n") || !strings.Contains(text, "1 files were not searched to their end") {
 		t.Errorf("got %.100q, want what was found and a note", text)
 	}
-	if text := e.ok(Grep{}, m{"pattern": "a.needle", "multiline": true}); !strings.Contains(text,
+	if text := e.OK(Grep{}, m{"pattern": "a.needle", "multiline": true}); !strings.Contains(text,
 		"not searched to their end") {
 		t.Errorf("got %.100q, want a note", text)
 	}
@@ -134,8 +135,8 @@ func TestGrep_LinesLongerThanAPiece(t *testing.T) {
 // TestGrep_AsRipgrep compares answers with rg on the source of this module.
 func TestGrep_AsRipgrep(t *testing.T) {
 	needs.Program(t, "rg")
-	e := newEnv(t)
-	if err := os.CopyFS(e.dir, os.DirFS("..")); err != nil {
+	e := toolstest.New(t)
+	if err := os.CopyFS(e.Dir, os.DirFS("../..")); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -160,14 +161,14 @@ func TestGrep_AsRipgrep(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cmd := exec.Command("rg",
 				append([]string{"--no-config", "--sort", "path", "--no-heading", "--color", "never"}, tt.rg...)...)
-			cmd.Dir = e.dir
+			cmd.Dir = e.Dir
 			out, err := cmd.Output()
 			if ee, ok := err.(*exec.ExitError); err != nil && (!ok || ee.ExitCode() != 1) {
 				t.Fatal(err)
 			}
-			want := lines(strings.TrimSuffix(string(out), "\n"))
+			want := toolstest.Lines(strings.TrimSuffix(string(out), "\n"))
 			tt.args["head_limit"] = 0
-			_, res, err := e.call(Grep{}, tt.args)
+			_, res, err := e.Call(Grep{}, tt.args)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,30 +189,30 @@ func TestGrep_AsRipgrep(t *testing.T) {
 
 func TestGlob_AsRipgrepFiles(t *testing.T) {
 	needs.Program(t, "rg")
-	e := newEnv(t)
+	e := toolstest.New(t)
 	for _, f := range []string{
 		"a.go", "d/b.go", "d/c.log", "d/.gitignore", "build/x", "ig/.ignore", "ig/k", "ig/z",
 		".h/x", "nested/.git/HEAD", "nested/y.log",
 	} {
-		e.write(f, "x\n")
+		e.Write(f, "x\n")
 	}
-	e.write("d/.gitignore", "*.log\n!keep.log\n")
-	e.write("d/keep.log", "")
-	e.write(".gitignore", "build/\n*.log\n")
-	e.write("ig/.ignore", "z\n!../d/c.log\n")
+	e.Write("d/.gitignore", "*.log\n!keep.log\n")
+	e.Write("d/keep.log", "")
+	e.Write(".gitignore", "build/\n*.log\n")
+	e.Write("ig/.ignore", "z\n!../d/c.log\n")
 	for _, repo := range []bool{false, true} {
 		if repo {
-			e.write(".git/HEAD", "ref: refs/heads/main\n")
-			e.write(".git/info/exclude", "a.go\n")
+			e.Write(".git/HEAD", "ref: refs/heads/main\n")
+			e.Write(".git/info/exclude", "a.go\n")
 		}
 		cmd := exec.Command("rg", "--no-config", "--files")
-		cmd.Dir = e.dir
+		cmd.Dir = e.Dir
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := lines(strings.TrimSpace(string(out)))
-		got := lines(e.ok(Glob{}, m{"pattern": "**"}))
+		want := toolstest.Lines(strings.TrimSpace(string(out)))
+		got := toolstest.Lines(e.OK(Glob{}, m{"pattern": "**"}))
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

@@ -1,4 +1,4 @@
-package tools
+package web
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/secrets"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 	"github.com/sandboxd/sandboxd/sandbox/egress/mask"
@@ -26,8 +27,11 @@ const (
 	maxQuery   = 400 // bytes
 )
 
-// WebSearch asks the provider of network.search. Its connection is judged as that of [WebFetch].
-type WebSearch struct{ secrets *secrets.Reader }
+// Search asks the provider of network.search. Its connection is judged as that of [Fetch].
+type Search struct{ secrets *secrets.Reader }
+
+// NewSearch returns the tool, with its own reader of the key of the provider.
+func NewSearch() Search { return Search{&secrets.Reader{}} }
 
 type webSearchArgs struct {
 	Query   string   `json:"query"`
@@ -36,7 +40,7 @@ type webSearchArgs struct {
 }
 
 // Spec implements [tool.Tool].
-func (WebSearch) Spec() tool.Spec {
+func (Search) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "WebSearch",
 		Description: "Searches the web and returns titles, addresses and a few words of each page. " +
@@ -56,8 +60,8 @@ func (WebSearch) Spec() tool.Spec {
 }
 
 // Uses implements [tool.Tool].
-func (WebSearch) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[webSearchArgs](in)
+func (Search) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
+	args, err := toolkit.Decode[webSearchArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -102,8 +106,8 @@ type webHits struct {
 }
 
 // Run implements [tool.Tool].
-func (w WebSearch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[webSearchArgs](in)
+func (w Search) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+	args, err := toolkit.Decode[webSearchArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -112,7 +116,7 @@ func (w WebSearch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.O
 	if err != nil {
 		return tool.Output{}, err
 	}
-	if err := need(ctx, pageMemory); err != nil {
+	if err := toolkit.Need(ctx, pageMemory); err != nil {
 		return tool.Output{}, err
 	}
 	body, hidden, err := w.ask(ctx, box, n, u, strings.TrimSpace(args.Query))
@@ -141,7 +145,7 @@ func (w WebSearch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.O
 
 // ask sends the question, with the secrets of the provider, and follows it nowhere. It returns what
 // to hide, too.
-func (w WebSearch) ask(
+func (w Search) ask(
 	ctx context.Context, box sandbox.Box, n guard.Network, at *url.URL, query string,
 ) (string, *mask.Set, error) {
 	roots, err := (&egress.Dialer{}).Roots(n)

@@ -1,4 +1,4 @@
-package tools
+package toolkit
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// need takes memory from the budget of the call before a step uses it, and waits until it
+// Need takes memory from the budget of the call before a step uses it, and waits until it
 // is there. It is given back when the call has ended. A call asks once, for the most that it
 // may need: calls that hold a part and wait for more would wait for each other.
-func need(ctx context.Context, bytes int64) error { return budget.Of(ctx).Wait(ctx, bytes) }
+func Need(ctx context.Context, bytes int64) error { return budget.Of(ctx).Wait(ctx, bytes) }
 
-// needForValues takes, without waiting, what the values of a JSON text need when they are
+// NeedForValues takes, without waiting, what the values of a JSON text need when they are
 // decoded: of a list of {} that is many times its length.
-func needForValues(ctx context.Context, text []byte) error {
+func NeedForValues(ctx context.Context, text []byte) error {
 	const each = 150
 	return budget.Of(ctx).Take(each * int64(strictjson.Values(text)))
 }
