@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// names holds what was found under each name, so that all paths of one call are
-// judged by one state of the tree, and looked up once.
+// names keeps what was found at each name. So each name is looked up once, and all
+// paths of a call are judged by the same state of the tree.
 type names struct {
 	found map[string]entry
-	// What lies below these places is not looked up: whoever asks must not learn from the
-	// answer which names are there, and where links lead.
+	// Names below these places are not looked up. The answer must not tell the caller which names
+	// exist there, or where links lead.
 	closed pathSet
 }
 

@@ -124,10 +124,10 @@ func inUse(err error) error {
 	}
 }
 
-// memoryLimit is from where on the daemon collects more often: when what it holds itself,
-// what agents may make it hold, and a quarter of that as what is no longer used are reached. A
-// heap that grows fast goes beyond it by a fifth. The rest of what the documents promise is
-// the database, which has memory of its own, and the program itself.
+// memoryLimit is the size of the heap above which the garbage collector runs more often. It is
+// the sum of three parts: 32 MiB for the daemon itself, agentBytes for agents, and a quarter of
+// agentBytes for memory that is not used any more. A heap that grows fast exceeds it by a fifth.
+// The documents promise more: the database and the program itself take memory too.
 func memoryLimit(agentBytes int64) int64 { return 32<<20 + agentBytes + agentBytes/4 }
 
 // gcPercent is GOGC, or 300: the daemon keeps about 10 MiB, and at Go's 100 it would
