@@ -35,10 +35,11 @@ func TestW05_OperatorsSeeResultsMasked(t *testing.T) {
 		"messages":   "/sessions/" + id + "/messages",
 		"a call":     "/calls/" + failed.CallID,
 	} {
-		if a := w.do(tool.RoleAgent, "GET", path, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), token) {
+		a := w.do(tool.RoleAgent, "GET", path, "")
+		if a.status != http.StatusOK || !strings.Contains(string(a.body), token) {
 			t.Errorf("%s: the agent reads %d %s", name, a.status, a.body)
 		}
-		a := w.do(tool.RoleOperator, "GET", path, "")
+		a = w.do(tool.RoleOperator, "GET", path, "")
 		if a.status != http.StatusOK || strings.Contains(string(a.body), token) ||
 			!strings.Contains(string(a.body), "[redacted:github-token]") {
 			t.Errorf("%s: the operator reads %d %s", name, a.status, a.body)

@@ -77,7 +77,7 @@ func TestWhoIsAskedAboutADefinition(t *testing.T) {
 		{"first sight pins", true, false, false, "", "", kept.Changed, kept.Added},
 		{"first sight asks", false, false, false, kept.FirstSight, kept.Added, kept.Added, kept.Added},
 		{"it is flagged", true, true, false, kept.Flagged, kept.Flagged, kept.Flagged, kept.Added},
-		{"it is flagged, and first sight asks", false, true, false, kept.Flagged, kept.Flagged, kept.Flagged, kept.Added},
+		{"flagged, and first sight asks", false, true, false, kept.Flagged, kept.Flagged, kept.Flagged, kept.Added},
 		{"a person let in what is flagged", true, true, true, kept.Flagged, "", kept.Changed, kept.Added},
 		{"a person let it in at first sight", false, false, true, kept.FirstSight, "", kept.Changed, kept.Added},
 	} {
