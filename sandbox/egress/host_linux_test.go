@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"os"
@@ -39,6 +40,8 @@ func TestX13_WhatTheHostAddsToANameLeadsNowhere(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
+	} else if bytes.Contains(out, []byte("--- SKIP")) {
+		needs.Missing(t, "%s", out)
 	}
 }
 
@@ -48,7 +51,7 @@ func onAHostOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Mount(conf, "/etc/resolv.conf", "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
+		needs.Missing(t, "a mount in a user namespace: %v", err)
 	}
 	own := [4]byte{8, 8, 8, 8}
 	giveLoopback(t, own)
