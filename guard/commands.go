@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse"
+	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // trustedDirs hold the programs that a bare name in allowedCommands stands for,
@@ -80,7 +81,7 @@ func (r *Rules) checkNamed(c *shellparse.Command) *Refusal {
 	if len(r.refused) == 0 || c.Script {
 		return nil
 	}
-	if _, known := c.Obeys(); known {
+	if program.Knows(c.Name, c.Sub) {
 		return nil
 	}
 	for _, a := range c.Args {
