@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse"
-	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
 // trustedDirs hold the programs that a bare name in allowedCommands stands for,
@@ -81,7 +80,7 @@ func (r *Rules) checkNamed(c *shellparse.Command) *Refusal {
 	if len(r.refused) == 0 || c.Script {
 		return nil
 	}
-	if program.Knows(c.Name, c.Sub) {
+	if c.Listed() {
 		return nil
 	}
 	for _, a := range c.Args {
