@@ -92,6 +92,9 @@ type Command struct {
 // program that no table has.
 func (c *Command) Obeys() (o program.Obeys, known bool) { return program.LooksFor(c.Name, c.Sub) }
 
+// Listed reports whether a table has the program: what Obeys says at the end, in less time.
+func (c *Command) Listed() bool { return program.Knows(c.Name, c.Sub) }
+
 // Assign is NAME=VALUE in front of a command.
 type Assign struct {
 	Name  string `json:"name"`
@@ -124,6 +127,8 @@ type File struct {
 	Looks bool `json:"-"`
 	// Keeps: of a file that is written, what it held before stays in it.
 	Keeps bool `json:"-"`
+	// Makes: a directory that the command makes where none is, and takes where it is empty.
+	Makes bool `json:"-"`
 	// First: it is emptied before the command reads anything.
 	First bool `json:"-"`
 	// OnlyIfMissing is a directory: this use happens only if a cd to it fails.
