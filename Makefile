@@ -69,7 +69,7 @@ test: tools-go tools-test bin/opa
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 
 # Tests that start programs show nothing here, and are left out by -short or by their package.
-RACE = $(addprefix ./,approvals client hooks metrics pipeline internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/tools/search internal/tools/web internal/vars)
+RACE = $(addprefix ./,approvals client hooks metrics pipeline shellparse internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/tools/search internal/tools/web internal/vars)
 race: tools-go tools-test
 	@mkdir -p bin && rm -f bin/race.json; status=0; \
 	CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(CURDIR)/bin/race.json -- -race -short $(GATE) $(RACE) || status=1; \
