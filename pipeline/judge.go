@@ -95,6 +95,9 @@ func (o Options) facts(ctx context.Context, c *tool.Call) error {
 	}
 	if uses.Unconfined && c.Settings.AllowUnsandboxedCommands {
 		c.Settings = c.Settings.Unconfine() // the floor asks a person, see guard.Rules
+	} else if s := siblings(c); len(s) > 0 {
+		c.Facts.Uses.Siblings = s
+		c.Settings = c.Settings.WithSiblings(s) // likewise
 	}
 	return nil
 }
