@@ -56,6 +56,9 @@ func (p *Pipeline) decide(ctx context.Context, c *tool.Call) error {
 	if err := p.facts(ctx, c); err != nil {
 		return err
 	}
+	if len(c.Facts.Uses.Siblings) > 0 {
+		c.In.Rules = p.floor.Rules(c.Settings) // so that what changes there is kept
+	}
 	p.made.spare(c)
 	d, err := p.Policy.Decide(ctx, c)
 	if err != nil {

@@ -47,9 +47,14 @@ func TestADirectoryBesideTheWorkspaceIsAskedAbout(t *testing.T) {
 	if !there("w/a.txt") || !there("ws/.git/worktrees/w") || there("other") || asked != 1 {
 		t.Errorf("the worktree is not as git makes it, or something else is there; asked %d times", asked)
 	}
-	succeeds(bash("echo two > ../w/b.txt", allow), "writing in it")
+	wrote := bash("echo two > ../w/b.txt; echo two >> ../w/a.txt", allow)
+	succeeds(wrote, "writing in it")
 	if asked != 2 || !there("w/b.txt") {
 		t.Errorf("asked %d times, want 2: a yes is for one call", asked)
+	}
+	out, err := d.exec("sandboxd", "undo", wrote.CallID)
+	if text, _ := os.ReadFile(filepath.Join(d.work, "w/a.txt")); err != nil || string(text) != "one\n" || there("w/b.txt") {
+		t.Errorf("an undo leaves %q: %v %s", text, err, out)
 	}
 	if r := d.asked(t, s, "Write", `{"file_path": "../w/c.txt", "content": "three"}`, allow); !there("w/c.txt") {
 		t.Errorf("a file tool: %s %s", r.Status, r.FinalText)
