@@ -68,15 +68,17 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	notify := newNotifier(os.Getenv)
 	greet(out, h, d.current)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.front.Serve(ctx, agents, tool.RoleAgent) })
-	g.Go(func() error { return d.front.Serve(ctx, operators, tool.RoleOperator) })
+	// Questions end before the calls that ask them: one whose caller has left waits on.
+	serving, endServing := context.WithCancelCause(context.WithoutCancel(ctx))
+	g.Go(func() error { return d.front.Serve(serving, agents, tool.RoleAgent) })
+	g.Go(func() error { return d.front.Serve(serving, operators, tool.RoleOperator) })
 	g.Go(func() error { return watchQuestions(ctx, d.queue, d.metrics, d.events) })
 	g.Go(func() error { return d.announce(ctx) })
 	g.Go(func() error { return d.queue.Follow(ctx, d.behind) })
 	g.Go(func() error { return d.sessions.Follow(ctx, d.behind) })
 	for _, f := range d.features {
 		if f.Serve != nil {
-			g.Go(func() error { return f.Serve(ctx) })
+			g.Go(func() error { return f.Serve(serving) })
 		}
 	}
 	g.Go(func() error { return d.deleteIdle(ctx) })
@@ -92,7 +94,9 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 		} else {
 			notify.send("STOPPING=1")
 		}
-		return d.queue.Close("the daemon stops")
+		err := d.queue.Close("the daemon stops")
+		endServing(context.Cause(ctx))
+		return err
 	})
 	notify.send("READY=1")
 	debug.SetGCPercent(gcPercent())
