@@ -62,7 +62,7 @@ func TestADirectoryBesideTheWorkspaceIsAskedAbout(t *testing.T) {
 	if r := bash("touch ../w/d.txt", no); r.Status != "EXECUTION_REJECTED" || there("w/d.txt") {
 		t.Errorf("after a no: %s %s", r.Status, r.FinalText)
 	}
-	for _, command := range []string{"mkdir ../n", "cp -r . ../n", "mkdir -p ../.hidden", "rm -rf ../w", "mkdir -p ../../n"} {
+	for _, command := range []string{"touch ~/x", "mkdir ../n", "cp -r . ../n", "mkdir -p ../.hidden", "rm -rf ../w", "mkdir -p ../../n"} {
 		r := bash(command, func(question) (any, error) { return nil, errors.New(command + " was asked about") })
 		if r.Status != "ERROR" || r.Error.Code != "path_outside_write_scope" {
 			t.Errorf("%s: %s %s", command, r.Status, r.FinalText)
