@@ -28,7 +28,10 @@ DEADCODE    = go run golang.org/x/tools/cmd/deadcode@v0.52.0
 # What the gate does not know is a failure, never tried again. -count=1: an answer from another
 # clone's cache would count as a run.
 GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fails --hide-summary=skipped,output
-GATE = -count=1 -parallel 4 -timeout 20m
+GATE = -trimpath -count=1 -parallel 4 -timeout 20m
+# Builds, tests and the programs that tests build are compiled alike, so that what one has compiled is
+# there for the others, in another clone too. The race detector alone needs a C compiler.
+export CGO_ENABLED = 0
 # Properties get their seed here, other random tests from package tier.
 export RAPID_SEED = $(or $(SEED),1)
 FUZZTIME ?= 100000x
@@ -41,8 +44,8 @@ run: tools-run build
 
 # The first build compiles OPA and takes minutes: packages are named on a terminal.
 build: tools-go
-	CGO_ENABLED=0 go build $(if $(MAKE_TERMERR),-v) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sandboxd ./cmd/sandboxd-child
-	CGO_ENABLED=0 go build -C agent -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/sandboxd-agent
+	go build $(if $(MAKE_TERMERR),-v) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sandboxd ./cmd/sandboxd-child
+	go build -C agent -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/sandboxd-agent
 
 # Root installs what is built: a build by root would leave files of root here.
 ROOT = $(filter 0,$(shell id -u))
@@ -66,7 +69,7 @@ test: tools-go tools-test bin/opa
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 
 # Tests that start programs show nothing here, and are left out by -short or by their package.
-RACE = $(addprefix ./,approvals client hooks metrics pipeline internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/vars)
+RACE = $(addprefix ./,approvals client hooks metrics pipeline shellparse internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/tools/search internal/tools/web internal/vars)
 race: tools-go tools-test
 	@mkdir -p bin && rm -f bin/race.json; status=0; \
 	CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(CURDIR)/bin/race.json -- -race -short $(GATE) $(RACE) || status=1; \
@@ -119,7 +122,7 @@ bench-web: tools-go tools-web build
 
 # GitHub's client, built in its own module; its server is one of the test.
 bin/gh:
-	CGO_ENABLED=0 go build -C "$$(go mod download -json github.com/cli/cli/v2@v2.83.0 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" \
+	go build -C "$$(go mod download -json github.com/cli/cli/v2@v2.83.0 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" \
 		-trimpath -o $(CURDIR)/bin/gh ./cmd/gh
 
 # Three MCP servers of others, in their cages.
@@ -203,7 +206,7 @@ tools-go:
 tools-run:
 	@deploy/need 'git' 'curl ripgrep'
 tools-test:
-	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap tmux patch perl python3 procps postgresql'
+	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap tmux patch perl python3 unzip procps postgresql'
 tools-operate:
 	@deploy/need 'git curl passwd procps' 'systemd'
 tools-clients:

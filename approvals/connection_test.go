@@ -71,6 +71,59 @@ func TestOneQuestionForAHostAndSession(t *testing.T) {
 	})
 }
 
+// TestAnAnswerAboutAConnectionIsForThoseWhoseQuestionIsTheSame: what differs is asked about by itself, also while the
+// other question waits.
+func TestAnAnswerAboutAConnectionIsForThoseWhoseQuestionIsTheSame(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		byRule bool
+		other  func(*tool.Call, *tool.Connecting)
+	}{
+		{"another uid", false, func(c *tool.Call, _ *tool.Connecting) { c.Request.RunsAs = "uid 64102" }},
+		{"another account", false, func(c *tool.Call, _ *tool.Connecting) { c.Session.Account = "other" }},
+		{"a session of the same id that was made later", false, func(c *tool.Call, _ *tool.Connecting) {
+			c.Session.Created = c.Session.Created.Add(time.Hour)
+		}},
+		{"another workspace", false, func(_ *tool.Call, k *tool.Connecting) { k.Workspace = "/other" }},
+		{"another rule", true, func(_ *tool.Call, k *tool.Connecting) { k.Why[0].Rule = "acme.y" }},
+		{"another method", true, func(_ *tool.Call, k *tool.Connecting) { k.Method = "DELETE" }},
+		{"another path", true, func(_ *tool.Call, k *tool.Connecting) { k.Path = "/admin" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, Options{Announced: true}, func(t *testing.T, q *Queue) {
+				question := func() tool.Connecting {
+					k := to("a.test")
+					if k.ByRule = tt.byRule; k.ByRule {
+						k.Why[0].Rule, k.Method, k.Path = "acme.x", "GET", "/"
+					}
+					return k
+				}
+				call, other, changed := bashCall("npm ci"), bashCall("npm ci"), question()
+				tt.other(other, &changed)
+				first := start(t.Context(), asking(q, question()), call)
+				again := start(t.Context(), asking(q, question()), bashCall("npm ci"))
+				id := onlyPending(t, q).ID
+				second := start(t.Context(), asking(q, changed), other)
+				if n := q.Pending(); n != 2 {
+					t.Errorf("%d questions wait, want 2", n)
+				}
+				decide(t, q, id, Decision{Approved: true, By: "ann"})
+				for _, same := range []<-chan outcome{first, again} {
+					if a := <-same; a.err != nil || !a.Approved {
+						t.Errorf("the same question: %+v", a)
+					}
+				}
+				if err := q.CancelSession(t.Context(), "s1", "over"); err != nil {
+					t.Fatal(err)
+				}
+				if a := <-second; a.Approved {
+					t.Errorf("the other question was answered as well: %+v", a)
+				}
+			})
+		})
+	}
+}
+
 // TestAnAnswerAboutAHostIsRemembered: for a session or always, in one workspace, whatever
 // tool and directory; never where a rule asks.
 func TestAnAnswerAboutAHostIsRemembered(t *testing.T) {

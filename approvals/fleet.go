@@ -49,9 +49,9 @@ func (f *fleet) beat(tx *sql.Tx, db *store.DB, now time.Time, watched bool) erro
 	return err
 }
 
-// Follow hands answers that were given at other daemons to those who wait here, tells of the
-// questions of others, and ends those of daemons that died, until ctx ends. Where nobody shares
-// the database there is nothing to follow.
+// Follow watches the questions of all daemons that share the database, until ctx ends. It gives answers
+// from other daemons to the calls that wait here, reports the questions of other daemons, and ends the
+// questions of daemons that died. If no other daemon shares the database, it returns at once.
 func (q *Queue) Follow(ctx context.Context, failed func(error)) error {
 	if !q.db.Shared() {
 		return nil

@@ -8,7 +8,10 @@ import (
 	"slices"
 )
 
-// VariableRow is one key at a place, for people who look at variables.
+// The functions of this file make tables of what the routes of scoped variables answer, for
+// programs that show variables to people. They ask the daemon nothing.
+
+// VariableRow is one key at a place.
 type VariableRow struct {
 	ResolvedVariable
 	Preview string

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Messages are what was said in a session, from the message with index offset on, as it was
-// saved. They are read while they are passed on, some at a time; an error is the last of them.
+// Messages are those of a session as they were saved, from index offset on. They are read page
+// by page while the caller takes them. An error ends them.
 func (c *Client) Messages(ctx context.Context, session string, offset int) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for {

@@ -28,9 +28,9 @@ type Place interface {
 	Exists(path string) bool
 }
 
-// CodeOf lists what a call executes. unbound says in words what else it executes, as far as
-// that is known to exist: what nobody can name before it runs, files that it writes itself,
-// and files that are not there yet.
+// CodeOf lists the files that a call executes. unbound says in words what else the call is known to
+// execute: code that nobody can name before it runs, files that the call itself writes, and files
+// that do not exist yet.
 //
 // It does not read the files, so it knows nothing of what they execute.
 func (r *Rules) CodeOf(u Uses, at Place) (files []Code, unbound []string) {

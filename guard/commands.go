@@ -80,7 +80,7 @@ func (r *Rules) checkNamed(c *shellparse.Command) *Refusal {
 	if len(r.refused) == 0 || c.Script {
 		return nil
 	}
-	if _, known := c.Obeys(); known {
+	if c.Listed() {
 		return nil
 	}
 	for _, a := range c.Args {

@@ -34,8 +34,10 @@ type PathUse struct {
 	Problem   string         // why Path is "": what could not be known
 	Glob      bool           // Path is a pattern: any name that it matches may be touched
 	At        shellparse.Pos // where in the command line; zero for a tool's own argument
-	Guess     bool           // a word that looks like a path, of a program of which nothing is known
+	Guess     bool           // a word that looks like a path, of an unknown program
 	Looks     bool           `json:",omitempty"` // a test or a listing: nothing of the content is read
+	// Makes: the program makes a directory where none is, and takes an empty one as if it had made it.
+	Makes bool `json:",omitempty"`
 	// From says what makes the bytes that a command writes there: download, decoder, text, "".
 	From string `json:",omitempty"`
 }
@@ -52,6 +54,8 @@ type Uses struct {
 	Losses   []Loss     `json:",omitempty"` // single files of which git has no copy
 	// Unconfined: the call asks for more than the lists of paths allow (X-08).
 	Unconfined bool `json:",omitempty"`
+	// Siblings are directories beside the workspace in which the call asks to write.
+	Siblings []Sibling `json:",omitempty"`
 }
 
 // Refusal is one reason why a call is below the floor; its JSON is that of an answer.
@@ -69,10 +73,10 @@ type Refusal struct {
 	// Caged: the kernel holds everything that this protects (no command list is
 	// at stake, only paths and hosts). Under a cage that holds, a caller may go on.
 	Caged bool `json:"-"`
-	// Ours: it is caged by our own cage alone, which leaves what is denied out of a tree that is read,
-	// and asks about a host when a program connects. Where somebody else runs the program, nothing does.
+	// Ours: only our own cage protects it. It hides denied files in a tree that is read, and asks about a
+	// host when a program connects. If somebody else runs the program, nothing protects it.
 	Ours bool `json:"-"`
-	// Guess: nothing is known of the program, so that nothing but the look of a word says that
-	// there is anything to refuse. A cage that holds is enough then; without one it is a denial.
+	// Guess: the program is unknown, and only the form of a word suggests that there is something to
+	// refuse. With a cage that holds the call may run; without one it is denied.
 	Guess bool `json:"-"`
 }

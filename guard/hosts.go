@@ -29,8 +29,8 @@ func CanonicalHost(host string) (string, error) {
 
 const maxName = 253 // bytes of a name in DNS, as text
 
-// isName reports whether text that IDNA has mapped can be a name in DNS, and is no address in
-// a form that resolvers read although it does not look like one: 127.1, 0x7f.1, 2130706433.
+// isName reports whether text that IDNA has mapped can be a name in DNS. Resolvers also read
+// unusual forms of addresses, such as 127.1, 0x7f.1 and 2130706433; these are no names.
 func isName(text string) bool {
 	labels := strings.Split(text, ".")
 	for _, l := range labels {

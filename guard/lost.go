@@ -44,8 +44,10 @@ func (l *losses) command(i int, c *shellparse.Command) {
 		l.group = nil
 	}
 	var written []string
-	for _, f := range c.Files {
-		switch path := l.known(f); {
+	paths := make([]string, len(c.Files))
+	for i, f := range c.Files {
+		paths[i] = l.known(f)
+		switch path := paths[i]; {
 		case path == "" || f.Guess:
 		case f.Access == Read && !f.Recursive:
 			l.group = remember(l.group, path)
@@ -53,8 +55,8 @@ func (l *losses) command(i int, c *shellparse.Command) {
 			written = append(written, path)
 		}
 	}
-	for _, f := range c.Files {
-		if path := l.known(f); path != "" && destroys(f) && !l.edits(path, f.First, l.group) {
+	for i, f := range c.Files {
+		if path := paths[i]; path != "" && destroys(f) && !l.edits(path, f.First, l.group) {
 			l.add(path, path)
 		}
 	}

@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// names holds what was found under each name, so that all paths of one call are
-// judged by one state of the tree, and looked up once.
+// names keeps what was found at each name. So each name is looked up once, and all
+// paths of a call are judged by the same state of the tree.
 type names struct {
-	found map[string]entry
-	// What lies below these places is not looked up: whoever asks must not learn from the
-	// answer which names are there, and where links lead.
+	found []namedEntry     // the first of them: most calls look at few names
+	more  map[string]entry // the others
+	// Names below these places are not looked up. The answer must not tell the caller which names
+	// exist there, or where links lead.
 	closed pathSet
 }
 
-func newNames(closed pathSet) *names { return &names{map[string]entry{}, closed} }
+func newNames(closed pathSet) *names { return &names{closed: closed} }
 
 // stop is where the way to rest, from the directory at, ends without a look: in a closed
 // place. It reports false if at is none.
@@ -42,6 +43,14 @@ type entry struct {
 	err    error  // why its target cannot be read
 }
 
+// fewNames are faster compared than hashed.
+const fewNames = 8
+
+type namedEntry struct {
+	path string
+	entry
+}
+
 type kind uint8
 
 const (
@@ -52,11 +61,23 @@ const (
 )
 
 func (n *names) lookup(path string) entry {
-	e, ok := n.found[path]
-	if !ok {
-		e = lookup(path)
-		n.found[path] = e
+	for i := range n.found {
+		if n.found[i].path == path {
+			return n.found[i].entry
+		}
 	}
+	if e, ok := n.more[path]; ok {
+		return e
+	}
+	e := lookup(path)
+	if len(n.found) < fewNames {
+		n.found = append(n.found, namedEntry{path, e})
+		return e
+	}
+	if n.more == nil {
+		n.more = map[string]entry{}
+	}
+	n.more[path] = e
 	return e
 }
 

@@ -30,9 +30,9 @@ const (
 // Resolve gives the physical path that the kernel would reach: absolute, without
 // ".", ".." and symbolic links. ~ is home, a relative path starts at dir.
 //
-// A component that does not exist is kept as written below the deepest parent
-// that does, so that a file which will be created has the same answer before and
-// after. Paths that mean something else to every process (/proc/self,
+// A component that does not exist is kept as it is written, below the deepest
+// parent that exists. So the answer for a new file is the same before and after it
+// is made. Paths that mean something else to every process (/proc/self,
 // /proc/PID), loops, other users' homes and text that cannot be a path are errors.
 func Resolve(path, dir, home string) (string, error) {
 	path, err := withHome(path, home)

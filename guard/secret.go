@@ -86,8 +86,8 @@ func (s Secret) Forms(secret string) []string {
 	return []string{secret, pair, base64.StdEncoding.EncodeToString([]byte(pair))}
 }
 
-// hopHeaders are what a connection or the length of a message hangs on, and what says to which
-// host a request goes.
+// hopHeaders are the headers that decide about the connection, about the length of a message, or to
+// which host a request goes.
 var hopHeaders = []string{
 	"Host", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length",
 	"Content-Encoding", "Proxy-Authorization", "Proxy-Connection", "Expect", "Range", "Accept-Encoding",

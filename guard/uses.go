@@ -3,17 +3,28 @@ package guard
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
+const fewPaths = 16
+
 // ScriptUses lists the files that a script would touch, by the physical paths
 // they have now. dir is the one that the script was parsed with. It does not look into
 // places that the rules deny; nil rules deny none.
 func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
-	u := Uses{Script: s, Paths: make([]PathUse, 0, len(s.Commands))}
-	seen, tree := make(map[PathUse]bool, len(s.Commands)), newNames(r.closedPlaces())
+	u := Uses{Script: s}
+	n := len(s.Files)
+	for i := range s.Commands {
+		n += len(s.Commands[i].Files)
+	}
+	if n > 0 {
+		u.Paths = make([]PathUse, 0, n)
+	}
+	tree := newNames(r.closedPlaces())
+	var seen map[PathUse]bool // from fewPaths on; before, to compare is faster
 	git := tracker{rules: r, names: tree}
 	loses := mayLose(s)
 	lost := losses{rules: r, git: &git, uses: &u, dir: dir}
@@ -30,10 +41,24 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 				}
 				use.From = makers[command]
 			}
-			if !seen[use] {
+			switch {
+			case len(u.Paths) < fewPaths:
+				if slices.Contains(u.Paths, use) {
+					continue
+				}
+			case seen == nil:
+				seen = make(map[PathUse]bool, 2*fewPaths)
+				for _, p := range u.Paths {
+					seen[p] = true
+				}
+				fallthrough
+			default:
+				if seen[use] {
+					continue
+				}
 				seen[use] = true
-				u.Paths = append(u.Paths, use)
 			}
+			u.Paths = append(u.Paths, use)
 		}
 	}
 	for i := range s.Commands {
@@ -52,7 +77,7 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 
 func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
 	use := PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, Glob: f.Glob, At: f.At, Guess: f.Guess}
-	use.Looks = f.Looks
+	use.Looks, use.Makes = f.Looks, f.Makes
 	if !f.Known {
 		use.Problem = "depends on something that is only known when it runs"
 		return use

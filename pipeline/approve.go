@@ -49,8 +49,9 @@ func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	}
 }
 
-// passes reports whether nobody is asked, because the rules ask about lost files alone, the settings let pass what can
-// be undone, and all that the call may lose is kept. That is looked at once more before the tool runs.
+// passes reports whether the call may run without a question. That needs three things: the rules ask only about lost
+// files, the settings let changes pass that can be undone, and everything that the call may lose is kept. The last is
+// checked again before the tool runs.
 func (p *Pipeline) passes(ctx context.Context, c *tool.Call) bool {
 	now := p.running.inForce()
 	other := c.Decision.Else

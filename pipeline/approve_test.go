@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -150,6 +151,32 @@ func TestTheRightsOfACallBelongToItsQuestion(t *testing.T) {
 	d := w.asked
 	if d[0] != d[3] || d[0] == d[1] || d[0] == d[2] || d[1] == d[2] {
 		t.Errorf("got the digests %q, want one for each rights", d)
+	}
+}
+
+// TestTheSessionOfACallBelongsToItsQuestion: another one of the same id is another one.
+func TestTheSessionOfACallBelongsToItsQuestion(t *testing.T) {
+	for name, change := range map[string]func(*tool.Session){
+		"the same id, made later":    func(s *tool.Session) { s.Created = s.Created.Add(time.Nanosecond) },
+		"another mode":               func(s *tool.Session) { s.Mode = "default" },
+		"another profile":            func(s *tool.Session) { s.Profile = "light" },
+		"another directory":          func(s *tool.Session) { s.Dir = "/w/sub" },
+		"another sandbox of its own": func(s *tool.Session) { s.Sandbox = &guard.Settings{DeniedPaths: []string{"/d"}} },
+	} {
+		w := asking()
+		p := w.pipeline()
+		for range 2 {
+			if r := p.Do(t.Context(), w.request(hello)); r.Status != tool.StatusSuccess {
+				t.Fatalf("%s: got %s %+v", name, r.Status, r.Error)
+			}
+		}
+		change(&w.session)
+		if r := p.Do(t.Context(), w.request(hello)); r.Status != tool.StatusSuccess {
+			t.Fatalf("%s: got %s %+v", name, r.Status, r.Error)
+		}
+		if d := w.asked; d[0] != d[1] || d[0] == d[2] {
+			t.Errorf("%s: got the digests %q, want the first two equal and the third another one", name, d)
+		}
 	}
 }
 

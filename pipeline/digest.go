@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// digest covers everything an approval binds: who asks, what runs with whose rights, what it would touch,
-// under which rules, and the content of the files that it names or executes. It fills
-// Binding and Digest.
+// digest hashes everything that an approval binds: the caller, the call and its rights, the paths and
+// hosts that it would touch, the rules, and the content of the files that it names or executes. It
+// fills Binding and Digest.
 func (p *Pipeline) digest(ctx context.Context, c *tool.Call) error {
 	c.Digest = ""
 	args, err := strictjson.Canonical(c.In.Args)

@@ -89,8 +89,9 @@ func (j *job) run(ctx context.Context, leave func(*tool.Call)) *tool.Call {
 	return answer
 }
 
-// reconsiderJob judges a job again, by what is in force now, and tells it what forbids it. That
-// is a verdict of deny, and a path that it could reach when it began and must not reach now.
+// reconsiderJob judges a job again, by the rules and settings that are now in force, and tells it what
+// forbids it. Two things do: a verdict of deny, and a path that the job could reach when it began and
+// may not reach now.
 // Nobody is asked, hooks are not run again, and rules that count do not count it again. The
 // mode stays as it was: a session that begins to plan keeps its servers.
 func (p *Pipeline) reconsiderJob(ctx context.Context, j *job) {

@@ -172,14 +172,14 @@ type LeaseEnd struct {
 	Err     error
 }
 
-// Lease runs an offered call at a client: start hands it out, [Pipeline.EndLease] tells
-// the end, and emit hears of it in between, unless it is nil. The call is judged again
-// first; where that asks, and the question is not the one that was answered, a person
+// Lease runs an offered call at a client: start hands it out, [Pipeline.EndLease] reports
+// the end, and emit gets events in between, unless it is nil. The call is judged again
+// first. If the verdict is ask, and the question differs from the answered one, a person
 // is asked again. The rest is as in [Pipeline.Do], except that nothing is remembered,
 // because the output is not here.
 //
-// A call of another account, one that was judged for other rights, an unknown one, one that was run or is too old is a
-// [*tool.Error] with the code call_not_held.
+// The error is a [*tool.Error] with the code call_not_held if the call is unknown, belongs to another account, was
+// judged for other rights, has run, or is too old.
 func (p *Pipeline) Lease(
 	ctx context.Context, account, runsAs, id string, start func(*tool.Call) error, emit func(tool.Progress),
 ) (tool.Result, error) {
@@ -211,9 +211,9 @@ func (p *Pipeline) EndLease(account, runsAs, id string, e LeaseEnd) bool {
 	return p.leases.end(runsAs, id, e)
 }
 
-// ConnectLease judges a connection of a leased call of this account that runs, as that of a
-// call which runs here. It reports whether there is such a call. The client hears of what is
-// forbidden later ([tool.Closed]), and ends it.
+// ConnectLease judges a connection of a running lease of this account, like one of a call that
+// runs here. It reports whether there is such a lease. If a connection is forbidden later, the
+// client is told ([tool.Closed]) and ends it.
 func (p *Pipeline) ConnectLease(ctx context.Context, account, runsAs, id string, conn egress.Connection) (
 	egress.Verdict, bool,
 ) {

@@ -18,8 +18,8 @@ const (
 	maxMadePaths    = 4096
 )
 
-// made knows files that calls of a session have made: they were not there when a call that writes them was let run,
-// and nobody else has changed them since. What such a file holds is no loss of a person. It is kept in memory; after a
+// made knows the files that calls of a session have made. Such a file did not exist when the call that writes it was
+// allowed, and nobody else has changed it since. So if it is lost, no person loses work. It is in memory only; after a
 // restart nothing is known.
 type made struct {
 	mu       sync.Mutex // guards what follows
@@ -51,8 +51,8 @@ func look(path string) (now version, there bool) {
 
 func newMade() *made { return &made{sessions: map[string]map[string]version{}} }
 
-// note remembers what a call that may run now is about to make, and forgets what others have changed. One that moves
-// files makes none: they hold what they held under another name.
+// note remembers the files that a call is about to make, and forgets those that others have changed. A call that moves
+// files makes none, because their content is not new.
 func (m *made) note(c *tool.Call) {
 	if c.Request.Hypothetical || !c.Ran() ||
 		slices.ContainsFunc(c.Facts.Uses.Deletes, func(d guard.Deletion) bool { return d.Moved != "" }) {

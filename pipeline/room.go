@@ -20,8 +20,8 @@ const (
 	judgeFactor = 400 // and while it is judged
 	maxCommand  = 64 << 10
 
-	// garbage is what judging may leave for the next collection. On a busy machine that comes late, and
-	// what one large command leaves would still be there when the next is judged.
+	// garbage is how much unused memory judging may leave for the next collection. On a busy machine the
+	// collection comes late, and the next command would be judged while this memory is still taken.
 	garbage = 8 << 20
 )
 
@@ -29,9 +29,9 @@ const (
 // for a moment, and questions that wait for an answer have theirs for hours.
 const roomTime = 5 * time.Second
 
-// room takes what the call needs as long as it lasts, when it is there. A command is refused
-// at once: what it needs to be judged is the most that a call takes, and a queue of commands
-// would fill the memory that those before them leave.
+// room reserves the memory that the call needs until it ends, and waits for it. A command does not
+// wait and is refused at once. Judging a command takes more memory than anything else in a call,
+// and a queue of commands would take all memory that becomes free.
 func room(ctx context.Context, c *tool.Call) error {
 	if c.Spec.Class == tool.ClassExec {
 		return budget.Of(ctx).Take(lasting(c))

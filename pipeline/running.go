@@ -215,7 +215,7 @@ func (p *Pipeline) Follow(account, id string, most int) (log *output.Log, ended 
 	return e.live.Load(), e.ended, true
 }
 
-// Answered says that whoever made a call has its whole log, so that nobody needs it again.
+// Answered says that the caller has the whole log of a call. So the log is not needed any more.
 func (p *Pipeline) Answered(id string) {
 	p.running.mu.Lock()
 	defer p.running.mu.Unlock()

@@ -43,9 +43,9 @@ type Vars interface {
 type Hooks interface {
 	Before(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	After(ctx context.Context, c *tool.Call) (tool.Advice, error)
-	// Moved tells that a call left its session in another directory, Changed of the files that it left
-	// behind, which nobody undoes any more. Refused tells of a call that was denied, or whose result was
-	// withheld. None can undo; all return text for the model.
+	// Moved runs the hooks for a call after which its session is in another directory. Changed runs those
+	// for the files that a call changed, when they are not undone any more. Refused runs those for a call
+	// that was denied, or whose result was withheld. No hook can undo these; all return text for the model.
 	Moved(ctx context.Context, c *tool.Call) []string
 	Changed(ctx context.Context, c *tool.Call) []string
 	Refused(ctx context.Context, c *tool.Call) []string

@@ -32,9 +32,9 @@ func (b *box) LookPath(name string) (found string, before []string) {
 	return "", before
 }
 
-// traceable returns the words with which the program can be traced from its start. Without
-// namespaces the launcher cannot trace a process that shares its memory, which the first one
-// does until it executes something. So a shell executes the program.
+// traceable returns words that start the program so that it can be traced from its start. Without
+// namespaces the launcher cannot trace a process that shares its memory. The first process of a
+// call shares it until its first execve. So a shell executes the program.
 func (b *box) traceable(s Spec) []string {
 	if !b.cage.noNamespaces {
 		return s.Argv

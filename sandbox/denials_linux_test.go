@@ -56,8 +56,8 @@ func TestX39_DenialsNameTheAct(t *testing.T) {
 		t.Errorf("of %d acts %d are known, want 15 of 20", len(acts), known)
 	}
 	bothUsers(t, func(t *testing.T) {
-		for rung, o := range map[string]Options{"namespaces": {}, "landlock": {NoNamespaces: true}} {
-			t.Run(rung, func(t *testing.T) {
+		for level, o := range map[string]Options{"namespaces": {}, "landlock": {NoNamespaces: true}} {
+			t.Run(level, func(t *testing.T) {
 				w, cage, settings := newWorld(t, o)
 				needCage(t, cage)
 				settings.DeniedPaths = append(settings.DeniedPaths, filepath.Join(w.Workspace, "free/denied"))

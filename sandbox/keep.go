@@ -26,8 +26,8 @@ type Coming struct {
 	Dirs []string // above Path, and absent: they are made first
 }
 
-// Keeping is one change. Take may be called several times, each time with what is there by
-// then; at the end Done is called once.
+// Keeping is one change. Take may be called several times, each time with the content at that
+// moment; at the end Done is called once.
 type Keeping interface {
 	// Take is called before old is replaced by now. An error stops the change.
 	Take(ctx context.Context, old, now Content) error
@@ -95,8 +95,8 @@ func (f *File) done(changed bool) {
 	}
 }
 
-// replace puts the content in its place, or takes away what is there, and keeps that. What lies
-// there may change at any moment: what is taken away is compared with what was kept.
+// replace puts the new content in its place, or only removes the old one, and keeps the old one.
+// Somebody may change the file at any moment. So the removed file is compared with the kept one.
 func (f *File) replace() error {
 	for range 100 {
 		old := f.look()
@@ -209,7 +209,7 @@ func (f *File) drop(old Content, flags uint) error {
 	return errors.Join(err, back)
 }
 
-// special is the error for what does not go as a file does: a directory, a socket, a device.
+// special is the error for what cannot be replaced like a file: a directory, a socket, a device.
 func (c Content) special() error {
 	if c.File == nil && !c.dir {
 		return nil // it cannot be read

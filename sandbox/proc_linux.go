@@ -126,8 +126,8 @@ func (p *proc) start(ctx, entering context.Context, s Spec, c script.Call, e lau
 	return nil
 }
 
-// unwatch ends measuring what the call writes, when none of its processes is left, and tells
-// what was removed of that.
+// unwatch stops measuring what the call writes. Call it when no process of the call is left. It
+// returns a denial if written files were removed.
 func (p *proc) unwatch() []Denial {
 	exceeded, removed := p.box.cage.disk.Unwatch(&p.disk)
 	if !exceeded {
@@ -144,8 +144,8 @@ func (p *proc) unwatch() []Denial {
 	}}
 }
 
-// await waits for the end of the call. What a lasting program makes that must not be there is
-// taken away while it lives.
+// await waits for the end of the call. Files that a lasting program must not make are moved away
+// while it runs.
 func (p *proc) await(answer <-chan wire.Reply, lasting bool, absent []string) (wire.Reply, bool) {
 	if !lasting {
 		reply, ok := <-answer
@@ -173,8 +173,7 @@ const lookTime = 2 * time.Second
 // maxDenials bounds what is reported of one program.
 const maxDenials = 256
 
-// takeAway moves into quarantine what the program has made and must not be there, and reports
-// it once.
+// takeAway moves files that the program must not make into quarantine, and reports each once.
 func (p *proc) takeAway(absent []string) {
 	for _, d := range append(p.box.quarantine(absent), p.box.quarantineLater(p.before, p.started)...) {
 		if len(p.exit.Denials) < maxDenials && !slices.Contains(p.exit.Denials, d) {

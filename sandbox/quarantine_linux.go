@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// absentDenied returns the denied paths that do not exist and that a program could create.
-// A path that does not exist cannot be hidden without making something on the host, so it
-// is checked again when the call is over.
+// absentDenied returns the denied paths that do not exist, if a program could create them. To hide
+// such a path, something would have to be made on the host. So it is checked again when the call
+// is over.
 func (b *box) absentDenied() []string {
 	s := b.prepared.settings
 	var out []string
@@ -27,7 +27,7 @@ func (b *box) absentDenied() []string {
 	return out
 }
 
-// exists reports whether there is anything at a path. It follows no link.
+// exists reports whether a path exists. It follows no link.
 func exists(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil

@@ -16,19 +16,18 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// root is a root directory as a launcher is asked to build it, and what must still hold for
-// it to be used.
+// root describes a root directory for a launcher, and what must hold for it to be used again.
 type root struct {
 	config launch.Config
-	absent []string // paths that the settings name and that did not exist
+	absent []string // paths of the settings that did not exist then
 	// authority is what programs trust in this root; nil: nothing is intercepted.
 	authority *egress.Authority
 }
 
-// root returns the root for a call that starts in a directory to be shown in addition, or "".
-// It is described again when a named path has appeared, whoever made that, and when its authority
-// has become old. Without mounts it
-// is described for each call: what is denied or kept depends on what exists now.
+// root returns the root for a call. show is the directory in which the call starts, if it must be
+// shown in addition, or "". The root is described again when a path of the settings has appeared,
+// and when its authority has become old. Without mounts it is described for each call, because
+// what is denied or kept depends on what exists now.
 func (b *box) root(show string, state *later.State) (root, error) {
 	p := b.prepared
 	p.mu.Lock()

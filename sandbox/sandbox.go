@@ -72,22 +72,21 @@ type Spec struct {
 	Stdin  *os.File  // nil: empty
 	Stdout io.Writer // a pipe, socket or terminal is passed as it is; nil discards
 	Stderr io.Writer // may be the same value as Stdout, to keep their order
-	// Bounded says that Stdout and Stderr keep a bounded part of what they get. They get
-	// everything then, where the limit of output does not end the program.
+	// Bounded says that Stdout and Stderr keep only a bounded part of the output. Then they get
+	// all of it, if the limit of output does not end the program.
 	Bounded bool
 	Limits  guard.Limits // can only lower those of the settings
-	// Lasting says that the program may run until it is ended: of the wall clock, the time of
-	// processors and the bytes of output only Limits count, not the settings. Stdout and Stderr
-	// bound how fast the output comes. What it makes and must not be there is taken away while it
-	// runs, too.
+	// Lasting says that the program may run until somebody ends it. The settings do not limit its
+	// wall clock, its processor time and its output; Limits does. Stdout and Stderr decide how fast
+	// the output comes. Files that it must not make are moved away while it runs, too.
 	Lasting bool
-	// Name is what others are told that cannot reach the ports of a lasting program: see
+	// Name is the name of a lasting program for other programs that cannot reach its ports: see
 	// [Exit.Apart].
 	Name string
 	// Terminal says that Stdin is a new terminal for this program, which it gets to control.
 	Terminal bool
-	// Bound are files that the program and all that it starts get with this content, by
-	// these names, whatever lies there; one without content is absent. They cannot change them.
+	// Bound are files that the program, and all that it starts, finds at these paths with this
+	// content, whatever lies there. One without content is absent. The programs cannot change them.
 	// If somebody makes one of them execute something else, the program ends with a
 	// [ReplacedError].
 	Bound []Bound
@@ -102,12 +101,12 @@ type Exit struct {
 	Signal   string // "SIGKILL", "" if it exited
 	TimedOut bool   // the wall clock ended it
 	Limit    string // the limit that ended it: "output", "memory", …; "" if none
-	Overflow int64  // the limits.outputBytes that it wrote more than, if that did not end it
+	Overflow int64  // limits.outputBytes, if it wrote more and was not ended for that; else 0
 	Usage    Usage
 	Denials  []Denial
 	Network  egress.Ledger // what it connected to, and what was refused
-	// Apart names the lasting programs of the session that run in another network namespace,
-	// because the settings or the paths of the sandbox were others when they began.
+	// Apart names the lasting programs of the session that run in another network namespace. They
+	// began when the settings or the paths of the sandbox were different.
 	Apart []string
 }
 
@@ -144,11 +143,11 @@ type Proc interface {
 	// Dial connects to a port that programs of the session serve on their loopback. Without
 	// network namespaces they have none: that is a [MissingError].
 	Dial(ctx context.Context, port uint16) (net.Conn, error)
-	// Apart reports whether the last program of the session that began is in another network
-	// namespace, and cannot reach the ports of this one, which is a lasting one with a name.
+	// Apart is about a lasting program with a name. It reports whether the program of the session
+	// that began last is in another network namespace, and so cannot reach the ports of this one.
 	Apart() bool
-	// Sweep takes away now what a lasting program has made and must not be there, and returns what that
-	// was. Without it that happens within two seconds.
+	// Sweep moves away now the files that a lasting program must not make, and returns them. Without
+	// Sweep that happens within two seconds.
 	Sweep() []Denial
 }
 
@@ -172,17 +171,17 @@ type Box interface {
 	Do(use guard.PathUse, f func() error) error
 	// Start runs a program in the sandbox. It starts nothing if a required layer is missing.
 	Start(ctx context.Context, s Spec) (Proc, error)
-	// LookPath returns where a program without a slash in its name is found in the PATH of
-	// programs in the sandbox, or "", and the paths at which it is looked for before.
+	// LookPath searches a name without a slash in the PATH of programs in the sandbox. It returns the
+	// program, or "", and the paths that were tried before.
 	LookPath(name string) (found string, before []string)
-	// Judged is this box with who decides about connections: those of programs that it
-	// starts, where the settings let hosts be reached, and of Dial. A box without a judge
-	// allows what the settings list, and asks nobody.
+	// Judged is this box with a judge of connections: those of Dial, and those of programs, if the
+	// settings allow hosts. A box without a judge allows the hosts that the settings list, and asks
+	// nobody.
 	Judged(egress.Judge) Box
 	// Dial connects to a host for the daemon itself. An [egress.RefusedError] says why not.
 	Dial(ctx context.Context, to egress.Connection) (net.Conn, error)
-	// Ledger is what programs that have ended, and Dial, have connected to in the box, and
-	// what was refused. It ends the connections of Dial.
+	// Ledger lists the connections of programs that have ended and those of Dial, and what was
+	// refused. It closes the connections of Dial.
 	Ledger() egress.Ledger
 	// Report names the layers this Box runs programs under.
 	Report() Report

@@ -61,8 +61,8 @@ func (u User) ID() *identity.ID {
 	return &u.id
 }
 
-// Rights names what Do and programs of the user have, where that is not what the daemon has:
-// then it is "". Equal texts are equal rights.
+// Rights names the rights that Do and programs of the user have. "" are those of the daemon.
+// Equal texts are equal rights.
 func (u User) Rights() string {
 	switch {
 	case u.own:

@@ -285,7 +285,7 @@ func (f *File) place() error {
 	return unix.Renameat(fd, f.tmp, fd, filepath.Base(f.path))
 }
 
-// remove takes away what is there, and keeps it if somebody does.
+// remove removes the file, and keeps it if the call has a Keeper.
 func (f *File) remove() error {
 	old, flags := f.look(), 0
 	if old.File != nil {

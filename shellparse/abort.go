@@ -9,12 +9,12 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// An expansion or an assignment that fails ends the line that it is in, functions and
-// lists included, and bash goes on with the next line: behind
+// If an expansion or an assignment fails, bash ends the whole line, with its functions
+// and lists, and goes on with the next line. After
 //
 //	x=a; : $((1/0)); x=b
 //
-// x is a. What is known where this may happen counts at the end of the line.
+// x is a. So the state at each place where this may happen counts at the end of the line.
 
 // chance is how likely it is that an expansion fails.
 type chance int

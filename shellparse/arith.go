@@ -230,8 +230,8 @@ func (w *walker) binaryTest(x *syntax.BinaryTest, sc *scope) {
 // assigning are the builtins that assign to the names in their words.
 const assigning = " read mapfile readarray printf -v getopts "
 
-// nameArgument refuses code in text that a builtin takes for a variable name, and where
-// the builtin assigns to it, a name that is not known: it may be one that bash obeys.
+// nameArgument refuses code in text that a builtin takes for a variable name. If the builtin
+// assigns to the variable, it also refuses an unknown name: that may be one that bash obeys.
 func (w *walker) nameArgument(builtin string, f program.Word) {
 	if strings.Contains(assigning, " "+builtin+" ") && f.Lit() == "" {
 		w.opaque(Opaque{

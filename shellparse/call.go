@@ -88,8 +88,8 @@ func (w *walker) around(c *syntax.CallExpr, redirs []*syntax.Redirect) Pos {
 	return at
 }
 
-// inThisShell are the builtins that run their words in this shell, mayKeep those that
-// may leave what is assigned in front of them set.
+// inThisShell are the builtins that run their words in this shell. mayKeep are those
+// after which an assignment in front of them may stay.
 var (
 	inThisShell = []string{"eval", "source", ".", "command", "builtin"}
 	mayKeep     = []string{"command", "builtin", "export", "readonly", "declare", "typeset", "local"}

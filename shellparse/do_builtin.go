@@ -88,8 +88,8 @@ func doRead(a *act) {
 	}
 }
 
-// readsLine follows "read -r x" of text that is known, or in parts, of which it
-// takes a line, or what -d and -n say.
+// readsLine follows "read -r x" if its input is known, whole or in parts. It takes a
+// line of that, or as much as -d and -n say.
 func (a *act) readsLine(names []program.Word) bool {
 	if !a.In.Own || a.Name != "read" || len(names) != 1 || names[0].Lit() == "" ||
 		strings.Contains(names[0].Text, "[") || a.sc.ifs || len(a.call.env) > 0 {

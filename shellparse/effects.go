@@ -15,7 +15,7 @@ type Effects struct {
 	Replaces []Replace `json:"-"`
 	Discards []Discard `json:"discards,omitempty"`
 	Acts     []Act     `json:"acts,omitempty"` // on services, registries, and this machine
-	Runs     []Run     `json:"runs,omitempty"` // code that nobody can read here, or that hides what it does
+	Runs     []Run     `json:"runs,omitempty"` // code that cannot be read here, or that hides its effect
 	Feeds    []Feed    `json:"-"`
 	Unpacks  []Unpack  `json:"-"`
 }
@@ -32,7 +32,7 @@ type Feed struct {
 	File
 	// Destroys: its name says that the statements destroy. That counts where nobody can read them.
 	Destroys bool
-	// Of is what the command does with text that stands there, and the files that the text names.
+	// Of returns what the command does with such text, and the files that the text names.
 	Of func(text string) ([]Act, []Feed)
 }
 

@@ -40,8 +40,8 @@ func (s *scope) landed(j *jumps) {
 	}
 }
 
-// loop follows the body of a loop, of which sc is the start of each round, until
-// nothing that a round changes is known at its start.
+// loop follows the body of a loop again and again; sc is the state at the start of
+// each round. It ends when sc knows no value that a round changes.
 func (w *walker) loop(sc *scope, round func(*scope)) {
 	w.rounds++
 	defer func() { w.rounds-- }()

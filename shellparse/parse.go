@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -34,7 +35,9 @@ func parse(src string, o Options) (*Script, error) {
 	if err := w.program(src, w.top(o), nil); err != nil {
 		return nil, err
 	}
-	return w.finish()
+	s, err := w.finish()
+	w.release()
+	return s, err
 }
 
 // Argv lists what a literal argument vector can do: nothing in it is expanded.
@@ -149,8 +152,28 @@ type walker struct {
 	posix bool
 }
 
+// walkers have ended. Half of what a short line takes is their memory and that of their acts, and nothing of an
+// answer lies in it.
+var walkers = sync.Pool{New: func() any { return new(walker) }}
+
 func newWalker(o Options) *walker {
-	return &walker{out: &Script{}, opts: o}
+	w := walkers.Get().(*walker)
+	w.out, w.opts = &Script{}, o
+	return w
+}
+
+// maxIdle bounds the acts that an ended walker keeps: as many as commands of a line start each other.
+const maxIdle = 4
+
+// release gives the walker to the next text. One that gave up is dropped with its state.
+func (w *walker) release() {
+	idle := w.idle[:min(len(w.idle), maxIdle)]
+	clear(w.idle[len(idle):])
+	for _, a := range idle {
+		*a = act{}
+	}
+	*w = walker{idle: idle}
+	walkers.Put(w)
 }
 
 func (w *walker) top(o Options) *scope {
@@ -236,7 +259,7 @@ func (w *walker) program(src string, sc *scope, at *Pos) error {
 func (w *walker) walkFile(file *syntax.File, src string, sc *scope, at *Pos) error {
 	savedSrc, savedFixed, savedDeclared := w.src, w.fixed, w.declared
 	w.src, w.fixed, w.declared = src, at, nil
-	w.out.Commands = slices.Grow(w.out.Commands, max(len(file.Stmts), 4))
+	w.out.Commands = slices.Grow(w.out.Commands, max(len(file.Stmts), min(4, 1+strings.Count(src, "|"))))
 	w.try(func() {
 		w.lines(file.Stmts, sc)
 		w.uncalled(sc)

@@ -7,10 +7,10 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/source"
 )
 
-// Text that sh runs is read twice: sh may be bash, and it may be a shell that knows
-// nothing of bash's own: "true &>f rm y" runs rm there, ((rm)) and [[ a || rm ]] too,
-// x+=y and declare assign nothing, braces are letters, and what is assigned in front of
-// a special builtin stays.
+// Text that sh runs is read twice, because sh may be bash or a shell without the
+// extensions of bash. In such a shell "true &>f rm y" runs rm, and so do ((rm)) and
+// [[ a || rm ]]. x+=y and declare assign nothing, and braces are letters. An assignment
+// in front of a special builtin stays.
 
 // bashes are the names under which text is surely run by bash, or by a shell that is
 // close to it. Everything else that runs text starts sh.
@@ -22,9 +22,9 @@ var special = []string{
 	"trap", "unset",
 }
 
-// asPosix walks text as a shell reads it that knows nothing of bash's own. Such a shell
-// runs each line before it reads the next one, so that only the lines count in front of
-// one that is no shell text to it.
+// asPosix walks text as a shell without the extensions of bash reads it. Such a shell
+// runs each line before it reads the next one. So if a line is no shell text to it, only
+// the lines before that line count.
 func (w *walker) asPosix(src string, sc *scope, at *Pos) error {
 	if err := source.Check(src); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// printedNames are the roots below which everything lies that the last command
-// prints, when it is one that prints names of files and nothing else. Filters in
-// front of the reader (sort, head, grep -v) keep them.
+// printedNames is about a last command that prints names of files and nothing else.
+// It returns the roots below which all these files lie. Filters in front of the
+// reader (sort, head, grep -v) do not change them.
 func (w *walker) printedNames(stage *syntax.Stmt, from int, in []program.Word) []program.Word {
 	if _, simple := stage.Cmd.(*syntax.CallExpr); !simple || len(w.out.Commands) == from {
 		return nil

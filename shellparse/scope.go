@@ -151,7 +151,7 @@ func (b bindings) doubt(name string, values ...value) bindings {
 	if len(b) >= maxVars || !slices.ContainsFunc(parts, hasOption) {
 		return b
 	}
-	// Around the parts stands what is not known, which may be nothing.
+	// The text around the parts is unknown, and may be empty.
 	whole := program.Word{Text: name, Skeleton: "_ " + strings.Join(parts, " ") + " _", At: at}
 	doubtful.words = []program.Word{whole}
 	return append(b, binding{name, doubtful})

@@ -1,9 +1,9 @@
 // Package shellparse lists what a shell program may do.
 //
-// Text (or an argument vector) goes in; a [Script] comes out: every program that
-// the text can start, with its words as the shell would resolve them, how it is
-// reached, the files and hosts it names, and the parts that nobody can know
-// without running it.
+// Text (or an argument vector) goes in; a [Script] comes out. It has every program
+// that the text can start: its words as the shell would resolve them, how it is
+// reached, and the files and hosts that it names. It also has the parts that nobody
+// can know without running the text.
 //
 //	s, err := shellparse.Parse("git push | tee log", shellparse.Options{Dir: "/src"})
 //	// s.Commands: git push, tee log (which writes /src/log)
@@ -31,8 +31,8 @@ type Options struct {
 	Home string            // absolute home directory, for ~ and $HOME; "" if unknown
 	Env  map[string]string // variables known to be set; all others are unknown
 
-	// Typed says that somebody may type into what the text starts, so that its standard
-	// input is known to nobody.
+	// Typed says that somebody may type into the programs that the text starts. So nobody knows
+	// their standard input.
 	Typed bool
 
 	in program.Input // of text that runs elsewhere
@@ -92,6 +92,9 @@ type Command struct {
 // program that no table has.
 func (c *Command) Obeys() (o program.Obeys, known bool) { return program.LooksFor(c.Name, c.Sub) }
 
+// Listed reports whether a table has the program: what Obeys says at the end, in less time.
+func (c *Command) Listed() bool { return program.Knows(c.Name, c.Sub) }
+
 // Assign is NAME=VALUE in front of a command.
 type Assign struct {
 	Name  string `json:"name"`
@@ -124,6 +127,8 @@ type File struct {
 	Looks bool `json:"-"`
 	// Keeps: of a file that is written, what it held before stays in it.
 	Keeps bool `json:"-"`
+	// Makes: a directory that the command makes where none is, and takes where it is empty.
+	Makes bool `json:"-"`
 	// First: it is emptied before the command reads anything.
 	First bool `json:"-"`
 	// OnlyIfMissing is a directory: this use happens only if a cd to it fails.
@@ -138,8 +143,8 @@ type Opaque struct {
 	Command string `json:"command,omitempty"` // the program that would interpret it
 	At      Pos    `json:"at"`
 	Inline  bool   `json:"inline,omitempty"` // code in the line itself: a person can read it and decide
-	// CommandsOnly: it decides which programs run and touches nothing that path
-	// rules speak of (a variable that makes a program load other code).
+	// CommandsOnly: it decides which programs run, and path rules say nothing about it (a variable
+	// that makes a program load other code).
 	CommandsOnly bool `json:"-"`
 	Words        bool `json:"-"` // the code is the words themselves (python -c), so nobody can change it
 	Typed        bool `json:"-"` // the code is what somebody may type, see Options

@@ -218,7 +218,11 @@ func (w *walker) pipeline(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	from := len(w.out.Commands)
 	w.piped = nil
-	w.stmt(c.X, sc.fork(), in)
+	if b, ok := c.X.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe && len(c.X.Redirs) == 0 && !c.X.Negated {
+		w.stmt(c.X, sc, in) // each of its stages has a shell of its own
+	} else {
+		w.stmt(c.X, sc.fork(), in)
+	}
 	names := w.printedNames(lastStage(c.X), from, w.piped)
 	if t, ok := c.Y.Cmd.(*syntax.TimeClause); ok {
 		// Bash starts a program of that name here, which has options of its own.

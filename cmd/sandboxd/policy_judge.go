@@ -1,22 +1,18 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/whatif"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -68,50 +64,13 @@ func (p *policyCall) offline(cmd *cobra.Command, f *policyFlags, dirs []string) 
 	return site.Offline(cmd.Context(), o)
 }
 
-// each reads the calls: the command line, or JSON values until the end of stdin.
+// each gives every described call to judge.
 func (p *policyCall) each(stdin io.Reader, judge func(policy.Example) error) error {
-	if p.command != "" {
-		return p.one(p.command, judge)
+	err := whatif.Calls{Command: p.command, Recent: p.recent, Mode: p.mode}.Each(stdin, judge)
+	if errors.Is(err, whatif.ErrNoCall) {
+		return usageError{err}
 	}
-	dec := json.NewDecoder(stdin)
-	for n := 0; ; n++ {
-		var raw any
-		err := dec.Decode(&raw)
-		if n > 0 && errors.Is(err, io.EOF) {
-			return nil
-		}
-		if errors.Is(err, io.EOF) {
-			return usageError{errors.New(
-				`no call was given: name one with -c 'git push', or write {"tool", "args"} to stdin`)}
-		}
-		if err != nil {
-			return fmt.Errorf("read a call from stdin: %w", err)
-		}
-		if err := p.one(raw, judge); err != nil {
-			return err
-		}
-	}
-}
-
-// one reads a call, to which the flags add what it does not say itself.
-func (p *policyCall) one(raw any, judge func(policy.Example) error) error {
-	call, ok := raw.(map[string]any)
-	if !ok {
-		call = map[string]any{"command": raw}
-	}
-	if p.recent != "" && call["recent"] == nil {
-		var counted any
-		if err := json.Unmarshal([]byte(p.recent), &counted); err != nil {
-			return fmt.Errorf("--recent: %w", err)
-		}
-		call["recent"] = counted
-	}
-	x, err := policy.NewExample(call)
-	if err != nil {
-		return err
-	}
-	x.Mode = cmp.Or(x.Mode, p.mode)
-	return judge(x)
+	return err
 }
 
 func policyEvalCmd() *cobra.Command {
@@ -184,7 +143,7 @@ Stdin may hold several calls, one JSON value after the other.`,
 				if asJSON {
 					return printJSON(cmd.OutOrStdout(), x)
 				}
-				printExplanation(cmd.OutOrStdout(), x, recordedLine(x.Input))
+				whatif.PrintExplanation(cmd.OutOrStdout(), x)
 				return nil
 			})
 		},
@@ -196,29 +155,6 @@ Stdin may hold several calls, one JSON value after the other.`,
 	c.Flags().StringVar(&session, "session", "", "with --live: session id (default: a session of this directory)")
 	c.Flags().BoolVar(&nearest, "nearest", true, "search for a small change that would be allowed")
 	return c
-}
-
-func printExplanation(w io.Writer, x policy.Explanation, text string) {
-	policy.PrintDecision(w, x.Decision, text)
-	printEffects(w, x.Input)
-	shown := map[string]bool{}
-	for _, r := range x.Decision.Reasons {
-		shown[r.Rule] = true
-	}
-	for _, f := range x.Findings {
-		switch {
-		case f.Effect == policy.EffectCount:
-			fmt.Fprintf(w, "  counted as %s: %s\n", f.ID, f.Message)
-		case !shown[f.ID]:
-			fmt.Fprintf(w, "  also %s wants %s: %s\n", f.ID, f.Effect, f.Message)
-		}
-	}
-	if x.Note != "" {
-		fmt.Fprintf(w, "note: %s\n", x.Note)
-	}
-	if x.Nearest != "" {
-		fmt.Fprintf(w, "it would be allowed %s\n", x.Nearest)
-	}
 }
 
 func policyBenchCmd() *cobra.Command {
@@ -239,12 +175,16 @@ would touch, the rules, and the sandbox settings.`,
 			}
 			defer x.Close()
 			return p.each(cmd.InOrStdin(), func(e policy.Example) error {
-				took, err := measure(cmd.Context(), x, e, n)
+				judge, err := x.Judge(cmd.Context(), e)
+				if err != nil {
+					return err
+				}
+				took, err := whatif.Measure(n, judge)
 				if err != nil {
 					return err
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d decisions: median %s, p99 %s, slowest %s\n",
-					n, took[n/2], took[n*99/100], took[n-1])
+					n, took.Median, took.P99, took.Slowest)
 				return err
 			})
 		},
@@ -253,22 +193,4 @@ would touch, the rules, and the sandbox settings.`,
 	p.add(c)
 	c.Flags().IntVar(&n, "count", 1000, "how many decisions")
 	return c
-}
-
-// measure judges a call n times, and sorts how long it took.
-func measure(ctx context.Context, x *daemon.Offline, e policy.Example, n int) ([]time.Duration, error) {
-	judge, err := x.Judge(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	took := make([]time.Duration, n)
-	for i := range took {
-		start := time.Now()
-		if err := judge(); err != nil {
-			return nil, err
-		}
-		took[i] = time.Since(start)
-	}
-	slices.Sort(took)
-	return took, nil
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,12 +15,10 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/whatif"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/policy/replay"
 )
-
-// shownFlips is how many calls are named unless --all is given.
-const shownFlips = 20
 
 // window is how far back recorded calls are looked at.
 type window struct{ text string }
@@ -113,16 +109,7 @@ The calls are read from the state directory; a daemon may be running.`,
 			if err != nil {
 				return err
 			}
-			e, err := policy.New(cmd.Context(), site.ReplayOptions())
-			if err != nil {
-				return err
-			}
-			records, err := site.Recorded(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer records.DB.Close()
-			report, err := replay.Run{Now: e.Judge(), Since: since}.Of(cmd.Context(), records)
+			report, err := whatif.Replay(cmd.Context(), site.ReplayOptions(), since, site.Recorded)
 			if err != nil {
 				return err
 			}
@@ -131,7 +118,7 @@ The calls are read from the state directory; a daemon may be running.`,
 					return err
 				}
 			} else if report.Calls+len(report.Unknown) > 0 {
-				printReplay(cmd.OutOrStdout(), report, "as they were", all)
+				whatif.PrintReplay(cmd.OutOrStdout(), report, "as they were", all)
 			}
 			return nothingJudged(report, w.text)
 		},
@@ -155,52 +142,6 @@ func nothingJudged(r replay.Report, since string) error {
 		Code: "nothing_recorded", Msg: "no call of the last " + since + " is recorded",
 		Hint: "calls are recorded when they have ended; --since looks further back",
 	}
-}
-
-// printReplay writes a report for people. Same says how calls that do not flip are judged.
-func printReplay(w io.Writer, r replay.Report, same string, all bool) {
-	fmt.Fprintf(w, "%s judged by revision %s: %s %s", plural(r.Calls, "recorded call"), r.Now,
-		plural(r.Calls-r.Looser-r.Tighter, "call"), same)
-	fmt.Fprintf(w, ", %d stricter, %d looser\n", r.Tighter, r.Looser)
-	for _, c := range r.Rules {
-		fmt.Fprintf(w, "%7d  %-5s -> %-5s  %s\n", c.Calls, c.Was, c.Now, c.Rule)
-	}
-	for i, f := range r.Flips {
-		if i == 0 {
-			fmt.Fprintln(w)
-		}
-		if i == shownFlips && !all {
-			fmt.Fprintf(w, "… and %d more; --all names them\n", len(r.Flips)-i)
-			break
-		}
-		fmt.Fprintf(w, "%s  %s  %-5s -> %-5s  %s  %s\n", f.At.Local().Format(time.DateTime), f.CallID, f.Was.Verdict,
-			f.Now.Verdict, f.Tool, oneLine(f.What))
-	}
-	for i, u := range r.Unknown {
-		if i == 0 {
-			fmt.Fprintln(w, "\nnot judged again, because the answer would be a guess:")
-		}
-		fmt.Fprintf(w, "%7d  %s\n", u.Calls, u.Why)
-	}
-	if r.Questions > 0 {
-		fmt.Fprintf(w, "left out: %s, which nobody ran\n", plural(r.Questions, "dry run"))
-	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// oneLine is a text on one line, cut where it is long.
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 100 {
-		return string(r[:99]) + "…"
-	}
-	return s
 }
 
 func policyDiffCmd() *cobra.Command {
@@ -236,7 +177,7 @@ calls A and B judge differently.`,
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), d)
 			}
-			d.print(cmd.OutOrStdout(), all)
+			d.Print(cmd.OutOrStdout(), all)
 			return nil
 		},
 	}
@@ -259,71 +200,16 @@ func policiesAt(arg string) (*daemon.Site, error) {
 	return f.instead([]string{arg})
 }
 
-// difference is the answer of policy diff.
-type difference struct {
-	policy.Changes
-	Replay *replay.Report `json:"replay,omitempty"`
-	Note   string         `json:"note,omitempty"` // why no recorded call was compared
-}
-
-func diff(cmd *cobra.Command, a, b *daemon.Site, w *window, own *daemon.Site) (d difference, err error) {
-	ctx := cmd.Context()
-	if d.Changes, err = policy.Diff(ctx, a.ReplayOptions(), b.ReplayOptions()); err != nil {
+// diff says how the policies of two sites differ. The recorded calls are those of own.
+func diff(cmd *cobra.Command, a, b *daemon.Site, w *window, own *daemon.Site) (d whatif.Difference, err error) {
+	if d.Changes, err = policy.Diff(cmd.Context(), a.ReplayOptions(), b.ReplayOptions()); err != nil {
 		return d, err
 	}
 	since, err := w.since(cmd, own)
 	if err != nil {
 		return d, err
 	}
-	records, err := own.Recorded(ctx)
-	if err != nil {
-		var said *tool.Error
-		if errors.As(err, &said) {
-			d.Note = said.Msg
-			return d, nil
-		}
-		return d, err
-	}
-	defer records.DB.Close()
-	was, err := judgeOf(ctx, a)
-	if err != nil {
-		return d, err
-	}
-	now, err := judgeOf(ctx, b)
-	if err != nil {
-		return d, err
-	}
-	report, err := replay.Run{Was: &was, Now: now, Since: since}.Of(ctx, records)
-	d.Replay = &report
-	return d, err
-}
-
-func judgeOf(ctx context.Context, site *daemon.Site) (policy.Judge, error) {
-	e, err := policy.New(ctx, site.ReplayOptions())
-	if err != nil {
-		return policy.Judge{}, err
-	}
-	return e.Judge(), nil
-}
-
-func (d difference) print(w io.Writer, all bool) {
-	if d.None() {
-		fmt.Fprintln(w, "no rule and no setting differs")
-	}
-	for _, s := range d.Settings {
-		fmt.Fprintln(w, s)
-	}
-	for _, p := range d.Packages {
-		fmt.Fprintf(w, "%s %s\n", p.Change, p.Package)
-		for _, r := range p.Rules {
-			fmt.Fprintf(w, "  %-7s %s: %s (%s)\n", r.Change, r.Rule, r.What, r.At)
-		}
-	}
-	if d.Replay == nil {
-		fmt.Fprintf(w, "no recorded call was compared: %s\n", d.Note)
-		return
-	}
-	printReplay(w, *d.Replay, "judged alike", all)
+	return d, d.Compare(cmd.Context(), a.ReplayOptions(), b.ReplayOptions(), since, own.Recorded)
 }
 
 func policySuggestCmd() *cobra.Command {
@@ -350,20 +236,14 @@ is shown. Nothing is put in force: copy what you want into the configuration.`,
 			if err != nil {
 				return err
 			}
-			records, err := site.Recorded(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer records.DB.Close()
-			suggest := replay.Suggest{Least: least, Since: since, Options: site.ReplayOptions()}
-			s, err := suggest.Of(cmd.Context(), records)
+			s, err := whatif.Suggest(cmd.Context(), site.ReplayOptions(), least, since, site.Recorded)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
-			printSuggested(cmd.OutOrStdout(), s, w.text)
+			whatif.PrintSuggested(cmd.OutOrStdout(), s, w.text)
 			return nil
 		},
 	}
@@ -372,45 +252,6 @@ is shown. Nothing is put in force: copy what you want into the configuration.`,
 	c.Flags().IntVar(&least, "least", 3, "how many questions must have been answered alike")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-func printSuggested(w io.Writer, s replay.Suggested, since string) {
-	fmt.Fprintf(w, "people answered %s in the last %s\n", plural(s.Questions, "question"), since)
-	for _, x := range s.Suggestions {
-		answer := "refused"
-		if x.Approved {
-			answer = "allowed"
-		}
-		fmt.Fprintf(w, "\n%s %s by %s, such as: %s\n", plural(x.Questions, "call"), answer, strings.Join(x.By, ", "),
-			oneLine(x.Example))
-		if x.List != "" {
-			fmt.Fprintf(w, "in the configuration:\n\npolicy:\n  rules:\n    %s:\n", x.List)
-			for _, r := range x.Rules {
-				fmt.Fprintf(w, "      - %q\n", r)
-			}
-		} else {
-			fmt.Fprintf(w, "in the configuration:\n\npolicy:\n  disable: [%s]\n\n", x.Disable)
-			fmt.Fprintf(w, "in %s, in a directory of policy.dirs:\n\n%s", x.File, x.Rego)
-		}
-		fmt.Fprintf(w, "\nit answers %d of these questions; ", x.Answered)
-		if x.Others == 0 {
-			fmt.Fprintln(w, "no other recorded call is judged otherwise")
-			continue
-		}
-		fmt.Fprintf(w, "%s judged otherwise as well, such as:\n", plural(x.Others, "recorded call"))
-		for _, such := range x.Such {
-			fmt.Fprintf(w, "  %s\n", oneLine(such))
-		}
-	}
-	if len(s.Suggestions) > 0 {
-		fmt.Fprintln(w, "\nnothing of this is in force")
-	}
-	for i, l := range s.Left {
-		if i == 0 {
-			fmt.Fprintln(w, "\nno suggestion for:")
-		}
-		fmt.Fprintf(w, "%7d  %s\n", l.Calls, l.Why)
-	}
 }
 
 func policyShadowCmd() *cobra.Command {
@@ -440,45 +281,11 @@ they could not judge, and the newest calls about which they differ.`,
 					Hint: "policy.shadow names a directory with them",
 				}
 			}
-			printShadow(cmd.OutOrStdout(), r)
+			whatif.PrintShadow(cmd.OutOrStdout(), r)
 			return nil
 		},
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 20, "how many calls to name")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-func printShadow(w io.Writer, r policy.ShadowReport) {
-	switch {
-	case r.Revision == "":
-		fmt.Fprintln(w, "no policies judge in the shadow now")
-	default:
-		fmt.Fprintf(w, "revision %s of %s judges in the shadow since %s\n", r.Revision, strings.Join(r.Dirs, ", "),
-			r.Since.Local().Format(time.DateTime))
-	}
-	if r.Failure != "" {
-		fmt.Fprintf(w, "! its files do not load: %s\n", r.Failure)
-	}
-	fmt.Fprintf(w, "%s: %d judged alike, %d stricter, %d looser\n", plural(r.Calls, "call"), r.Same, r.Tighter,
-		r.Looser)
-	for _, x := range r.Rules {
-		fmt.Fprintf(w, "%7d  %-5s -> %-5s  %s\n", x.Calls, x.Live, x.Shadow, x.Rule)
-	}
-	if r.Missed > 0 {
-		fmt.Fprintf(w, "%7d  missed: too many calls waited for it\n", r.Missed)
-	}
-	for _, x := range r.Errors {
-		fmt.Fprintf(w, "%7d  not compared: %s\n", x.Calls, x.Why)
-	}
-	for i, d := range r.Differences {
-		if i == 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "%s  %s  %-5s -> %-5s  %s  %s\n", d.At.Local().Format(time.DateTime), d.CallID, d.Live.Verdict,
-			d.Shadow.Verdict, d.Tool, oneLine(d.What))
-	}
-	if more := r.Total - len(r.Differences); more > 0 {
-		fmt.Fprintf(w, "… and %d older ones\n", more)
-	}
 }

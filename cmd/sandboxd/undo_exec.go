@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -9,12 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/undo/ask"
 )
-
-// asker answers requests: a daemon, or what sandboxd exec kept without one.
-type asker interface {
-	Do(ctx context.Context, method, path string, in, out any) error
-}
 
 // loneExec is the flag --exec of commands about changes.
 type loneExec struct{ on bool }
@@ -32,7 +27,7 @@ func (l *loneExec) said() string {
 }
 
 // open opens whom the flag names.
-func (l *loneExec) open(cmd *cobra.Command) (_ asker, done func(), err error) {
+func (l *loneExec) open(cmd *cobra.Command) (_ ask.Daemon, done func(), err error) {
 	if !l.on {
 		return client.New(agentSocket()), func() {}, nil
 	}
@@ -44,7 +39,7 @@ func (l *loneExec) open(cmd *cobra.Command) (_ asker, done func(), err error) {
 }
 
 // session is the session that the command is about.
-func (l *loneExec) session(cmd *cobra.Command, api asker, named string) (string, error) {
+func (l *loneExec) session(cmd *cobra.Command, api ask.Daemon, named string) (string, error) {
 	switch x := api.(type) {
 	case *daemon.ExecStore:
 		if named != "" {

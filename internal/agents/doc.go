@@ -1,4 +1,4 @@
-// Package agents knows which agents work in the sessions of an account, who runs under whom, and what
+// Package agents knows the agents of an account: which ones work, which one started which, and how much
 // each has used.
 //
 // GET /agents lists them, each after its parent. The tree itself is kept by package sessions: a session

@@ -9,11 +9,11 @@
 //	l, err := api.Listen(path, api.Access{})
 //	err = api.NewFront(s).Serve(ctx, l, tool.RoleAgent)
 //
-// The socket a request came by is its role, and the uid of its peer its account:
-// nothing in a request can change either, except that an operator may name the
-// account to act for, and without that works on the sessions and calls of every
-// account by their id. This package decides nothing about calls; that is package
-// pipeline.
+// The socket of a request decides its role, and the uid of its peer its account.
+// Nothing in a request can change them, with one exception: an operator may name the
+// account to act for. An operator who names none reaches the sessions and calls of
+// every account by their id. This package decides nothing about calls; that is
+// package pipeline.
 package api
 
 import (

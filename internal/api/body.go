@@ -42,10 +42,10 @@ func (b *timedBody) Read(p []byte) (int, error) {
 // left reports whether some of the body was not read.
 func (b *timedBody) left(r *http.Request) bool { return !b.whole && r.ContentLength != 0 }
 
-// end sends the answer and reads away what is left of a body that nobody wanted to read, in
-// constant memory and in the time that a body has: many clients write all of a request
-// before they read why it was refused. The connection ends then, for what comes late must
-// not be taken for another request.
+// end sends the answer, and then reads and drops the rest of a body that no handler has read.
+// Many clients write the whole request before they read why it was refused. It takes constant
+// memory, and at most the time that a body has. Then the connection ends, because late bytes
+// must not be taken for another request.
 func (b *timedBody) end(r *http.Request) {
 	if !b.left(r) || b.c.SetReadDeadline(time.Now().Add(b.limit)) != nil {
 		return

@@ -41,10 +41,9 @@ func OfGroup(l net.Listener, who Access) error {
 }
 
 // Listen opens a Unix socket. Without a group it has mode 0600, in a directory of mode 0700 if
-// Listen makes that. With one it has mode 0660 and that group, and whoever has no right to
-// the socket can enter the directory, but see and change nothing in it. Whoever calls Listen
-// holds the state lock, so a socket file that nobody answers is left over from a crash and
-// replaced.
+// Listen makes that. With a group it has mode 0660 and that group; then other users can enter
+// the directory, but see and change nothing in it. The caller holds the state lock. So if nobody
+// answers at a socket file, it is left over from a crash, and Listen replaces it.
 func Listen(path string, who Access) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -59,8 +58,8 @@ func Listen(path string, who Access) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	// The file gets the mode that the socket has when it is bound, so that nobody else can
-	// connect before it has its group.
+	// The mode is set before the socket is bound, and the file gets it. So nobody else can connect
+	// before the file has its group.
 	closed := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
 	}}

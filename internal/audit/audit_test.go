@@ -58,7 +58,11 @@ func TestTheLinesOfACallHoldWhoWhatAndWhy(t *testing.T) {
 	l := p.open(t)
 	c := sampleCall()
 	c.Request.DryRun, c.Digest, c.Approval.Code, c.Approval.Args = true, "d1", "late", json.RawMessage(`{}`)
+	c.Session.Agent, c.Session.Above = "worker", []tool.Session{{ID: "s0"}}
 	c.Output.Data = exited{}
+	c.Changes = tool.Changes{
+		List: []tool.Change{{Path: "top-secret-plan", Kind: "create"}}, Total: 1, Undo: &tool.Undo{Kept: true},
+	}
 	c.Report.Denials = []sandbox.Denial{{Act: "connect to top-secret-plan.example", Layer: "netns"}}
 	c.Result.Error = &tool.Error{Code: "exit", Stage: "run"}
 	c.Network.Add(egress.Row{
@@ -72,7 +76,7 @@ func TestTheLinesOfACallHoldWhoWhatAndWhy(t *testing.T) {
 		ToolUseID: "toolu_1", Class: "exec", Mode: "auto", Profile: "strict", DryRun: true,
 		Verdict: "allow", By: "mode", Rules: []string{"mode:auto"}, Revision: "r1",
 		Approval: &Approval{ID: "ap1", Approved: true, By: "uid:1000", Code: "late", Remember: "once", Edited: true},
-		Digest:   "d1", Args: digest(c.In.Args),
+		Digest:   "d1", Args: digest(c.In.Args), Agent: "worker", Parents: []string{"s0"},
 	}
 	all := p.entries(t)
 	for i, e := range all {
@@ -89,6 +93,11 @@ func TestTheLinesOfACallHoldWhoWhatAndWhy(t *testing.T) {
 	want.Result = digest([]byte(c.Result.FinalText))
 	want.Layers, want.Missing, want.Denials = []string{"userns", "landlock:7"}, []string{"cgroup2"}, []string{"netns"}
 	want.Network = &c.Network
+	changes, err := json.Marshal(c.Changes.List)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Changed, want.Changes, want.Kept = 1, digest(changes), true
 	want.Exit, want.Ended, want.Usage = &seven, "exited", &tool.Usage{WallMS: 3}
 	if !reflect.DeepEqual(all[1], want) {
 		t.Errorf("end: got\n%+v, want\n%+v", all[1], want)

@@ -7,9 +7,9 @@
 //	next := line.After(time.Now())
 //
 // Guaranteed: jobs are in the database of their daemon, and survive a restart. A run is noted there before it
-// begins, so it never happens twice. What was missed is said and not made up for. Two runs of one job are
-// never at the same time. A job goes with its session, and nothing runs for an account that has lost the
-// user or a group of whoever made the job.
+// begins, so it never happens twice. A run that was missed is reported, and does not
+// run later. Two runs of one job never overlap. A job is deleted with its session. Nothing runs if the account
+// no longer has the user, or a group, with which the job was made.
 //
 // It is not exact: a run begins within seconds of its minute, later where other runs of the account hold it up.
 package cron

@@ -50,7 +50,7 @@ type components struct {
 	notify   func(session string, n hooks.Notification) // nil outside the daemon
 
 	connected func(*tool.Call, egress.Connection, egress.Verdict) // likewise
-	changed   func()                                              // likewise: the policies are others
+	changed   func()                                              // likewise: called after the policies were reloaded
 }
 
 // outsidePart is which part of limits.agentBytes one scope may have as text from outside,
@@ -223,7 +223,7 @@ func (p *components) observe(r hooks.Run) {
 	}
 }
 
-// describe tells the metrics which labels are possible.
+// describe gives the metrics the labels that are possible: tools, rules, hooks.
 func (p *components) describe(set *metrics.Set) {
 	var names, hookNames []string
 	for _, g := range p.tools.Groups() {

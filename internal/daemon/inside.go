@@ -11,8 +11,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// goInside runs this program again where only the ids of the accounts exist, and returns when
-// that has ended. If it has to start again, it gets those of the configuration of then.
+// goInside runs this program again in a namespace where only the ids of the accounts exist, and
+// returns when that process has ended. If the process starts again, it gets the ids of the
+// configuration at that time.
 func (s *Site) goInside() error {
 	if err := sandbox.LeaveGroup(); err != nil {
 		s.log.Warn("memory of calls is limited for each process only", "error", err)
@@ -34,8 +35,8 @@ func (s *Site) goInside() error {
 // errStartAgain ends the daemon so that it starts again with the ids of new accounts.
 var errStartAgain = errors.New("the daemon starts again for new accounts")
 
-// startsAgain says which ids of accounts the daemon has not under the configuration in force,
-// and ends it if no call runs, so that it starts again with them.
+// startsAgain returns the ids of accounts in a configuration that the daemon does not have yet. If no
+// call runs, it ends the daemon, which then starts again with these ids.
 func (d *daemon) startsAgain(h *Site) (lacking []string, now bool) {
 	if d.inside == nil {
 		return nil, false

@@ -172,8 +172,8 @@ func (s *Site) Projects() ([]projects.Status, error) {
 	return list.All(), nil
 }
 
-// ProjectOf is the project or the root that holds a directory, "" if a person may allow it, or
-// the error with which that is refused. It changes nothing.
+// ProjectOf is the project or the root that holds a directory. "" means that a person may allow the
+// directory. The error says why it cannot be allowed. It changes nothing.
 func (s *Site) ProjectOf(dir string) (in string, err error) {
 	list, err := s.openProjects()
 	if err != nil {

@@ -68,15 +68,17 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	notify := newNotifier(os.Getenv)
 	greet(out, h, d.current)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.front.Serve(ctx, agents, tool.RoleAgent) })
-	g.Go(func() error { return d.front.Serve(ctx, operators, tool.RoleOperator) })
+	// Questions end before the calls that ask them: one whose caller has left waits on.
+	serving, endServing := context.WithCancelCause(context.WithoutCancel(ctx))
+	g.Go(func() error { return d.front.Serve(serving, agents, tool.RoleAgent) })
+	g.Go(func() error { return d.front.Serve(serving, operators, tool.RoleOperator) })
 	g.Go(func() error { return watchQuestions(ctx, d.queue, d.metrics, d.events) })
 	g.Go(func() error { return d.announce(ctx) })
 	g.Go(func() error { return d.queue.Follow(ctx, d.behind) })
 	g.Go(func() error { return d.sessions.Follow(ctx, d.behind) })
 	for _, f := range d.features {
 		if f.Serve != nil {
-			g.Go(func() error { return f.Serve(ctx) })
+			g.Go(func() error { return f.Serve(serving) })
 		}
 	}
 	g.Go(func() error { return d.deleteIdle(ctx) })
@@ -92,7 +94,9 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 		} else {
 			notify.send("STOPPING=1")
 		}
-		return d.queue.Close("the daemon stops")
+		err := d.queue.Close("the daemon stops")
+		endServing(context.Cause(ctx))
+		return err
 	})
 	notify.send("READY=1")
 	debug.SetGCPercent(gcPercent())
@@ -124,10 +128,10 @@ func inUse(err error) error {
 	}
 }
 
-// memoryLimit is from where on the daemon collects more often: when what it holds itself,
-// what agents may make it hold, and a quarter of that as what is no longer used are reached. A
-// heap that grows fast goes beyond it by a fifth. The rest of what the documents promise is
-// the database, which has memory of its own, and the program itself.
+// memoryLimit is the size of the heap above which the garbage collector runs more often. It is
+// the sum of three parts: 32 MiB for the daemon itself, agentBytes for agents, and a quarter of
+// agentBytes for memory that is not used any more. A heap that grows fast exceeds it by a fifth.
+// The documents promise more: the database and the program itself take memory too.
 func memoryLimit(agentBytes int64) int64 { return 32<<20 + agentBytes + agentBytes/4 }
 
 // gcPercent is GOGC, or 300: the daemon keeps about 10 MiB, and at Go's 100 it would

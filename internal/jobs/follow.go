@@ -33,9 +33,9 @@ type piece struct {
 	event      []byte
 }
 
-// readers are those who follow a job. One goroutine waits for output and tells all of them at
-// once up to where they may read, so that they read the same pieces, each of which is read from
-// the ring and encoded once. Who writes does nothing for them.
+// readers are those who follow a job. One goroutine waits for output, and tells all readers at once up to
+// which offset they may read. So all of them read the same pieces, and each piece is read from the ring
+// and encoded once. The writer does no work for readers.
 type readers struct {
 	mu     sync.Mutex // guards what follows
 	n      int

@@ -16,8 +16,8 @@ func (j *Job) text(from int64, last bool) (text string, at, next int64, err erro
 	return strings.ToValidUTF8(string(b), "\uFFFD"), at, at + int64(len(b)), err
 }
 
-// whole fills b with output from an offset on, and returns what of it is no part of a character
-// that is pushed out already or still comes, and where that begins.
+// whole reads output from an offset on into b. It leaves out an incomplete character at each end: its other
+// part was pushed out of the buffer, or has not come yet. at is where the returned text begins.
 func (j *Job) whole(b []byte, from int64, last bool) (got []byte, at int64, err error) {
 	n, at, err := j.out.read(b, from)
 	if err != nil {

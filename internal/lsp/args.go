@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
 // The operations.
@@ -61,7 +61,7 @@ func uses(in tool.In, a arguments, served bool) (guard.Uses, error) {
 	}
 	var all guard.Uses
 	for _, r := range raw {
-		u, err := tools.ReadsPath(in, r)
+		u, err := toolkit.Path(in, r, guard.Read)
 		if err != nil {
 			return guard.Uses{}, err
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -33,17 +34,17 @@ const maxOpened = 4 << 20
 func (f *feature) asked(ctx context.Context, in tool.In, box sandbox.Box, a arguments, server string) (
 	tool.Output, error,
 ) {
-	if _, err := tools.JudgedPath(in, here); err != nil { // a server that was configured meanwhile
+	if _, err := toolkit.Judged(in, here, guard.Read); err != nil { // a server that was configured meanwhile
 		return tool.Output{}, err
 	}
 	var file guard.PathUse
 	var text string
 	if a.Operation != workspaceSymbol { // there a file only names the server
 		var err error
-		if file, err = tools.JudgedPath(in, a.File); err != nil {
+		if file, err = toolkit.Judged(in, a.File, guard.Read); err != nil {
 			return tool.Output{}, err
 		}
-		if text, err = tools.ReadWhole(ctx, box, file, maxOpened); err != nil {
+		if text, err = search.ReadWhole(ctx, box, file, maxOpened); err != nil {
 			return tool.Output{}, err
 		}
 	}
@@ -144,7 +145,7 @@ func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []plac
 				numbers = append(numbers, p.line)
 			}
 		}
-		texts, err := tools.ReadLines(ctx, box, guard.PathUse{Raw: path, Path: path, Op: guard.Read}, numbers...)
+		texts, err := search.ReadLines(ctx, box, guard.PathUse{Raw: path, Path: path, Op: guard.Read}, numbers...)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -161,7 +162,7 @@ func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []plac
 				d.LeftOut++
 				continue
 			}
-			d.add(in.Dir, tools.Line{Path: path, Number: p.line, Text: tools.ShowLine(text)})
+			d.add(in.Dir, search.Line{Path: path, Number: p.line, Text: search.ShowLine(text)})
 		}
 	}
 	if beside > 0 {
@@ -211,7 +212,7 @@ const (
 // follow tells the server which files have changed since it was asked last. unseen is of a directory with too many.
 func (r *running) follow(ctx context.Context, box sandbox.Box, in tool.In) (unseen bool, err error) {
 	now := make(map[string]stamp, len(r.seen))
-	err = tools.WalkFiles(ctx, box, in.Dir, func(path string, modified, size, inode int64) bool {
+	err = search.WalkFiles(ctx, box, in.Dir, func(path string, modified, size, inode int64) bool {
 		now[path] = stamp{modified, size, inode}
 		return len(now) < maxFollowed
 	})

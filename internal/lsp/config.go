@@ -116,6 +116,8 @@ func (c *Config) server(file string) (name string, s Server, ok bool) {
 	return "", Server{}, false
 }
 
+// equal reports whether both start the same program. A running server is kept if only its
+// extensions change.
 func (s Server) equal(o Server) bool {
 	return s.Command == o.Command && s.Language == o.Language && slices.Equal(s.Args, o.Args) &&
 		maps.Equal(s.Env, o.Env)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -58,11 +60,11 @@ func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (to
 			return d.output(fmt.Sprintf("No %s found for symbol at position", what)), nil
 		}
 	}
-	root, err := tools.JudgedPath(in, where)
+	root, err := toolkit.Judged(in, where, guard.Read)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	found, err := tools.FindLines(ctx, in, box, root, pattern)
+	found, err := search.FindLines(ctx, in, box, root, pattern)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -90,12 +92,12 @@ func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (to
 
 // symbolOf is the word at the position of the call, "" if there is none.
 func symbolOf(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (string, error) {
-	file, err := tools.JudgedPath(in, a.File)
+	file, err := toolkit.Judged(in, a.File, guard.Read)
 	if err != nil {
 		return "", err
 	}
 	number := int64(*a.Line) + 1
-	lines, err := tools.ReadLines(ctx, box, file, number)
+	lines, err := search.ReadLines(ctx, box, file, number)
 	if err != nil {
 		return "", err
 	}
@@ -118,8 +120,8 @@ type data struct {
 	notes     []string
 }
 
-func (d *data) add(dir string, l tools.Line) {
-	d.Lines = append(d.Lines, fmt.Sprintf("%s:%d:%s", tools.ShowPath(dir, l.Path), l.Number, l.Text))
+func (d *data) add(dir string, l search.Line) {
+	d.Lines = append(d.Lines, fmt.Sprintf("%s:%d:%s", toolkit.Shown(dir, l.Path), l.Number, l.Text))
 }
 
 func (d *data) note(format string, args ...any) {

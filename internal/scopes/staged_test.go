@@ -277,6 +277,7 @@ func TestAValueKeepsItsAuthor(t *testing.T) {
 	w.session("s")
 	f := w.floor("s", "main", 0)
 	p := w.page(f, 0, "output")
+	beside := w.page(f, 1, "output") // reads what was promoted to the floor
 	in := tool.In{
 		Account: "a", Session: "s", Host: tool.Host{Page: p}, Args: json.RawMessage(`{"key":"k","value":"of a page"}`),
 		Origins: tool.Origins{Args: map[string][]tool.Origin{"value": {tool.OriginModel, tool.OriginWeb}}},
@@ -289,6 +290,13 @@ func TestAValueKeepsItsAuthor(t *testing.T) {
 		out, err := w.run("get_variable", in)
 		if err != nil || out.Origin != tool.OriginWeb {
 			t.Errorf("%s: the author is %s, %v", when, out.Origin, err)
+		}
+		want, other := tool.OriginWeb, in
+		if other.Host.Page = beside; when == "staged" {
+			want = ""
+		}
+		if out, err := w.run("get_variable", other); err != nil || out.Origin != want {
+			t.Errorf("%s: on the floor the author is %q, %v", when, out.Origin, err)
 		}
 		switch when {
 		case "staged":

@@ -233,7 +233,7 @@ func (f filter) queries(account string) (count, keys string, args []any) {
 		if f.scope != "" {
 			count += ` AND scope = $2`
 		}
-	case f.key != "": // a column that no index has: one that only has all that is needed is not walked for it
+	case f.key != "": // settled is in no index, so the database does not walk a whole index for the count
 		count = `SELECT count(v.settled) FROM scope_vars v WHERE ` + where
 	default:
 		count = `SELECT count(*) FROM scope_vars v WHERE ` + where

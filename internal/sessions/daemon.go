@@ -31,8 +31,8 @@ func Daemon(ctx context.Context, local *store.DB) (id string, err error) {
 	return id, err
 }
 
-// Become gives a database that a daemon will have to itself the id of one that there was, so that the
-// sessions of that one are its own. It fails where another daemon has been.
+// Become gives a local database the id of a former daemon. The daemon of this database then owns the
+// sessions of the former one. It fails if a daemon with another id has used the database.
 func Become(ctx context.Context, local *store.DB, id string) error {
 	return local.Write(ctx, func(tx *sql.Tx) error {
 		var had string

@@ -356,8 +356,8 @@ func (s *Store) Delete(ctx context.Context, account, id string) error {
 	return s.remove(ctx, account, id, func(*sql.Tx, []string) error { return nil })
 }
 
-// remove deletes a session and all below it if first, which runs before that in its transaction with
-// all their ids, has no error.
+// remove deletes a session and all sessions below it. Before that it calls first with all their ids, in
+// the same transaction. An error of first keeps the sessions.
 func (s *Store) remove(ctx context.Context, account, id string, first func(*sql.Tx, []string) error) error {
 	for {
 		var found []string

@@ -14,7 +14,7 @@ type Host struct {
 	Program string // the path of sandboxd that units start
 	// Run runs a program of the system.
 	Run func(ctx context.Context, argv ...string) error
-	// Systemd: it runs here, so that units can be started.
+	// Systemd says that it runs here, so that units can be started.
 	Systemd bool
 	// Projects are those of the person's daemon, for a plan of [Person].
 	Projects Projects
@@ -67,7 +67,7 @@ type step struct {
 	kind Kind
 	name string
 	how  string // for people
-	// there says what is there already, or "" if the step must be done.
+	// there says what exists already, or "" if the step must be done.
 	there func() (string, error)
 	do    func(ctx context.Context) error
 	sum   string // of a file

@@ -179,6 +179,37 @@ func TestN30_AFullMailboxRefusesAndLosesNone(t *testing.T) {
 	}
 }
 
+// TestN30_AMailboxHoldsSoManyBytes: names of senders count, and what was read does not.
+func TestN30_AMailboxHoldsSoManyBytes(t *testing.T) {
+	s := open(t, ":memory:")
+	done(s.CreateTeam(t.Context(), lead, "n", "", []string{"a"}))
+	send := func(bytes int) error {
+		_, err := s.Send(t.Context(), lead, Outgoing{To: "a", Message: strings.Repeat("x", bytes)}, 0)
+		return err
+	}
+	for round := range 2 {
+		left := maxMailboxBytes
+		for left >= maxMessage+len(lead.Agent) {
+			if err := send(maxMessage); err != nil {
+				t.Fatalf("round %d, with room for %d bytes: %v", round, left, err)
+			}
+			left -= maxMessage + len(lead.Agent)
+		}
+		if err := send(left - len(lead.Agent) + 1); codeOf(err) != "mailbox_full" {
+			t.Errorf("round %d, a byte more than there is room for: %v", round, err)
+		}
+		if err := send(left - len(lead.Agent)); err != nil {
+			t.Errorf("round %d, the last bytes: %v", round, err)
+		}
+		if err := send(1); codeOf(err) != "mailbox_full" {
+			t.Errorf("round %d, a full mailbox: %v", round, err)
+		}
+		if all, _, err := s.Take(t.Context(), at("a")); err != nil || len(all) != maxMailboxBytes/(maxMessage+len(lead.Agent))+1 {
+			t.Errorf("round %d: got %d messages, %v", round, len(all), err)
+		}
+	}
+}
+
 // TestN33_NoMessageLooksLikeTwo: whatever ends a line in it, and whatever the lines are.
 func TestN33_NoMessageLooksLikeTwo(t *testing.T) {
 	s := open(t, ":memory:")

@@ -11,10 +11,10 @@ const maxParallel = 10
 
 // Batch runs many calls and yields one result per call, in the order given (T-57 to
 // T-60), each as soon as those before it were taken. Read-only calls go first, at most ten
-// at a time; then the others, one after the other in their order. The context is looked at
-// before every call: run must answer a call that comes after the cancellation as cancelled,
-// without doing it, and Batch calls run for each of them too, so that no call is left
-// without a result. Who stops taking results cancels the calls that have not ended.
+// at a time; then the others, one after the other in their order. After a cancellation Batch
+// still calls run for each call that is left, so that every call has a result; run must then
+// answer that the call was cancelled, without doing it. If the caller stops taking results,
+// the calls that have not ended are cancelled.
 //
 // A result that comes before its turn is passed through keep, which may make it smaller.
 // A call that waits for a person should free its slot: see [YieldSlot].

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
 // TestAll is what every tool must do.
@@ -47,12 +48,12 @@ func TestAll(t *testing.T) {
 				}
 			})
 			t.Run("no crash without a schema check: "+s.Name, func(t *testing.T) {
-				e := newEnv(t)
+				e := toolstest.New(t)
 				for _, args := range []string{``, `null`, `[]`, `{}`, `{"file_path":1,"command":1,"pattern":1}`} {
-					in := e.in(args)
+					in := e.In(args)
 					_, _ = tl.Uses(t.Context(), in)
 					if s.Class != tool.ClassExec && s.Class != tool.ClassState {
-						if _, err := tl.Run(t.Context(), in, e.box); err == nil && args != `{}` && args != "null" {
+						if _, err := tl.Run(t.Context(), in, e.Box); err == nil && args != `{}` && args != "null" {
 							t.Errorf("%q runs", args)
 						}
 					}

@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/guard/obeyed"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/shellparse"
 	"golang.org/x/sys/unix"
@@ -80,7 +81,7 @@ func (Bash) Spec() tool.Spec {
 
 // Uses implements [tool.Tool]: the programs and files that the text names.
 func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[bashArgs](in)
+	args, err := toolkit.Decode[bashArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -96,7 +97,7 @@ func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	uses := in.Rules.ScriptUses(script, in.Dir)
 	uses.Unconfined = args.Unconfined || args.Unboxed
 	if args.OutputFile != "" {
-		u, err := use(in, args.OutputFile, guard.Write)
+		u, err := toolkit.Path(in, args.OutputFile, guard.Write)
 		if err != nil {
 			return guard.Uses{}, err
 		}
@@ -142,7 +143,7 @@ func (d bashData) Ended() (int, string) { return d.ExitCode, d.why }
 
 // Run implements [tool.Tool].
 func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[bashArgs](in)
+	args, err := toolkit.Decode[bashArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -170,7 +171,7 @@ func (a bashArgs) moved(
 			dir, lost = "", "the command failed"
 		}
 		if dir != "" {
-			out.Dir, data.Dir = dir, shown(in.Dir, dir)
+			out.Dir, data.Dir = dir, toolkit.Shown(in.Dir, dir)
 		}
 		if lost != "" {
 			data.notes = append(data.notes, fmt.Sprintf("[the working directory is still %s: %s]", in.Dir, lost))
@@ -186,20 +187,20 @@ func (a bashArgs) create(ctx context.Context, in tool.In, box sandbox.Box) (*san
 	if a.OutputFile == "" {
 		return nil, nil
 	}
-	u, err := judged(in, a.OutputFile, guard.Write)
+	u, err := toolkit.Judged(in, a.OutputFile, guard.Write)
 	if err != nil {
 		return nil, err
 	}
 	f, err := sandbox.Create(ctx, box, u, 0o644)
 	if err != nil {
-		return nil, fileError("write", u, err)
+		return nil, toolkit.FileError("write", u, err)
 	}
 	return f, nil
 }
 
 // Argv implements [tool.Program].
 func (Bash) Argv(in tool.In) ([]string, error) {
-	args, err := decode[bashArgs](in)
+	args, err := toolkit.Decode[bashArgs](in)
 	if err == nil && args.OutputFile != "" {
 		err = &tool.Error{
 			Code: "invalid_arguments",
@@ -227,7 +228,7 @@ func lastDir(ctx context.Context, in tool.In, box sandbox.Box, command string) (
 	if at == nil || at.Dir == "" {
 		return "", "where the command ends up cannot be told from its text; a line that is only cd DIR is kept"
 	}
-	u, err := use(in, at.Dir, guard.Read)
+	u, err := toolkit.Path(in, at.Dir, guard.Read)
 	if err != nil || u.Path == in.Dir {
 		return "", ""
 	}

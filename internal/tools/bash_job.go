@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -41,7 +42,7 @@ func (a bashArgs) check() error {
 
 // Lasts implements [tool.Lasting].
 func (Bash) Lasts(in tool.In) (wait time.Duration, ok bool) {
-	args, err := decode[bashArgs](in)
+	args, err := toolkit.Decode[bashArgs](in)
 	switch {
 	case err != nil:
 		return 0, false
@@ -94,7 +95,7 @@ func (a bashArgs) runJob(ctx context.Context, in tool.In, box sandbox.Box) (tool
 		return tool.Output{}, startError(spec.Argv[0], err)
 	}
 	j.Ended(exit)
-	if err := need(ctx, jobCap); err != nil {
+	if err := toolkit.Need(ctx, jobCap); err != nil {
 		return tool.Output{}, err
 	}
 	text, total := j.Printed(jobCap)

@@ -16,27 +16,28 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 func TestT45_BashTextIsStdoutStderrExitCode(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	for _, tt := range []struct{ name, command, want string }{
 		{"stdout without a prefix", "echo hi", "hi\n"},
 		{"stderr after stdout", "echo err >&2; echo out", "out\nerr\n"},
 		{"stderr on its own line", "printf out; printf err >&2", "out\nerr"},
 		{"exit code at the end", "echo x; exit 3", "x\nExit code: 3"},
 		{"only an exit code", "exit 3", "Exit code: 3"},
-		{"working directory of the session", "pwd", e.dir + "\n"},
+		{"working directory of the session", "pwd", e.Dir + "\n"},
 		{"the bytes that were judged run", `echo '$HOME' "a  b" \\`, "$HOME a  b \\\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := e.ok(Bash{}, m{"command": tt.command}); got != tt.want {
+			if got := e.OK(Bash{}, m{"command": tt.command}); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
-	text, out, err := e.call(Bash{}, m{"command": "true"})
+	text, out, err := e.Call(Bash{}, m{"command": "true"})
 	if err != nil || text != "" {
 		t.Errorf("got %q, %v, want nothing from a command that writes nothing", text, err)
 	}
@@ -46,8 +47,8 @@ func TestT45_BashTextIsStdoutStderrExitCode(t *testing.T) {
 }
 
 func TestT42_BashTimeoutIsAnErrorThatSaysSo(t *testing.T) {
-	e := newEnv(t)
-	te := e.fails(Bash{}, m{"command": "echo early; sleep 9999 & echo $! > pid; sleep 9999", "timeout": 300}, "timeout")
+	e := toolstest.New(t)
+	te := e.Fails(Bash{}, m{"command": "echo early; sleep 9999 & echo $! > pid; sleep 9999", "timeout": 300}, "timeout")
 	if !strings.Contains(te.Msg, "timeout of 300 ms") || !strings.Contains(te.Msg, "early") ||
 		!strings.Contains(te.Hint, "600000") {
 		t.Errorf("got %q, hint %q; want the timeout, what was written, and the maximum", te.Msg, te.Hint)
@@ -55,14 +56,14 @@ func TestT42_BashTimeoutIsAnErrorThatSaysSo(t *testing.T) {
 }
 
 func TestATimeoutOfASilentCommandSaysThatItWroteNothing(t *testing.T) {
-	te := newEnv(t).fails(Bash{}, m{"command": "sleep 30", "timeout": 300}, "timeout")
+	te := toolstest.New(t).Fails(Bash{}, m{"command": "sleep 30", "timeout": 300}, "timeout")
 	if want := "the command was ended after its timeout of 300 ms; it wrote nothing"; te.Msg != want {
 		t.Errorf("got %q, want %q", te.Msg, want)
 	}
 }
 
 func TestT42_BashTimeoutIsClamped(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	for _, tt := range []struct {
 		args m
 		want time.Duration
@@ -72,8 +73,8 @@ func TestT42_BashTimeoutIsClamped(t *testing.T) {
 		{m{"command": "true", "timeout": int64(1) << 52}, 600 * time.Second},
 		{m{"command": "true", "timeout": 5000}, 5 * time.Second},
 	} {
-		box := &deadlineBox{hostBox: e.box}
-		in := e.in(tt.args)
+		box := &deadlineBox{HostBox: e.Box}
+		in := e.In(tt.args)
 		synctest.Test(t, func(t *testing.T) {
 			_, err := (Bash{}).Run(t.Context(), in, box)
 			if te, ok := errors.AsType[*tool.Error](err); !ok || te.Code != "timeout" || box.took != tt.want {
@@ -85,7 +86,7 @@ func TestT42_BashTimeoutIsClamped(t *testing.T) {
 
 // deadlineBox starts nothing before its time is up.
 type deadlineBox struct {
-	*hostBox
+	*toolstest.HostBox
 	took time.Duration
 }
 
@@ -123,7 +124,7 @@ func TestBash_ArgumentsOfJobsThatDoNothing(t *testing.T) {
 		{"command": "true", "on_timeout": "background", "output_file": "x"},
 	} {
 		var te *tool.Error
-		if _, err := (Bash{}).Uses(t.Context(), newEnv(t).in(args)); !errors.As(err, &te) || te.Code != "invalid_arguments" || te.Hint == "" {
+		if _, err := (Bash{}).Uses(t.Context(), toolstest.New(t).In(args)); !errors.As(err, &te) || te.Code != "invalid_arguments" || te.Hint == "" {
 			t.Errorf("%v: got %v", args, err)
 		}
 	}
@@ -141,7 +142,7 @@ func TestBash_WhatIsTypedIntoAJobIsNotKnown(t *testing.T) {
 		{m{"command": "npm run dev", "run_in_background": true}, false},
 		{m{"command": "bash", "on_timeout": "background"}, false}, // its input is empty
 	} {
-		uses, err := Bash{}.Uses(t.Context(), newEnv(t).in(tt.args))
+		uses, err := Bash{}.Uses(t.Context(), toolstest.New(t).In(tt.args))
 		if err != nil || (len(uses.Script.Opaque) > 0) != tt.opaque {
 			t.Errorf("%v: got %+v, %v", tt.args, uses.Script, err)
 		}
@@ -149,27 +150,27 @@ func TestBash_WhatIsTypedIntoAJobIsNotKnown(t *testing.T) {
 }
 
 func TestBash_CancelEndsTheCommand(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	in := e.in(m{"command": "echo started; sleep 30"})
+	in := e.In(m{"command": "echo started; sleep 30"})
 	in.Emit = func(tool.Progress) { cancel() }
-	_, err := Bash{}.Run(ctx, in, e.box)
+	_, err := Bash{}.Run(ctx, in, e.Box)
 	if te, ok := err.(*tool.Error); !ok || te.Code != "cancelled" || !strings.Contains(te.Msg, "started") {
 		t.Errorf("got %v, want cancelled with what was written", err)
 	}
 }
 
 func TestBash_StreamsWhileItRuns(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	var mu sync.Mutex
 	got := map[string]string{}
-	in := e.in(m{"command": "echo out; echo err >&2"})
+	in := e.In(m{"command": "echo out; echo err >&2"})
 	in.Emit = func(p tool.Progress) {
 		mu.Lock()
 		got[p.Stream] += string(p.Output)
 		mu.Unlock()
 	}
-	if _, err := (Bash{}).Run(t.Context(), in, e.box); err != nil {
+	if _, err := (Bash{}).Run(t.Context(), in, e.Box); err != nil {
 		t.Fatal(err)
 	}
 	if got["stdout"] != "out\n" || got["stderr"] != "err\n" {
@@ -291,8 +292,8 @@ func TestBash_ProtectedFilesAreExplained(t *testing.T) {
 }
 
 func TestBash_UsesNameProgramsAndFiles(t *testing.T) {
-	e := newEnv(t)
-	uses, err := Bash{}.Uses(t.Context(), e.in(m{"command": "cat in.txt | tee out.txt"}))
+	e := toolstest.New(t)
+	uses, err := Bash{}.Uses(t.Context(), e.In(m{"command": "cat in.txt | tee out.txt"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,20 +307,20 @@ func TestBash_UsesNameProgramsAndFiles(t *testing.T) {
 	if want := "read in.txt write out.txt"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	_, err = Bash{}.Uses(t.Context(), e.in(m{"command": "echo 'open"}))
+	_, err = Bash{}.Uses(t.Context(), e.In(m{"command": "echo 'open"}))
 	if te, ok := err.(*tool.Error); !ok || !strings.HasPrefix(te.Code, "command_") {
 		t.Errorf("got %v, want a refusal of text that is no command", err)
 	}
-	if _, err := os.Stat(e.dir + "/out.txt"); err == nil {
+	if _, err := os.Stat(e.Dir + "/out.txt"); err == nil {
 		t.Error("Uses ran the command")
 	}
 }
 
 func TestBash_WorkingDirectoryIsKept(t *testing.T) {
-	e := newEnv(t)
-	e.write("sub/deep/f", "")
-	e.write("secret/f", "")
-	e.box.denied = []string{e.dir + "/secret"}
+	e := toolstest.New(t)
+	e.Write("sub/deep/f", "")
+	e.Write("secret/f", "")
+	e.Box.Denied = []string{e.Dir + "/secret"}
 	const failed, unknown = "the command failed", "where the command ends up cannot be told from its text"
 	for _, tt := range []struct{ command, want, lost string }{
 		{"cd sub", "sub", ""},
@@ -334,21 +335,21 @@ func TestBash_WorkingDirectoryIsKept(t *testing.T) {
 		{"cd sub; exit 3", "", failed},
 		{"cd sub # comment", "", unknown},
 		{"(cd sub) # comment", "", ""},
-		{"cd secret", "", e.dir + "/secret cannot be entered by file tools"},
+		{"cd secret", "", e.Dir + "/secret cannot be entered by file tools"},
 		{"cd /", "", "/ is outside the workspace"},
-		{"cd ..", "", filepath.Dir(e.dir) + " is outside the workspace"},
+		{"cd ..", "", filepath.Dir(e.Dir) + " is outside the workspace"},
 		{"cd $(echo sub)", "sub", ""},
 		{"cd $(ls -d su*)", "", unknown},
 		{"cat <<E\ncd sub\nE", "", ""},
 		{"cd sub && cat <<E\nhello\nE", "", unknown},
 	} {
-		text, out, err := e.call(Bash{}, m{"command": tt.command})
+		text, out, err := e.Call(Bash{}, m{"command": tt.command})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := ""
 		if tt.want != "" {
-			want = e.dir + "/" + tt.want
+			want = e.Dir + "/" + tt.want
 		}
 		if out.Dir != want {
 			t.Errorf("%s: got %q, want %q", tt.command, out.Dir, want)
@@ -356,7 +357,7 @@ func TestBash_WorkingDirectoryIsKept(t *testing.T) {
 		if strings.Contains(text, "[working directory:") != (want != "") {
 			t.Errorf("%s: got text %q", tt.command, text)
 		}
-		still := "[the working directory is still " + e.dir + ": "
+		still := "[the working directory is still " + e.Dir + ": "
 		if strings.Contains(text, still) != (tt.lost != "") || !strings.Contains(text, tt.lost) {
 			t.Errorf("%s: got text %q, want %q in it", tt.command, text, tt.lost)
 		}
@@ -365,19 +366,19 @@ func TestBash_WorkingDirectoryIsKept(t *testing.T) {
 
 // A run of a cron job does not say that it took the session elsewhere.
 func TestT51_AScheduledCommandLeavesTheSession(t *testing.T) {
-	e := newEnv(t)
-	e.write("sub/f", "")
-	in := e.in(m{"command": "cd sub"})
+	e := toolstest.New(t)
+	e.Write("sub/f", "")
+	in := e.In(m{"command": "cd sub"})
 	uses, err := Bash{}.Uses(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.Judged = uses
 	for scheduled, want := range map[bool]string{
-		true: "[the working directory is still " + e.dir + ": a run of a cron job", false: "[working directory: ",
+		true: "[the working directory is still " + e.Dir + ": a run of a cron job", false: "[working directory: ",
 	} {
 		in.Scheduled = scheduled
-		out, err := Bash{}.Run(t.Context(), in, e.box)
+		out, err := Bash{}.Run(t.Context(), in, e.Box)
 		text := tool.Format(Bash{}, Bash{}.Spec(), out, in.Args)
 		if err != nil || (out.Dir == "") != scheduled || !strings.Contains(text, want) || strings.Count(text, "working directory") != 1 {
 			t.Errorf("scheduled %v: %q in %q, %v", scheduled, text, out.Dir, err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/sandbox/child"
 	"github.com/sandboxd/sandboxd/tests/bench"
@@ -56,11 +58,11 @@ func judgedCall(tb testing.TB, t tool.Tool, in tool.In, box sandbox.Box, s guard
 }
 
 func TestTools_InTheRealCage(t *testing.T) {
-	e := newEnv(t)
-	e.write("src/a.txt", "hello needle\n")
-	e.write("src/secret/key", "needle\n")
-	e.write("other/b.txt", "outside needle\n")
-	root := e.dir + "/src"
+	e := toolstest.New(t)
+	e.Write("src/a.txt", "hello needle\n")
+	e.Write("src/secret/key", "needle\n")
+	e.Write("other/b.txt", "outside needle\n")
+	root := e.Dir + "/src"
 	s := guard.Settings{
 		AllowedWritePaths: []string{root},
 		AllowedReadPaths:  []string{root, "/usr", "/bin", "/lib", "/lib64", "/etc", "/dev"},
@@ -68,7 +70,7 @@ func TestTools_InTheRealCage(t *testing.T) {
 	}
 	box := cageBox(t, s)
 	call := func(tl tool.Tool, args m) (string, error) {
-		in := e.in(args)
+		in := e.In(args)
 		in.Dir = root
 		return judgedCall(t, tl, in, box, s)
 	}
@@ -81,8 +83,8 @@ func TestTools_InTheRealCage(t *testing.T) {
 		{"read", Read{}, m{"file_path": "a.txt"}, "1\thello needle"},
 		{"edit", Edit{}, m{"file_path": "a.txt", "old_string": "hello", "new_string": "bye"}, "+bye needle"},
 		{"write", Write{}, m{"file_path": "new/c.txt", "content": "x"}, "created"},
-		{"glob without what is denied", Glob{}, m{"pattern": "**/*"}, "new/c.txt\na.txt"},
-		{"grep without what is denied", Grep{}, m{"pattern": "needle"}, "a.txt"},
+		{"glob without what is denied", search.Glob{}, m{"pattern": "**/*"}, "new/c.txt\na.txt"},
+		{"grep without what is denied", search.Grep{}, m{"pattern": "needle"}, "a.txt"},
 		{"bash", Bash{}, m{"command": "cat a.txt; echo done > out.txt; cat out.txt"}, "bye needle\ndone\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,7 +106,7 @@ func TestTools_InTheRealCage(t *testing.T) {
 		{"read outside", Read{}, m{"file_path": "../other/b.txt"}},
 		{"write outside", Write{}, m{"file_path": "../other/new", "content": "x"}},
 		{"edit outside", Edit{}, m{"file_path": "../other/b.txt", "old_string": "outside", "new_string": "x"}},
-		{"grep of what is denied", Grep{}, m{"pattern": "needle", "path": "secret"}},
+		{"grep of what is denied", search.Grep{}, m{"pattern": "needle", "path": "secret"}},
 		{"bash", Bash{}, m{"command": "cat secret/key"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,7 +122,7 @@ func TestTools_InTheRealCage(t *testing.T) {
 	if err == nil && strings.Contains(got, "needle") {
 		t.Errorf("a denied file was read: %q", got)
 	}
-	if e.read("other/b.txt") != "outside needle\n" {
+	if e.Read("other/b.txt") != "outside needle\n" {
 		t.Error("a file outside was changed")
 	}
 }
@@ -143,20 +145,20 @@ func BenchmarkTree(b *testing.B) {
 		args string
 		rg   []string
 	}{
-		{"grep literal", Grep{}, `{"pattern":"ErrUnexpectedEOF","head_limit":0}`, []string{"-l", "ErrUnexpectedEOF"}},
+		{"grep literal", search.Grep{}, `{"pattern":"ErrUnexpectedEOF","head_limit":0}`, []string{"-l", "ErrUnexpectedEOF"}},
 		{
 			"grep regexp",
-			Grep{},
+			search.Grep{},
 			`{"pattern":"func \\w+\\(ctx context","output_mode":"content","head_limit":0}`,
 			[]string{"-n", `func \w+\(ctx context`},
 		},
 		{
 			"grep no literal",
-			Grep{},
+			search.Grep{},
 			`{"pattern":"[A-Z]{12}[0-9]","output_mode":"content","head_limit":0}`,
 			[]string{"-n", `[A-Z]{12}[0-9]`},
 		},
-		{"glob", Glob{}, `{"pattern":"**/*.go"}`, []string{"--files", "-g", "*.go"}},
+		{"glob", search.Glob{}, `{"pattern":"**/*.go"}`, []string{"--files", "-g", "*.go"}},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			ours := calls(b, tt.tool, box, s, root, tt.args)

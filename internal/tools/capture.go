@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
 // outputCap is how many characters of a stream are kept: half from its start,
@@ -48,7 +49,7 @@ func (r *outputRoom) full(bytes int) bool {
 	if r == nil || bytes <= littleOutput {
 		return false
 	}
-	r.once.Do(func() { r.err = need(r.ctx, muchOutput) })
+	r.once.Do(func() { r.err = toolkit.Need(r.ctx, muchOutput) })
 	return r.err != nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -65,7 +66,7 @@ func (Config) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.
 
 // Run implements [tool.Tool].
 func (c Config) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := decode[configArgs](in)
+	args, err := toolkit.Decode[configArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
 func custom(t *testing.T, argv ...string) tool.Tool {
@@ -24,7 +25,7 @@ func custom(t *testing.T, argv ...string) tool.Tool {
 }
 
 func TestCustom_ArgumentsAreWordsNeverShell(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	for _, tt := range []struct {
 		name string
 		argv []string
@@ -45,33 +46,33 @@ func TestCustom_ArgumentsAreWordsNeverShell(t *testing.T) {
 		{"a placeholder in a value stays", []string{"printf", "[%s]", "{{a}}"}, m{"a": "{{n}}"}, "[{{n}}]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := e.ok(custom(t, tt.argv...), tt.args); got != tt.want {
+			if got := e.OK(custom(t, tt.argv...), tt.args); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
 	show := custom(t, "printf", "[%s]", "{{a}}", "x{{list}}")
-	e.fails(show, m{"a": "-rf"}, "option_like_argument")
-	e.fails(show, m{"a": "x\x00"}, "invalid_arguments")
-	e.fails(show, m{"list": []string{"a", "b"}}, "invalid_arguments")
-	e.fails(show, m{"b": 1}, "invalid_arguments")
-	e.fails(custom(t, "printf", "x", "{{a}}y"), m{"a": "-"}, "option_like_argument")
-	if got := e.ok(custom(t, "sh", "-c", "echo out; echo err >&2; exit 4"), m{}); got != "out\nerr\nExit code: 4" {
+	e.Fails(show, m{"a": "-rf"}, "option_like_argument")
+	e.Fails(show, m{"a": "x\x00"}, "invalid_arguments")
+	e.Fails(show, m{"list": []string{"a", "b"}}, "invalid_arguments")
+	e.Fails(show, m{"b": 1}, "invalid_arguments")
+	e.Fails(custom(t, "printf", "x", "{{a}}y"), m{"a": "-"}, "option_like_argument")
+	if got := e.OK(custom(t, "sh", "-c", "echo out; echo err >&2; exit 4"), m{}); got != "out\nerr\nExit code: 4" {
 		t.Errorf("got %q, want what Bash answers", got)
 	}
 }
 
 func TestCustom_IsJudgedAsACommand(t *testing.T) {
-	e := newEnv(t)
-	uses, err := custom(t, "cat", "{{a}}").Uses(t.Context(), e.in(m{"a": "../secret"}))
+	e := toolstest.New(t)
+	uses, err := custom(t, "cat", "{{a}}").Uses(t.Context(), e.In(m{"a": "../secret"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := guard.Settings{AllowedReadPaths: []string{e.dir}, DeniedCommands: []string{"rm"}}
+	settings := guard.Settings{AllowedReadPaths: []string{e.Dir}, DeniedCommands: []string{"rm"}}
 	if refused := guard.NewRules(settings).Check(uses); len(refused) == 0 {
 		t.Errorf("nothing refuses %+v", uses.Paths)
 	}
-	uses, err = custom(t, "rm", "{{a}}").Uses(t.Context(), e.in(m{"a": "x"}))
+	uses, err = custom(t, "rm", "{{a}}").Uses(t.Context(), e.In(m{"a": "x"}))
 	if err != nil {
 		t.Fatal(err)
 	}

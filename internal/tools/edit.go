@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -53,7 +54,7 @@ func (Edit) Spec() tool.Spec {
 
 // Uses implements [tool.Tool]: an edit reads the file and writes it.
 func (Edit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[editArgs](in)
+	args, err := toolkit.Decode[editArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -61,7 +62,7 @@ func (Edit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 }
 
 func readWrite(in tool.In, raw string) (guard.Uses, error) {
-	u, err := use(in, raw, guard.Read)
+	u, err := toolkit.Path(in, raw, guard.Read)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -72,7 +73,7 @@ func readWrite(in tool.In, raw string) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (e Edit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[editArgs](in)
+	args, err := toolkit.Decode[editArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -85,7 +86,7 @@ func (e Edit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 		return tool.Output{}, err
 	}
 	changed := e.seen.changed(in.Session, doc.read.Path, doc.info)
-	diff := diffAt(shown(in.Dir, doc.read.Path), doc.content, places, len(old), text)
+	diff := diffAt(toolkit.Shown(in.Dir, doc.read.Path), doc.content, places, len(old), text)
 	if err := doc.save(ctx, box, replaceAt(doc.content, places, len(old), text)); err != nil {
 		return tool.Output{}, err
 	}
@@ -115,13 +116,13 @@ type document struct {
 func openDocument(ctx context.Context, in tool.In, box sandbox.Box, raw string) (*document, error) {
 	d := &document{}
 	var err error
-	if d.read, err = judged(in, raw, guard.Read); err != nil {
+	if d.read, err = toolkit.Judged(in, raw, guard.Read); err != nil {
 		return nil, err
 	}
-	if d.write, err = judged(in, raw, guard.Write); err != nil {
+	if d.write, err = toolkit.Judged(in, raw, guard.Write); err != nil {
 		return nil, err
 	}
-	f, info, err := openRegular(ctx, box, d.read)
+	f, info, err := toolkit.Open(ctx, box, d.read)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func openDocument(ctx context.Context, in tool.In, box sandbox.Box, raw string) 
 		}
 	}
 	// The content, and where it does not fit into its buffer, the changed one.
-	if err := need(ctx, 2*info.Size()+editSlack+int64(len(in.Args))); err != nil {
+	if err := toolkit.Need(ctx, 2*info.Size()+editSlack+int64(len(in.Args))); err != nil {
 		return nil, err
 	}
 	d.content = make([]byte, info.Size(), info.Size()+editSlack)
@@ -143,7 +144,7 @@ func openDocument(ctx context.Context, in tool.In, box sandbox.Box, raw string) 
 		if ctx.Err() == nil && (err == io.EOF || err == io.ErrUnexpectedEOF) {
 			return nil, changedUnderUs(raw)
 		}
-		return nil, fileError("read", d.read, err)
+		return nil, toolkit.FileError("read", d.read, err)
 	}
 	return d, approved(in, d.read, d.content)
 }
@@ -156,7 +157,7 @@ func (d *document) save(ctx context.Context, box sandbox.Box, content []byte) er
 		return changedUnderUs(d.read.Raw)
 	}
 	if err := sandbox.WriteFile(ctx, box, d.write, content, permOf(d.info)); err != nil {
-		return fileError("write", d.write, err)
+		return toolkit.FileError("write", d.write, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
@@ -33,12 +34,12 @@ func TestT47_EditIsExact(t *testing.T) {
 		{"overlapping places, replaced apart", "aaaa", m{"old_string": "aa", "new_string": "b", "replace_all": true}, "bb", "+bb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := newEnv(t)
-			e.write("f", tt.before)
+			e := toolstest.New(t)
+			e.Write("f", tt.before)
 			tt.args["file_path"] = "f"
-			got := e.ok(Edit{}, tt.args)
-			if e.read("f") != tt.after {
-				t.Errorf("got file %q, want %q", e.read("f"), tt.after)
+			got := e.OK(Edit{}, tt.args)
+			if e.Read("f") != tt.after {
+				t.Errorf("got file %q, want %q", e.Read("f"), tt.after)
 			}
 			if !strings.Contains(got, tt.diff) {
 				t.Errorf("got %q, want %q in it", got, tt.diff)
@@ -75,39 +76,39 @@ func TestT47_EditRefusesAndHelps(t *testing.T) {
 		{"nothing to change", "a", "NEW", "no_change", "the same", "nothing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := newEnv(t)
-			e.write("f", tt.before)
-			te := e.fails(Edit{}, m{"file_path": "f", "old_string": tt.old, "new_string": "NEW"}, tt.code)
+			e := toolstest.New(t)
+			e.Write("f", tt.before)
+			te := e.Fails(Edit{}, m{"file_path": "f", "old_string": tt.old, "new_string": "NEW"}, tt.code)
 			if !strings.Contains(te.Msg, tt.msg) || !strings.Contains(te.Hint, tt.hint) {
 				t.Errorf("got %q, hint %q; want %q, %q", te.Msg, te.Hint, tt.msg, tt.hint)
 			}
-			if e.read("f") != tt.before {
-				t.Errorf("a refused edit changed the file to %q", e.read("f"))
+			if e.Read("f") != tt.before {
+				t.Errorf("a refused edit changed the file to %q", e.Read("f"))
 			}
 		})
 	}
-	e := newEnv(t)
-	e.write("dir/secret", "x")
-	e.box.denied = []string{e.dir + "/dir/secret"}
-	e.fails(Edit{}, m{"file_path": "dir", "old_string": "a", "new_string": "b"}, "is_directory")
-	e.fails(Edit{}, m{"file_path": "nope", "old_string": "a", "new_string": "b"}, "file_not_found")
-	e.fails(Edit{}, m{"file_path": "dir/secret", "old_string": "x", "new_string": "b"}, "path_denied")
+	e := toolstest.New(t)
+	e.Write("dir/secret", "x")
+	e.Box.Denied = []string{e.Dir + "/dir/secret"}
+	e.Fails(Edit{}, m{"file_path": "dir", "old_string": "a", "new_string": "b"}, "is_directory")
+	e.Fails(Edit{}, m{"file_path": "nope", "old_string": "a", "new_string": "b"}, "file_not_found")
+	e.Fails(Edit{}, m{"file_path": "dir/secret", "old_string": "x", "new_string": "b"}, "path_denied")
 }
 
 func TestEdit_DiffApplies(t *testing.T) {
 	needs.Program(t, "patch")
-	e := newEnv(t)
+	e := toolstest.New(t)
 	before := strings.Repeat("line\n", 5000) + "here\n" + strings.Repeat("line\n", 5000)
-	e.write("f", before)
-	got := e.ok(Edit{}, m{"file_path": "f", "old_string": "here", "new_string": "there\nand more"})
-	after := e.read("f")
-	e.write("f", before)
+	e.Write("f", before)
+	got := e.OK(Edit{}, m{"file_path": "f", "old_string": "here", "new_string": "there\nand more"})
+	after := e.Read("f")
+	e.Write("f", before)
 	cmd := exec.Command("patch", "-p1", "-s")
-	cmd.Dir, cmd.Stdin = e.dir, strings.NewReader(got[strings.Index(got, "---"):])
+	cmd.Dir, cmd.Stdin = e.Dir, strings.NewReader(got[strings.Index(got, "---"):])
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("patch: %v\n%s\n%s", err, out, got)
 	}
-	if e.read("f") != after {
+	if e.Read("f") != after {
 		t.Error("the diff does not lead to the file that Edit wrote")
 	}
 }
@@ -153,20 +154,20 @@ func TestEdit_IndexIsThatOfTheStandardLibrary(t *testing.T) {
 }
 
 func TestEdit_HelpIsBoundedInHostileFiles(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", strings.Repeat("a\n", 500_000))
+	e := toolstest.New(t)
+	e.Write("f", strings.Repeat("a\n", 500_000))
 	start := time.Now()
-	e.fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("a\n", 100_000) + "b", "new_string": "x"},
+	e.Fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("a\n", 100_000) + "b", "new_string": "x"},
 		"old_string_not_found")
-	e.fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("aaaa\n", 1000), "new_string": "x"},
+	e.Fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("aaaa\n", 1000), "new_string": "x"},
 		"old_string_not_found")
-	e.write("short", strings.Repeat("a line of text\n", 60_000))
-	e.fails(Edit{}, m{"file_path": "short", "old_string": "another lone in thext", "new_string": "x"},
+	e.Write("short", strings.Repeat("a line of text\n", 60_000))
+	e.Fails(Edit{}, m{"file_path": "short", "old_string": "another lone in thext", "new_string": "x"},
 		"old_string_not_found")
-	e.write("many", strings.Repeat("a", 6_000_000))
-	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b"}, "old_string_not_unique")
-	e.fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b", "replace_all": true}, "change_too_large")
-	e.fails(Edit{}, m{"file_path": "many", "old_string": "aaa", "new_string": strings.Repeat("b", 100_000), "replace_all": true}, "change_too_large")
+	e.Write("many", strings.Repeat("a", 6_000_000))
+	e.Fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b"}, "old_string_not_unique")
+	e.Fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b", "replace_all": true}, "change_too_large")
+	e.Fails(Edit{}, m{"file_path": "many", "old_string": "aaa", "new_string": strings.Repeat("b", 100_000), "replace_all": true}, "change_too_large")
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}

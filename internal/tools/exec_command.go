@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -47,7 +48,7 @@ func (ExecCommand) Spec() tool.Spec {
 
 // Lasts implements [tool.Lasting].
 func (ExecCommand) Lasts(in tool.In) (wait time.Duration, ok bool) {
-	args, err := decode[execArgs](in)
+	args, err := toolkit.Decode[execArgs](in)
 	if err != nil {
 		return 0, false
 	}
@@ -60,7 +61,7 @@ func (ExecCommand) Lasts(in tool.In) (wait time.Duration, ok bool) {
 
 // Uses implements [tool.Tool].
 func (ExecCommand) Uses(ctx context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[execArgs](in)
+	args, err := toolkit.Decode[execArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -80,7 +81,7 @@ func (a execArgs) dir(in tool.In) (guard.PathUse, error) {
 	if a.WorkDir == "" {
 		return guard.PathUse{Path: in.Dir}, nil
 	}
-	return use(in, a.WorkDir, guard.Read)
+	return toolkit.Path(in, a.WorkDir, guard.Read)
 }
 
 // bash is the same call for Bash.
@@ -95,13 +96,13 @@ func (a execArgs) bash(in tool.In, dir string) tool.In {
 
 // Run implements [tool.Tool].
 func (ExecCommand) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[execArgs](in)
+	args, err := toolkit.Decode[execArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	dir := in.Dir
 	if args.WorkDir != "" {
-		u, err := judged(in, args.WorkDir, guard.Read)
+		u, err := toolkit.Judged(in, args.WorkDir, guard.Read)
 		if err != nil {
 			return tool.Output{}, err
 		}
@@ -124,7 +125,7 @@ func (ExecCommand) Format(data any, args json.RawMessage) (string, error) {
 
 // Argv implements [tool.Program].
 func (ExecCommand) Argv(in tool.In) ([]string, error) {
-	args, err := decode[execArgs](in)
+	args, err := toolkit.Decode[execArgs](in)
 	if err == nil && (args.WorkDir != "" || args.TTY) {
 		err = &tool.Error{
 			Code: "invalid_arguments",

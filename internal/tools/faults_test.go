@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,24 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/tests/needs"
 	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
-// codeOf is the stable code of an error, "" of another or of none.
-func codeOf(err error) string {
-	if te, ok := errors.AsType[*tool.Error](err); ok {
-		return te.Code
-	}
-	return ""
-}
-
 // names lists what is in a directory.
-func (e *env) names(dir string) []string {
-	e.t.Helper()
-	entries, err := os.ReadDir(filepath.Join(e.dir, dir))
+func names(e *toolstest.Env, dir string) []string {
+	e.T.Helper()
+	entries, err := os.ReadDir(filepath.Join(e.Dir, dir))
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	var names []string
 	for _, entry := range entries {
@@ -44,8 +37,8 @@ func (e *env) names(dir string) []string {
 // Without space a file stays as it was, or does not come to be, and nothing half
 // written is left.
 func TestFault_NoSpace(t *testing.T) {
-	e := newEnv(t)
-	disk := filepath.Join(e.dir, "disk")
+	e := toolstest.New(t)
+	disk := filepath.Join(e.Dir, "disk")
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +47,7 @@ func TestFault_NoSpace(t *testing.T) {
 		needs.Missing(t, "mount a small file system: %v", err)
 	}
 	defer unix.Unmount(disk, unix.MNT_DETACH)
-	e.write("disk/f", "one needle\n")
+	e.Write("disk/f", "one needle\n")
 	big := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct {
 		tool tool.Tool
@@ -64,11 +57,11 @@ func TestFault_NoSpace(t *testing.T) {
 		{Write{}, m{"file_path": "disk/new", "content": big}},
 		{Edit{}, m{"file_path": "disk/f", "old_string": "needle", "new_string": big}},
 	} {
-		_, _, err := e.call(tt.tool, tt.args)
-		if codeOf(err) != "no_space" {
+		_, _, err := e.Call(tt.tool, tt.args)
+		if toolstest.Code(err) != "no_space" {
 			t.Errorf("%s: got %v, want no_space", tt.tool.Spec().Name, err)
 		}
-		if got := e.names("disk"); len(got) != 1 || e.read("disk/f") != "one needle\n" {
+		if got := names(e, "disk"); len(got) != 1 || e.Read("disk/f") != "one needle\n" {
 			t.Errorf("%s left %q", tt.tool.Spec().Name, got)
 		}
 	}
@@ -77,14 +70,14 @@ func TestFault_NoSpace(t *testing.T) {
 // What is no file is refused by every tool at once: nothing waits for a writer or
 // reads a device.
 func TestFault_WhatIsNoFile(t *testing.T) {
-	e := newEnv(t)
-	if err := unix.Mkfifo(e.dir+"/fifo", 0o644); err != nil {
+	e := toolstest.New(t)
+	if err := unix.Mkfifo(e.Dir+"/fifo", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(e.dir+"/fifo.ipynb", 0o644); err != nil {
+	if err := unix.Mkfifo(e.Dir+"/fifo.ipynb", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mknod(e.dir+"/socket", unix.S_IFSOCK|0o644, 0); err != nil {
+	if err := unix.Mknod(e.Dir+"/socket", unix.S_IFSOCK|0o644, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"fifo", "socket", "/dev/zero"} {
@@ -97,23 +90,23 @@ func TestFault_WhatIsNoFile(t *testing.T) {
 			{Edit{}, m{"file_path": path, "old_string": "a", "new_string": "b"}},
 			{NotebookEdit{}, m{"notebook_path": "fifo.ipynb", "cell_id": "a", "new_source": "x"}},
 		} {
-			if _, _, err := e.call(tt.tool, tt.args); codeOf(err) == "" {
+			if _, _, err := e.Call(tt.tool, tt.args); toolstest.Code(err) == "" {
 				t.Errorf("%s of %s: got %v, want an error with a code", tt.tool.Spec().Name, path, err)
 			}
 		}
 	}
-	if got := e.ok(Grep{}, m{"pattern": "x"}); strings.Contains(got, "fifo") {
+	if got := e.OK(search.Grep{}, m{"pattern": "x"}); strings.Contains(got, "fifo") {
 		t.Errorf("got %q", got)
 	}
-	if fi, err := os.Lstat(e.dir + "/fifo"); err != nil || fi.Mode()&os.ModeNamedPipe == 0 {
+	if fi, err := os.Lstat(e.Dir + "/fifo"); err != nil || fi.Mode()&os.ModeNamedPipe == 0 {
 		t.Errorf("the fifo became %v, %v", fi, err)
 	}
 }
 
 // A file that grows while it is read ends where it ended, or a little later.
 func TestFault_AFileThatGrows(t *testing.T) {
-	e := newEnv(t)
-	path := e.write("log", strings.Repeat("a line\n", 1000))
+	e := toolstest.New(t)
+	path := e.Write("log", strings.Repeat("a line\n", 1000))
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -137,9 +130,9 @@ func TestFault_AFileThatGrows(t *testing.T) {
 		}{
 			{Read{}, m{"file_path": "log"}},
 			{Read{}, m{"file_path": "log", "offset": -5}},
-			{Grep{}, m{"pattern": "line", "output_mode": "count"}},
+			{search.Grep{}, m{"pattern": "line", "output_mode": "count"}},
 		} {
-			if text := e.ok(tt.tool, tt.args); text == "" {
+			if text := e.OK(tt.tool, tt.args); text == "" {
 				t.Errorf("%s %v is empty", tt.tool.Spec().Name, tt.args)
 			}
 		}
@@ -153,10 +146,10 @@ func manyFiles(t *testing.T) int { return tier.Rounds(t, 20_000, 200_000) }
 
 // A tree of many files, of which 500 and fewer are answered, takes bounded memory.
 func TestFault_ManyFiles(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	n := manyFiles(t)
 	for i := range n {
-		dir := fmt.Sprintf("%s/d%d", e.dir, i/1000)
+		dir := fmt.Sprintf("%s/d%d", e.Dir, i/1000)
 		if i%1000 == 0 {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -169,10 +162,10 @@ func TestFault_ManyFiles(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	if got := strings.Count(e.ok(Glob{}, m{"pattern": "**/*.txt"}), ".txt"); got < 100 || got > 501 {
+	if got := strings.Count(e.OK(search.Glob{}, m{"pattern": "**/*.txt"}), ".txt"); got < 100 || got > 501 {
 		t.Errorf("glob answers %d names", got)
 	}
-	if got := e.ok(Grep{}, m{"pattern": "needle", "output_mode": "count", "head_limit": 10}); strings.Count(got, "\n") > 20 {
+	if got := e.OK(search.Grep{}, m{"pattern": "needle", "output_mode": "count", "head_limit": 10}); strings.Count(got, "\n") > 20 {
 		t.Errorf("grep answers %d lines", strings.Count(got, "\n"))
 	}
 	runtime.GC()
@@ -185,31 +178,31 @@ func TestFault_ManyFiles(t *testing.T) {
 // Directories that come and go while they are walked make neither an error nor an
 // endless walk.
 func TestFault_ATreeThatChanges(t *testing.T) {
-	e := newEnv(t)
-	e.write("stays/f.txt", "needle\n")
+	e := toolstest.New(t)
+	e.Write("stays/f.txt", "needle\n")
 	var stop atomic.Bool
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for i := 0; !stop.Load(); i++ {
-			dir := fmt.Sprintf("%s/d%d/x/y", e.dir, i%50)
+			dir := fmt.Sprintf("%s/d%d/x/y", e.Dir, i%50)
 			if os.MkdirAll(dir, 0o755) == nil {
 				_ = os.WriteFile(dir+"/f.txt", []byte("needle\n"), 0o644)
 			}
-			_ = os.RemoveAll(fmt.Sprintf("%s/d%d", e.dir, (i+25)%50))
-			_ = os.Rename(fmt.Sprintf("%s/d%d", e.dir, (i+10)%50), fmt.Sprintf("%s/stays/d%d", e.dir, i%7))
+			_ = os.RemoveAll(fmt.Sprintf("%s/d%d", e.Dir, (i+25)%50))
+			_ = os.Rename(fmt.Sprintf("%s/d%d", e.Dir, (i+10)%50), fmt.Sprintf("%s/stays/d%d", e.Dir, i%7))
 			if i%100 == 0 {
-				_ = os.RemoveAll(fmt.Sprintf("%s/stays/d%d", e.dir, i%7))
+				_ = os.RemoveAll(fmt.Sprintf("%s/stays/d%d", e.Dir, i%7))
 			}
 		}
 	}()
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
-		for _, tl := range []tool.Tool{Glob{}, Grep{}} {
+		for _, tl := range []tool.Tool{search.Glob{}, search.Grep{}} {
 			args := m{"pattern": "**/*.txt"}
 			if tl.Spec().Name == "Grep" {
 				args = m{"pattern": "needle"}
 			}
-			if text := e.ok(tl, args); !strings.Contains(text, "stays/f.txt") {
+			if text := e.OK(tl, args); !strings.Contains(text, "stays/f.txt") {
 				t.Errorf("%s lost the file that stays: %q", tl.Spec().Name, text)
 			}
 		}

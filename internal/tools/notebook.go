@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
 // maxNotebook bounds a notebook that is read as one.
@@ -53,7 +54,7 @@ func readNotebook(ctx context.Context, f *os.File, u guard.PathUse) (out tool.Ou
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), raw); err != nil {
 		return tool.Output{}, false, nil
 	}
-	if err := needForValues(ctx, raw); err != nil {
+	if err := toolkit.NeedForValues(ctx, raw); err != nil {
 		return tool.Output{}, false, err
 	}
 	var book struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -51,7 +52,7 @@ func (NotebookEdit) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (NotebookEdit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[notebookArgs](in)
+	args, err := toolkit.Decode[notebookArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -60,7 +61,7 @@ func (NotebookEdit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (n NotebookEdit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[notebookArgs](in)
+	args, err := toolkit.Decode[notebookArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -75,7 +76,7 @@ func (n NotebookEdit) Run(ctx context.Context, in tool.In, box sandbox.Box) (too
 		return tool.Output{}, err
 	}
 	changed := n.seen.changed(in.Session, doc.read.Path, doc.info)
-	if err := errors.Join(need(ctx, 2*doc.info.Size()), needForValues(ctx, doc.content)); err != nil {
+	if err := errors.Join(toolkit.Need(ctx, 2*doc.info.Size()), toolkit.NeedForValues(ctx, doc.content)); err != nil {
 		return tool.Output{}, err
 	}
 	next, before, err := editNotebook(doc.content, args)
@@ -92,7 +93,7 @@ func (n NotebookEdit) Run(ctx context.Context, in tool.In, box sandbox.Box) (too
 	if args.Source != nil {
 		after = *args.Source
 	}
-	name := shown(in.Dir, doc.read.Path)
+	name := toolkit.Shown(in.Dir, doc.read.Path)
 	diff := udiff.Unified("a/"+name, "b/"+name, withFinalNewline(before), withFinalNewline(after))
 	text := map[string]string{"replace": "replaced", "insert": "inserted", "delete": "deleted"}[args.Mode] +
 		" a cell of " + args.Path + "\n" + diff

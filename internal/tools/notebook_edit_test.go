@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
 const book = `{
@@ -45,13 +47,13 @@ func TestNotebookEditByCell(t *testing.T) {
 		{"delete the last", m{"cell_id": "b2", "edit_mode": "delete"}, []string{"code:a1:x = 1\nx < 2"}, "-# Title"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := newEnv(t)
-			e.write("n.ipynb", book)
+			e := toolstest.New(t)
+			e.Write("n.ipynb", book)
 			tt.args["notebook_path"] = "n.ipynb"
-			if got := e.ok(NotebookEdit{}, tt.args); !strings.Contains(got, tt.diff) {
+			if got := e.OK(NotebookEdit{}, tt.args); !strings.Contains(got, tt.diff) {
 				t.Errorf("got %q, want %q in it", got, tt.diff)
 			}
-			after := e.read("n.ipynb")
+			after := e.Read("n.ipynb")
 			var b struct{ Cells []cell }
 			if err := json.Unmarshal([]byte(after), &b); err != nil {
 				t.Fatalf("%v in\n%s", err, after)
@@ -71,34 +73,34 @@ func TestNotebookEditByCell(t *testing.T) {
 }
 
 func TestNotebookEdit_EmptyAndOldNotebooks(t *testing.T) {
-	e := newEnv(t)
-	e.write("empty.ipynb", `{"cells":[],"nbformat":4}`)
-	e.ok(NotebookEdit{}, m{
+	e := toolstest.New(t)
+	e.Write("empty.ipynb", `{"cells":[],"nbformat":4}`)
+	e.OK(NotebookEdit{}, m{
 		"notebook_path": "empty.ipynb", "edit_mode": "insert", "cell_type": "code", "new_source": "1",
 	})
-	e.write("old.ipynb",
+	e.Write("old.ipynb",
 		`{"cells":[{"cell_type":"code","metadata":{},"source":"a","outputs":[{"text":"x"}],"execution_count":1}],"nbformat":4}`)
-	e.ok(NotebookEdit{}, m{"notebook_path": "old.ipynb", "cell_id": "cell-0", "new_source": "b"})
+	e.OK(NotebookEdit{}, m{"notebook_path": "old.ipynb", "cell_id": "cell-0", "new_source": "b"})
 	for file, want := range map[string]string{"empty.ipynb": "1", "old.ipynb": "b"} {
 		var b struct{ Cells []cell }
-		if err := json.Unmarshal([]byte(e.read(file)), &b); err != nil || len(b.Cells) != 1 ||
+		if err := json.Unmarshal([]byte(e.Read(file)), &b); err != nil || len(b.Cells) != 1 ||
 			multiline(b.Cells[0].Source) != want || len(b.Cells[0].Outputs) != 0 || b.Cells[0].ID != "" {
-			t.Errorf("%s: got %s, %v", file, e.read(file), err)
+			t.Errorf("%s: got %s, %v", file, e.Read(file), err)
 		}
 	}
-	e.ok(NotebookEdit{}, m{"notebook_path": "old.ipynb", "cell_id": "cell-0", "edit_mode": "delete"})
-	if got := e.read("old.ipynb"); got != `{"cells":[],"nbformat":4}` {
+	e.OK(NotebookEdit{}, m{"notebook_path": "old.ipynb", "cell_id": "cell-0", "edit_mode": "delete"})
+	if got := e.Read("old.ipynb"); got != `{"cells":[],"nbformat":4}` {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestNotebookEdit_Refuses(t *testing.T) {
-	e := newEnv(t)
-	e.write("n.ipynb", book)
-	e.write("bad.ipynb", `{"cells":[{}`)
-	e.write("list.ipynb", `{"cells":{}}`)
-	e.write("odd.ipynb", `{"cells":[1]}`)
-	e.write("f.txt", "x")
+	e := toolstest.New(t)
+	e.Write("n.ipynb", book)
+	e.Write("bad.ipynb", `{"cells":[{}`)
+	e.Write("list.ipynb", `{"cells":{}}`)
+	e.Write("odd.ipynb", `{"cells":[1]}`)
+	e.Write("f.txt", "x")
 	for _, tt := range []struct {
 		args m
 		code string
@@ -113,9 +115,9 @@ func TestNotebookEdit_Refuses(t *testing.T) {
 		{m{"notebook_path": "f.txt", "cell_id": "a", "new_source": "x"}, "not_a_notebook"},
 		{m{"notebook_path": "none.ipynb", "cell_id": "a", "new_source": "x"}, "file_not_found"},
 	} {
-		e.fails(NotebookEdit{}, tt.args, tt.code)
+		e.Fails(NotebookEdit{}, tt.args, tt.code)
 	}
-	if e.read("n.ipynb") != book {
+	if e.Read("n.ipynb") != book {
 		t.Error("a refused edit changed the file")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
 // TestOutputOverTheLimitIsCutInWhatIsKept: the two streams share the limit, and what
@@ -46,10 +47,10 @@ func TestOutputOverTheLimitIsCutInWhatIsKept(t *testing.T) {
 }
 
 func TestBash_WholeOutputInAFile(t *testing.T) {
-	e := newEnv(t)
-	e.write("old.log", "old")
-	e.write("sub/file", "")
-	if err := os.Chmod(filepath.Join(e.dir, "old.log"), 0o600); err != nil {
+	e := toolstest.New(t)
+	e.Write("old.log", "old")
+	e.Write("sub/file", "")
+	if err := os.Chmod(filepath.Join(e.Dir, "old.log"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, command, file, want string }{
@@ -60,52 +61,52 @@ func TestBash_WholeOutputInAFile(t *testing.T) {
 		{"the name that the text uses elsewhere", "cd sub && echo inner > both.log; echo outer", "both.log", "outer\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			text, _, err := e.call(Bash{}, m{"command": tt.command, "output_file": tt.file})
+			text, _, err := e.Call(Bash{}, m{"command": tt.command, "output_file": tt.file})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := e.read(tt.file)
+			got := e.Read(tt.file)
 			if !strings.HasSuffix(got, tt.want) || len(tt.want) > 7 && got != tt.want {
 				t.Errorf("the file ends with %q, want %q", got[max(0, len(got)-40):], tt.want)
 			}
-			if want := "[the whole output is in " + filepath.Join(e.dir, tt.file) + "]"; !strings.Contains(text, want) {
+			if want := "[the whole output is in " + filepath.Join(e.Dir, tt.file) + "]"; !strings.Contains(text, want) {
 				t.Errorf("the model is not told where it is: %.200s", text)
 			}
 		})
 	}
-	if got := e.read("long.log"); strings.Count(got, "\n") != 200_000 {
+	if got := e.Read("long.log"); strings.Count(got, "\n") != 200_000 {
 		t.Errorf("%d lines, want all", strings.Count(got, "\n"))
 	}
-	if info, err := os.Stat(filepath.Join(e.dir, "old.log")); err != nil || info.Mode() != 0o600 {
+	if info, err := os.Stat(filepath.Join(e.Dir, "old.log")); err != nil || info.Mode() != 0o600 {
 		t.Errorf("got %v, %v, want the mode it had", info.Mode(), err)
 	}
-	left, err := filepath.Glob(filepath.Join(e.dir, "*", ".sandboxd-*"))
-	if top, err2 := filepath.Glob(filepath.Join(e.dir, ".sandboxd-*")); err != nil || err2 != nil || len(left)+len(top) > 0 {
+	left, err := filepath.Glob(filepath.Join(e.Dir, "*", ".sandboxd-*"))
+	if top, err2 := filepath.Glob(filepath.Join(e.Dir, ".sandboxd-*")); err != nil || err2 != nil || len(left)+len(top) > 0 {
 		t.Errorf("left behind: %q %q", left, top)
 	}
 }
 
 // TestBash_NothingRunsWithoutItsFile: where the output cannot go, the command is not run.
 func TestBash_NothingRunsWithoutItsFile(t *testing.T) {
-	e := newEnv(t)
-	e.box.denied = []string{filepath.Join(e.dir, "secret")}
-	e.write("dir/file", "")
+	e := toolstest.New(t)
+	e.Box.Denied = []string{filepath.Join(e.Dir, "secret")}
+	e.Write("dir/file", "")
 	for _, file := range []string{"secret/x", "dir", "a\x00b"} {
-		if _, _, err := e.call(Bash{}, m{"command": "touch ran", "output_file": file}); err == nil {
+		if _, _, err := e.Call(Bash{}, m{"command": "touch ran", "output_file": file}); err == nil {
 			t.Errorf("%q was taken", file)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(e.dir, "ran")); err == nil {
+	if _, err := os.Stat(filepath.Join(e.Dir, "ran")); err == nil {
 		t.Error("the command ran")
 	}
 	// And where it was not judged.
-	in := e.in(m{"command": "touch ran", "output_file": "x"})
+	in := e.In(m{"command": "touch ran", "output_file": "x"})
 	var te *tool.Error
-	if _, err := (Bash{}).Run(t.Context(), in, e.box); !errors.As(err, &te) || te.Code != "not_judged" {
+	if _, err := (Bash{}).Run(t.Context(), in, e.Box); !errors.As(err, &te) || te.Code != "not_judged" {
 		t.Errorf("got %v, want not_judged", err)
 	}
 	uses, err := Bash{}.Uses(t.Context(), in)
-	if err != nil || len(uses.Paths) < 1 || uses.Paths[0].Op != guard.Write || uses.Paths[0].Path != filepath.Join(e.dir, "x") {
+	if err != nil || len(uses.Paths) < 1 || uses.Paths[0].Op != guard.Write || uses.Paths[0].Path != filepath.Join(e.Dir, "x") {
 		t.Errorf("got %+v, %v, want the file as a write", uses.Paths, err)
 	}
 	if _, err := (Bash{}).Argv(in); err == nil {
@@ -114,29 +115,29 @@ func TestBash_NothingRunsWithoutItsFile(t *testing.T) {
 }
 
 func TestBash_WhatWasWrittenStaysWhenItIsCancelled(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	in := e.in(m{"command": "echo started; sleep 30", "output_file": "x.log"})
+	in := e.In(m{"command": "echo started; sleep 30", "output_file": "x.log"})
 	in.Emit = func(tool.Progress) { cancel() }
 	var err error
 	if in.Judged, err = (Bash{}).Uses(ctx, in); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Bash{}).Run(ctx, in, e.box); err == nil {
+	if _, err := (Bash{}).Run(ctx, in, e.Box); err == nil {
 		t.Fatal("it was not cancelled")
 	}
-	if got := e.read("x.log"); got != "started\n" {
+	if got := e.Read("x.log"); got != "started\n" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestBash_ASmallLimitOfOutputEndsNothing(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	s := guard.Settings{
-		AllowedWritePaths: []string{e.dir}, Limits: guard.Limits{OutputBytes: 1000},
+		AllowedWritePaths: []string{e.Dir}, Limits: guard.Limits{OutputBytes: 1000},
 	}
 	box := cageBox(t, s)
-	in := e.in(m{"command": "seq 1 100000; exit 3", "output_file": "all.log"})
+	in := e.In(m{"command": "seq 1 100000; exit 3", "output_file": "all.log"})
 	text, err := judgedCall(t, Bash{}, in, box, s)
 	if err != nil {
 		t.Fatal(err)
@@ -152,11 +153,11 @@ func TestBash_ASmallLimitOfOutputEndsNothing(t *testing.T) {
 	if len(text) > 1200 {
 		t.Errorf("%d bytes are kept", len(text))
 	}
-	if n := len(e.read("all.log")); n != 588895 {
+	if n := len(e.Read("all.log")); n != 588895 {
 		t.Errorf("the file has %d bytes", n)
 	}
 	s.Limits.OutputAction = guard.OutputKill
-	_, err = judgedCall(t, Bash{}, e.in(m{"command": "seq 1 100000; exit 3"}), cageBox(t, s), s)
+	_, err = judgedCall(t, Bash{}, e.In(m{"command": "seq 1 100000; exit 3"}), cageBox(t, s), s)
 	var te *tool.Error
 	if !errors.As(err, &te) || te.Code != "limit_output" || !strings.Contains(te.Hint, "file") {
 		t.Errorf("got %v, want limit_output", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -53,11 +54,11 @@ func (Read) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (Read) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[readArgs](in)
+	args, err := toolkit.Decode[readArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
-	u, err := use(in, args.FilePath, guard.Read)
+	u, err := toolkit.Path(in, args.FilePath, guard.Read)
 	return guard.Uses{Paths: []guard.PathUse{u}}, err
 }
 
@@ -73,32 +74,32 @@ type readData struct {
 
 // Run implements [tool.Tool].
 func (r Read) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[readArgs](in)
+	args, err := toolkit.Decode[readArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	u, err := judged(in, args.FilePath, guard.Read)
+	u, err := toolkit.Judged(in, args.FilePath, guard.Read)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	f, info, err := openRegular(ctx, box, u)
+	f, info, err := toolkit.Open(ctx, box, u)
 	if err != nil {
 		return tool.Output{}, err
 	}
 	defer f.Close()
-	head := make([]byte, sniffSize)
+	head := make([]byte, toolkit.SniffSize)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
-		return tool.Output{}, fileError("read", u, err)
+		return tool.Output{}, toolkit.FileError("read", u, err)
 	}
-	kind := sniff(head[:n])
-	if err := need(ctx, readBytes(kind, u, args, info.Size())); err != nil {
+	kind := toolkit.Sniff(head[:n])
+	if err := toolkit.Need(ctx, readBytes(kind, u, args, info.Size())); err != nil {
 		return tool.Output{}, err
 	}
 	switch {
-	case kind.mime != "":
-		return typed(f, u, kind.mime, info.Size())
-	case kind.encoding == "binary":
+	case kind.MIME != "":
+		return typed(f, u, kind.MIME, info.Size())
+	case kind.Encoding == "binary":
 		return tool.Output{}, &tool.Error{
 			Code: "binary_file", Msg: fmt.Sprintf("%s is a binary file of %d bytes", u.Raw, info.Size()),
 			Hint: "use Bash with file, xxd or strings to look into it",
@@ -114,7 +115,7 @@ func (r Read) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 	}
 	data, err := readText(ctx, f, kind, args)
 	if err != nil {
-		return tool.Output{}, fileError("read", u, err)
+		return tool.Output{}, toolkit.FileError("read", u, err)
 	}
 	data.FilePath = u.Path
 	r.seen.record(in.Session, u.Path, info)
@@ -122,10 +123,10 @@ func (r Read) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 }
 
 // readBytes is how much memory it takes to show a file.
-func readBytes(kind fileKind, u guard.PathUse, args readArgs, size int64) int64 {
+func readBytes(kind toolkit.Kind, u guard.PathUse, args readArgs, size int64) int64 {
 	const buffers = 256 << 10
 	switch {
-	case kind.mime != "":
+	case kind.MIME != "":
 		return buffers + min(size, maxTyped)
 	case isNotebook(u, args):
 		return buffers + 6*min(size, maxNotebook) // the file, its cells, their text
@@ -135,47 +136,6 @@ func readBytes(kind fileKind, u guard.PathUse, args readArgs, size int64) int64 
 
 func isNotebook(u guard.PathUse, args readArgs) bool {
 	return strings.HasSuffix(u.Path, ".ipynb") && args.Offset == 0 && args.Limit == nil
-}
-
-// openRegular opens a file for reading and refuses what is not a plain file:
-// directories, devices, fifos and sockets.
-func openRegular(ctx context.Context, box sandbox.Box, u guard.PathUse) (*os.File, os.FileInfo, error) {
-	f, err := box.Open(ctx, u, os.O_RDONLY)
-	if err != nil {
-		return nil, nil, fileError("open", u, err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, nil, fileError("look at", u, err)
-	}
-	if info.IsDir() {
-		f.Close()
-		return nil, nil, &tool.Error{
-			Code: "is_directory", Msg: fmt.Sprintf("%s is a directory", u.Raw),
-			Hint: "list it with Bash and ls, or its files with Glob",
-		}
-	}
-	if !info.Mode().IsRegular() {
-		f.Close()
-		return nil, nil, &tool.Error{
-			Code: "not_a_file", Msg: fmt.Sprintf("%s is %s, not a regular file", u.Raw, modeName(info.Mode())),
-			Hint: "only regular files can be read or edited",
-		}
-	}
-	return f, info, nil
-}
-
-func modeName(m os.FileMode) string {
-	switch {
-	case m&os.ModeNamedPipe != 0:
-		return "a fifo"
-	case m&os.ModeSocket != 0:
-		return "a socket"
-	case m&os.ModeDevice != 0:
-		return "a device"
-	}
-	return "special"
 }
 
 // typed answers a whole image or PDF.
@@ -189,7 +149,7 @@ func typed(f *os.File, u guard.PathUse, mime string, size int64) (tool.Output, e
 	}
 	b := make([]byte, size)
 	if _, err := io.ReadFull(f, b); err != nil {
-		return tool.Output{}, fileError("read", u, err)
+		return tool.Output{}, toolkit.FileError("read", u, err)
 	}
 	part := tool.Content{Type: "image", Data: b, MIMEType: mime}
 	if mime == "application/pdf" {
@@ -203,7 +163,7 @@ func typed(f *os.File, u guard.PathUse, mime string, size int64) (tool.Output, e
 }
 
 // readText reads the lines asked for in one pass and a fixed amount of memory.
-func readText(ctx context.Context, f *os.File, kind fileKind, args readArgs) (readData, error) {
+func readText(ctx context.Context, f *os.File, kind toolkit.Kind, args readArgs) (readData, error) {
 	limit := int64(defaultLines)
 	if args.Limit != nil {
 		limit = *args.Limit
@@ -221,7 +181,7 @@ func readText(ctx context.Context, f *os.File, kind fileKind, args readArgs) (re
 	}
 	var src io.Reader = ctxReader{ctx, f}
 	if data.StartLine > 0 {
-		src = kind.textReader(src)
+		src = kind.Text(src)
 	}
 	in := bufio.NewReaderSize(src, 64<<10)
 	odd := oddities{kind: kind}

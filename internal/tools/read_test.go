@@ -12,15 +12,16 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 func TestT40_CX71_ReadNumbersLines(t *testing.T) {
-	e := newEnv(t)
-	e.write("five", "a\nb\nc\nd\ne\n")
-	e.write("open", "a\nb")
-	e.write("empty", "")
-	e.write("blank", "\n\nx\n")
+	e := toolstest.New(t)
+	e.Write("five", "a\nb\nc\nd\ne\n")
+	e.Write("open", "a\nb")
+	e.Write("empty", "")
+	e.Write("blank", "\n\nx\n")
 	for _, tt := range []struct {
 		name string
 		args m
@@ -36,10 +37,10 @@ func TestT40_CX71_ReadNumbersLines(t *testing.T) {
 		{"from the end without newline", m{"file_path": "open", "offset": -1}, "-1\tb"},
 		{"empty", m{"file_path": "empty"}, "[note: the file is empty]"},
 		{"blank lines", m{"file_path": "blank"}, "1\t\n2\t\n3\tx"},
-		{"absolute", m{"file_path": e.dir + "/open"}, "1\ta\n2\tb"},
+		{"absolute", m{"file_path": e.Dir + "/open"}, "1\ta\n2\tb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := e.ok(Read{}, tt.args); got != tt.want {
+			if got := e.OK(Read{}, tt.args); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -47,12 +48,12 @@ func TestT40_CX71_ReadNumbersLines(t *testing.T) {
 }
 
 func TestT40_ReadRefusesWithAHint(t *testing.T) {
-	e := newEnv(t)
-	e.write("five", "a\nb\nc\nd\ne\n")
-	e.write("bin", "ab\x00cd")
-	e.write("secret/key", "k")
-	e.box.denied = []string{e.dir + "/secret"}
-	if err := unix.Mkfifo(e.dir+"/fifo", 0o644); err != nil {
+	e := toolstest.New(t)
+	e.Write("five", "a\nb\nc\nd\ne\n")
+	e.Write("bin", "ab\x00cd")
+	e.Write("secret/key", "k")
+	e.Box.Denied = []string{e.Dir + "/secret"}
+	if err := unix.Mkfifo(e.Dir+"/fifo", 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, path, code string }{
@@ -71,21 +72,21 @@ func TestT40_ReadRefusesWithAHint(t *testing.T) {
 		{"too long", strings.Repeat("x/", 4000), "path_too_long"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			te := e.failsAny(Read{}, m{"file_path": tt.path}, tt.code, "not_a_directory")
+			te := e.FailsAny(Read{}, m{"file_path": tt.path}, tt.code, "not_a_directory")
 			if te.Msg == "" || te.Hint == "" && tt.code != "path_denied" {
 				t.Errorf("got message %q, hint %q, want both", te.Msg, te.Hint)
 			}
 		})
 	}
-	te := e.fails(Read{}, m{"file_path": "five", "offset": 5}, "offset_past_end")
+	te := e.Fails(Read{}, m{"file_path": "five", "offset": 5}, "offset_past_end")
 	if !strings.Contains(te.Msg, "5 lines") {
 		t.Errorf("got %q, want the number of lines", te.Msg)
 	}
-	e.fails(Read{}, m{"file_path": "five", "limit": 0}, "invalid_arguments")
+	e.Fails(Read{}, m{"file_path": "five", "limit": 0}, "invalid_arguments")
 }
 
 func TestRead_OddTextIsShownAndSaid(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	for _, tt := range []struct{ name, content, line, note string }{
 		{"crlf", "a\r\nb\r\n", "1\ta\n2\tb\n", "CRLF"},
 		{"bom", "\xef\xbb\xbfa\n", "1\ta\n", "byte order mark"},
@@ -96,8 +97,8 @@ func TestRead_OddTextIsShownAndSaid(t *testing.T) {
 		{"very long", strings.Repeat("x", 1<<20) + "\nb\n", "1\t" + strings.Repeat("x", 2000) + "…\n2\tb\n", "cut"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e.write(tt.name, tt.content)
-			got := e.ok(Read{}, m{"file_path": tt.name})
+			e.Write(tt.name, tt.content)
+			got := e.OK(Read{}, m{"file_path": tt.name})
 			if !strings.HasPrefix(got, tt.line) || !strings.Contains(got[len(tt.line):], tt.note) {
 				t.Errorf("got %.80q … %q, want %.80q and a note with %q", got, got[max(0, len(got)-80):], tt.line, tt.note)
 			}
@@ -106,28 +107,28 @@ func TestRead_OddTextIsShownAndSaid(t *testing.T) {
 }
 
 func TestT40_ImagesPDFsAndNotebooks(t *testing.T) {
-	e := newEnv(t)
-	e.write("p.png", "\x89PNG\r\n\x1a\nrest")
-	e.write("d.pdf", "%PDF-1.7 rest")
-	e.write("n.ipynb",
+	e := toolstest.New(t)
+	e.Write("p.png", "\x89PNG\r\n\x1a\nrest")
+	e.Write("d.pdf", "%PDF-1.7 rest")
+	e.Write("n.ipynb",
 		`{"cells":[{"id":"a1","cell_type":"code","source":["x = 1\n","x"],"outputs":[{"text":"1\n"},{"ename":"E","evalue":"v"}]},{"cell_type":"markdown","source":"# T"}]}`)
-	e.write("broken.ipynb", `{"cells":`)
+	e.Write("broken.ipynb", `{"cells":`)
 	for _, tt := range []struct{ file, kind, mime string }{{"p.png", "image", "image/png"}, {
 		"d.pdf", "resource", "application/pdf",
 	}} {
-		text, out, err := e.call(Read{}, m{"file_path": tt.file})
+		text, out, err := e.Call(Read{}, m{"file_path": tt.file})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(out.Content) != 2 || out.Content[1].Type != tt.kind || out.Content[1].MIMEType != tt.mime ||
-			string(out.Content[1].Data) != e.read(tt.file) {
+			string(out.Content[1].Data) != e.Read(tt.file) {
 			t.Errorf("%s: got %+v, want the whole file as %s", tt.file, out.Content, tt.kind)
 		}
 		if !strings.Contains(text, tt.mime) {
 			t.Errorf("%s: got text %q, want what it is", tt.file, text)
 		}
 	}
-	got := e.ok(Read{}, m{"file_path": "n.ipynb"})
+	got := e.OK(Read{}, m{"file_path": "n.ipynb"})
 	for _, want := range []string{
 		`<cell id="a1" type="code">`, "x = 1\nx", "[output]\n1", "[error] E: v",
 		`<cell id="cell-1" type="markdown">`,
@@ -136,14 +137,14 @@ func TestT40_ImagesPDFsAndNotebooks(t *testing.T) {
 			t.Errorf("got %q, want %q in it", got, want)
 		}
 	}
-	if got := e.ok(Read{}, m{"file_path": "broken.ipynb"}); got != "1\t{\"cells\":" {
+	if got := e.OK(Read{}, m{"file_path": "broken.ipynb"}); got != "1\t{\"cells\":" {
 		t.Errorf("got %q, want a broken notebook as text", got)
 	}
 }
 
 func TestRead_HugeSparseFileInBoundedMemory(t *testing.T) {
-	e := newEnv(t)
-	path := e.write("huge", repeatLines(1000))
+	e := toolstest.New(t)
+	path := e.Write("huge", toolstest.RepeatLines(1000))
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +155,7 @@ func TestRead_HugeSparseFileInBoundedMemory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got := e.ok(Read{}, m{"file_path": "huge", "offset": -1})
+	got := e.OK(Read{}, m{"file_path": "huge", "offset": -1})
 	runtime.ReadMemStats(&after)
 	if got != "-1\tlast" {
 		t.Errorf("got %.60q, want the last line", got)
@@ -165,48 +166,48 @@ func TestRead_HugeSparseFileInBoundedMemory(t *testing.T) {
 }
 
 func TestRead_CancelStops(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", repeatLines(1000))
+	e := toolstest.New(t)
+	e.Write("f", toolstest.RepeatLines(1000))
 	ctx, cancel := context.WithCancel(t.Context())
-	e.box.before = func(guard.PathUse) { cancel() }
-	if _, _, err := e.callCtx(ctx, Read{}, m{"file_path": "f"}); err == nil {
+	e.Box.Before = func(guard.PathUse) { cancel() }
+	if _, _, err := e.CallCtx(ctx, Read{}, m{"file_path": "f"}); err == nil {
 		t.Error("a cancelled read succeeded")
 	}
 }
 
 func TestX19_LinkSwappedInAfterJudgingLeadsNowhere(t *testing.T) {
-	e := newEnv(t)
-	e.write("pub/f", "public\n")
-	e.write("secret/f", "hidden\n")
-	e.box.before = func(guard.PathUse) {
-		if err := errors.Join(os.RemoveAll(e.dir+"/pub"), os.Symlink(e.dir+"/secret", e.dir+"/pub")); err != nil {
+	e := toolstest.New(t)
+	e.Write("pub/f", "public\n")
+	e.Write("secret/f", "hidden\n")
+	e.Box.Before = func(guard.PathUse) {
+		if err := errors.Join(os.RemoveAll(e.Dir+"/pub"), os.Symlink(e.Dir+"/secret", e.Dir+"/pub")); err != nil {
 			t.Fatal(err)
 		}
-		e.box.before = nil
+		e.Box.Before = nil
 	}
-	text, _, err := e.call(Read{}, m{"file_path": "pub/f"})
+	text, _, err := e.Call(Read{}, m{"file_path": "pub/f"})
 	if err == nil {
 		t.Fatalf("read %q through a link that came after the judge", text)
 	}
 }
 
 func TestRead_OffsetsAgreeWithLines(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	var all []string
 	var b strings.Builder
 	for i := range 30_000 { // more than one buffer
 		all = append(all, fmt.Sprintf("%d %s", i, strings.Repeat("x", i%40)))
 		b.WriteString(all[i] + "\n")
 	}
-	e.write("f", b.String())
+	e.Write("f", b.String())
 	for _, offset := range []int{0, 1, 999, 4095, 12345, 29_999} {
 		want := fmt.Sprintf("%d\t%s", offset+1, all[offset])
-		if got := lines(e.ok(Read{}, m{"file_path": "f", "offset": offset, "limit": 1}))[0]; got != want {
+		if got := toolstest.Lines(e.OK(Read{}, m{"file_path": "f", "offset": offset, "limit": 1}))[0]; got != want {
 			t.Errorf("offset %d: got %q, want %q", offset, got, want)
 		}
 		back := offset - len(all)
 		want = fmt.Sprintf("%d\t%s", back, all[offset])
-		if got := lines(e.ok(Read{}, m{"file_path": "f", "offset": back, "limit": 1}))[0]; got != want {
+		if got := toolstest.Lines(e.OK(Read{}, m{"file_path": "f", "offset": back, "limit": 1}))[0]; got != want {
 			t.Errorf("offset %d: got %q, want %q", back, got, want)
 		}
 	}

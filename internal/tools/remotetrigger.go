@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -38,7 +39,7 @@ func (RemoteTrigger) Uses(context.Context, tool.In) (guard.Uses, error) { return
 
 // Run implements [tool.Tool].
 func (RemoteTrigger) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := decode[remoteTriggerArgs](in)
+	args, err := toolkit.Decode[remoteTriggerArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
 // memorySessions is one session in memory.
@@ -40,7 +41,7 @@ func (m *memorySessions) Patch(_ context.Context, _, id string, change func(*too
 }
 
 // sessionEnv has the tools of the session group by name.
-func sessionEnv(t *testing.T, mode tool.Mode) (*env, *memorySessions, map[string]tool.Tool) {
+func sessionEnv(t *testing.T, mode tool.Mode) (*toolstest.Env, *memorySessions, map[string]tool.Tool) {
 	t.Helper()
 	s := &memorySessions{s: tool.Session{ID: "s", Mode: mode, Dir: "/src", Title: "old"}}
 	r := catalog.NewRegistry(Groups()...)
@@ -51,7 +52,7 @@ func sessionEnv(t *testing.T, mode tool.Mode) (*env, *memorySessions, map[string
 	for _, tl := range r.Enabled(tool.Session{}) {
 		byName[tl.Spec().Name] = tl
 	}
-	return newEnv(t), s, byName
+	return toolstest.New(t), s, byName
 }
 
 func TestTodoWriteKeepsAList(t *testing.T) {
@@ -73,23 +74,23 @@ func TestTodoWriteKeepsAList(t *testing.T) {
 		{m{"todos": []m{{"content": "a", "status": "in_progress", "activeForm": "doing a"}, {"content": "b", "status": "completed"}}}, "1. [~] a\n2. [x] b"},
 		{m{"todos": []m{}}, "nothing to do"},
 	} {
-		if got := e.ok(todo, tt.args); got != tt.want {
+		if got := e.OK(todo, tt.args); got != tt.want {
 			t.Errorf("%v: got %q, want %q", tt.args, got, tt.want)
 		}
 	}
 	if !strings.Contains(string(s.s.Metadata), `"client":{"a":1}`) {
 		t.Errorf("the client's metadata is gone: %s", s.s.Metadata)
 	}
-	e.fails(todo, m{}, "invalid_arguments")
-	e.fails(todo, m{"action": "add"}, "invalid_arguments")
-	e.fails(todo, m{"action": "toggle", "id": 99}, "todo_not_found")
-	e.fails(todo, m{"action": "list", "todos": []m{}}, "invalid_arguments")
+	e.Fails(todo, m{}, "invalid_arguments")
+	e.Fails(todo, m{"action": "add"}, "invalid_arguments")
+	e.Fails(todo, m{"action": "toggle", "id": 99}, "todo_not_found")
+	e.Fails(todo, m{"action": "list", "todos": []m{}}, "invalid_arguments")
 	for i := range maxTodos {
-		e.ok(todo, m{"action": "add", "text": fmt.Sprint(i)})
+		e.OK(todo, m{"action": "add", "text": fmt.Sprint(i)})
 	}
-	e.fails(todo, m{"action": "add", "text": "one more"}, "too_many_todos")
+	e.Fails(todo, m{"action": "add", "text": "one more"}, "too_many_todos")
 	s.s.Metadata = json.RawMessage(`[1]`)
-	e.fails(todo, m{"action": "list"}, "metadata_not_object")
+	e.Fails(todo, m{"action": "list"}, "metadata_not_object")
 }
 
 func TestPlanModeOnlyTightensWithoutAPerson(t *testing.T) {
@@ -98,19 +99,19 @@ func TestPlanModeOnlyTightensWithoutAPerson(t *testing.T) {
 		tool.ModeBypassPermissions,
 	} {
 		e, s, tools := sessionEnv(t, mode)
-		e.ok(tools["EnterPlanMode"], m{})
+		e.OK(tools["EnterPlanMode"], m{})
 		if s.s.Mode != tool.ModePlan {
 			t.Errorf("got mode %q after EnterPlanMode from %s", s.s.Mode, mode)
 		}
-		e.ok(tools["EnterPlanMode"], m{}) // again: nothing
-		e.ok(tools["ExitPlanMode"], m{"plan": "do it"})
+		e.OK(tools["EnterPlanMode"], m{}) // again: nothing
+		e.OK(tools["ExitPlanMode"], m{"plan": "do it"})
 		if s.s.Mode != mode {
 			t.Errorf("got mode %q after ExitPlanMode, want %s back", s.s.Mode, mode)
 		}
-		e.fails(tools["ExitPlanMode"], m{"plan": "do it"}, "not_planning")
+		e.Fails(tools["ExitPlanMode"], m{"plan": "do it"}, "not_planning")
 	}
 	e, s, tools := sessionEnv(t, "dontAsk")
-	e.fails(tools["EnterPlanMode"], m{}, "mode_not_tightened")
+	e.Fails(tools["EnterPlanMode"], m{}, "mode_not_tightened")
 	if s.s.Mode != "dontAsk" {
 		t.Errorf("got mode %q", s.s.Mode)
 	}
@@ -118,38 +119,38 @@ func TestPlanModeOnlyTightensWithoutAPerson(t *testing.T) {
 	// the mode that asks about everything.
 	e, s, tools = sessionEnv(t, "plan")
 	s.s.Metadata = json.RawMessage(`{"sandboxd":{"mode":"bypassPermissions","left":"bypassPermissions"}}`)
-	e.ok(tools["ExitPlanMode"], m{"plan": "do it"})
+	e.OK(tools["ExitPlanMode"], m{"plan": "do it"})
 	if s.s.Mode != "default" {
 		t.Errorf("got mode %q, want default", s.s.Mode)
 	}
 	if p := tools["ExitPlanMode"].Spec().Execution; p != tool.ExecAskAlways {
 		t.Errorf("ExitPlanMode has execution policy %q: it loosens and must ask a person every time", p)
 	}
-	e.fails(tools["ExitPlanMode"], m{"plan": ""}, "invalid_arguments")
+	e.Fails(tools["ExitPlanMode"], m{"plan": ""}, "invalid_arguments")
 }
 
 func TestConfigHasAClosedListOfKeys(t *testing.T) {
 	e, s, tools := sessionEnv(t, "plan")
 	config := tools["Config"]
-	e.ok(config, m{"action": "set", "key": "title", "value": "new"})
-	e.ok(config, m{"action": "set", "key": "metadata", "value": m{"n": []int{1}}})
+	e.OK(config, m{"action": "set", "key": "title", "value": "new"})
+	e.OK(config, m{"action": "set", "key": "metadata", "value": m{"n": []int{1}}})
 	if s.s.Title != "new" || string(s.s.Metadata) != `{"n":[1]}` {
 		t.Errorf("got title %q, metadata %s", s.s.Title, s.s.Metadata)
 	}
 	var list map[string]any
-	if err := json.Unmarshal([]byte(e.ok(config, m{"action": "list"})), &list); err != nil {
+	if err := json.Unmarshal([]byte(e.OK(config, m{"action": "list"})), &list); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{"title": "new", "tag": "", "metadata": map[string]any{"n": []any{1.0}}, "mode": "plan", "profile": "", "cwd": "/src"}
 	if d := cmp.Diff(list, want); d != "" {
 		t.Error(d)
 	}
-	if got := e.ok(config, m{"action": "get", "key": "mode"}); got != "{\n  \"mode\": \"plan\"\n}" {
+	if got := e.OK(config, m{"action": "get", "key": "mode"}); got != "{\n  \"mode\": \"plan\"\n}" {
 		t.Errorf("got %s", got)
 	}
 	before := s.s
 	for _, key := range []string{"mode", "profile", "cwd"} {
-		e.fails(config, m{"action": "set", "key": key, "value": "bypassPermissions"}, "config_read_only")
+		e.Fails(config, m{"action": "set", "key": key, "value": "bypassPermissions"}, "config_read_only")
 	}
 	for _, args := range []m{
 		{"action": "set", "key": "sandbox", "value": m{}},
@@ -160,7 +161,7 @@ func TestConfigHasAClosedListOfKeys(t *testing.T) {
 		{"action": "get"},
 		{"action": "drop", "key": "title"},
 	} {
-		e.fails(config, args, "invalid_arguments")
+		e.Fails(config, args, "invalid_arguments")
 	}
 	if d := cmp.Diff(s.s, before); d != "" {
 		t.Errorf("a refused set changed the session: %s", d)
@@ -172,7 +173,7 @@ func TestT50_ToolSearch(t *testing.T) {
 	search := tools["ToolSearch"]
 	found := func(args m) []string {
 		t.Helper()
-		_, out, err := e.call(search, args)
+		_, out, err := e.Call(search, args)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +223,7 @@ func TestT50_WhatIsFoundStaysFound(t *testing.T) {
 		{"notebook", []string{"Config", "NotebookEdit", "TodoWrite"}},
 		{"select:Config", []string{"Config", "NotebookEdit", "TodoWrite"}},
 	} {
-		if _, _, err := e.call(tools["ToolSearch"], m{"query": tt.query}); err != nil {
+		if _, _, err := e.Call(tools["ToolSearch"], m{"query": tt.query}); err != nil {
 			t.Fatal(err)
 		}
 		if !cmp.Equal(s.s.Found, tt.want) {

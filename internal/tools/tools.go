@@ -1,4 +1,5 @@
-// Package tools holds the built-in tools, one file each.
+// Package tools holds the built-in tools, one file each. Those that search files are in package
+// search, those that fetch pages in package web; package toolkit is what all of them share.
 //
 // A tool is a small value that implements [tool.Tool]: it says what a call would
 // touch, and does it only through the [sandbox.Box] it is given. No tool opens a
@@ -15,8 +16,9 @@ package tools
 
 import (
 	"github.com/sandboxd/sandboxd/internal/catalog"
-	"github.com/sandboxd/sandboxd/internal/secrets"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
+	"github.com/sandboxd/sandboxd/internal/tools/web"
 )
 
 // Groups lists every built-in tool. The file tools of one list share what they
@@ -26,10 +28,10 @@ func Groups() []catalog.Group {
 	return []catalog.Group{
 		{
 			Name: "files", RulePrompt: filesPrompt,
-			Tools: []tool.Tool{Read{seen}, Write{seen}, Edit{seen}, Glob{}, Grep{}, NotebookEdit{seen}},
+			Tools: []tool.Tool{Read{seen}, Write{seen}, Edit{seen}, search.Glob{}, search.Grep{}, NotebookEdit{seen}},
 		},
 		{Name: "shell", Tools: []tool.Tool{Bash{}, ExecCommand{}}, RulePrompt: shellPrompt},
-		{Name: "web", Tools: []tool.Tool{WebFetch{}, WebSearch{&secrets.Reader{}}}, RulePrompt: webPrompt},
+		{Name: "web", Tools: []tool.Tool{web.Fetch{}, web.NewSearch()}, RulePrompt: webPrompt},
 	}
 }
 

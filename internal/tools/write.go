@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -40,21 +41,21 @@ func (Write) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (Write) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[writeArgs](in)
+	args, err := toolkit.Decode[writeArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
-	u, err := use(in, args.FilePath, guard.Write)
+	u, err := toolkit.Path(in, args.FilePath, guard.Write)
 	return guard.Uses{Paths: []guard.PathUse{u}}, err
 }
 
 // Run implements [tool.Tool].
 func (w Write) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[writeArgs](in)
+	args, err := toolkit.Decode[writeArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
-	u, err := judged(in, args.FilePath, guard.Write)
+	u, err := toolkit.Judged(in, args.FilePath, guard.Write)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -76,7 +77,7 @@ func (w Write) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outpu
 	}
 	changed := before != nil && w.seen.changed(in.Session, u.Path, before)
 	if err := sandbox.WriteFile(ctx, box, u, []byte(args.Content), permOf(before)); err != nil {
-		return tool.Output{}, fileError("write", u, err)
+		return tool.Output{}, toolkit.FileError("write", u, err)
 	}
 	if after := look(ctx, box, u); after != nil {
 		w.seen.record(in.Session, u.Path, after)
@@ -116,12 +117,12 @@ func replaces(ctx context.Context, in tool.In, box sandbox.Box, u guard.PathUse,
 	u.Op = guard.Read
 	f, err := box.Open(ctx, u, os.O_RDONLY)
 	if err != nil {
-		return fileError("read", u, err)
+		return toolkit.FileError("read", u, err)
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(ctxReader{ctx, f}, sandbox.MaxBound))
 	if err != nil {
-		return fileError("read", u, err)
+		return toolkit.FileError("read", u, err)
 	}
 	return approved(in, u, content)
 }

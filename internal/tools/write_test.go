@@ -16,63 +16,65 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 )
 
 func TestT47_WriteMakesAndReplaces(t *testing.T) {
-	e := newEnv(t)
-	got := e.ok(Write{}, m{"file_path": "new/deep/f.txt", "content": "a\nb"})
-	if e.read("new/deep/f.txt") != "a\nb" || got != "created new/deep/f.txt: 2 lines, 3 bytes" {
-		t.Errorf("got %q, file %q", got, e.read("new/deep/f.txt"))
+	e := toolstest.New(t)
+	got := e.OK(Write{}, m{"file_path": "new/deep/f.txt", "content": "a\nb"})
+	if e.Read("new/deep/f.txt") != "a\nb" || got != "created new/deep/f.txt: 2 lines, 3 bytes" {
+		t.Errorf("got %q, file %q", got, e.Read("new/deep/f.txt"))
 	}
-	if err := os.Chmod(e.dir+"/new/deep/f.txt", 0o755); err != nil {
+	if err := os.Chmod(e.Dir+"/new/deep/f.txt", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.ok(Write{},
+	if got := e.OK(Write{},
 		m{"file_path": "new/deep/f.txt", "content": ""}); got != "replaced new/deep/f.txt: 0 lines, 0 bytes" {
 		t.Errorf("got %q", got)
 	}
-	info, err := os.Stat(e.dir + "/new/deep/f.txt")
+	info, err := os.Stat(e.Dir + "/new/deep/f.txt")
 	if err != nil || info.Mode().Perm() != 0o755 || info.Size() != 0 {
 		t.Errorf("got %v, %v, want an empty file with its old mode", info.Mode(), err)
 	}
-	left, err := os.ReadDir(e.dir + "/new/deep")
+	left, err := os.ReadDir(e.Dir + "/new/deep")
 	if err != nil || len(left) != 1 {
 		t.Errorf("got %v, %v, want only the file itself", left, err)
 	}
 }
 
 func TestT47_WriteRefuses(t *testing.T) {
-	e := newEnv(t)
-	e.write("dir/f", "x")
-	e.write("secret/f", "x")
-	e.box.denied = []string{e.dir + "/secret"}
-	e.fails(Write{}, m{"file_path": "dir", "content": "y"}, "not_a_file")
-	e.fails(Write{}, m{"file_path": "dir/", "content": "y"}, "is_directory")
-	e.fails(Write{}, m{"file_path": "secret/f", "content": "y"}, "path_denied")
-	e.fails(Write{}, m{"file_path": "dir/f"}, "invalid_arguments")
-	if e.read("secret/f") != "x" || e.read("dir/f") != "x" {
+	e := toolstest.New(t)
+	e.Write("dir/f", "x")
+	e.Write("secret/f", "x")
+	e.Box.Denied = []string{e.Dir + "/secret"}
+	e.Fails(Write{}, m{"file_path": "dir", "content": "y"}, "not_a_file")
+	e.Fails(Write{}, m{"file_path": "dir/", "content": "y"}, "is_directory")
+	e.Fails(Write{}, m{"file_path": "secret/f", "content": "y"}, "path_denied")
+	e.Fails(Write{}, m{"file_path": "dir/f"}, "invalid_arguments")
+	if e.Read("secret/f") != "x" || e.Read("dir/f") != "x" {
 		t.Error("a refused write changed a file")
 	}
 }
 
 func TestWriteAndEdit_SayThatTheFileChangedSinceItWasRead(t *testing.T) {
-	e := newEnv(t)
+	e := toolstest.New(t)
 	s := newSeen()
-	e.write("f", "one\n")
-	e.ok(Read{s}, m{"file_path": "f"})
-	if got := e.ok(Edit{s}, m{"file_path": "f", "old_string": "one", "new_string": "two"}); strings.Contains(got, "changed since") {
+	e.Write("f", "one\n")
+	e.OK(Read{s}, m{"file_path": "f"})
+	if got := e.OK(Edit{s}, m{"file_path": "f", "old_string": "one", "new_string": "two"}); strings.Contains(got, "changed since") {
 		t.Errorf("got %q, nobody changed it", got)
 	}
-	e.write("f", "two and more\n")
-	if got := e.ok(Edit{s}, m{"file_path": "f", "old_string": "two", "new_string": "three"}); !strings.Contains(got, "changed since") {
+	e.Write("f", "two and more\n")
+	if got := e.OK(Edit{s}, m{"file_path": "f", "old_string": "two", "new_string": "three"}); !strings.Contains(got, "changed since") {
 		t.Errorf("got %q, want the warning", got)
 	}
-	e.write("f", "two and much more\n")
-	if got := e.ok(Write{s}, m{"file_path": "f", "content": "x"}); !strings.Contains(got, "changed since") {
+	e.Write("f", "two and much more\n")
+	if got := e.OK(Write{s}, m{"file_path": "f", "content": "x"}); !strings.Contains(got, "changed since") {
 		t.Errorf("got %q, want the warning", got)
 	}
-	e.write("g", "unread\n")
-	if got := e.ok(Edit{s}, m{"file_path": "g", "old_string": "un", "new_string": ""}); strings.Contains(got, "changed since") {
+	e.Write("g", "unread\n")
+	if got := e.OK(Edit{s}, m{"file_path": "g", "old_string": "un", "new_string": ""}); strings.Contains(got, "changed since") {
 		t.Errorf("got %q, want no warning for a file that was never read", got)
 	}
 }
@@ -95,64 +97,64 @@ func TestEdit_FileThatChangesDuringTheEditIsLeftAlone(t *testing.T) {
 		}, "six\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := newEnv(t)
-			file := e.write("f", "one\n")
+			e := toolstest.New(t)
+			file := e.Write("f", "one\n")
 			if err := os.Chtimes(file, old, old); err != nil {
 				t.Fatal(err)
 			}
 			opens := 0
-			e.box.before = func(guard.PathUse) {
+			e.Box.Before = func(guard.PathUse) {
 				if opens++; opens == 2 { // after the content was read
 					if err := tt.act(file); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			te := e.fails(Edit{}, m{"file_path": "f", "old_string": "one", "new_string": "two"}, "file_changed")
-			if e.read("f") != tt.after || te.Hint == "" {
-				t.Errorf("got file %q, hint %q", e.read("f"), te.Hint)
+			te := e.Fails(Edit{}, m{"file_path": "f", "old_string": "one", "new_string": "two"}, "file_changed")
+			if e.Read("f") != tt.after || te.Hint == "" {
+				t.Errorf("got file %q, hint %q", e.Read("f"), te.Hint)
 			}
 		})
 	}
 }
 
 func TestRun_PathThatWasNotJudgedIsRefused(t *testing.T) {
-	e := newEnv(t)
-	e.write("f", "x")
-	for _, tl := range []tool.Tool{Read{}, Write{}, Edit{}, Glob{}, Grep{}} {
-		in := e.in(`{"file_path":"f","content":"y","old_string":"x","new_string":"y","pattern":"x"}`)
-		in.Judged = guard.Uses{Paths: []guard.PathUse{{Raw: "other", Path: e.dir + "/other", Op: guard.Read}}}
-		_, err := tl.Run(context.Background(), in, e.box)
+	e := toolstest.New(t)
+	e.Write("f", "x")
+	for _, tl := range []tool.Tool{Read{}, Write{}, Edit{}, search.Glob{}, search.Grep{}} {
+		in := e.In(`{"file_path":"f","content":"y","old_string":"x","new_string":"y","pattern":"x"}`)
+		in.Judged = guard.Uses{Paths: []guard.PathUse{{Raw: "other", Path: e.Dir + "/other", Op: guard.Read}}}
+		_, err := tl.Run(context.Background(), in, e.Box)
 		if te, ok := err.(*tool.Error); !ok || te.Code != "not_judged" {
 			t.Errorf("%s: got %v, want not_judged", tl.Spec().Name, err)
 		}
 	}
 	for _, tl := range []tool.Tool{Write{}, Edit{}} { // for reading alone
-		in := e.in(`{"file_path":"f","content":"y","old_string":"x","new_string":"y"}`)
-		in.Judged = guard.Uses{Paths: []guard.PathUse{{Raw: "f", Path: e.dir + "/f", Op: guard.Read}}}
-		_, err := tl.Run(context.Background(), in, e.box)
+		in := e.In(`{"file_path":"f","content":"y","old_string":"x","new_string":"y"}`)
+		in.Judged = guard.Uses{Paths: []guard.PathUse{{Raw: "f", Path: e.Dir + "/f", Op: guard.Read}}}
+		_, err := tl.Run(context.Background(), in, e.Box)
 		if te, ok := err.(*tool.Error); !ok || te.Code != "not_judged" {
 			t.Errorf("%s, judged as a read: got %v, want not_judged", tl.Spec().Name, err)
 		}
 	}
-	if e.read("f") != "x" {
+	if e.Read("f") != "x" {
 		t.Error("the file was changed")
 	}
 }
 
 // swapped replaces pub by a link to secret as soon as a call opens something.
-func swapped(t *testing.T) *env {
+func swapped(t *testing.T) *toolstest.Env {
 	t.Helper()
-	e := newEnv(t)
-	e.write("pub/f", "public needle\n")
-	e.write("secret/f", "hidden needle\n")
-	e.box.before = func(u guard.PathUse) {
-		if !guard.Within(u.Path, e.dir+"/pub") {
+	e := toolstest.New(t)
+	e.Write("pub/f", "public needle\n")
+	e.Write("secret/f", "hidden needle\n")
+	e.Box.Before = func(u guard.PathUse) {
+		if !guard.Within(u.Path, e.Dir+"/pub") {
 			return
 		}
-		e.box.before = nil
-		if err := errors.Join(os.Rename(e.dir+"/pub", e.dir+"/old"),
-			os.Symlink(e.dir+"/secret", e.dir+"/pub")); err != nil {
+		e.Box.Before = nil
+		if err := errors.Join(os.Rename(e.Dir+"/pub", e.Dir+"/old"),
+			os.Symlink(e.Dir+"/secret", e.Dir+"/pub")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,18 +170,18 @@ func TestX19_LinkSwappedInDuringAnyFileToolLeadsNowhere(t *testing.T) {
 		{Write{}, m{"file_path": "pub/f", "content": "x"}},
 		{Edit{}, m{"file_path": "pub/f", "old_string": "needle", "new_string": "x"}},
 		{NotebookEdit{}, m{"notebook_path": "pub/f", "cell_id": "a", "new_source": "x"}},
-		{Glob{}, m{"pattern": "*", "path": "pub"}},
-		{Grep{}, m{"pattern": "needle", "path": "pub"}},
-		{Glob{}, m{"pattern": "**"}},
-		{Grep{}, m{"pattern": "hidden"}},
+		{search.Glob{}, m{"pattern": "*", "path": "pub"}},
+		{search.Grep{}, m{"pattern": "needle", "path": "pub"}},
+		{search.Glob{}, m{"pattern": "**"}},
+		{search.Grep{}, m{"pattern": "hidden"}},
 	} {
 		e := swapped(t)
-		e.box.denied = []string{e.dir + "/secret"}
-		text, _, err := e.call(tt.tool, tt.args)
+		e.Box.Denied = []string{e.Dir + "/secret"}
+		text, _, err := e.Call(tt.tool, tt.args)
 		if strings.Contains(text, "hidden") || strings.Contains(text, "pub/f") && tt.tool.Spec().Name != "Glob" {
 			t.Errorf("%s %v: got %q, %v", tt.tool.Spec().Name, tt.args, text, err)
 		}
-		if e.read("secret/f") != "hidden needle\n" {
+		if e.Read("secret/f") != "hidden needle\n" {
 			t.Errorf("%s %v changed the file behind the link", tt.tool.Spec().Name, tt.args)
 		}
 	}
@@ -190,17 +192,17 @@ func TestTools_NoPermission(t *testing.T) {
 		asNobody(t)
 		return
 	}
-	e := newEnv(t)
-	e.write("closed/f", "x")
-	e.write("mute", "x")
-	if err := errors.Join(os.Chmod(e.dir+"/mute", 0), os.Chmod(e.dir+"/closed", 0o500)); err != nil {
+	e := toolstest.New(t)
+	e.Write("closed/f", "x")
+	e.Write("mute", "x")
+	if err := errors.Join(os.Chmod(e.Dir+"/mute", 0), os.Chmod(e.Dir+"/closed", 0o500)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.Chmod(e.dir+"/closed", 0o700) })
-	e.fails(Read{}, m{"file_path": "mute"}, "permission_denied")
-	e.fails(Write{}, m{"file_path": "closed/f", "content": "y"}, "permission_denied")
-	e.fails(Write{}, m{"file_path": "closed/new", "content": "y"}, "permission_denied")
-	if got := e.ok(Grep{}, m{"pattern": "x"}); got != "closed/f" {
+	t.Cleanup(func() { _ = os.Chmod(e.Dir+"/closed", 0o700) })
+	e.Fails(Read{}, m{"file_path": "mute"}, "permission_denied")
+	e.Fails(Write{}, m{"file_path": "closed/f", "content": "y"}, "permission_denied")
+	e.Fails(Write{}, m{"file_path": "closed/new", "content": "y"}, "permission_denied")
+	if got := e.OK(search.Grep{}, m{"pattern": "x"}); got != "closed/f" {
 		t.Errorf("got %q, want what can be read", got)
 	}
 }
@@ -256,23 +258,23 @@ func TestWhatAPersonSawIsWhatIsChanged(t *testing.T) {
 			{"it was too large to be shown", "inode 7, 99999999 bytes", true},
 		} {
 			t.Run(edit.t.Spec().Name+", "+tt.name, func(t *testing.T) {
-				e := newEnv(t)
-				path := e.write("f.ipynb", edit.text)
-				e.approved = map[string]string{path: tt.sum}
+				e := toolstest.New(t)
+				path := e.Write("f.ipynb", edit.text)
+				e.Approved = map[string]string{path: tt.sum}
 				if tt.ok {
-					e.ok(edit.t, edit.args)
+					e.OK(edit.t, edit.args)
 					return
 				}
-				e.fails(edit.t, edit.args, "approval_stale")
-				if got := e.read("f.ipynb"); got != edit.text {
+				e.Fails(edit.t, edit.args, "approval_stale")
+				if got := e.Read("f.ipynb"); got != edit.text {
 					t.Errorf("it wrote %q", got)
 				}
 			})
 		}
 	}
-	e := newEnv(t)
-	e.approved = map[string]string{e.dir + "/f.ipynb": sumOf("gone")}
-	e.fails(Write{}, edits[1].args, "approval_stale")
-	e.approved = map[string]string{e.dir + "/f.ipynb": tool.Absent}
-	e.ok(Write{}, edits[1].args)
+	e := toolstest.New(t)
+	e.Approved = map[string]string{e.Dir + "/f.ipynb": sumOf("gone")}
+	e.Fails(Write{}, edits[1].args, "approval_stale")
+	e.Approved = map[string]string{e.Dir + "/f.ipynb": tool.Absent}
+	e.OK(Write{}, edits[1].args)
 }

@@ -28,6 +28,8 @@ type Dir struct {
 	root  *os.File // path, whatever that name is given to later
 	fresh *os.File // newDir
 	locks
+
+	testOnlySync func(*os.File) error // instead of its Sync
 }
 
 // locks are those of sessions that are being saved. The zero value is ready.
@@ -200,7 +202,15 @@ func (n *newFile) Placed(id string) error {
 		return noRoom(&fs.PathError{Op: "save", Path: filepath.Join(dir.Name(), fileName), Err: err})
 	}
 	n.name = ""
-	return dir.Sync()
+	return n.d.sync(dir)
+}
+
+// sync returns when the file, or the names in the directory, survive a loss of power.
+func (d *Dir) sync(f *os.File) error {
+	if d.testOnlySync != nil {
+		return d.testOnlySync(f)
+	}
+	return f.Sync()
 }
 
 // Drop removes the file, unless it has its place.
@@ -222,7 +232,7 @@ func (d *Dir) sessionDir(id string) (*os.File, error) {
 		return nil, err
 	}
 	if made == nil {
-		if err := errors.Join(dir.Chmod(0o700), d.root.Sync()); err != nil {
+		if err := errors.Join(dir.Chmod(0o700), d.sync(d.root)); err != nil {
 			return nil, errors.Join(err, dir.Close())
 		}
 	}

@@ -27,7 +27,7 @@ func (d *Dir) Write(meta Metadata, old *File, keep int, add []json.RawMessage) (
 	meta.Messages = keep + len(add)
 	err = write(f, meta, old, cut, add)
 	if err == nil {
-		err = f.Sync()
+		err = d.sync(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, errors.Join(noRoom(err), n.Drop())

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
 )
 
 // Off is why nothing is kept where the configuration wants it so.
@@ -51,8 +51,8 @@ func (c *Config) Check() error {
 }
 
 // excluded are the paths in the tree at root of which nothing is kept.
-func (c *Config) excluded(root string) *tools.Ignores {
-	return tools.NewIgnores(func(path string) []byte {
+func (c *Config) excluded(root string) *search.Ignores {
+	return search.NewIgnores(func(path string) []byte {
 		if path == root+"/.gitignore" {
 			return []byte(strings.Join(c.Exclude, "\n"))
 		}

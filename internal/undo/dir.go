@@ -15,10 +15,11 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// open are the rights that an undo needs in a directory while it puts something into it.
+// open700 are the rights that an undo needs in a directory while it puts something into it.
 const open700 = 0o700
 
-// dress gives a directory the mode and the attributes of want. The journal knows of it first.
+// dress sets the mode and the attributes of a directory to those of want. The journal gets
+// its line before that.
 func (r restorer) dress(ctx context.Context, use guard.PathUse, now, want state) error {
 	use.Op = guard.Write
 	above, err := r.box.Open(ctx, use, unix.O_NOFOLLOW)
@@ -44,7 +45,7 @@ func (r restorer) dress(ctx context.Context, use guard.PathUse, now, want state)
 	return nil
 }
 
-// dressDir changes the directory of a name, which may be closed to its owner.
+// dressDir changes a directory by its name. Its mode may deny everything to its owner.
 func dressDir(above *os.File, name string, now, want state) error {
 	at, err := unix.Openat(int(above.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -69,7 +70,8 @@ func dressDir(above *os.File, name string, now, want state) error {
 	return errors.Join(err, chmod(want.Mode))
 }
 
-// opened is a directory as an undo makes it before it puts something into it.
+// opened is the state of a directory while an undo puts something into it: with the rights
+// of open700.
 func opened(s state) state {
 	if s.Type == isDir {
 		s.Mode |= open700
@@ -77,7 +79,8 @@ func opened(s state) state {
 	return s
 }
 
-// close gives the directories of a plan the modes that would have kept the undo out, the deepest first.
+// close restores the modes of the directories that were opened with the rights of open700,
+// the deepest first.
 func (r restorer) close(ctx context.Context, p plan, why []string) {
 	last := map[string]int{} // by path, the place in the plan of what it was before all
 	for at, i := range p.Lines {
@@ -100,8 +103,8 @@ func (r restorer) close(ctx context.Context, p plan, why []string) {
 	}
 }
 
-// ours reports whether a path is as this undo left it before a crash: a directory that is not yet what
-// it was, or nothing, where it had removed what was in the way.
+// ours reports whether a path is as this undo left it before a crash. That is a directory which
+// is not restored yet, or nothing, if the undo had removed what was in the way.
 func (r restorer) ours(ctx context.Context, path string, now state) bool {
 	rec := recorderOf(ctx)
 	if rec == nil || now.Type != isDir && now.Type != nothing {
@@ -115,7 +118,8 @@ func (r restorer) ours(ctx context.Context, path string, now state) bool {
 	})
 }
 
-// between reports whether a directory is on the way from a to b.
+// between reports whether a directory is halfway from state a to state b: each attribute and
+// the mode are those of a or of b.
 func between(now, a, b state) bool {
 	if a.Type != isDir {
 		return now.same(b)
@@ -128,8 +132,8 @@ func between(now, a, b state) bool {
 	return slices.Contains([]uint32{a.Mode, a.Mode | open700, b.Mode}, now.Mode)
 }
 
-// lookUnopened looks at what was not opened for a reason: a directory that is closed and a named pipe are known
-// by their mode.
+// lookUnopened returns the state of a file that could not be opened, and why is the reason. A directory
+// without rights and a named pipe are known by their mode alone.
 func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error) (state, error) {
 	if errors.Is(why, fs.ErrPermission) {
 		why = nil

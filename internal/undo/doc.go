@@ -1,10 +1,10 @@
 // Package undo keeps what calls change in files, and puts it back.
 //
-// It joins the daemon as a part, and the request path as its journal: Keep gives a call a
-// [sandbox.Keeper], which the file tools tell of each change before they make it. The old
-// content goes to a store in the state directory, which no program in a sandbox sees; the
-// line in the journal is there before the file is touched. Settle puts what changed into the
-// answer of the call.
+// It is a part of the daemon, and the journal of the request path. Keep gives a call a
+// [sandbox.Keeper]. File tools tell it of each change before they make the change. The old
+// content goes to a store in the state directory, which no program in a sandbox sees. The line
+// in the journal is written before the file is touched. Settle puts the changes into the answer
+// of the call.
 //
 // Undoing is a call of the tool Undo: it is judged, recorded, kept and can be undone as any
 // other. It restores only what the call changed, and only where that is as the call left it.
@@ -16,8 +16,8 @@
 // or after it, and finishes an undo that had begun. Not kept: set-user-id bits, owners, hard
 // links, and what lies in the private /tmp of a session.
 //
-// What commands change is found by comparing trees before and after a call. Each content that is new
-// is copied before the call. Watches on directories say where to look; what they cannot tell is looked at
-// ([watch], [snapshot.findNews]): a change is told in vain sooner than missed. What others change meanwhile
-// counts as the command's.
+// Changes of commands are found by comparing trees before and after a call. Each new content is copied
+// before the call. Watches on directories say where to look; where they cannot say, everything is looked
+// at ([watch], [snapshot.findNews]). In doubt a name counts as changed, so that no change is missed. What
+// others change during the call counts as the command's.
 package undo

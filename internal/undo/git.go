@@ -13,7 +13,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard/gitindex"
 	"github.com/sandboxd/sandboxd/guard/gitobject"
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
 )
 
 const (
@@ -30,7 +30,7 @@ type gitBefore struct {
 	changed map[string]state // by path: what lay there before the call
 	tops    map[string]string
 	repos   map[string]*repository
-	ignores *tools.Ignores
+	ignores *search.Ignores
 	left    int // bytes of ignore files that may still be read
 }
 
@@ -52,7 +52,7 @@ func newGitBefore(j *journal, box bareBox, changes []change) *gitBefore {
 			g.changed[c.Path] = c.Before
 		}
 	}
-	g.ignores = tools.NewIgnores(func(path string) []byte {
+	g.ignores = search.NewIgnores(func(path string) []byte {
 		b, _, err := g.content(path, int64(g.left))
 		if err != nil {
 			return nil
@@ -242,7 +242,7 @@ func (g *gitBefore) Open(path string) (gitobject.File, error) {
 	return f, nil
 }
 
-// List implements [gitobject.Files]: what is there, and what was there before the call.
+// List implements [gitobject.Files]: the files that exist, and those that existed before the call.
 func (g *gitBefore) List(dir string) ([]string, error) {
 	var names []string
 	for path, s := range g.changed {

@@ -170,8 +170,8 @@ func (j *journal) letGo(sum string) {
 	}
 }
 
-// take makes room for a content before it is copied, so that the store never takes more of the
-// disk than it leaves. What it returns gives that back, when the content is in the store or not.
+// take reserves room for a content before it is copied, so that the store never takes more of the
+// disk than it leaves free. Call give afterwards, whether the content was stored or not.
 func (j *journal) take(ctx context.Context, call string, size int64) (give func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -289,8 +289,8 @@ func (j *journal) used() int64 { return j.size + usedBy(j.lines.Load()) }
 
 func usedBy(lines int64) int64 { return max(0, lines-freeLines) * lineBytes }
 
-// roomForLines makes room for so many lines. Like a content, they may not take more than undo.keepBytes. What a
-// command has changed is written whatever there is, so none begins without room.
+// roomForLines makes room for so many lines. Like a content, they may not take more than undo.keepBytes. The
+// changes of a command are always written, even without room, so a command only begins if there is room.
 func (j *journal) roomForLines(ctx context.Context, call string, n int) error {
 	most := j.settings().KeepBytes
 	if usedBy(j.lines.Load()+int64(n)) <= most {

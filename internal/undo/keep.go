@@ -76,7 +76,7 @@ type line struct {
 	change
 	drop bool // it was not made
 	done bool // the journal has it as it is
-	told bool // the journal has what lay there and what comes, but not that it was made
+	told bool // the journal has the states before and after, but not that the change was made
 }
 
 // start writes the call to the journal, unless it is there. The caller holds mu.

@@ -22,8 +22,8 @@ func placeOf(dir string) string {
 	return fmt.Sprintf("%d:%d %d %d.%09d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
-// follow gives a session the calls that the account made in its directory while that had another name, with the
-// paths that their files have now.
+// follow is for a session whose directory was renamed. It gives the session the calls that the account made
+// there under the old name, with the paths that the files have now.
 func (j *journal) follow(ctx context.Context, account, session, dir string) error {
 	place := placeOf(dir)
 	if place == "" {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools"
+	"github.com/sandboxd/sandboxd/internal/tools/search"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -35,11 +35,11 @@ type snapshot struct {
 
 	mu      sync.Mutex // one look at a time; guards what follows
 	known   map[string]seen
-	ready   bool           // known was read from the journal
-	exclude *tools.Ignores // of this look
-	large   time.Time      // when it had too many files
-	noted   time.Time      // when the journal was told that it is looked at
-	running []*recorder    // commands that may change it now, in the order in which they began
+	ready   bool            // known was read from the journal
+	exclude *search.Ignores // of this look
+	large   time.Time       // when it had too many files
+	noted   time.Time       // when the journal was told that it is looked at
+	running []*recorder     // commands that may change it now, in the order in which they began
 
 	watch     *watch    // nil: everything is looked at
 	watches   string    // whose look and which excluded paths the watch goes with
@@ -67,7 +67,7 @@ type seen struct {
 // looked is what a look at a tree has found. What changed stays in the store until release.
 type looked struct {
 	changes []change
-	closed  []string // directories of which nobody knows what is below
+	closed  []string // directories that could not be read
 	doubt   bool     // files may have been written through names in other trees
 	release func()
 }
@@ -76,6 +76,9 @@ type looked struct {
 // its session.
 func rootsOf(c *tool.Call) []string {
 	roots := slices.Clone(c.Workspace.Roots) // also below /tmp
+	for _, s := range c.Facts.Uses.Siblings {
+		roots = append(roots, s.Path) // likewise
+	}
 	add := func(dir string) {
 		within := func(other string) bool { return guard.Within(dir, other) }
 		if !slices.ContainsFunc(append(slices.Clone(roots), "/tmp", "/var/tmp", "/dev/shm"), within) {
@@ -113,7 +116,7 @@ type glance struct {
 	write func(*sql.Tx, []change) error
 }
 
-// look compares a tree with what is known of it, keeps what is new, and says what changed.
+// look compares a tree with its last known state, keeps new contents, and returns the changes.
 func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,9 +239,8 @@ func (s *snapshot) load(ctx context.Context, j *journal) error {
 	return err
 }
 
-// inOrder puts changes of a tree into an order in which they could have been made, so that the
-// opposite order undoes them: files that went, directories that went, directories that came,
-// files that came.
+// inOrder sorts the changes of a tree into an order in which they could have been made, so that the
+// opposite order undoes them: removed files, removed directories, new directories, new files.
 func inOrder(all []change) {
 	rank := func(c change) int {
 		switch {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,5 +141,28 @@ func TestLinesOfTheJournalHaveBounds(t *testing.T) {
 	c = w.command("after", func() { w.person("f", "four") })
 	if out := w.undo("undo", "after"); !c.Changes.Undo.Kept || len(out.Conflicts) > 0 || w.read("f") != "two" {
 		t.Errorf("got %+v: %s", c.Changes.Undo, w.read("f"))
+	}
+}
+
+// TestNobodyElseReadsWhatIsKept: neither a small content nor a large one, whatever the umask is.
+func TestNobodyElseReadsWhatIsKept(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	w := newWorld(t)
+	w.person("small", "a")
+	w.person("large", strings.Repeat("b", maxInMemory+1))
+	w.write("1", "small", "x", "large", "y")
+	dir := w.root + "/undo/objects"
+	modes := map[string]os.FileMode{dir: 0o700}
+	for _, e := range must(os.ReadDir(dir)) {
+		modes[filepath.Join(dir, e.Name())] = 0o600
+	}
+	if len(modes) != 3 {
+		t.Errorf("%d contents are kept, want 2", len(modes)-1)
+	}
+	for path, want := range modes {
+		if got := must(os.Stat(path)).Mode().Perm(); got != want {
+			t.Errorf("%s: got mode %o, want %o", path, got, want)
+		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch says in which names of a tree something changed. The kernel queues an event before the
-// system call that made the change returns, and the last one when the last process that has a file open
-// for writing or mapped is gone. So when all processes of a command have ended, the queue has everything.
-// It is read when somebody looks, and nothing runs in between.
+// watch knows which names in a tree may have changed. The kernel queues an event before the system
+// call that makes a change returns. The last event of a file comes when no process has it open for
+// writing, or mapped, any more. So when all processes of a command have ended, the queue is complete.
+// It is read when somebody looks; nothing runs in between.
 type watch struct {
 	fd, mounts int              // mounts has news when something was mounted
 	paths      map[int32]string // by the number of a watched directory

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // snapshot is what is known of the directory that calls change.
@@ -160,6 +161,15 @@ func (w *world) sneak(t *rapid.T, name, other string) {
 	}
 }
 
+func onOverlay(t *testing.T, dir string) bool {
+	t.Helper()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		t.Fatal(err)
+	}
+	return fs.Type == unix.OVERLAYFS_SUPER_MAGIC
+}
+
 // mapped writes a file by a mapping, after it has closed it.
 func mapped(path, text string) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -280,6 +290,9 @@ func TestWhatEventsDoNotTell(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
+			if tt.name == "a mapping" && onOverlay(t, w.work) {
+				needs.Elsewhere(t, "overlayfs tells nothing of a mapping that outlives its descriptor, see docs/undo.md")
+			}
 			w.must(os.Mkdir(w.work+"/d", 0o755))
 			w.person("d/f", "one")
 			w.person("d/g", "one")

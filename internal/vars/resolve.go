@@ -15,9 +15,9 @@ import (
 )
 
 // Resolve replaces every reference in the strings of args, once (V-20 to V-29),
-// and says who wrote each top-level argument: the model where it wrote, cut or joined any
-// of it, the authors of what came in by reference, and those of outside text that the
-// argument copies. An error means that nothing was read.
+// and says who wrote each top-level argument. The authors are those of the values that came
+// in by reference, those of outside text that the argument copies, and the model if it wrote,
+// cut or joined any part. An error means that nothing was read.
 func (s *System) Resolve(ctx context.Context, session string, args json.RawMessage) (
 	json.RawMessage, tool.Origins, error,
 ) {

@@ -17,9 +17,9 @@
 // argument that Resolve returns: see docs/provenance.md for what that finds and
 // what it cannot.
 //
-// Errors that a caller can act on are [*tool.Error] with a stable code. Whether a
-// session exists and whose it is is not known here, save that nothing is stored
-// for one that was deleted.
+// Errors that a caller can act on are [*tool.Error] with a stable code. This package
+// does not know whether a session exists, or to whom it belongs. It only stores
+// nothing for a session that was deleted.
 package vars
 
 import (

@@ -35,7 +35,8 @@ type person struct {
 	Ends     time.Time
 }
 
-// logins are the links that wait, which end with the daemon, and who is logged in, which does not.
+// logins are the people who are logged in, in the database, and the links that nobody has used yet. The
+// links end with the daemon.
 type logins struct {
 	db    *store.DB
 	mu    sync.Mutex

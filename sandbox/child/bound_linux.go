@@ -53,8 +53,8 @@ func (b *boundFiles) close() {
 	}
 }
 
-// index finds which of the bound files a path means. Nothing that it asks the file system
-// can make it miss a path that is one of the names.
+// index finds the bound file that a path means. A path that is one of the names is always found,
+// whatever the file system answers.
 type index struct {
 	names map[string]int  // absolute and clean
 	bases map[string]bool // last segments of names: a path with another one is none of them

@@ -29,9 +29,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// Flag is the one argument of the launcher. A binary that does not call [Main], such
-// as the tests of another package, ends at a flag that it does not know. Without it
-// that binary would do its own work once more, and make a cage again.
+// Flag is the one argument of the launcher. It protects a binary that does not call [Main], such
+// as the tests of another package: that binary ends, because it does not know the flag. Without
+// the flag it would do its own work again, and start another launcher.
 const Flag = "-launcher"
 
 // IsChild reports whether this process was started as the launcher.

@@ -35,7 +35,7 @@ func TestLauncherIsSmall(t *testing.T) {
 		}
 	}
 	bin := filepath.Join(t.TempDir(), "sandboxd-child")
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, module+"/cmd/sandboxd-child")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, module+"/cmd/sandboxd-child")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

@@ -34,9 +34,9 @@ func (a *arena) filterOps(ops *script.List, t wire.Template, b *boundFiles, id u
 	if b != nil {
 		listen = b.listen
 	}
-	// Once the launcher has a question, no signal may take it back. A process that executes a
-	// bound file would stop before the system call instead of after it, and a Go program takes
-	// a connect that a signal ended for one that has begun.
+	// Once the launcher has a question, no signal may take it back. Otherwise a process that
+	// executes a bound file would stop before the system call instead of after it. And if a signal
+	// ends a connect, a Go program thinks that the connect has begun.
 	if b != nil || t.Network {
 		flags |= unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 	}

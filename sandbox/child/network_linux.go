@@ -110,9 +110,9 @@ func (s *server) giveSockets(request uint64) {
 	closeAll(fds)
 }
 
-// addLocal gives the loopback an address with the prefix [wire.Local], by which the kernel takes
-// all of it for its own. Without an address other than 127.0.0.1, the C library would find none
-// for a program that looks for addresses of the kind that the machine has (AI_ADDRCONFIG).
+// addLocal gives the loopback an address with the prefix [wire.Local]. All addresses with this
+// prefix are then local to the kernel. It is needed for AI_ADDRCONFIG too: with this flag the C
+// library finds IPv4 addresses only if the machine has another one than 127.0.0.1.
 func addLocal() error {
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

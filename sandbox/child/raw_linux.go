@@ -8,9 +8,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// Everything in this file runs in a process without a Go runtime: one thread, a small stack,
-// and memory that the launcher may be using. So there is no allocation, no growth of the
-// stack, no lock, no race detector, no panic and no return.
+// Everything in this file runs in a process without a Go runtime. It has one thread and a small
+// stack, and shares its memory with the launcher. So nothing here may allocate, grow the stack,
+// lock, panic or return, and the race detector is off.
 
 // clone3 starts a process that runs entry(a, role) on the stack named in args. It returns
 // the pid or a negative errno.

@@ -181,13 +181,13 @@ func (t *traced) approved(id int) bool {
 	if !bytes.HasPrefix(words, []byte(first+t.path+"\x00")) || bytes.Count(words, []byte{0}) != t.words+more {
 		return false
 	}
-	// An interpreter that is not bound is one that nobody can change, or that was named so.
+	// If the interpreter is not bound, nobody can change it, or the person was told that it is not.
 	i, ok := b.find(interpreter, fmt.Sprintf("/proc/%d/cwd", id))
 	return !ok || i != absent && sameContent(exe, b.contents[i])
 }
 
-// sameContent compares a program that runs with a sealed file. Nobody can write to a program
-// while it runs; where the kernel allows that, nothing is the same.
+// sameContent compares a running program with a sealed file. The kernel lets nobody write to a
+// program while it runs. If a kernel allows that, the result is always false.
 func sameContent(exe string, content int) bool {
 	f, err := os.Open(exe)
 	if err != nil {

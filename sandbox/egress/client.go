@@ -23,7 +23,7 @@ type client struct {
 	secure   bool      // it speaks TLS with the daemon, and its requests are read
 	once     sync.Once // the first Close
 
-	silent Row         // what is written down of it if no request comes; without a host nothing is
+	silent Row         // its row in the ledger if no request comes; none without a host
 	asked  atomic.Bool // a request came
 
 	mu   sync.Mutex    // guards wake

@@ -13,9 +13,9 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// Dialer makes every connection to the outside: of relays, of the proxy, of tools. A name is
-// looked up when it is dialled, and the address that the kernel is given is checked, so no
-// answer can change between check and use. An operator's proxy (network.upstreamProxy) looks names
+// Dialer makes every connection to the outside: of relays, of the proxy, of tools. It looks a name
+// up when it dials, and checks the address that it gives to the kernel. So the address cannot
+// change between check and use. An operator's proxy (network.upstreamProxy) looks names
 // up itself: then no address is checked here. The daemon listens on Unix sockets alone, which no
 // address means.
 type Dialer struct {

@@ -29,10 +29,10 @@
 //		fmt.Println(r.Host, r.Port, r.Verdict, r.BytesIn > 0)
 //	}
 //
-// Guaranteed: when End returns, no connection of the call is open. What is refused, reset or
-// cut never looks like an end of the data. A host that cannot be reached is a reset.
+// Guaranteed: when End returns, no connection of the call is open. A connection that is refused,
+// reset or cut never looks like an end of the data. A host that cannot be reached is a reset.
 //
-// Not guaranteed: what is inside of TLS, as the request's own host, and a server name that is
-// encrypted, are not seen. Bytes are counted after they have passed, so that a call may pass
-// up to a 256th of its limit, and at least 32 KiB, more for each connection that is open.
+// Not guaranteed: the content of TLS, such as the host of a request, and an encrypted server name
+// are not seen. Bytes are counted after they have passed. So each open connection may pass more
+// than the limit: a 256th of it, and at least 32 KiB.
 package egress

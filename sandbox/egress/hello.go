@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// patience is how long a program may take to say what it wants. One that waits for the host
-// to speak first on a port where that cannot be is told after it.
+// patience is how long a program may take to say what it wants. If it waits for the host to speak
+// first, on a port where the client must speak first, it gets an error after this time.
 const patience = 30 * time.Second
 
 // maxHello bounds what is read to find a server name. The record layer adds five bytes to

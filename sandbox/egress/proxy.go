@@ -17,7 +17,7 @@ import (
 func (c *Call) proxied(cl *client) {
 	first := make([]byte, 1)
 	cl.tcp.SetReadDeadline(time.Now().Add(cmp.Or(c.testOnlyPatience, patience)))
-	// Not through cl, which waits at the end of the data for an answer that nobody has asked for.
+	// Not through cl: at the end of the data cl waits for an answer, and here nobody has asked yet.
 	if _, err := io.ReadFull(cl.tcp, first); err != nil {
 		cl.Close()
 		return

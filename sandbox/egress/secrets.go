@@ -108,9 +108,9 @@ func (c *Call) secretsOf(host string, port int) []guard.Secret {
 // maxSent is how many values a call hides: more than those of its hosts, and some before them.
 const maxSent = 128
 
-// hide adds to what the call's answers may not show, and returns all of it: also another host, or
-// the same one in the clear, may repeat what this one was told, and a host what it was told
-// before its secret was renewed. nil: the call has sent no secret.
+// hide adds values that the answers to the call must not show, and returns all of them. An answer may
+// repeat a value that another host was told, or that this host was told without TLS or before its
+// secret was renewed. nil: the call has sent no secret.
 func (c *Call) hide(values []string) *mask.Set {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +142,8 @@ func (c *Call) secret(ctx context.Context, s guard.Secret) (string, error) {
 	return c.dialer.Secret(ctx, s)
 }
 
-// untraced hides from a transport that somebody wants to pass on the headers that come before
-// an answer, which nobody would mask.
+// untraced hides a trace from the transport. The trace would pass on the headers that come before an
+// answer (1xx), and nobody would mask these.
 type untraced struct{ context.Context }
 
 func (c untraced) Value(key any) any {

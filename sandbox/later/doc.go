@@ -3,29 +3,33 @@
 // way out of the sandbox with a delay. Package obeyed has their names.
 //
 // An [Index] knows these files in all directories of the trees that calls may write. It
-// reads a tree once. From then on the kernel tells it what has changed, so that before and
-// after a call it looks at that alone, whatever the size of the tree.
+// reads a tree once. From then on the kernel reports changes. So before and after a call the
+// Index looks only at what has changed, and the size of the tree does not matter.
 //
 //	trees := index.Trees(roots)
 //	before := trees.State()         // before.Kept: the sandbox shows these read-only
 //	// … a call runs …
 //	created := trees.Quarantine(before, began, dir)
 //
-// What exists is kept: programs cannot write, remove, rename or link it. What a call makes
-// is found when it is over. Moved to quarantine is what git would run a program for, what
-// lies in a git directory and is no file of git's, and what was put in the place of a kept
-// file by moving its directory away. Everything else that is new is reported, and kept from
-// then on. In a git directory, what everyday commands write may be written.
+// Such files that exist are kept: programs cannot write, remove, rename or link them. Such files
+// that a call makes are found when the call is over. Three kinds are moved to quarantine:
 //
-// Also kept is what these files lead to inside of their tree: the targets of links, hooks,
-// configurations and programs that a configuration names, the git directory that a .git
+//   - a file because of which git would run a program;
+//   - a file in a git directory that git itself does not make;
+//   - a file at the path of a kept file whose directory was moved away.
+//
+// All other new files are reported, and kept from then on. In a git directory, the files that
+// everyday commands write may be written.
+//
+// Files that a kept file leads to are kept too, inside of their tree: the targets of links;
+// hooks, configurations and programs that a configuration names; the git directory that a .git
 // file names.
 //
-// Guaranteed: a name of the table that exists when a call begins is what it was when the
-// call is over, or the call's denials name it; one that is made is in the denials. This
-// holds at any depth, in the tree of a root, on one machine. Not guaranteed: anything below
-// node_modules, whose content runs anyway, except a .git directly in it; what kept files
-// name in a way of their own, such as a script that a hook starts; what changes by a name
-// that a file has in another tree.
+// Guaranteed: if a file of the table exists when a call begins, it is the same when the call is
+// over, or the denials of the call name it. If a call makes such a file, its denials name it.
+// This holds at any depth in the tree of a root, on one machine. Not guaranteed: files below
+// node_modules, whose content runs anyway, except a .git directly in it; files that a kept file
+// names in a way of its own, such as a script that a hook starts; changes through a name that a
+// file has in another tree.
 // [State.Missing] says what a host makes uncertain.
 package later

@@ -48,8 +48,8 @@ func (t *tree) lookFound(path string, k kind, pins int) (found, bool) {
 		f.change = st.Ctim.Nano()
 	}
 	if k != named {
-		// A repository that is moved away is none any more, and what a link leads to is
-		// nothing. A name is the same wherever its directory lies, so that may be moved.
+		// If a directory above were moved, a repository would not be found any more, and a link
+		// would lead nowhere. A file that counts by its name counts in any directory.
 		f.pins = strings.Count(path, "/") - strings.Count(strings.TrimSuffix(t.root, "/"), "/") - 1
 	}
 	if !f.directory || k != named {
@@ -70,13 +70,13 @@ func birth(path string) int64 {
 
 // watchFile watches a file that is found.
 func (t *tree) watchFile(path string) {
-	wd := t.ear.file(path)
+	wd := t.watcher.file(path)
 	if wd == unwatched {
 		return
 	}
 	paths := t.files[wd]
 	if paths != nil || t.dirs[wd] != nil {
-		t.ear.gone() // the kernel has one watch for both
+		t.watcher.gone() // the kernel has one watch for both
 	}
 	for _, p := range paths {
 		if p == path {
@@ -202,8 +202,8 @@ func followedKind(k kind) kind {
 	return reached
 }
 
-// linksBelow returns the links in a directory that is reached, which can lie anywhere: what
-// they lead to counts too. It hears of more.
+// linksBelow returns the links in a directory that is reached, at any depth, because their
+// targets count too. From then on the watcher reports new ones.
 func (t *tree) linksBelow(dir string) []string {
 	var out []string
 	dirs := []string{dir}
@@ -241,8 +241,8 @@ func (t *tree) heedWithin(path string) bool {
 	return below
 }
 
-// heed remembers that it matters what becomes of a path, and hears of it and of the
-// directories above it. heeded is true for the path itself.
+// heed remembers that changes of a path matter, and watches it and the directories above it.
+// heeded is true for the path itself.
 func (t *tree) heed(path string) {
 	if t.heavy += 200 + len(path); t.heavy > t.index.limits.heeded {
 		t.left.followed++
@@ -277,7 +277,7 @@ func (t *tree) step(above *dir, name, path string) *dir {
 	}
 	fd, err := openDir(path)
 	if err != nil {
-		t.ear.stamp(path)
+		t.watcher.stamp(path)
 		return nil
 	}
 	defer unix.Close(fd)

@@ -70,7 +70,8 @@ func gitRuns(path string) string {
 	return joined(foreign, text)
 }
 
-// commonRuns is what a commondir runs that does not lead above itself, with where it leads.
+// commonRuns stands for what a commondir runs if it does not lead above itself; the path to which
+// it leads follows.
 const commonRuns = "commondir "
 
 // unreadableFile stands for what a file would run that cannot be read.
@@ -126,8 +127,8 @@ func commonDir(path string) string {
 	return from(filepath.Dir(path), gitPath(text))
 }
 
-// pointed returns the git directory that a .git names which is no directory, "" if it
-// names none, and whether that is known.
+// pointed returns the git directory that a .git file or link names, "" if it names none, and
+// whether that is known.
 func pointed(path string, f found) (string, bool) {
 	file := path
 	if f.link != "" {

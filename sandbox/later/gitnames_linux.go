@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// use is a configuration, by the path by which git reads it, and the directory in which git
-// runs what it names.
+// use is one use of a configuration: the path at which git reads it, and the directory in which
+// git runs the programs that it names.
 type use struct{ config, dir string }
 
 // naming follows what configurations of git name. What an included one names is meant from
@@ -42,7 +42,7 @@ func (n *naming) add(config, dir string) {
 	n.queue = append(n.queue, u)
 }
 
-// follow follows what the configurations name that were added, and what these include.
+// follow follows the names in the configurations of the queue, and in those that they include.
 func (n *naming) follow() {
 	for len(n.queue) > 0 {
 		u := n.queue[0]

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard/obeyed"
 )
 
-// Index knows the trees of all sessions, so that sessions that work in one tree share what
-// is known of it. It is safe for concurrent use.
+// Index knows the trees of all sessions. Sessions that work in the same tree share it. Index is
+// safe for concurrent use.
 type Index struct {
 	budget     atomic.Int64 // watches that the trees may still make
 	limits     limits
@@ -116,7 +116,7 @@ type State struct {
 type TreeState struct {
 	Root       string
 	Generation uint64 // a later state has a higher one, and the same one if nothing changed
-	Kept       []Kept // files that exist and that programs must not write, in order
+	Kept       []Kept // existing files that programs must not write, in order
 }
 
 // maxKept bounds the mounts of a sandbox: a call can make any number of such files.
@@ -128,7 +128,7 @@ type Kept struct {
 	Pins int // directories above it that must keep their names
 }
 
-// State returns what is there now.
+// State returns the state of the trees now.
 func (t *Trees) State() *State {
 	snapshots := make([]*snapshot, 0, 4)
 	for _, root := range t.roots {

@@ -160,7 +160,7 @@ func TestAClosedTree(t *testing.T) {
 	if got := tree.look().found; len(got) != 2 {
 		t.Errorf("found %v", got)
 	}
-	if tree.ear != nil || x.budget.Load() != budget {
+	if tree.watcher != nil || x.budget.Load() != budget {
 		t.Errorf("of %d watches %d were given back", budget, x.budget.Load())
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/ctime"
 )
 
-// ear hears what happens in directories and to files. The kernel queues what it hears
-// while the act is done, so that after a call everything that it did is in the queue, and
-// hearing that nothing happened is one read. What cannot be watched is remembered by its
-// change time, which costs a look at each.
-type ear struct {
-	fd     int           // of inotify; -1 where the kernel gives none
-	budget *atomic.Int64 // watches that all ears may still make
-	made   int64         // watches that this one has taken from the budget
-	stamps *ctime.Set    // what is not watched; nil: everything is
-	deaf   bool          // there is too much that is not watched
-	buf    []byte
+// watcher reports what happens in directories and to files. The kernel queues an event
+// during the act itself. So when a call has ended, all its events are in the queue, and one
+// read tells that nothing happened. A path that cannot be watched is remembered by its
+// change time; each of those costs a look.
+type watcher struct {
+	fd      int           // of inotify; -1 where the kernel gives none
+	budget  *atomic.Int64 // watches that all watchers may still make
+	made    int64         // watches that this one has taken from the budget
+	stamps  *ctime.Set    // paths that are not watched; nil: all are watched
+	tooMany bool          // there are more such paths than maxStamps lets remember
+	buf     []byte
 }
 
 // unwatched is the watch of what is remembered by its change time.
@@ -38,104 +38,104 @@ const (
 	fileEvents = unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-func newEar(budget *atomic.Int64) *ear {
-	e := &ear{fd: -1, budget: budget}
+func newWatcher(budget *atomic.Int64) *watcher {
+	w := &watcher{fd: -1, budget: budget}
 	if budget.Load() > 0 {
 		if fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err == nil {
-			e.fd = fd
+			w.fd = fd
 		}
 	}
-	return e
+	return w
 }
 
 // close gives all watches back.
-func (e *ear) close() {
-	if e.fd >= 0 {
-		_ = unix.Close(e.fd)
+func (w *watcher) close() {
+	if w.fd >= 0 {
+		_ = unix.Close(w.fd)
 	}
-	e.fd, e.stamps, e.deaf = -1, nil, false
-	e.budget.Add(e.made)
-	e.made = 0
+	w.fd, w.stamps, w.tooMany = -1, nil, false
+	w.budget.Add(w.made)
+	w.made = 0
 }
 
-// dir watches an open directory. Through the descriptor, for a program may have put
-// another one in its place.
-func (e *ear) dir(fd int, path string, self bool) int32 {
+// dir watches an open directory. It uses the descriptor, because a program may have put
+// another directory at the path.
+func (w *watcher) dir(fd int, path string, self bool) int32 {
 	mask := uint32(dirEvents)
 	if self {
 		mask |= unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 	}
-	return e.add("/proc/self/fd/"+strconv.Itoa(fd), path, mask|unix.IN_ONLYDIR)
+	return w.add("/proc/self/fd/"+strconv.Itoa(fd), path, mask|unix.IN_ONLYDIR)
 }
 
-// file watches a file, or a directory of which only the outside counts. It follows no link.
-func (e *ear) file(path string) int32 {
-	return e.add(path, path, fileEvents|unix.IN_DONT_FOLLOW|unix.IN_MASK_ADD)
+// file watches a file, or a directory but not what is in it. It follows no link.
+func (w *watcher) file(path string) int32 {
+	return w.add(path, path, fileEvents|unix.IN_DONT_FOLLOW|unix.IN_MASK_ADD)
 }
 
-func (e *ear) add(at, path string, mask uint32) int32 {
-	if e.fd >= 0 && e.budget.Add(-1) >= 0 {
-		if wd, err := unix.InotifyAddWatch(e.fd, at, mask); err == nil {
-			e.made++
+func (w *watcher) add(at, path string, mask uint32) int32 {
+	if w.fd >= 0 && w.budget.Add(-1) >= 0 {
+		if wd, err := unix.InotifyAddWatch(w.fd, at, mask); err == nil {
+			w.made++
 			return int32(wd)
 		}
 	}
-	if e.fd >= 0 {
-		e.budget.Add(1)
+	if w.fd >= 0 {
+		w.budget.Add(1)
 	}
-	e.stamp(path)
+	w.stamp(path)
 	return unwatched
 }
 
 // stamp remembers a path by its change time. It need not exist.
-func (e *ear) stamp(path string) {
-	if e.stamps == nil {
-		e.stamps = &ctime.Set{}
+func (w *watcher) stamp(path string) {
+	if w.stamps == nil {
+		w.stamps = &ctime.Set{}
 	}
-	if e.deaf = e.deaf || e.stamps.Size() > maxStamps; !e.deaf {
-		e.stamps.Add(path)
+	if w.tooMany = w.tooMany || w.stamps.Size() > maxStamps; !w.tooMany {
+		w.stamps.Add(path)
 	}
 }
 
-// maxStamps bounds the memory of one ear, in bytes. Above it everything is looked at again
-// each time.
+// maxStamps bounds the memory of one watcher, in bytes. Above it everything is looked at
+// again each time.
 const maxStamps = 64 << 20
 
 // forget removes a watch.
-func (e *ear) forget(wd int32) {
+func (w *watcher) forget(wd int32) {
 	if wd != unwatched {
-		_, _ = unix.InotifyRmWatch(e.fd, uint32(wd)) // the directory may be gone, and the watch with it
-		e.gone()
+		_, _ = unix.InotifyRmWatch(w.fd, uint32(wd)) // the directory may be gone, and the watch with it
+		w.gone()
 	}
 }
 
 // gone says that a watch has ended.
-func (e *ear) gone() {
-	e.made--
-	e.budget.Add(1)
+func (w *watcher) gone() {
+	w.made--
+	w.budget.Add(1)
 }
 
-// event is one thing that was heard.
+// event is one thing that happened.
 type event struct {
 	watch int32
 	mask  uint32
 	name  string // in a directory
 }
 
-// hear passes on what has happened since it was called last. It reports false if that is
-// not known, and everything must be looked at again.
-func (e *ear) hear(each func(event)) bool {
-	if e.deaf || e.stamps != nil && !e.stamps.Unchanged() {
+// events passes on what has happened since the last call. It reports false if that is
+// not known. Then everything must be looked at again.
+func (w *watcher) events(each func(event)) bool {
+	if w.tooMany || w.stamps != nil && !w.stamps.Unchanged() {
 		return false
 	}
-	if e.fd < 0 {
+	if w.fd < 0 {
 		return true
 	}
-	if e.buf == nil {
-		e.buf = make([]byte, 16<<10)
+	if w.buf == nil {
+		w.buf = make([]byte, 16<<10)
 	}
 	for {
-		n, err := unix.Read(e.fd, e.buf)
+		n, err := unix.Read(w.fd, w.buf)
 		if err == unix.EINTR {
 			continue
 		}
@@ -145,7 +145,7 @@ func (e *ear) hear(each func(event)) bool {
 		if err != nil || n <= 0 {
 			return false
 		}
-		for b := e.buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
+		for b := w.buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
 			size := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
 			ev := event{watch: int32(binary.NativeEndian.Uint32(b)), mask: binary.NativeEndian.Uint32(b[4:])}
 			if ev.mask&(unix.IN_Q_OVERFLOW|unix.IN_UNMOUNT) != 0 {
@@ -159,8 +159,8 @@ func (e *ear) hear(each func(event)) bool {
 	}
 }
 
-// watchBudget is how many watches all ears may make: half of what the kernel gives this
-// user, who has an editor that needs some too.
+// watchBudget is how many watches all watchers may make: half of what the kernel gives this
+// user. An editor of the user needs some too.
 func watchBudget() int64 {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
 	if err != nil {

@@ -20,10 +20,9 @@ type Created struct {
 // maxCreated bounds what is reported of one call.
 const maxCreated = 32
 
-// Quarantine compares with the state before a call, which began at since. It moves into dir
-// the files from which git would run a program, those that git does not know, and those that
-// the call has put in the place of a person's. It returns them and what else is new. What
-// stays is kept as it is from the calls that begin from now on.
+// Quarantine compares with the state before a call, which began at since. It moves the files of
+// the three kinds that the package doc lists into dir. It returns them and all other new files.
+// The new files that stay are kept for the calls that begin from now on.
 func (t *Trees) Quarantine(before *State, since time.Time, dir string) []Created {
 	now := t.State()
 	if now == before {

@@ -51,17 +51,17 @@ func (t *tree) scan(d *dir) {
 
 // watchDir watches an open directory.
 func (t *tree) watchDir(d *dir, fd int, path string) {
-	if d.watch = t.ear.dir(fd, path, d.parent == nil); d.watch == unwatched {
+	if d.watch = t.watcher.dir(fd, path, d.parent == nil); d.watch == unwatched {
 		return
 	}
 	old := t.dirs[d.watch]
 	if old != nil || t.files[d.watch] != nil {
-		t.ear.gone() // the kernel has one watch for both
+		t.watcher.gone() // the kernel has one watch for both
 	}
 	var here, there unix.Stat_t
 	if old != nil && old != d && unix.Fstat(fd, &here) == nil && unix.Lstat(t.path(old), &there) == nil &&
 		here.Dev == there.Dev && here.Ino == there.Ino {
-		t.ear.stamp(path) // it was not moved, but is mounted twice, and events do not say where
+		t.watcher.stamp(path) // it was not moved, but is mounted twice, and events do not say where
 	}
 	t.dirs[d.watch] = d
 }
@@ -71,7 +71,7 @@ func (t *tree) notOpened(d *dir, path string, err error) {
 	switch {
 	case notThere(err):
 		if d.parent == nil {
-			t.ear.stamp(path) // until it is made
+			t.watcher.stamp(path) // until it is made
 		} else {
 			t.drop(d)
 		}
@@ -79,7 +79,7 @@ func (t *tree) notOpened(d *dir, path string, err error) {
 		// No program gets there by its path, and no mount covers it.
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		// It can be seen when somebody makes it readable, which changes its stamp.
-		t.ear.stamp(path)
+		t.watcher.stamp(path)
 		t.add(path, unreadable, 0)
 	default:
 		t.problem(path, err)

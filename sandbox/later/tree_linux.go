@@ -21,7 +21,7 @@ type tree struct {
 	index *Index
 
 	mu       sync.Mutex
-	ear      *ear                // guarded by mu, as all that follows
+	watcher  *watcher            // guarded by mu, as all that follows
 	top      *dir                // nil before the first look
 	dirs     map[int32]*dir      // by watch
 	files    map[int32][]string  // by watch; several names of one file have one
@@ -136,7 +136,7 @@ type snapshot struct {
 	missing    []string
 }
 
-// left counts what is there and is not looked at, for there is too much.
+// left counts what is not looked at, because there is too much.
 type left struct{ dirs, files, followed int }
 
 // limits bound the memory for one tree: a call can make any number of directories and files,
@@ -149,7 +149,7 @@ type limits struct {
 
 var usualLimits = limits{dirs: 1 << 18, found: 16 << 20, heeded: 16 << 20}
 
-// look returns what is there now.
+// look returns what the tree holds now.
 func (t *tree) look() *snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,18 +188,18 @@ func (t *tree) close() {
 }
 
 func (t *tree) silence() {
-	if t.ear != nil {
-		t.ear.close()
+	if t.watcher != nil {
+		t.watcher.close()
 	}
-	t.top, t.ear = nil, nil
+	t.top, t.watcher = nil, nil
 }
 
 // scanAll reads the whole tree.
 func (t *tree) scanAll() {
-	if t.ear != nil {
-		t.ear.close()
+	if t.watcher != nil {
+		t.watcher.close()
 	}
-	t.ear = newEar(&t.index.budget)
+	t.watcher = newWatcher(&t.index.budget)
 	t.mounts = t.index.mounts.around(t.root)
 	t.dirs, t.files, t.count, t.left = map[int32]*dir{}, map[int32][]string{}, 1, left{}
 	before, bare := t.found, t.bare
@@ -267,10 +267,10 @@ func (t *tree) update() bool {
 		}
 	}
 	known := !t.mounts.changed(&t.index.mounts, t.root)
-	known = known && t.ear.hear(func(ev event) {
+	known = known && t.watcher.events(func(ev event) {
 		d, paths := t.dirs[ev.watch], t.files[ev.watch]
 		if ev.mask&unix.IN_IGNORED != 0 && (d != nil || paths != nil) {
-			t.ear.gone()
+			t.watcher.gone()
 			delete(t.dirs, ev.watch)
 			delete(t.files, ev.watch)
 			t.buried(d, paths)
@@ -411,7 +411,7 @@ func (t *tree) drop(d *dir) {
 		t.count--
 		if at.watch != unwatched && t.dirs[at.watch] == at {
 			delete(t.dirs, at.watch)
-			t.ear.forget(at.watch)
+			t.watcher.forget(at.watch)
 		}
 		for _, kid := range at.kids {
 			queue = append(queue, kid)
@@ -425,7 +425,7 @@ func (t *tree) drop(d *dir) {
 // missing says what this tree cannot promise.
 func (t *tree) missing() []string {
 	var out []string
-	if t.ear.stamps == nil && !ctime.Local(t.root) {
+	if t.watcher.stamps == nil && !ctime.Local(t.root) {
 		out = append(out, fmt.Sprintf("later: %s is on a file system that other machines may change; what they make "+
 			"there that other programs obey may be seen only in another session", t.root))
 	}
@@ -459,7 +459,7 @@ func (t *tree) problem(path string, err error) {
 	if len(t.problems) < 100 {
 		t.problems[fmt.Sprintf("%q: %v", path, err)] = struct{}{}
 	}
-	t.ear.stamp(path)
+	t.watcher.stamp(path)
 }
 
 // notThere reports whether an error says that nothing is at a path any more.

@@ -101,7 +101,7 @@ func TestWhatIsRememberedIsWhatIsThere(t *testing.T) {
 				if i > 300 {
 					break // each look is at everything
 				}
-				for tree.look(); !tree.ear.stamps.Unchanged(); {
+				for tree.look(); !tree.watcher.stamps.Unchanged(); {
 					tree.look()
 				}
 			}

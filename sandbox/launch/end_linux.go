@@ -29,9 +29,9 @@ func (l *Launcher) Signal(call uint64, sig syscall.Signal) {
 	}
 }
 
-// Kill ends all processes of a call, and returns when ended is closed. A launcher that is
-// stopped by then, or that has not ended the call after [killPatience], is ended itself, and
-// every call in it: nobody else could end this one.
+// Kill ends all processes of a call, and returns when ended is closed. If the launcher is stopped
+// by then, or the call has not ended after [killPatience], Kill ends the launcher and every call
+// in it, because only the launcher can end a single call.
 func (l *Launcher) Kill(call uint64, ended <-chan struct{}) {
 	for start := time.Now(); ; {
 		l.Signal(call, unix.SIGKILL) // again: the socket may have been full

@@ -13,9 +13,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// Network is the daemon's end of the way out of a launcher. Each connection that it accepts
-// at the proxy or at the address of a name has the id of its call as its mark ([Mark]), and 0
-// if no call made it.
+// Network is the daemon's end of the way out of a launcher. It accepts connections at the proxy
+// and at the addresses of names. The mark of each ([Mark]) is the id of its call, or 0 if no call
+// made it.
 type Network interface {
 	// ServeResolver, ServeProxy and Serve return at once, and own what they serve. The
 	// listener of an address may be closed here, and the address be served again later.

@@ -145,9 +145,8 @@ func (l *Launcher) mustScan(e Entry) (generation int, masks []string, kept []wir
 }
 
 // takeSlot takes a slot that fits. If there is none, it returns the request for one and the
-// channel for its answer, which is closed without a value if the launcher ends. A request
-// with bound files fits only the slot that was made for it, so r is the one that takeSlot
-// returned before.
+// channel for the answer. The channel is closed without a value if the launcher ends. A slot with
+// bound files fits only its own request, so pass the request that takeSlot returned before.
 func (l *Launcher) takeSlot(generation int, kept []wire.Kept, r wire.Request) (
 	Slot, wire.Request, <-chan wire.Message,
 ) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeletedBytes is what the files on a file system have that are deleted, and that a process or
-// one below it has open. It reads the table of all processes: call it when that matters.
+// DeletedBytes is the size of the deleted files on a file system that a process, or a process below
+// it, still has open. It reads the table of all processes, so do not call it often.
 func DeletedBytes(pid int, device uint64) (sum int64) {
 	seen := map[uint64]bool{}
 	for _, p := range below(pid) {

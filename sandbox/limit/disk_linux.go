@@ -22,9 +22,9 @@ const (
 // Disk measures what running calls write. The kernel limits the size of one file, not
 // what a call writes altogether.
 //
-// It looks at the free space of file systems, which costs nothing: ten times a second at
-// those of the [Reserve], and once a second at those that calls may write. Only if that has
-// fallen by more than a limit since a call began, it counts the files that have changed since
+// It looks at the free space of file systems, which costs little: forty times a second at those
+// of the [Reserve], and once a second at those that calls may write. If the free space has fallen
+// by more than the limit of a call since that call began, it counts the files that changed since
 // then. It ends a call
 //
 //   - that wrote more than its limit;
@@ -34,10 +34,10 @@ const (
 //     such a call wrote to its private files is removed, if the reserve is still touched;
 //   - whose session keeps too much, as [Reserve.Over] says.
 //
-// So it sees files that are deleted while a program holds them open only when the reserve is
-// touched, and not those that are mapped alone. Calls
-// of one session share private places: one may be ended for what another wrote there, and
-// what is removed may be another's.
+// So files that are deleted, and that a program still has open, are seen only when the reserve is
+// touched. Deleted files that are only mapped are never seen. Calls of one session share private
+// places: one call may be ended for what another wrote there, and files of the other call may be
+// removed.
 type Disk struct {
 	FreeSpace func(paths []string) map[uint64]Space // by device; replaced by tests
 
@@ -60,8 +60,8 @@ type DiskUse struct {
 	Limit    int64  // bytes
 	Exempt   bool   // from the reserve
 	Exceeded func() // called, perhaps more than once, when the call has written more
-	// Deleted is how many bytes files have on a file system that are deleted and that processes
-	// of the call, or of others of its session, have open; nil is none.
+	// Deleted is the size of the deleted files on a file system that processes of the session still
+	// have open; nil: there are none.
 	Deleted func(device uint64) int64
 
 	free map[uint64]Space // when it began

@@ -11,18 +11,19 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// Without namespaces Landlock holds the files alone. It can only allow: a right on a
-// directory holds for everything below. Where a denied path lies below a readable tree, or
-// a kept one below a writable tree, the entries beside it are granted one by one, at
-// every level up to the root of the tree. That is narrower than the settings: the
-// directories in between cannot be listed, or nothing new can be made in them.
+// Without namespaces only Landlock protects the files. Landlock can only allow, and a right on
+// a directory holds for everything below. So if a denied path lies below a readable tree, or a
+// kept path below a writable tree, the rights are not given to the tree. They are given to the
+// entries beside the path, one by one, at every level up to the root of the tree. That is
+// narrower than the settings: the directories in between cannot be listed, or nothing new can
+// be made in them.
 
 // maxNeighbours is how many entries of a directory are granted one by one. In a larger
 // directory none is.
 const maxNeighbours = 4096
 
-// grants returns what Landlock grants for a template in which the kept paths must not be
-// written, and the directories in which that is less than the template allows to write.
+// grants returns the rights that Landlock gives for a template without writing the kept paths.
+// narrowed are the directories that lose a right to write which the template has.
 func grants(t wire.Template, kept []string) (given []wire.Grant, narrowed []string) {
 	read, write := slices.Concat(t.Read, t.Show, t.Write), slices.Clone(t.Write)
 	if len(t.Read) == 0 {

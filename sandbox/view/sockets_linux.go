@@ -94,8 +94,8 @@ func (s *Sockets) Find(roots []string) *Found {
 		at, seen := s.found[b.number]
 		if !seen || at.file != "" && !same(at.dir) && !b.is(at.file) {
 			at = place{file: b.find(roots)}
-			// The name may belong to a newer socket, which has its own entry, or to
-			// this one on a file system whose inodes have other numbers for the kernel.
+			// The name may belong to a newer socket, which has its own entry. Or it belongs to this
+			// one: on some file systems the kernel has other inode numbers than stat returns.
 			if q := physical(b.name); q != at.file && isSocket(q) {
 				at.named = q
 			}
@@ -133,7 +133,7 @@ func every[V any](all map[string]V, is func(string) bool) bool {
 	return true
 }
 
-// forget drops what was found of sockets that are gone, when there are many.
+// forget drops the entries of sockets that are gone, when there are many.
 func (s *Sockets) forget(bound []boundSocket) {
 	if len(s.found) <= 2*len(bound)+64 {
 		return

@@ -20,6 +20,15 @@ var obeys struct {
 	table map[string]*Obeys
 }
 
+// Knows reports whether a table has a program: what [LooksFor] says without a look at what it executes.
+func Knows(name, sub string) bool {
+	if builtins[name] || find(name) != nil {
+		return true
+	}
+	_, known := LooksFor(name, sub)
+	return known
+}
+
 // LooksFor returns what a program looks for by itself, with this subcommand or "". known is
 // false for a program that no table has: nobody can tell then.
 func LooksFor(name, sub string) (o Obeys, known bool) {

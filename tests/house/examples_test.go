@@ -13,6 +13,7 @@ var noExample = map[string]string{
 	"rego":                     "the block lists directories",
 	"sandbox/reaper":           "the block is a protocol",
 	"internal/store/storetest": "it is called with a *testing.T",
+	"internal/tools/toolstest": "it is called with a *testing.T",
 	"tests/pgtest":             "it is called with a testing.TB",
 	"tests/bench":              "it is called with a *testing.B",
 	"tests/golden":             "it is called with a *testing.T",

@@ -56,7 +56,14 @@ var internal = map[string][]string{
 	"internal/tool":       {"internal/jsonout", "internal/output", "guard", "sandbox", "sandbox/egress", "shellparse"},
 	"internal/catalog":    {"internal/strictjson", "internal/tool"},
 	"internal/provenance": {"internal/tool"},
-	"internal/tools":      {"guard/obeyed", "internal/budget", "internal/strictjson", "internal/tool", "guard", "sandbox", "sandbox/egress", "sandbox/egress/mask", "shellparse", "internal/catalog", "internal/secrets"},
+	"internal/tools": {
+		"internal/tools/search", "internal/tools/toolkit", "internal/tools/web", "internal/tools/toolstest",
+		"guard/obeyed", "internal/tool", "guard", "sandbox", "shellparse", "internal/catalog",
+	},
+	"internal/tools/toolkit":   {"internal/budget", "internal/strictjson", "internal/tool", "guard", "sandbox"},
+	"internal/tools/search":    {"internal/tools/toolkit", "internal/tools/toolstest", "internal/budget", "internal/tool", "guard", "sandbox"},
+	"internal/tools/web":       {"internal/tools/toolkit", "internal/tools/toolstest", "internal/secrets", "internal/tool", "guard", "sandbox", "sandbox/egress", "sandbox/egress/mask", "internal/catalog"},
+	"internal/tools/toolstest": {"internal/catalog", "internal/tool", "guard", "sandbox", "sandbox/egress"},
 
 	"policy/input":      {"internal/tool", "guard", "sandbox/egress", "shellparse"},
 	"policy/permission": {"policy/input", "guard"},
@@ -76,7 +83,8 @@ var internal = map[string][]string{
 	"internal/sessions":   {"internal/transcript", "internal/part", "internal/store", "internal/tool", "guard", "sandbox"},
 	"internal/audit":      {"internal/part", "internal/route", "internal/store", "internal/tool", "sandbox/egress"},
 	"internal/projects":   {"internal/part", "internal/route", "internal/strictjson", "internal/tool", "guard"},
-	"internal/undo":       {"guard/gitindex", "guard/gitobject", "internal/tools", "sandbox/egress", "internal/budget", "internal/catalog", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "sandbox/ctime"},
+	"internal/undo":       {"guard/gitindex", "guard/gitobject", "internal/tools/search", "sandbox/egress", "internal/budget", "internal/catalog", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "sandbox/ctime"},
+	"internal/undo/ask":   {"internal/tool", "internal/visible"},
 	"internal/scopes":     {"internal/budget", "internal/catalog", "internal/part", "internal/provenance", "internal/route", "internal/store", "internal/strictjson", "internal/tool", "guard", "sandbox"},
 	"metrics":             {"internal/budget", "internal/diskspace", "internal/tool", "sandbox", "sandbox/egress"},
 
@@ -95,7 +103,7 @@ var internal = map[string][]string{
 	"internal/skills":    {"internal/catalog", "internal/events", "internal/part", "internal/route", "internal/skills/front", "internal/tool", "guard", "sandbox"},
 	"internal/agents":    {"internal/catalog", "internal/events", "internal/part", "internal/provenance", "internal/route", "internal/strictjson", "internal/tool", "internal/worktree", "guard", "sandbox"},
 	"internal/cron":      {"internal/catalog", "internal/events", "internal/part", "internal/provenance", "internal/route", "internal/store", "internal/tool", "guard", "sandbox"},
-	"internal/lsp":       {"internal/budget", "internal/catalog", "internal/part", "internal/strictjson", "internal/tool", "internal/tools", "guard", "sandbox"},
+	"internal/lsp":       {"internal/budget", "internal/catalog", "internal/part", "internal/strictjson", "internal/tool", "internal/tools/search", "internal/tools/toolkit", "guard", "sandbox"},
 	"internal/team":      {"internal/catalog", "internal/events", "internal/part", "internal/provenance", "internal/route", "internal/store", "internal/tool", "guard", "sandbox"},
 	"internal/textcall":  {"internal/events", "internal/part", "internal/route", "internal/store", "internal/strictjson", "internal/tool", "guard", "sandbox", "sandbox/egress"},
 	"internal/web":       {"approvals", "internal/events", "hooks", "metrics", "policy", "sandbox/egress", "internal/part", "internal/vars", "internal/review", "internal/route", "internal/store", "internal/tool", "internal/visible"},
@@ -124,6 +132,7 @@ var internal = map[string][]string{
 	"internal/setup":     {"deploy"},
 	"deploy":             {},
 	"internal/doctor":    {"internal/part", "guard", "sandbox"},
+	"internal/whatif":    {"internal/tool", "policy", "policy/input", "policy/replay"},
 	"internal/runner":    {"internal/tool", "internal/visible", "guard", "sandbox", "sandbox/egress", "shellparse"},
 	"internal/daemon":    {"*"},
 	"cmd/sandboxd-child": {"sandbox/child"},
@@ -157,7 +166,7 @@ var internal = map[string][]string{
 
 // owners are the only importers of what is dangerous or large.
 var owners = map[string][]string{
-	"os/exec": {"agent/host", "sandbox/launch", "hooks", "internal/idspace", "internal/secrets", "cmd/sandboxd", "tests/needs", "tests/pgtest"},
+	"os/exec": {"agent/host", "sandbox/launch", "hooks", "internal/idspace", "internal/secrets", "cmd/sandboxd", "internal/tools/toolstest", "tests/needs", "tests/pgtest"},
 
 	"github.com/open-policy-agent/opa": {"policy", "policy/input"},
 	"mvdan.cc/sh":                      {"shellparse", "shellparse/source"},

@@ -333,7 +333,7 @@ func (w internet) daemon(t *testing.T, uid int) *running {
 		t.Fatal(err)
 	}
 	if uid != 0 {
-		d.becomeRung(uid, "")
+		d.becomeAnother(uid, "")
 	}
 	d.start()
 	d.needsWayOut()

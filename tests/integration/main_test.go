@@ -69,20 +69,23 @@ func build(m *testing.M) int {
 	}
 	built = strings.TrimSpace(string(out))
 	for _, name := range []string{"sandboxd", "sandboxd-child"} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "../../cmd/"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %s\n%s", name, err, out)
 			return 1
 		}
 	}
-	agent := exec.Command("go", "build", "-C", "../../agent", "-o", filepath.Join(dir, "sandboxd-agent"), "./cmd/sandboxd-agent")
+	agent := exec.Command("go", "build", "-C", "../../agent", "-trimpath", "-o", filepath.Join(dir, "sandboxd-agent"), "./cmd/sandboxd-agent")
 	agent.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := agent.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build sandboxd-agent: %s\n%s", err, out)
 		return 1
 	}
 	self, err := os.Executable()
+	if err == nil {
+		err = warm(filepath.Join(dir, "warm"))
+	}
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "scripts"), 0o755)
 	}
@@ -94,6 +97,28 @@ func build(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// warm tests a small module in dir, so that go has compiled what tests of calls need. On a new machine it has
+// nothing, and the standard library takes longer than a call may.
+func warm(dir string) error {
+	for name, text := range map[string]string{
+		"go.mod":    "module warm\n",
+		"a_test.go": "package warm\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n)\n\nfunc Test(*testing.T) { fmt.Print() }\n",
+	} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command("go", "test", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("test a small module: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // newDir makes a directory whose name always has the same length: what is printed of it is

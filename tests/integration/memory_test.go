@@ -40,7 +40,7 @@ func TestFault_NoMemoryForAStep(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			d := newDaemon(t, "approvals: {approver: false}\npolicy: {profile: observe, rules: {allow: [Bash, Write]}}\n")
 			d.stop(os.Interrupt)
-			d.becomeRung(0, what)
+			d.becomeAnother(0, what)
 			d.start()
 			session := d.session()
 			for range 3 {

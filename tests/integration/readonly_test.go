@@ -23,7 +23,7 @@ func TestFault_AStateThatBecomesReadOnly(t *testing.T) {
 			d := newDaemon(t, "approvals: {approver: false}\n")
 			if uid != 0 {
 				d.stop(os.Interrupt)
-				d.becomeRung(uid, "")
+				d.becomeAnother(uid, "")
 				d.start()
 			}
 			session := d.session()

@@ -270,6 +270,26 @@ func restarts(t *testing.T, sig os.Signal) {
 	}
 }
 
+// A stop ends what waits for a person, although it ends the calls that wait as well.
+func TestD18_AStopEndsEachQuestionThatWaits(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t, "approvals: {timeout: 2m}\napi: {stopGrace: 0s}\n")
+	s := d.session()
+	const questions = 12
+	for i := range questions {
+		command := fmt.Sprintf(`{"command":"git push --force to-%d"}`, i)
+		go d.agent.Call(d.t.Context(), s, "Bash", json.RawMessage(command))
+	}
+	if !waitFor(time.Minute, func() bool { return strings.Count(d.pending(s), `"status":"pending"`) == questions }) {
+		t.Fatalf("not all wait: %s", d.pending(s))
+	}
+	d.stop(os.Interrupt)
+	d.start()
+	if n := strings.Count(d.pending(s), `"status":"pending"`); n != 0 {
+		t.Errorf("after a stop %d of %d questions wait", n, questions)
+	}
+}
+
 // pending are the questions of a session that wait.
 func (d *running) pending(s string) string {
 	d.t.Helper()

@@ -60,7 +60,7 @@ sandbox:
     secrets: [{host: search.test, value: "Bearer {{file}}", file: %[3]s/key}]
 %s`, up.Listener.Addr(), plain.Listener.Addr(), e.work, rules))
 	if uid != 0 {
-		e.becomeRung(uid, "")
+		e.becomeAnother(uid, "")
 	}
 	e.start()
 	e.needsWayOut()

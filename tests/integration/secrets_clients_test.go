@@ -207,7 +207,7 @@ sandbox:
 %s    secrets:
 %s`, d.work, &hosts, &list))
 	if uid != 0 {
-		d.becomeRung(uid, "")
+		d.becomeAnother(uid, "")
 	}
 	d.start()
 	d.needsWayOut()

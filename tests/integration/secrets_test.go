@@ -87,7 +87,7 @@ sandbox:
     secrets: [{host: api.test, file: %[2]s/token%s}]
 %s`, s.Listener.Addr(), k.work, more, strings.Join(config, "")))
 	if uid != 0 {
-		k.becomeRung(uid, "")
+		k.becomeAnother(uid, "")
 	}
 	k.start()
 	k.needsWayOut()

@@ -82,7 +82,7 @@ func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
 				}
 				d := newDaemon(t, "")
 				d.stop(os.Interrupt)
-				d.becomeRung(tt.uid, tt.lacks)
+				d.becomeAnother(tt.uid, tt.lacks)
 				d.start()
 				d.isolated(t, tt.lacks)
 				mark := fmt.Sprint("KILLED", d.cmd.Process.Pid)

@@ -99,7 +99,7 @@ sandbox:
       - {host: %[1]q, user: me, file: %[2]s/password}
 `, c.proxy.Addr(), c.work))
 	if uid != 0 {
-		c.becomeRung(uid, "")
+		c.becomeAnother(uid, "")
 	}
 	c.start()
 	c.needsWayOut()

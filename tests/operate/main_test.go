@@ -75,8 +75,8 @@ func run(m *testing.M) int {
 // makePrograms builds the programs, once for all tests.
 var makePrograms = sync.OnceValue(func() error {
 	for _, args := range [][]string{
-		{"build", "-o", built, "../../cmd/sandboxd", "../../cmd/sandboxd-child"},
-		{"build", "-C", "../../agent", "-o", built, "./cmd/sandboxd-agent"},
+		{"build", "-trimpath", "-o", built, "../../cmd/sandboxd", "../../cmd/sandboxd-child"},
+		{"build", "-C", "../../agent", "-trimpath", "-o", built, "./cmd/sandboxd-agent"},
 	} {
 		cmd := exec.Command("go", args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -1,0 +1,104 @@
+package sessions_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/sessions"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/transcript"
+)
+
+// kept is a store with transcripts in a directory.
+func kept(t *testing.T) (s *sessions.Store, dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "sessions")
+	d, err := transcript.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return open(t, ":memory:", sessions.Options{Transcripts: d}), dir
+}
+
+func messages() []json.RawMessage {
+	return []json.RawMessage{json.RawMessage(`{"role":"user","content":"x"}`)}
+}
+
+// TestD05_ASaveReplacesAFileAndNothingElse: what somebody else put in the place of a transcript stays.
+func TestD05_ASaveReplacesAFileAndNothingElse(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		put  func(path, other string) error
+		code string // of the save; "" is none
+	}{
+		{"nothing", func(string, string) error { return nil }, ""},
+		{"a damaged file", func(path, _ string) error { return os.WriteFile(path, []byte("{"), 0o600) }, ""},
+		{"a link to a file", func(path, other string) error { return os.Symlink(other, path) }, "transcript_corrupt"},
+		{"a link to nothing", func(path, other string) error { return os.Symlink(other+"2", path) }, "transcript_corrupt"},
+		{"a pipe", func(path, _ string) error { return syscall.Mkfifo(path, 0o600) }, "transcript_corrupt"},
+		{"a directory", func(path, _ string) error { return os.Mkdir(path, 0o700) }, "transcript_corrupt"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, dir := kept(t)
+			sess := create(t, s, tool.Session{Account: "a", Dir: "/"})
+			path := filepath.Join(dir, sess.ID, "transcript.json")
+			other := filepath.Join(t.TempDir(), "other")
+			for _, err := range []error{
+				os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(other, []byte("theirs"), 0o600), tt.put(path, other),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			before, _ := os.Lstat(path)
+			_, err := s.Save(t.Context(), "a", sess.ID, sessions.Save{Messages: messages()})
+			if tt.code != "" {
+				wantCode(t, err, tt.code)
+				if now, err := os.Lstat(path); err != nil || !os.SameFile(before, now) {
+					t.Errorf("what was there is replaced: %v, %v", now, err)
+				}
+			} else if err != nil {
+				t.Error(err)
+			}
+			if text, err := os.ReadFile(other); err != nil || string(text) != "theirs" {
+				t.Errorf("the other file has %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// TestWhatADeletedSessionLeftGoes, and nothing of others does: neither of sessions that there are, nor of a directory
+// that the database does not know.
+func TestWhatADeletedSessionLeftGoes(t *testing.T) {
+	s, dir := kept(t)
+	gone := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	stays := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	if _, err := s.Save(t.Context(), "a", stays.ID, sessions.Save{Messages: messages()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "a", gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{gone.ID, "unknown"} { // as a daemon that is killed in the middle of a deletion leaves it
+		if err := os.MkdirAll(filepath.Join(dir, id), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, id := range []string{gone.ID, stays.ID, "unknown"} {
+		if _, err := os.Lstat(filepath.Join(dir, id)); err == nil {
+			left = append(left, id)
+		}
+	}
+	if want := []string{stays.ID, "unknown"}; !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+}

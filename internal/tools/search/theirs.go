@@ -1,0 +1,73 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
+)
+
+// searched are the places that a search of another program reads: the whole tree below root,
+// which nothing filters, and what its pattern names by itself. Some programs follow a pattern
+// out of root, so its beginning counts as another root.
+func searched(in tool.In, root, pattern string) (guard.Uses, error) {
+	base, err := toolkit.Path(in, cmp.Or(root, "."), guard.Read)
+	if err != nil {
+		return guard.Uses{}, err
+	}
+	base.Recursive = true
+	uses := guard.Uses{Paths: []guard.PathUse{base}}
+	fixed, rest := fixedPart(pattern)
+	if mayLeave(rest) {
+		return uses, &tool.Error{
+			Code: "invalid_pattern", Stage: "judge",
+			Msg:  fmt.Sprintf("pattern %q may lead out of the directory that is searched", pattern),
+			Hint: "name that directory in path, and leave .. out of the pattern",
+		}
+	}
+	in.Dir = base.Path
+	for _, name := range []string{fixed, pattern[strings.LastIndexByte(pattern, '/')+1:]} {
+		if name == "" || strings.ContainsAny(name, magic) {
+			continue
+		}
+		u, err := toolkit.Path(in, name, guard.Read)
+		if err != nil {
+			return uses, err
+		}
+		u.Recursive = true
+		uses.Paths = append(uses.Paths, u)
+	}
+	return uses, nil
+}
+
+// magic are the characters of patterns, in any program.
+const magic = `*?[]{}()|\!`
+
+// fixedPart parts a pattern behind the directory that it names without magic.
+func fixedPart(pattern string) (fixed, rest string) {
+	i := strings.IndexAny(pattern, magic)
+	if i < 0 {
+		return pattern, ""
+	}
+	at := strings.LastIndexByte(pattern[:i], '/') + 1
+	return pattern[:at], pattern[at:]
+}
+
+// mayLeave reports whether a pattern may have "..", also as a sum of its alternatives, or in
+// quotes: .{.,x}/ and [.][.]/ are that, too.
+func mayLeave(pattern string) bool {
+	plain := strings.NewReplacer(`\`, "", "[", "", "]", "").Replace(pattern)
+	dots := 0
+	for _, piece := range strings.FieldsFunc(plain, func(r rune) bool { return strings.ContainsRune("/{},()|", r) }) {
+		switch piece {
+		case "..":
+			return true
+		case ".":
+			dots++
+		}
+	}
+	return dots > 1 && strings.Contains(plain, "{")
+}

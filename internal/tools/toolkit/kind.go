@@ -1,0 +1,58 @@
+package toolkit
+
+import (
+	"bytes"
+	"io"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+)
+
+// SniffSize is how much of a file decides what it is.
+const SniffSize = 8 << 10
+
+// Kind is what the first bytes of a file say.
+type Kind struct {
+	Encoding string // "utf-8", "utf-8-bom", "utf-16le", "utf-16be", "binary"
+	MIME     string // of images and PDFs, which are answered as typed content
+}
+
+// Sniff tells the kind of a file from its first SniffSize bytes.
+func Sniff(head []byte) Kind {
+	for _, m := range []struct{ magic, mime string }{
+		{"\x89PNG\r\n\x1a\n", "image/png"},
+		{"\xff\xd8\xff", "image/jpeg"},
+		{"GIF87a", "image/gif"},
+		{"GIF89a", "image/gif"},
+		{"%PDF-", "application/pdf"},
+	} {
+		if bytes.HasPrefix(head, []byte(m.magic)) {
+			return Kind{"binary", m.mime}
+		}
+	}
+	if len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WEBP" {
+		return Kind{"binary", "image/webp"}
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+		return Kind{Encoding: "utf-8-bom"}
+	case bytes.HasPrefix(head, []byte("\xff\xfe")) && !bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")):
+		return Kind{Encoding: "utf-16le"}
+	case bytes.HasPrefix(head, []byte("\xfe\xff")):
+		return Kind{Encoding: "utf-16be"}
+	case bytes.IndexByte(head, 0) >= 0:
+		return Kind{Encoding: "binary"}
+	}
+	return Kind{Encoding: "utf-8"}
+}
+
+// Text reads a file of that kind as UTF-8, without its byte order mark.
+func (k Kind) Text(r io.Reader) io.Reader {
+	switch k.Encoding {
+	case "utf-16le", "utf-16be":
+		return transform.NewReader(r, unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder())
+	case "utf-8-bom":
+		return transform.NewReader(r, unicode.BOMOverride(transform.Nop))
+	}
+	return r
+}

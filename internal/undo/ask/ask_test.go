@@ -1,0 +1,123 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// answers gives each request its answer, and notes it.
+type answers struct {
+	bodies map[string]any // by the begin of the path
+	asked  []string
+}
+
+func (d *answers) Do(_ context.Context, method, path string, in, out any) error {
+	text, _ := json.Marshal(in)
+	d.asked = append(d.asked, fmt.Sprintf("%s %s %s", method, path, text))
+	for begin, body := range d.bodies {
+		if strings.HasPrefix(path, begin) {
+			if err, failed := body.(error); failed {
+				return err
+			}
+			raw, _ := json.Marshal(body)
+			return json.Unmarshal(raw, out)
+		}
+	}
+	return errors.New("not asked for: " + path)
+}
+
+func TestUndoableReadsEveryPage(t *testing.T) {
+	page := make([]Changed, 100)
+	for i := range page {
+		page[i] = Changed{CallID: fmt.Sprint("call_", i), UndoneBy: "call_x"}
+	}
+	d := &answers{bodies: map[string]any{
+		"/sessions/s1/changes?limit=100&offset=0":   page,
+		"/sessions/s1/changes?limit=100&offset=100": []Changed{{CallID: "call_old"}},
+	}}
+	ids, err := Undo{Daemon: d}.Undoable(t.Context(), "s1", 0)
+	if err != nil || len(ids) != 1 || ids[0] != "call_old" || len(d.asked) != 2 {
+		t.Errorf("got %q after %q, %v", ids, d.asked, err)
+	}
+	d.bodies = map[string]any{"/sessions/": []Changed{{CallID: "call_1", UndoneBy: "call_2"}}}
+	_, err = Undo{Daemon: d, Flag: " --exec"}.Undoable(t.Context(), "s1", 1)
+	var said *tool.Error
+	if !errors.As(err, &said) || !strings.Contains(said.Hint, "sandboxd changes --exec lists") {
+		t.Errorf("nothing to undo: %v", err)
+	}
+}
+
+func TestAllEndsWithTheFirstErrorAndSaysWhatWasLeft(t *testing.T) {
+	refused := &tool.Error{Code: "denied", Msg: "no"}
+	for _, tt := range []struct {
+		name   string
+		second any
+		show   error
+		left   bool
+		want   error
+		asked  int
+	}{
+		{"all", Answer{}, nil, true, nil, 2},
+		{"the daemon is gone", errors.ErrUnsupported, nil, true, errors.ErrUnsupported, 2},
+		{"the second is refused", Answer{Error: refused}, nil, true, refused, 2},
+		{"nothing can be shown", Answer{}, os.ErrClosed, false, os.ErrClosed, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first := json.RawMessage(`{"conflicts": [{"path": "a", "why": "b"}]}`)
+			d := &answers{bodies: map[string]any{"/calls/call_1/": first, "/calls/call_2/": tt.second}}
+			u := Undo{Daemon: d, Force: true}
+			left, err := u.All(t.Context(), []string{"call_1", "call_2"}, func(Answer) error { return tt.show })
+			if err == nil && tt.want != nil || err != nil && err.Error() != fmt.Sprint(tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if left != tt.left || len(d.asked) != tt.asked {
+				t.Errorf("left %v after %q", left, d.asked)
+			}
+			if d.asked[0] != `POST /calls/call_1/undo {"force":true}` {
+				t.Errorf("asked %s", d.asked[0])
+			}
+		})
+	}
+}
+
+func TestPhysicalFollowsLinksAboveTheFileAlone(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link")),
+		os.Symlink("elsewhere", filepath.Join(dir, "real/file"))); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Physical(filepath.Join(dir, "link/file"))
+	if want := filepath.Join(dir, "real/file"); err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
+func TestChangesAreATable(t *testing.T) {
+	var b strings.Builder
+	four := []tool.Change{{Path: "a", Kind: "modify"}, {Path: "b", Kind: "modify"}, {Path: "c", Kind: "modify"}, {Path: "d"}}
+	err := PrintChanges(&b, []Changed{
+		{CallID: "call_1", Tool: "Write", Changes: four[:1], Total: 1, Undo: tool.Undo{Kept: true}},
+		{CallID: "call_2", Tool: "Bash", Changes: four, Total: 4},
+		{CallID: "call_3", Tool: "Edit", UndoneBy: "call_4"},
+	})
+	lines := strings.Split(b.String(), "\n")
+	if err != nil || len(lines) != 5 {
+		t.Fatalf("got %q, %v", lines, err)
+	}
+	for i, want := range []string{"", "  kept         modify a", "  partly kept  modify a, modify b, modify c, and 1 more", "  undone"} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("got %q, want %q in it", lines[i], want)
+		}
+	}
+}
