@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox/child"
@@ -59,7 +62,28 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	ownMounts()
 	os.Exit(m.Run())
+}
+
+// ownMounts gives the tests a table of mounts that the tests of other packages do not change,
+// where the kernel lets them have one.
+func ownMounts() {
+	const done = "SANDBOX_TEST_OWN_MOUNTS"
+	if os.Getuid() != 0 || os.Getenv(done) != "" {
+		return
+	}
+	runtime.LockOSThread()
+	if unix.Unshare(unix.CLONE_NEWNS) != nil {
+		runtime.UnlockOSThread()
+		return
+	}
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), done+"=1"))
+	}
+	fmt.Fprintln(os.Stderr, "a mount namespace for the tests:", err)
+	os.Exit(1)
 }
 
 // bothUsers runs a kernel test as this uid and, when that is root, once more as

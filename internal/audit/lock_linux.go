@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// turnPatience is how long a process waits for others that append.
-const turnPatience = 2 * time.Second
+// turnPatience is how long a process waits while the same line of another is written.
+const turnPatience = 10 * time.Second
 
 // Lock is the right to write in a state directory. The kernel drops it when the
 // process ends, however it ends.
@@ -24,6 +24,8 @@ type Lock struct{ files []*os.File }
 type Held struct {
 	Dir string
 	PID int // 0 if it is not known
+
+	since time.Time // when the holder took it, by the file system's clock
 }
 
 func (e *Held) Error() string {
@@ -47,11 +49,14 @@ func LockState(ctx context.Context, dir string) (*Lock, error) {
 // single lines take turns, so who has the turn and finds the lock taken meets a
 // daemon, and need not wait for it.
 func lockForLine(ctx context.Context, dir string) (*Lock, error) {
-	turn, err := waitFile(ctx, dir, "turn", turnPatience, func(*Held) bool { return true })
+	turn, err := waitFile(ctx, dir, "turn", func(*Held) bool { return true })
+	if held, ok := errors.AsType[*Held](err); ok { // not by a daemon, which could write the line
+		return nil, fmt.Errorf("process %d is writing to the record in %q and does not end", held.PID, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
-	lock, err := waitFile(ctx, dir, "lock", turnPatience, gone)
+	lock, err := waitFile(ctx, dir, "lock", gone)
 	if err != nil {
 		return nil, errors.Join(err, turn.Close())
 	}
@@ -73,16 +78,20 @@ func gone(h *Held) bool {
 	return err == nil && name > 0 && bytes.HasPrefix(stat[name:], []byte(") Z"))
 }
 
-// waitFile takes a lock, and waits for one that is held while wait says so.
-func waitFile(
-	ctx context.Context, dir, name string, patience time.Duration, wait func(*Held) bool,
-) (*os.File, error) {
-	deadline := time.Now().Add(patience)
+// waitFile takes a lock, and waits for one that is held while wait says so. Whoever takes it
+// writes to the file: the patience is for one holder, however many others come first.
+func waitFile(ctx context.Context, dir, name string, wait func(*Held) bool) (*os.File, error) {
+	var since, deadline time.Time
 	for {
 		f, err := lockFile(dir, name)
 		var held *Held
-		if err == nil || !errors.As(err, &held) || !wait(held) || time.Now().After(deadline) {
+		if err == nil || !errors.As(err, &held) || !wait(held) {
 			return f, err
+		}
+		if !held.since.Equal(since) {
+			since, deadline = held.since, time.Now().Add(turnPatience)
+		} else if time.Now().After(deadline) {
+			return nil, err
 		}
 		t := time.NewTimer(5 * time.Millisecond)
 		select {
@@ -104,7 +113,11 @@ func lockFile(dir, name string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = &Held{dir, readPID(f)}
+		held := &Held{Dir: dir, PID: readPID(f)}
+		if i, err := f.Stat(); err == nil {
+			held.since = i.ModTime()
+		}
+		err = held
 	} else if err == nil {
 		err = writePID(f)
 	}

@@ -165,6 +165,50 @@ func TestExecBesideADaemonDoesNotWaitForIt(t *testing.T) {
 	})
 }
 
+// However many lines come first, each has its own time; one that does not end is no daemon.
+func TestATurnIsWaitedForWhileOthersTakeTheirs(t *testing.T) {
+	p := newPlace(t)
+	synctest.Test(t, func(t *testing.T) {
+		ready := make(chan struct{})
+		go func() {
+			for i := range 4 {
+				line, err := lockForLine(t.Context(), p.Dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := os.Chtimes(filepath.Join(p.Dir, "turn"), time.Time{}, time.Now()); err != nil { // of the bubble
+					t.Error(err)
+				}
+				if i == 0 {
+					close(ready)
+				}
+				time.Sleep(turnPatience - time.Millisecond) // so that who polls comes later
+				if err := line.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		<-ready
+		lock, err := LockState(t.Context(), p.Dir)
+		if err != nil {
+			t.Fatalf("others took their turns: %v", err)
+		}
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+		stopped, err := waitFile(t.Context(), p.Dir, "turn", gone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stopped.Close()
+		err = p.shared(filepath.Join(p.Dir, "state.db")).Begin(t.Context(), sampleCall())
+		if held := (*Held)(nil); err == nil || errors.As(err, &held) {
+			t.Errorf("a line that does not end: got %v, and no daemon has the record", err)
+		}
+	})
+}
+
 func TestADaemonThatStartsWaitsForALine(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
