@@ -75,14 +75,13 @@ func (s *Server) sendLease(w *route.Writer, c *tool.Call) error {
 		return err
 	}
 	var bound []sandbox.Approved
-	var siblings []guard.Sibling
 	if c.Approved() {
-		bound, siblings = c.Binding.Files, c.Facts.Uses.Siblings
+		bound = c.Binding.Files
 	}
 	settings := c.Settings
 	settings.Network = settings.Network.Withheld() // the client gets no secret, so it need not know where they are
 	return w.Send("run", tool.Lease{
-		Bound: bound, Siblings: siblings,
+		Bound:  bound,
 		CallID: c.ID, Session: c.Session.ID, Argv: argv, Dir: c.In.Dir, Home: c.In.Home, Profile: c.Session.Profile,
 		Settings: settings, Private: s.Private, Roots: c.Workspace.Roots,
 	})

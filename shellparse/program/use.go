@@ -17,10 +17,7 @@ func (a *Call) use(k kind, f Word) {
 		f.Keeps = a.Effects["keeps"]
 		a.File(f, Write, false)
 	case changes:
-		f.Keeps, f.Makes = true, a.Effects["makes"]
-		a.File(f, Write, false)
-	case makes:
-		f.Keeps, f.Makes = true, true
+		f.Keeps = true
 		a.File(f, Write, false)
 	case both:
 		a.use(reads, f)
