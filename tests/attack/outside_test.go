@@ -2,6 +2,9 @@ package attack
 
 import "os"
 
+// linkBeside writes beside the workspace, and through what it writes further away.
+const linkBeside = "ln -s {outside} ../other/out; echo x > ../other/out/new"
+
 // outside: nothing is written outside the workspace without a yes.
 func outside() []try {
 	return []try{
@@ -17,7 +20,19 @@ func outside() []try {
 		line("mkdir", denied, "mkdir -p {outside}/x/y"),
 		line("a directory beside the workspace", asked, "echo x > ../other/a.txt"),
 		line("a new one beside it", asked, "git worktree add ../w"),
-		line("a link beside it that leads further", denied, "ln -s ../other l; ln -s {outside} ../other/out; echo x > ../other/out/new"),
+		line("a link is made beside it that leads further", asked, linkBeside),
+		{"a link beside it that leads further", denied, func(w *world) (string, []byte) {
+			w.must(os.Symlink(w.outside, w.dir+"/work/other/out"))
+			defer os.Remove(w.dir + "/work/other/out")
+			return w.outcome(w.session(), "Bash", bash("echo x > ../other/out/new"))
+		}},
+		{"a link is made beside it after a yes to that", contained, func(w *world) (string, []byte) {
+			w.answer = func(question) map[string]any { return map[string]any{"approved": true} }
+			defer func() { w.answer = nil }()
+			outcome, told := w.outcome(w.session(), "Bash", bash(w.fill(linkBeside)))
+			w.must(os.Remove(w.dir + "/work/other/out")) // what was agreed to
+			return outcome, told
+		}},
 		line("the place beside it itself", denied, "rm -rf ../other"),
 		line("a file beside it", denied, "echo x > ../new"),
 		line("a hidden directory beside it", denied, "mkdir -p ../.config/x"),
