@@ -25,8 +25,10 @@ type programs struct {
 }
 
 func newPrograms(t *testing.T, more ...string) *programs {
-	d := newDaemon(t, "policy: {profile: observe}\nsessions: {mode: bypassPermissions, maxMode: bypassPermissions}\n"+
+	d := newPlaces(t, "policy: {profile: observe}\nsessions: {mode: bypassPermissions, maxMode: bypassPermissions}\n"+
 		strings.Join(more, ""))
+	d.env = append(d.env, "GOCACHE="+built)
+	d.start()
 	return &programs{d, t, d.session()}
 }
 
