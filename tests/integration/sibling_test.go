@@ -56,6 +56,20 @@ func TestADirectoryBesideTheWorkspaceIsAskedAbout(t *testing.T) {
 	if text, _ := os.ReadFile(filepath.Join(d.work, "w/a.txt")); err != nil || string(text) != "one\n" || there("w/b.txt") {
 		t.Errorf("an undo leaves %q: %v %s", text, err, out)
 	}
+	edit := func(question) (any, error) {
+		return map[string]any{"approved": true, "args": map[string]string{"command": "touch ../w/edited"}}, nil
+	}
+	if r := bash("touch ../w/shown", edit); r.Status != "SUCCESS" || !there("w/edited") || there("w/shown") {
+		t.Errorf("an edit: %s %s", r.Status, r.FinalText)
+	}
+	// Another directory lies there by now, and the one that was opened has moved.
+	if err := os.Rename(filepath.Join(d.work, "w"), filepath.Join(d.work, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	again := bash("mkdir -p ../w && touch ../w/again; python3 -c 'open(\"../moved/again\", \"w\")'", allow)
+	if !there("w/again") || there("moved/again") {
+		t.Errorf("after the directory was replaced: %s %s", again.Status, again.FinalText)
+	}
 	if r := d.asked(t, s, "Write", `{"file_path": "../w/c.txt", "content": "three"}`, allow); !there("w/c.txt") {
 		t.Errorf("a file tool: %s %s", r.Status, r.FinalText)
 	}
