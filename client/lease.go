@@ -18,13 +18,12 @@ type Lease struct {
 	Argv     []string        `json:"argv"` // literal words
 	Dir      string          `json:"cwd"`
 	Home     string          `json:"home"`
-	Profile  string          `json:"profile"`         // of the sandbox
-	Settings json.RawMessage `json:"settings"`        // of the sandbox, complete
-	Private  []string        `json:"private"`         // paths that the cage must not show
-	Roots    []string        `json:"workspace_roots"` // the workspaces
-	Bound    []Bound         `json:"bound,omitempty"` // files that a person approved
-
-	Siblings []Sibling `json:"siblings,omitempty"` // directories beside the workspace that a person opened
+	Profile  string          `json:"profile"`            // of the sandbox
+	Settings json.RawMessage `json:"settings"`           // of the sandbox, complete
+	Private  []string        `json:"private"`            // paths that the cage must not show
+	Roots    []string        `json:"workspace_roots"`    // the workspaces
+	Siblings []Sibling       `json:"siblings,omitempty"` // directories beside the workspace that a person opened
+	Bound    []Bound         `json:"bound,omitempty"`    // files that a person approved
 }
 
 // Sibling is a directory that the settings let be written for this call. One that is missing is made before the
