@@ -105,8 +105,8 @@ func (r *running) enter(ctx context.Context, c *tool.Call) (context.Context, fun
 		r.forget(c.ID)
 	}
 	e := &entry{
-		account: c.Request.Account, session: c.Request.Session, user: c.Request.User, cancel: cancel, log: c.Request.Log,
-		noOutput: c.Request.NoOutput, tool: c.Request.Tool, ended: make(chan struct{}),
+		account: c.Request.Account, session: c.Request.Session, user: c.Request.User, cancel: cancel,
+		log: c.Request.Log, noOutput: c.Request.NoOutput, tool: c.Request.Tool, ended: make(chan struct{}),
 	}
 	if len(c.Request.Args) <= shownArgs && json.Valid(c.Request.Args) {
 		e.args = c.Request.Args

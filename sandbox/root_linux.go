@@ -32,8 +32,8 @@ type root struct {
 
 // root returns the root for a call. show is the directory in which the call starts, if it must be
 // shown in addition, or "". The root is described again when a path of the settings has appeared, when
-// something else lies where programs may write, and when its authority has become old. Without mounts it is described for each call, because
-// what is denied or kept depends on what exists now.
+// something else lies where programs may write, and when its authority has become old. Without mounts
+// it is described for each call, because what is denied or kept depends on what exists now.
 func (b *box) root(show string, state *later.State) (root, error) {
 	p := b.prepared
 	p.mu.Lock()
