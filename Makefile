@@ -162,6 +162,7 @@ bench: tools-bench build
 	-SANDBOXD_BENCH_OUT=$(CURDIR)/bin/bench.jsonl go test -C agent -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...
 	@go run ./tests/bench/report -baseline tests/bench/baseline.json bin/bench.jsonl
 
+lint: export GOFLAGS = -trimpath
 lint:
 	@files=$$(git ls-files '*.go'); unformatted=$$($(GOFUMPT) -l $$files) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
@@ -191,8 +192,8 @@ fuzz:
 # the code; the packages of these tests import tests/golden, whose flag writes.
 GOLDEN = {{range .TestImports}}{{if eq . "github.com/sandboxd/sandboxd/tests/golden"}}{{$$.ImportPath}} {{end}}{{end}}{{range .XTestImports}}{{if eq . "github.com/sandboxd/sandboxd/tests/golden"}}{{$$.ImportPath}} {{end}}{{end}}
 generate: tools-test
-	go test -count=1 -run Generated $$(go list -f '$(GOLDEN)' ./...) -args -update
-	go test -C agent -count=1 -run Generated ./integration -args -update
+	go test $(GATE) -run Generated $$(go list -f '$(GOLDEN)' ./...) -args -update
+	go test -C agent $(GATE) -run Generated ./integration -args -update
 
 man:
 	go run ./cmd/sandboxd docs man bin/man

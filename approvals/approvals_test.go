@@ -318,6 +318,12 @@ func TestA13_EveryEndWithoutAnAnswerRefuses(t *testing.T) {
 				if err != nil || item.Status != tt.status {
 					t.Errorf("got status %q, %v, want %q", item.Status, err, tt.status)
 				}
+				for _, status := range []Status{StatusPending, StatusApproved, StatusRefused, StatusExpired, StatusCancelled} {
+					list, err := q.List(t.Context(), Filter{Status: string(status)})
+					if err != nil || (list.Total == 1) != (status == tt.status) {
+						t.Errorf("%d questions are %s, %v", list.Total, status, err)
+					}
+				}
 			})
 		})
 	}

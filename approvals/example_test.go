@@ -33,9 +33,10 @@ func Example() {
 		}
 	}()
 	answer, err := q.Execution(ctx, &tool.Call{ // waits
-		ID: "call_1", Digest: "d1", Spec: tool.Spec{Name: "Bash"},
-		Session: tool.Session{ID: "s1", Account: "a1"},
-		In:      tool.In{Args: json.RawMessage(`{"command":"make"}`)},
+		ID:        "call_1",
+		Target:    tool.Target{Spec: tool.Spec{Name: "Bash"}, Session: tool.Session{ID: "s1", Account: "a1"}},
+		In:        tool.In{Args: json.RawMessage(`{"command":"make"}`)},
+		Judgement: tool.Judgement{Digest: "d1"},
 	})
 	if err != nil {
 		log.Fatal(err)

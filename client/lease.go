@@ -18,11 +18,19 @@ type Lease struct {
 	Argv     []string        `json:"argv"` // literal words
 	Dir      string          `json:"cwd"`
 	Home     string          `json:"home"`
-	Profile  string          `json:"profile"`         // of the sandbox
-	Settings json.RawMessage `json:"settings"`        // of the sandbox, complete
-	Private  []string        `json:"private"`         // paths that the cage must not show
-	Roots    []string        `json:"workspace_roots"` // the workspaces
-	Bound    []Bound         `json:"bound,omitempty"` // files that a person approved
+	Profile  string          `json:"profile"`            // of the sandbox
+	Settings json.RawMessage `json:"settings"`           // of the sandbox, complete
+	Private  []string        `json:"private"`            // paths that the cage must not show
+	Roots    []string        `json:"workspace_roots"`    // the workspaces
+	Siblings []Sibling       `json:"siblings,omitempty"` // directories beside the workspace that a person opened
+	Bound    []Bound         `json:"bound,omitempty"`    // files that a person approved
+}
+
+// Sibling is a directory that the settings let be written for this call. One that is missing is made before the
+// program starts. If a link lies there, the program must not be started.
+type Sibling struct {
+	Path    string `json:"path"` // physical
+	Missing bool   `json:"missing,omitempty"`
 }
 
 // Bound is a file whose content a person approved: the program must get that, or not be

@@ -59,6 +59,11 @@ func (r *Rules) Check(u Uses) []Refusal {
 			out = append(out, *ref)
 		}
 	}
+	for _, s := range u.Siblings {
+		if _, open := r.write.above(s.Path); open { // else the path is refused already
+			out = append(out, s.asks())
+		}
+	}
 	if u.Unconfined {
 		out = append(out, unconfined(r.s))
 	}

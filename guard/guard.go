@@ -36,6 +36,8 @@ type PathUse struct {
 	At        shellparse.Pos // where in the command line; zero for a tool's own argument
 	Guess     bool           // a word that looks like a path, of an unknown program
 	Looks     bool           `json:",omitempty"` // a test or a listing: nothing of the content is read
+	// Makes: the program makes a directory where none is, and takes an empty one as if it had made it.
+	Makes bool `json:",omitempty"`
 	// From says what makes the bytes that a command writes there: download, decoder, text, "".
 	From string `json:",omitempty"`
 }
@@ -52,6 +54,8 @@ type Uses struct {
 	Losses   []Loss     `json:",omitempty"` // single files of which git has no copy
 	// Unconfined: the call asks for more than the lists of paths allow (X-08).
 	Unconfined bool `json:",omitempty"`
+	// Siblings are directories beside the workspace in which the call asks to write.
+	Siblings []Sibling `json:",omitempty"`
 }
 
 // Refusal is one reason why a call is below the floor; its JSON is that of an answer.

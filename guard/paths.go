@@ -43,8 +43,7 @@ func (r *Rules) checkPath(u PathUse, inCommand bool) *Refusal {
 	}
 }
 
-// inside advises a path in the workspace for one that would be made beside it. The sandbox shows what
-// is there when a call begins, so a yes could not let a program make it.
+// inside advises a path in the workspace for one that would be made beside it.
 func inside(u PathUse, writable []string) string {
 	if u.Op != Write || u.Glob {
 		return ""
@@ -55,8 +54,8 @@ func inside(u PathUse, writable []string) string {
 			continue
 		}
 		name, _, _ := strings.Cut(beside, "/")
-		return fmt.Sprintf("; what lies beside a workspace cannot be made: use a path in it, such as %s",
-			filepath.Join(w, name))
+		return fmt.Sprintf("; beside a workspace a person can open only a directory that is there, or that mkdir -p "+
+			"makes: use a path in it, such as %s", filepath.Join(w, name))
 	}
 	return ""
 }

@@ -77,7 +77,7 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 
 func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
 	use := PathUse{Raw: f.Path, Op: f.Access, Recursive: f.Recursive, Glob: f.Glob, At: f.At, Guess: f.Guess}
-	use.Looks = f.Looks
+	use.Looks, use.Makes = f.Looks, f.Makes
 	if !f.Known {
 		use.Problem = "depends on something that is only known when it runs"
 		return use

@@ -206,6 +206,10 @@ func TestH11_H12_H19_WhatCommandsPrint(t *testing.T) {
 			tool.Advice{Block: true, Reason: defaultReason},
 			"",
 		},
+		{
+			"a permission update without a tool", `echo '{"permissionUpdate":{"tool":" ","behavior":"allow"}}'`,
+			tool.Advice{Block: true, Reason: failed}, "",
+		},
 		{"an unknown decision", `echo '{"decision":"perhaps"}'`, tool.Advice{Block: true, Reason: failed}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,8 +21,9 @@ func Example() {
 	}
 	for _, name := range []string{"Bash", "Read"} {
 		call := &tool.Call{
-			Request: tool.Request{Tool: name}, Spec: tool.Spec{Name: name},
-			Session: tool.Session{ID: "s1", Dir: "/"}, In: tool.In{Args: json.RawMessage("{}")},
+			Request: tool.Request{Tool: name},
+			Target:  tool.Target{Spec: tool.Spec{Name: name}, Session: tool.Session{ID: "s1", Dir: "/"}},
+			In:      tool.In{Args: json.RawMessage("{}")},
 		}
 		advice, err := r.Before(ctx, call)
 		if err != nil {

@@ -66,8 +66,9 @@ func TestH04_ChangesAreTold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, heard := listen(t, FileChanged, CwdChanged)
 			c := &tool.Call{
-				Session: tool.Session{ID: "s", Dir: "/w"}, Facts: tool.Facts{Uses: tt.uses},
-				Output: tool.Output{Dir: tt.dir},
+				Target:    tool.Target{Session: tool.Session{ID: "s", Dir: "/w"}},
+				Judgement: tool.Judgement{Facts: tool.Facts{Uses: tt.uses}},
+				Execution: tool.Execution{Output: tool.Output{Dir: tt.dir}},
 			}
 			said := append(r.Changed(t.Context(), c), r.Moved(t.Context(), c)...)
 			if !slices.Equal(*heard, tt.want) || len(said) != len(tt.want) {
@@ -107,7 +108,8 @@ func TestH04_PostToolUseHasTheChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := &tool.Call{Result: tool.Result{Status: tt.status}, Changes: tool.Changes{List: list[:min(tt.total, 1)], Total: tt.total}}
+		changes := tool.Changes{List: list[:min(tt.total, 1)], Total: tt.total}
+		c := &tool.Call{Result: tool.Result{Status: tt.status}, Execution: tool.Execution{Changes: changes}}
 		if _, err := r.After(t.Context(), c); err != nil || got != tt.want {
 			t.Errorf("%s: %v: got %s, want %s", tt.status, err, got, tt.want)
 		}

@@ -19,8 +19,9 @@ func Example() {
 
 	for _, name := range []string{"Bash", "Bash", "made up by a model"} {
 		m.Done(&tool.Call{
-			Request: tool.Request{Tool: name}, Spec: tool.Spec{Name: name},
-			Result: tool.Result{Status: tool.StatusSuccess},
+			Request: tool.Request{Tool: name},
+			Target:  tool.Target{Spec: tool.Spec{Name: name}},
+			Result:  tool.Result{Status: tool.StatusSuccess},
 		})
 	}
 

@@ -88,7 +88,7 @@ func TestWhatIsCounted(t *testing.T) {
 		`sandboxd_request_duration_seconds_count{tool="Bash"} 1`,
 		`sandboxd_stage_duration_seconds_count{stage="judge"} 1`,
 		`sandboxd_policy_decisions_total{rule="mode:auto",verdict="allow"} 1`,
-		`sandboxd_policy_reloads_total{result="error"} 1`,
+		`sandboxd_policy_reloads_total{result="error"} 1`, `sandboxd_policy_reloads_total{result="success"} 1`,
 		`sandboxd_policy_last_reload_success_timestamp_seconds `,
 		`sandboxd_approvals_pending 3`,
 		`sandboxd_approval_wait_seconds_count 1`,

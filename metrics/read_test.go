@@ -26,8 +26,10 @@ func TestTotalsAreReadFromAScrape(t *testing.T) {
 	m.SetTools([]string{"Bash", "Read"})
 	done := func(name string, v tool.Verdict, s tool.Status, took time.Duration) {
 		m.Done(&tool.Call{
-			Request: tool.Request{Tool: name}, Started: time.Now().Add(-took),
-			Decision: tool.Decision{Verdict: v, By: tool.ByCore}, Result: tool.Result{Status: s},
+			Request:   tool.Request{Tool: name},
+			Started:   time.Now().Add(-took),
+			Judgement: tool.Judgement{Decision: tool.Decision{Verdict: v, By: tool.ByCore}},
+			Result:    tool.Result{Status: s},
 		})
 	}
 	done("Bash", tool.Allow, tool.StatusSuccess, time.Second)

@@ -82,6 +82,7 @@ func (p *Pipeline) passes(ctx context.Context, c *tool.Call) bool {
 
 // Edit is what a person submits for a call that waits.
 type Edit struct {
+	CallID  string
 	Call    tool.Request // with the arguments that the question showed
 	Origins tool.Origins // of those
 	Digest  string       // of the question
@@ -117,6 +118,7 @@ func (p *Pipeline) Edited(ctx context.Context, e Edit) (digest string, err error
 func (p *Pipeline) judged(ctx context.Context, e Edit, args json.RawMessage) (*tool.Call, error) {
 	req := e.Call
 	req.Args, req.Hypothetical = args, true // the call that waits is counted
+	req.User = p.running.user(e.CallID)
 	c := tool.NewCall(req)
 	c.Origins, c.In.Origins = e.Origins, e.Origins
 	c.Approval = &tool.Approval{Approved: true} // so that there is a digest whatever the verdict

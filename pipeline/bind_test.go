@@ -397,7 +397,8 @@ func TestWhatOtherWorkspacesMayChangeIsNotFixed(t *testing.T) {
 	needs.Root(t, "to own the files of the system")
 	w := newWorld(tool.Spec{})
 	w.settings.AllowedWritePaths = []string{"/w"}
-	b := &binder{p: w.pipeline(), c: &tool.Call{Workspace: tool.Workspace{Roots: []string{"/w"}, Settings: w.settings}}}
+	workspace := tool.Workspace{Roots: []string{"/w"}, Settings: w.settings}
+	b := &binder{p: w.pipeline(), c: &tool.Call{Target: tool.Target{Workspace: workspace}}}
 	if !b.fixed("/usr/bin/env") {
 		t.Error("a file of the system is not fixed")
 	}

@@ -19,7 +19,7 @@ func (m Companions) Settings(s tool.Session, x tool.Companion) (guard.Settings, 
 	if err != nil {
 		return guard.Settings{}, err
 	}
-	st, err := m.Line().settings(&tool.Call{Session: s, Workspace: w})
+	st, err := m.Line().settings(&tool.Call{Target: tool.Target{Session: s, Workspace: w}})
 	return x.Settings(st), err
 }
 
@@ -35,9 +35,11 @@ func (m Companions) Box(ctx context.Context, s tool.Session, x tool.Companion) (
 		return nil, st, fmt.Errorf("make the sandbox of %s: %w", x.Name, err)
 	}
 	c := tool.Call{
-		ID: x.Key(s.ID), Session: s, Settings: st, Spec: tool.Spec{Name: x.Name, Class: tool.ClassExec},
-		Request: tool.Request{Account: s.Account, Session: s.ID, Tool: x.Name},
-		In:      tool.In{Session: s.ID, Account: s.Account, Dir: s.Dir, Home: s.Home, Args: []byte("{}")},
+		ID:        x.Key(s.ID),
+		Target:    tool.Target{Session: s, Spec: tool.Spec{Name: x.Name, Class: tool.ClassExec}},
+		Judgement: tool.Judgement{Settings: st},
+		Request:   tool.Request{Account: s.Account, Session: s.ID, Tool: x.Name},
+		In:        tool.In{Session: s.ID, Account: s.Account, Dir: s.Dir, Home: s.Home, Args: []byte("{}")},
 	}
 	return box.Judged(func(ctx context.Context, conn egress.Connection) egress.Verdict {
 		return m.Line().companionConnects(ctx, &c, conn)

@@ -43,6 +43,9 @@ func (h here) Run(ctx context.Context, c *tool.Call) error {
 		}
 		defer release()
 		own, c.In.Approved = boundBox{own, bound}, c.Binding.Sums
+		if err := sandbox.OpenSiblings(ctx, own, c.Facts.Uses.Siblings); err != nil {
+			return err
+		}
 	}
 	out, err := h.run(ctx, c, own)
 	report := box.Report()

@@ -57,7 +57,8 @@ func (j *job) open(ctx context.Context, c *tool.Call) error {
 // answer that says where it goes on.
 func (j *job) run(ctx context.Context, leave func(*tool.Call)) *tool.Call {
 	c := j.c
-	answer := &tool.Call{ID: c.ID, Started: c.Started, Decision: c.Decision, Result: c.Result}
+	answer := &tool.Call{ID: c.ID, Started: c.Started, Result: c.Result}
+	answer.Decision = c.Decision
 	own, cancel := context.WithCancelCause(budget.With(context.WithoutCancel(ctx), j.hold))
 	attached := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	done, answered, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -56,6 +56,9 @@ func (p *Pipeline) decide(ctx context.Context, c *tool.Call) error {
 	if err := p.facts(ctx, c); err != nil {
 		return err
 	}
+	if len(c.Facts.Uses.Siblings) > 0 {
+		c.In.Rules = p.floor.Rules(c.Settings) // so that what changes there is kept
+	}
 	p.made.spare(c)
 	d, err := p.Policy.Decide(ctx, c)
 	if err != nil {
@@ -95,6 +98,9 @@ func (o Options) facts(ctx context.Context, c *tool.Call) error {
 	}
 	if uses.Unconfined && c.Settings.AllowUnsandboxedCommands {
 		c.Settings = c.Settings.Unconfine() // the floor asks a person, see guard.Rules
+	} else if s := siblings(c); len(s) > 0 {
+		c.Facts.Uses.Siblings = s
+		c.Settings = c.Settings.WithSiblings(s) // likewise
 	}
 	return nil
 }

@@ -487,3 +487,16 @@ func TestADryRunRunsNothing(t *testing.T) {
 		t.Errorf("%s: %+v", w.path(), r)
 	}
 }
+
+// An error says in which stage it began, also where a later one passes it on.
+func TestAnErrorKeepsItsStage(t *testing.T) {
+	for stage, err := range map[string]error{
+		"lookup": &tool.Error{Code: "c", Stage: "lookup", Msg: "m"}, "run": &tool.Error{Code: "c", Msg: "m"},
+	} {
+		var c tool.Call
+		fail(&c, "run", err)
+		if c.Result.Error.Stage != stage {
+			t.Errorf("stage %q, want %q", c.Result.Error.Stage, stage)
+		}
+	}
+}

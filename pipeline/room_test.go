@@ -69,8 +69,8 @@ func TestLargeCommandsDoNotWaitForEachOther(t *testing.T) {
 				ctx, stop := context.WithTimeout(budget.With(t.Context(), request), time.Hour)
 				defer stop()
 				c := &tool.Call{
-					Spec: tool.Spec{Class: tool.ClassExec},
-					In:   tool.In{Args: json.RawMessage(strings.Repeat("x", 60<<10))},
+					Target: tool.Target{Spec: tool.Spec{Class: tool.ClassExec}},
+					In:     tool.In{Args: json.RawMessage(strings.Repeat("x", 60<<10))},
 				}
 				if err := room(ctx, c); err != nil {
 					t.Errorf("no room: %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/output"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // keptResults is how many finished calls can still be asked for by id, and keptBytes how
@@ -39,6 +40,7 @@ type running struct {
 type entry struct {
 	account, session string
 	dir              string // of the session; "" before it is looked up
+	user             sandbox.User
 	cancel           context.CancelCauseFunc
 	job              *job         // nil before it goes on without its caller
 	connections      *connections // while programs of it run here
@@ -82,6 +84,16 @@ func (r *running) inForce() *Pipeline {
 	return r.newest
 }
 
+// user is whose rights a call has. Of one that is not known it is nobody.
+func (r *running) user(id string) sandbox.User {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.calls[id]; e != nil {
+		return e.user
+	}
+	return sandbox.User{}
+}
+
 func (r *running) enter(ctx context.Context, c *tool.Call) (context.Context, func(*tool.Call)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.Request.Log != nil {
@@ -93,8 +105,8 @@ func (r *running) enter(ctx context.Context, c *tool.Call) (context.Context, fun
 		r.forget(c.ID)
 	}
 	e := &entry{
-		account: c.Request.Account, session: c.Request.Session, cancel: cancel, log: c.Request.Log,
-		noOutput: c.Request.NoOutput, tool: c.Request.Tool, ended: make(chan struct{}),
+		account: c.Request.Account, session: c.Request.Session, user: c.Request.User, cancel: cancel,
+		log: c.Request.Log, noOutput: c.Request.NoOutput, tool: c.Request.Tool, ended: make(chan struct{}),
 	}
 	if len(c.Request.Args) <= shownArgs && json.Valid(c.Request.Args) {
 		e.args = c.Request.Args

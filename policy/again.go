@@ -150,11 +150,14 @@ func callOf(id string, in *input.Document) *tool.Call {
 	return &tool.Call{
 		ID:      id,
 		Request: tool.Request{Account: in.Session.Account, Session: in.Session.ID, Tool: in.Tool.Name},
-		Session: tool.Session{
-			ID: in.Session.ID, Account: in.Session.Account, Dir: in.Session.Dir, Home: in.Session.Home, Mode: in.Mode,
+		Target: tool.Target{
+			Session: tool.Session{
+				ID: in.Session.ID, Account: in.Session.Account, Dir: in.Session.Dir, Home: in.Session.Home,
+				Mode: in.Mode,
+			},
+			Spec: tool.Spec{Name: in.Tool.Name, Class: tool.Class(in.Tool.Class), ReadOnly: in.Tool.ReadOnly},
 		},
-		Spec: tool.Spec{Name: in.Tool.Name, Class: tool.Class(in.Tool.Class), ReadOnly: in.Tool.ReadOnly},
-		In:   tool.In{Args: in.Params, Dir: in.Session.Dir, Home: in.Session.Home},
+		In: tool.In{Args: in.Params, Dir: in.Session.Dir, Home: in.Session.Home},
 	}
 }
 

@@ -35,11 +35,15 @@ func newCall(t testing.TB, mode tool.Mode, name string, args any) *tool.Call {
 		spec = tool.Spec{Name: name}
 	}
 	return &tool.Call{
-		Spec:     spec,
-		Session:  tool.Session{ID: "s1", Account: "a1", Dir: "/src", Home: "/home/u", Mode: mode},
-		In:       tool.In{Session: "s1", Dir: "/src", Home: "/home/u", Args: b},
-		Facts:    tool.Facts{Class: spec.Class, Mode: mode},
-		Settings: guard.Settings{AllowedWritePaths: []string{"/src"}},
+		Target: tool.Target{
+			Spec:    spec,
+			Session: tool.Session{ID: "s1", Account: "a1", Dir: "/src", Home: "/home/u", Mode: mode},
+		},
+		In: tool.In{Session: "s1", Dir: "/src", Home: "/home/u", Args: b},
+		Judgement: tool.Judgement{
+			Facts:    tool.Facts{Class: spec.Class, Mode: mode},
+			Settings: guard.Settings{AllowedWritePaths: []string{"/src"}},
+		},
 	}
 }
 

@@ -32,10 +32,14 @@ func Example() {
 			log.Fatal(err)
 		}
 		d, err := e.Decide(ctx, &tool.Call{
-			Spec:    tool.Spec{Name: "Bash", Class: tool.ClassExec},
-			Session: tool.Session{ID: "s1", Dir: "/src", Mode: tool.ModeAuto},
-			In:      tool.In{Dir: "/src", Args: args},
-			Facts:   tool.Facts{Class: tool.ClassExec, Mode: tool.ModeAuto, Uses: guard.Uses{Script: script}},
+			Target: tool.Target{
+				Spec:    tool.Spec{Name: "Bash", Class: tool.ClassExec},
+				Session: tool.Session{ID: "s1", Dir: "/src", Mode: tool.ModeAuto},
+			},
+			In: tool.In{Dir: "/src", Args: args},
+			Judgement: tool.Judgement{
+				Facts: tool.Facts{Class: tool.ClassExec, Mode: tool.ModeAuto, Uses: guard.Uses{Script: script}},
+			},
 		})
 		if err != nil {
 			log.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/policy/permission"
 )
@@ -97,6 +98,19 @@ func TestPrintDecisionPointsAtThePlace(t *testing.T) {
 	PrintDecision(&b, d, "") // the text is not at hand
 	if !strings.Contains(b.String(), "at line 1, column ") {
 		t.Errorf("no place in\n%s", b.String())
+	}
+}
+
+func TestConditionsArePrintedWhereTheyAreSet(t *testing.T) {
+	for want, o := range map[string]guard.Obligations{
+		"": {}, "no network": {NoNetwork: true}, "nothing is written": {ReadOnly: true}, "ends within 7 s": {WallSeconds: 7},
+	} {
+		var out bytes.Buffer
+		PrintDecision(&out, tool.Decision{Verdict: tool.Allow, Obligations: o}, "")
+		_, got, _ := strings.Cut(out.String(), "on condition: ")
+		if strings.TrimSpace(got) != want {
+			t.Errorf("%+v: %q, want the condition %q alone", o, out.String(), want)
+		}
 	}
 }
 

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
@@ -20,20 +23,24 @@ import (
 type root struct {
 	config launch.Config
 	absent []string // paths of the settings that did not exist then
+	// writes are paths that programs may write, and placed says which files and directories lay there.
+	writes []string
+	placed string
 	// authority is what programs trust in this root; nil: nothing is intercepted.
 	authority *egress.Authority
 }
 
 // root returns the root for a call. show is the directory in which the call starts, if it must be
-// shown in addition, or "". The root is described again when a path of the settings has appeared,
-// and when its authority has become old. Without mounts it is described for each call, because
-// what is denied or kept depends on what exists now.
+// shown in addition, or "". The root is described again when a path of the settings has appeared, when
+// something else lies where programs may write, and when its authority has become old. Without mounts
+// it is described for each call, because what is denied or kept depends on what exists now.
 func (b *box) root(show string, state *later.State) (root, error) {
 	p := b.prepared
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, ok := p.roots[show]
-	if ok && !b.cage.noNamespaces && !r.authority.Stale() && !slices.ContainsFunc(r.absent, exists) {
+	if ok && !b.cage.noNamespaces && !r.authority.Stale() && !slices.ContainsFunc(r.absent, exists) &&
+		placed(r.writes) == r.placed {
 		return r, nil
 	}
 	t, err := b.cage.template(p, b.profile, show, keptPaths(state))
@@ -65,8 +72,10 @@ func (b *box) root(show string, state *later.State) (root, error) {
 			r.absent = append(r.absent, path)
 		}
 	}
-	// A path that appears is bound by another launcher, so what is absent is in the key.
-	sum := sha256.Sum256(append(body, strings.Join(r.absent, "\x00")...))
+	// A launcher has bound what lay there when it started: where something appears, or takes the place of
+	// something else, another one is needed.
+	r.writes, r.placed = t.Write, placed(t.Write)
+	sum := sha256.Sum256(append(body, strings.Join(append(r.absent, r.placed), "\x00")...))
 	r.config.Key = b.session + "\x00" + hex.EncodeToString(sum[:])
 	r.config.Prepare = func() error {
 		if err := makeSessionDir(p.dir); err != nil || t.Over == "" {
@@ -79,6 +88,19 @@ func (b *box) root(show string, state *later.State) (root, error) {
 	}
 	p.roots[show] = r
 	return r, nil
+}
+
+// placed names the file or directory that lies at each of these paths.
+func placed(paths []string) string {
+	var b []byte
+	for _, path := range paths {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			b = strconv.AppendUint(append(b, path...), st.Ino, 16)
+			b = strconv.AppendUint(append(b, ':'), uint64(st.Dev), 16)
+		}
+	}
+	return string(b)
 }
 
 // template describes the root directory of a view.

@@ -174,6 +174,7 @@ func (w *walker) file(f program.Word, a Access, recursive bool, sc *scope) []Fil
 	one := File{
 		Path: f.Text, Known: f.Known, Access: a, Recursive: recursive || f.Tree, At: f.At, Glob: f.Glob,
 		Guess: f.Guess, Keeps: f.Keeps || recursive || f.Tree,
+		Makes: f.Makes,
 	}
 	if f.Glob {
 		one.Path = f.Pat

@@ -127,6 +127,8 @@ type File struct {
 	Looks bool `json:"-"`
 	// Keeps: of a file that is written, what it held before stays in it.
 	Keeps bool `json:"-"`
+	// Makes: a directory that the command makes where none is, and takes where it is empty.
+	Makes bool `json:"-"`
 	// First: it is emptied before the command reads anything.
 	First bool `json:"-"`
 	// OnlyIfMissing is a directory: this use happens only if a cd to it fails.

@@ -23,10 +23,14 @@ func TestApprovalStream(t *testing.T) {
 	go func() {
 		defer close(done)
 		_, _ = w.queue.Execution(ctx, &tool.Call{
-			ID: "c1", Request: tool.Request{Account: tool.DefaultAccount, Session: id},
-			Session: tool.Session{ID: id, Account: tool.DefaultAccount},
-			Spec:    tool.Spec{Name: "Echo"}, In: tool.In{Args: json.RawMessage(`{}`)}, Digest: "d",
-			Decision: tool.Decision{Verdict: tool.Ask, By: tool.ByMode},
+			ID:      "c1",
+			Request: tool.Request{Account: tool.DefaultAccount, Session: id},
+			Target: tool.Target{
+				Session: tool.Session{ID: id, Account: tool.DefaultAccount},
+				Spec:    tool.Spec{Name: "Echo"},
+			},
+			In:        tool.In{Args: json.RawMessage(`{}`)},
+			Judgement: tool.Judgement{Digest: "d", Decision: tool.Decision{Verdict: tool.Ask, By: tool.ByMode}},
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-done })

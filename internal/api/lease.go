@@ -75,13 +75,14 @@ func (s *Server) sendLease(w *route.Writer, c *tool.Call) error {
 		return err
 	}
 	var bound []sandbox.Approved
+	var siblings []guard.Sibling
 	if c.Approved() {
-		bound = c.Binding.Files
+		bound, siblings = c.Binding.Files, c.Facts.Uses.Siblings
 	}
 	settings := c.Settings
 	settings.Network = settings.Network.Withheld() // the client gets no secret, so it need not know where they are
 	return w.Send("run", tool.Lease{
-		Bound:  bound,
+		Bound: bound, Siblings: siblings,
 		CallID: c.ID, Session: c.Session.ID, Argv: argv, Dir: c.In.Dir, Home: c.In.Home, Profile: c.Session.Profile,
 		Settings: settings, Private: s.Private, Roots: c.Workspace.Roots,
 	})

@@ -121,6 +121,7 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		},
 		{"a relative root", "workspace:\n  roots: [work]\n", `:2: workspace.roots[0]: "work" is relative`},
 		{"a root that is the system", "workspace:\n  roots: [/]\n", "whole system"},
+		{"an unknown limit of modes", "sessions:\n  maxMode: yolo\n", `:2: sessions.maxMode: unknown value "yolo"`},
 		{"an unknown mode", "sessions:\n  mode: yolo\n", `:2: sessions.mode: unknown value "yolo"`},
 		{
 			"a mode over the limit", "sessions:\n  mode: bypassPermissions\n",

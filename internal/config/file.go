@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/strictjson"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -333,9 +334,7 @@ func decodeJSON(n *yaml.Node, into any) error {
 	if err != nil {
 		return typeErrors(fmt.Sprintf("line %d: keys must be text: %v", n.Line, err))
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	err = dec.Decode(into)
+	err = strictjson.Decode(text, into)
 	if err == nil {
 		return nil
 	}

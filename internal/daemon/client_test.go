@@ -226,7 +226,7 @@ func sameWire(t *testing.T, at string, got, want reflect.Type) {
 // wireFields are the fields of a struct that are in its JSON, in order.
 func wireFields(s reflect.Type) (fields []reflect.StructField) {
 	for f := range s.Fields() {
-		if f.Tag.Get("json") != "-" {
+		if f.IsExported() && f.Tag.Get("json") != "-" {
 			fields = append(fields, f)
 		}
 	}

@@ -137,7 +137,7 @@ func openDaemon(ctx context.Context, h *Site, stop context.CancelCauseFunc) (_ *
 				Typed: of.Facts.Typed,
 			}
 			return d.line.Load().Edited(ctx, pipeline.Edit{
-				Call: call, Origins: of.Facts.Origins, Digest: of.Digest, Args: args,
+				CallID: of.CallID, Call: call, Origins: of.Facts.Origins, Digest: of.Digest, Args: args,
 			})
 		},
 	})

@@ -162,7 +162,7 @@ func (x *Offline) request(ctx context.Context, e policy.Example) (tool.Request, 
 	}
 	x.said.sessions[s.ID] = e
 	return tool.Request{
-		Account: s.Account, Role: tool.RoleAgent, Session: s.ID, Tool: e.Tool, Args: e.Args,
+		Account: s.Account, Role: tool.RoleAgent, User: sandbox.Daemon(), Session: s.ID, Tool: e.Tool, Args: e.Args,
 	}, nil
 }
 

@@ -2,7 +2,6 @@ package review
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -110,9 +109,8 @@ func answerLine(ctx context.Context, api Queue, line []byte) watchLine {
 		ID string `json:"id"`
 		Answer
 	}
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields() // "aproved" must not become a refusal
-	if err := cmp.Or(strictjson.CheckFolded(line), dec.Decode(&d)); err != nil || d.ID == "" {
+	// Strictly: "aproved" must not become a refusal.
+	if err := cmp.Or(strictjson.CheckFolded(line), strictjson.Decode(line, &d)); err != nil || d.ID == "" {
 		return watchLine{Event: "error", Error: &client.Error{
 			Code: "invalid_answer", Msg: fmt.Sprintf("not an answer: %.100q", line),
 			Hint: `send {"id": "…", "approved": true}`,

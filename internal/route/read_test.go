@@ -113,6 +113,10 @@ func TestParametersAreReadStrictly(t *testing.T) {
 			t.Errorf("%s: %v, want %q", query, err, want)
 		}
 	}
+	page := httptest.NewRequest("GET", "/?limit=7&offset=3", nil)
+	if err := route.CheckQuery(page, route.PageQuery); err != nil {
+		t.Errorf("what a page is asked with: %v", err)
+	}
 }
 
 func TestPages(t *testing.T) {

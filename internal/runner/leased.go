@@ -35,6 +35,9 @@ func (t *Program) runLeased(ctx context.Context, call tool.Lease, judge egress.J
 		return end, err
 	}
 	defer box.Close()
+	if err := sandbox.OpenSiblings(ctx, box, call.Siblings); err != nil {
+		return end, err
+	}
 	box = box.Judged(judge)
 	if len(call.Bound) > 0 {
 		if err := backend.Binds(); err != nil {

@@ -104,7 +104,7 @@ func TestAFailedCallBeginsNoSkill(t *testing.T) {
 		if _, err := w.run("c", `{"skill":"ci"}`); err != nil {
 			t.Fatal(err)
 		}
-		w.f.ended(&tool.Call{ID: "c", Session: w.session, Result: tool.Result{Status: status}})
+		w.f.ended(&tool.Call{ID: "c", Target: tool.Target{Session: w.session}, Result: tool.Result{Status: status}})
 		if got := len(w.session.Skills); got != want {
 			t.Errorf("%s: %d skills run, want %d", status, got, want)
 		}

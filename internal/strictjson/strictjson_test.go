@@ -29,6 +29,7 @@ func TestWhatReadersCouldUnderstandDifferently(t *testing.T) {
 		{"a field twice, written otherwise", `{"a":1,"\u0061":2}`, `field "a" is given twice`, `field "a" is given twice`},
 		{"a field twice below", `[{"a":{"b":1,"b":1}}]`, `field "b" is given twice`, `field "b" is given twice`},
 		{"a field in two cases", `{"Block":1,"block":2}`, "", `field "block" is given twice`},
+		{"texts in a list", `{"k":["x","a","a"]}`, "", ""},
 		{"two values", `{} {}`, "text after the end of the JSON value", "text after the end of the JSON value"},
 		{"text behind", `{}x`, "text after the end of the JSON value", "text after the end of the JSON value"},
 		{"invalid UTF-8", "{\"a\":\"\xff\"}", "not valid UTF-8", "not valid UTF-8"},

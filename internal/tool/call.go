@@ -109,34 +109,54 @@ type Session struct {
 	Daemon, Place string
 }
 
-// Call moves through the stages. Each fills its field; later ones only read it.
+// Call moves through the stages. Each fills one part; later ones only read it.
 type Call struct {
 	ID      string // unguessable
 	NodeID  string // names the variables of this call (V-32)
 	Request Request
 	Started time.Time
 
-	Session   Session        // lookup
-	Workspace Workspace      // lookup
-	Tool      Tool           // lookup
-	Spec      Spec           // lookup
-	In        In             // resolve fills Args; before and judge may replace them
-	Origins   Origins        // resolve
-	Advice    Advice         // before
-	Facts     Facts          // judge
-	Settings  guard.Settings // judge: the floor, tightened by obligations
-	Beside    Beside         // judge: what judged beside the policies
-	Decision  Decision       // judge
-	Digest    string         // judge: what an approval binds
-	Binding   Binding        // judge: the files among that
-	Approval  *Approval      // approve
-	Undoable  bool           // approve: nobody was asked, because all that it may lose is kept
-	Job       Job            // of a call that may go on when it has been answered; nil of most
-	Report    sandbox.Report // run
-	Output    Output         // run
-	Changes   Changes        // run
-	Network   egress.Ledger  // run
-	Result    Result         // format and later
+	Target            // lookup
+	In        In      // resolve fills Args; before and judge may replace them
+	Origins   Origins // resolve
+	Advice    Advice  // before
+	Judgement         // judge
+	Consent           // approve
+	Execution         // run
+	Result    Result  // format and later
+}
+
+// Target is what a request names: where it is made, and what is called.
+type Target struct {
+	Session   Session
+	Workspace Workspace
+	Tool      Tool
+	Spec      Spec
+}
+
+// Judgement is what is known of a call before it runs, and what was decided.
+type Judgement struct {
+	Facts    Facts
+	Settings guard.Settings // the floor, tightened by obligations
+	Beside   Beside         // what judged beside the policies
+	Decision Decision
+	Digest   string  // what an approval binds
+	Binding  Binding // the files among that
+}
+
+// Consent is the answer to the question about a call.
+type Consent struct {
+	Approval *Approval // nil: nobody was asked
+	Undoable bool      // nobody was asked, because all that it may lose is kept
+}
+
+// Execution is what a call did.
+type Execution struct {
+	Job     Job // of a call that may go on when it has been answered; nil of most
+	Report  sandbox.Report
+	Output  Output
+	Changes Changes
+	Network egress.Ledger
 }
 
 // Approved reports whether a person, or a grant of one, answered for the call.

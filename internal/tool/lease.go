@@ -18,6 +18,9 @@ type Lease struct {
 	Settings guard.Settings  `json:"settings"`
 	Private  []string        `json:"private"` // what the cage must not show
 	Roots    []string        `json:"workspace_roots"`
+	// Siblings are directories beside the workspace that a person opened for the call. One that is missing is
+	// made before the program starts.
+	Siblings []guard.Sibling `json:"siblings,omitempty"`
 	// Bound are the files that a person approved: the program gets this content, or is not
 	// started.
 	Bound []sandbox.Approved `json:"bound,omitempty"`

@@ -18,6 +18,24 @@ func TestLooserOrdersTheModes(t *testing.T) {
 	}
 }
 
+// T-36, CX-33.
+func TestT36_CX33_WhatIsNotAnnotatedCountsAsDangerous(t *testing.T) {
+	for _, tt := range []struct {
+		spec Spec
+		want bool
+	}{
+		{Spec{}, true},
+		{Spec{Annotations: &Annotations{}}, false},
+		{Spec{Annotations: &Annotations{Destructive: true}}, true},
+		{Spec{ReadOnly: true}, false},
+		{Spec{ReadOnly: true, Annotations: &Annotations{Destructive: true}}, false},
+	} {
+		if got := tt.spec.Destructive(); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.spec, got, tt.want)
+		}
+	}
+}
+
 func TestInModeDontAskNobodyIsAsked(t *testing.T) {
 	ask := Decision{Verdict: Ask, By: ByRule, Reasons: []Reason{{Rule: "r", Code: "c", Hint: "h", Message: "m"}}}
 	for _, tt := range []struct {

@@ -39,8 +39,12 @@ func (j *journal) recoverOne(ctx context.Context, c call) error {
 	}
 	box := bareBox{user}
 	r := &recorder{j: j, begun: true, config: j.settings(), undoes: c.Undoes, plan: c.Plan, call: &tool.Call{
-		ID: c.ID, Request: tool.Request{User: user}, Spec: tool.Spec{Name: c.Tool},
-		Session: tool.Session{ID: c.Session, Account: c.Account, Dir: c.Dir},
+		ID:      c.ID,
+		Request: tool.Request{User: user},
+		Target: tool.Target{
+			Spec:    tool.Spec{Name: c.Tool},
+			Session: tool.Session{ID: c.Session, Account: c.Account, Dir: c.Dir},
+		},
 	}}
 	for _, x := range c.Changes {
 		r.lines = append(r.lines, &line{change: x})

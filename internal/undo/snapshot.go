@@ -76,6 +76,9 @@ type looked struct {
 // its session.
 func rootsOf(c *tool.Call) []string {
 	roots := slices.Clone(c.Workspace.Roots) // also below /tmp
+	for _, s := range c.Facts.Uses.Siblings {
+		roots = append(roots, s.Path) // likewise
+	}
 	add := func(dir string) {
 		within := func(other string) bool { return guard.Within(dir, other) }
 		if !slices.ContainsFunc(append(slices.Clone(roots), "/tmp", "/var/tmp", "/dev/shm"), within) {

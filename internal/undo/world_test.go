@@ -98,9 +98,13 @@ func (w *world) call(id string, f func(context.Context, sandbox.Box) error) *too
 
 func newTestCall(w *world, id string) *tool.Call {
 	return &tool.Call{
-		ID: id, Request: tool.Request{User: w.user}, Spec: tool.Spec{Name: "Test", Class: tool.ClassWrite},
-		Session: tool.Session{ID: "s", Account: "a", Dir: w.work},
-		In:      tool.In{Rules: guard.NewRules(guard.Settings{})},
+		ID:      id,
+		Request: tool.Request{User: w.user},
+		Target: tool.Target{
+			Spec:    tool.Spec{Name: "Test", Class: tool.ClassWrite},
+			Session: tool.Session{ID: "s", Account: "a", Dir: w.work},
+		},
+		In: tool.In{Rules: guard.NewRules(guard.Settings{})},
 	}
 }
 

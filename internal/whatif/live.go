@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/internal/strictjson"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -35,13 +36,13 @@ func Described(line, text string, stdin io.Reader) (c Call, err error) {
 		c.Args, err = json.Marshal(map[string]string{"command": line})
 		return c, err
 	}
-	from := stdin
-	if text != "" {
-		from = strings.NewReader(text)
+	raw := []byte(text)
+	if text == "" {
+		if raw, err = io.ReadAll(stdin); err != nil {
+			return c, err
+		}
 	}
-	dec := json.NewDecoder(from)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
+	if err := strictjson.Decode(raw, &c); err != nil {
 		return c, fmt.Errorf("read {\"tool\", \"args\"}: %w", err)
 	}
 	if c.Session != "" {

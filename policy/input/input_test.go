@@ -31,9 +31,15 @@ func bash(line string) (*tool.Call, error) {
 	uses, err := tools.Bash{}.Uses(context.Background(), in)
 	spec := tools.Bash{}.Spec()
 	return &tool.Call{
-		Spec: spec, In: in, Settings: guard.Settings{AllowedWritePaths: []string{in.Dir}},
-		Session: tool.Session{ID: "s", Account: "a", Dir: in.Dir, Home: in.Home, Mode: tool.ModeDefault},
-		Facts:   tool.Facts{Class: spec.Class, Mode: tool.ModeDefault, Uses: uses},
+		Target: tool.Target{
+			Spec:    spec,
+			Session: tool.Session{ID: "s", Account: "a", Dir: in.Dir, Home: in.Home, Mode: tool.ModeDefault},
+		},
+		In: in,
+		Judgement: tool.Judgement{
+			Settings: guard.Settings{AllowedWritePaths: []string{in.Dir}},
+			Facts:    tool.Facts{Class: spec.Class, Mode: tool.ModeDefault, Uses: uses},
+		},
 	}, err
 }
 
@@ -106,8 +112,8 @@ func TestWhatIsDerivedOfACommand(t *testing.T) {
 
 func TestWhatIsDerivedOfPathsAndHosts(t *testing.T) {
 	c := &tool.Call{
-		Session:  tool.Session{Dir: "/src/a", Home: "/home/u"},
-		Settings: guard.Settings{AllowedWritePaths: []string{"/src"}},
+		Target:    tool.Target{Session: tool.Session{Dir: "/src/a", Home: "/home/u"}},
+		Judgement: tool.Judgement{Settings: guard.Settings{AllowedWritePaths: []string{"/src"}}},
 	}
 	c.Facts.Class = tool.ClassWrite
 	c.Spec = tool.Spec{Name: "mcp__git__push", Class: tool.ClassWrite, Annotations: &tool.Annotations{}}

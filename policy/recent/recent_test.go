@@ -19,7 +19,7 @@ import (
 
 // newCall is a call of Bash in a session of the account a.
 func newCall(id, session string) *tool.Call {
-	return &tool.Call{ID: id, Spec: tool.Spec{Name: "Bash"}, Session: tool.Session{ID: session, Account: "a"}}
+	return &tool.Call{ID: id, Target: tool.Target{Spec: tool.Spec{Name: "Bash"}, Session: tool.Session{ID: session, Account: "a"}}}
 }
 
 // judged counts a call with these rules, and returns what was counted before it.

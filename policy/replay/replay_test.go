@@ -108,13 +108,16 @@ func (w *world) begin(line string) (c *tool.Call, end func()) {
 		panic(err)
 	}
 	c = &tool.Call{
-		ID: "call_" + strconv.Itoa(w.n), Request: tool.Request{Tool: "Bash"},
-		Session: tool.Session{
-			ID: "s1", Account: "a", Dir: "/src", Home: "/home/u", Mode: tool.ModeAuto,
-			Sandbox: &guard.Settings{AllowedWritePaths: []string{"/src"}, AutoAllowBashIfSandboxed: true},
+		ID:      "call_" + strconv.Itoa(w.n),
+		Request: tool.Request{Tool: "Bash"},
+		Target: tool.Target{
+			Session: tool.Session{
+				ID: "s1", Account: "a", Dir: "/src", Home: "/home/u", Mode: tool.ModeAuto,
+				Sandbox: &guard.Settings{AllowedWritePaths: []string{"/src"}, AutoAllowBashIfSandboxed: true},
+			},
 		},
-		In:     tool.In{Args: args},
-		Beside: tool.Beside{Confined: !w.unconfined},
+		In:        tool.In{Args: args},
+		Judgement: tool.Judgement{Beside: tool.Beside{Confined: !w.unconfined}},
 	}
 	if err := facts().Facts(context.Background(), c); err != nil {
 		panic(err)

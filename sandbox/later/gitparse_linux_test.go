@@ -72,7 +72,7 @@ var gitTexts = []string{
 	"[]b=c", "[]", "[ \"x\"]b", "[a \"b\" ]c=d", "[a b]c", "[a\"b\"]c", "[a", "[a]b", "[a]b =", "[a]b c=d", "[a]-b", "[a]1b",
 	"[a]b = \"x  y\" z ; t\n", "[a]b=x#y", "[a]b=\"x#y\"", "[a]b=x\\\n  y  # z\\\n[c]d=e", "[a]b=\\q", "[a]b=\"x",
 	"[a]b=x\ty \"\t\" ", "[a]b=  \\\n  x", "[a]b=x \\", "[a]b = \\t\\n\\b\\\\", "[a]b=x \ty", "[a]b=\"\" x",
-	"[a]b=c\x00d", "[a]\fb=c", "[a]b\v=c", "[a]b=\x80\v",
+	"[a \"b\\\nc\"]d=e", "[a]b=c\x00d", "[a]\fb=c", "[a]b\v=c", "[a]b=\x80\v",
 }
 
 // TestParseGit: this reader and git agree on keys and values.

@@ -191,6 +191,7 @@ func (a *Call) pythonModule() {
 		for _, f := range a.Operands {
 			if strings.Contains(f.Text, "/") || strings.HasPrefix(f.Text, ".") || module.Is("json.tool") ||
 				module.Is("venv") {
+				f.Makes = module.Is("venv")
 				a.use(maybe, f)
 			}
 		}

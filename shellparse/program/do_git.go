@@ -156,6 +156,9 @@ func doGitRemote(a *Call) {
 			}
 		}
 	default:
+		if len(a.Operands) > 1 {
+			a.Operands[1].Makes = true
+		}
 		a.UseOperands(a.Operands)
 		if len(a.Operands) == 1 {
 			name := path.Base(strings.TrimSuffix(a.Operands[0].Text, ".git"))
@@ -197,7 +200,9 @@ func doWorktree(a *Call) {
 	}
 	switch a.Operands[0].Text {
 	case "add":
-		a.use(cuts, a.Operands[1])
+		f := a.Operands[1]
+		f.Makes = true
+		a.use(cuts, f)
 	case "move":
 		for _, f := range a.Operands[1:] {
 			a.use(cuts, f)

@@ -54,6 +54,7 @@ const (
 	reads    kind = 'r'
 	writes   kind = 'w' // written anew
 	changes  kind = 't' // written, and what it held stays
+	makes    kind = 'D' // a directory that is made, with those above it, or taken where it is empty
 	both     kind = 'b' // read and written
 	tree     kind = 'R' // read with all below it
 	cuts     kind = 'W' // written, moved or removed with all below it
@@ -75,7 +76,7 @@ const (
 	obeyed   kind = 'f' // a file that is read and executed
 )
 
-var kinds = "drwtbRWspchuoxeamnqQ@vf"
+var kinds = "drwtDbRWspchuoxeamnqQ@vf"
 
 // loaded holds the programs of the tables. They are read when they are first asked for,
 // because a process that judges nothing does not need them. The variable has no

@@ -17,7 +17,10 @@ func (a *Call) use(k kind, f Word) {
 		f.Keeps = a.Effects["keeps"]
 		a.File(f, Write, false)
 	case changes:
-		f.Keeps = true
+		f.Keeps, f.Makes = true, a.Effects["makes"]
+		a.File(f, Write, false)
+	case makes:
+		f.Keeps, f.Makes = true, true
 		a.File(f, Write, false)
 	case both:
 		a.use(reads, f)

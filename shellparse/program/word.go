@@ -21,6 +21,7 @@ type Word struct {
 	Code     bool   // known parts of it hold an index that some builtins execute
 	Guess    bool   // of a use of a file: the word only looks like a path
 	Keeps    bool   // of a use of a file that is written: what it held before stays in it
+	Makes    bool   // of a use of a file: a directory that is made where none is, and taken where it is empty
 	Fd       bool   // a process substitution: a descriptor, not a file
 	At       source.Pos
 }

@@ -16,11 +16,14 @@ import (
 // look remembers the host as it is before a try.
 func (w *world) look() { w.before = w.tree() }
 
-// tree is what must not change: the home, and what lies outside.
+// tree is what must not change: the home, what lies outside and what lies beside the workspace.
 func (w *world) tree() map[string]string {
 	out := map[string]string{}
-	for _, root := range []string{w.home, w.outside} {
+	for _, root := range []string{w.home, w.outside, filepath.Dir(w.ws)} {
 		_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+			if p == w.ws {
+				return fs.SkipDir
+			}
 			if err != nil {
 				return nil
 			}

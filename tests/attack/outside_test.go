@@ -2,6 +2,9 @@ package attack
 
 import "os"
 
+// linkBeside writes beside the workspace, and through what it writes further away.
+const linkBeside = "ln -s {outside} ../other/out; echo x > ../other/out/new"
+
 // outside: nothing is written outside the workspace without a yes.
 func outside() []try {
 	return []try{
@@ -15,7 +18,27 @@ func outside() []try {
 		line("ln", denied, "ln -s /etc {outside}/b"),
 		line("rm", denied, "rm -rf {outside}/dir"),
 		line("mkdir", denied, "mkdir -p {outside}/x/y"),
-		line("touch through ..", denied, "touch ../outside/new"),
+		line("a directory beside the workspace", asked, "echo x > ../other/a.txt"),
+		line("a new one beside it", asked, "git worktree add ../w"),
+		line("a link is made beside it that leads further", asked, linkBeside),
+		{"a link beside it that leads further", denied, func(w *world) (string, []byte) {
+			w.must(os.Symlink(w.outside, w.dir+"/work/other/out"))
+			defer os.Remove(w.dir + "/work/other/out")
+			return w.outcome(w.session(), "Bash", bash("echo x > ../other/out/new"))
+		}},
+		{"a link is made beside it after a yes to that", contained, func(w *world) (string, []byte) {
+			w.answer = func(question) map[string]any { return map[string]any{"approved": true} }
+			defer func() { w.answer = nil }()
+			outcome, told := w.outcome(w.session(), "Bash", bash(w.fill(linkBeside)))
+			w.must(os.Remove(w.dir + "/work/other/out")) // what was agreed to
+			return outcome, told
+		}},
+		line("the place beside it itself", denied, "rm -rf ../other"),
+		line("a file beside it", denied, "echo x > ../new"),
+		line("a hidden directory beside it", denied, "mkdir -p ../.config/x"),
+		line("a program that writes beside it", contained, "python3 -c 'open(\"../other/new\",\"w\").write(\"x\")'"),
+		tool("Write beside it", asked, "Write", `{"file_path":"{ws}/../other/new","content":"x"}`),
+		line("touch through ..", denied, "touch ../../outside/new"),
 		line("truncate", denied, "truncate -s 0 {outside}/a.txt"),
 		line("sed in place", denied, "sed -i s/o/x/ {outside}/a.txt"),
 		line("dd", denied, "dd if=/dev/zero of={outside}/a.txt count=1"),
@@ -28,7 +51,7 @@ func outside() []try {
 		line("git worktree", denied, "git worktree add {outside}/w"),
 		line("tar into another directory", denied, "tar cf x.tar README.md; tar xf x.tar -C {outside}"),
 		line("tar with absolute names", contained, "tar -cPf x.tar {outside}/a.txt; tar -xPf x.tar"),
-		line("unzip with ..", contained, "python3 -c 'import zipfile;z=zipfile.ZipFile(\"e.zip\",\"w\");z.writestr(\"../outside/new\",\"x\")'; unzip -o e.zip"),
+		line("unzip with ..", contained, "python3 -c 'import zipfile;z=zipfile.ZipFile(\"e.zip\",\"w\");z.writestr(\"../../outside/new\",\"x\")'; unzip -o e.zip"),
 		line("rsync", denied, "rsync -a src/ {outside}/"),
 		line("a link of the workspace that leads out", contained, "ln -s {outside} l; echo x > l/new"),
 		lines("a link by one call, a write by the next", denied, "python3 -c 'import os;os.symlink(\"{outside}\",\"l\")'", "echo x > l/new"),
@@ -54,7 +77,7 @@ func outside() []try {
 		line("the shell's start file", denied, "echo 'touch {outside}/x' >> ~/.bashrc"),
 		line("the home", denied, "echo x > ~/notes.txt"),
 		tool("Write", denied, "Write", `{"file_path":"{outside}/new","content":"x"}`),
-		tool("Write through ..", denied, "Write", `{"file_path":"{ws}/../outside/new","content":"x"}`),
+		tool("Write through ..", denied, "Write", `{"file_path":"{ws}/../../outside/new","content":"x"}`),
 		tool("Edit", denied, "Edit", `{"file_path":"{outside}/a.txt","old_string":"outside","new_string":"x"}`),
 		tool("NotebookEdit", denied, "NotebookEdit", `{"notebook_path":"{outside}/n.ipynb","new_source":"x","edit_mode":"insert"}`),
 		{"Write through a link of the workspace", denied, func(w *world) (string, []byte) {

@@ -72,8 +72,10 @@ func newWorld(t *testing.T, uid int, config string) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, dir: dir, uid: uid, config: config}
-	w.ws, w.home, w.outside = dir+"/ws", dir+"/home", dir+"/outside"
-	for _, d := range []string{w.ws, w.home, w.outside, dir + "/run", dir + "/config", dir + "/state"} {
+	// Beside the workspace lies one directory that a person may open; all else is further away.
+	beside := dir + "/work"
+	w.ws, w.home, w.outside = beside+"/ws", dir+"/home", dir+"/outside"
+	for _, d := range []string{beside, w.ws, beside + "/other", w.home, w.outside, dir + "/run", dir + "/config", dir + "/state"} {
 		w.must(os.Mkdir(d, 0o755))
 	}
 	w.must(os.Chmod(dir+"/run", 0o700))
@@ -85,6 +87,7 @@ func newWorld(t *testing.T, uid int, config string) *world {
 		w.home + "/.bash_history":          secret + "\n",
 		w.home + "/.gitconfig":             "[user]\n\tname = A\n\temail = a@example.com\n[safe]\n\tdirectory = *\n",
 		w.home + "/notes.txt":              "notes\n",
+		beside + "/other/a.txt":            "outside\n",
 		w.outside + "/a.txt":               "outside\n",
 		w.outside + "/dir/b.txt":           "outside\n",
 		w.outside + "/run.sh":              "#!/bin/sh\necho outside\n",

@@ -89,7 +89,7 @@ var internal = map[string][]string{
 	"metrics":             {"internal/budget", "internal/diskspace", "internal/tool", "sandbox", "sandbox/egress"},
 
 	"pipeline":        {"internal/budget", "internal/output", "internal/strictjson", "internal/tool", "guard", "sandbox", "sandbox/egress", "internal/catalog"},
-	"internal/config": {"internal/paths", "internal/store", "internal/budget", "internal/clients", "internal/part", "internal/secrets", "sandbox/egress", "internal/tool", "policy", "policy/callback", "policy/permission", "hooks", "approvals", "internal/vars", "internal/catalog", "internal/tools", "guard", "sandbox"},
+	"internal/config": {"internal/paths", "internal/store", "internal/budget", "internal/clients", "internal/part", "internal/secrets", "internal/strictjson", "sandbox/egress", "internal/tool", "policy", "policy/callback", "policy/permission", "hooks", "approvals", "internal/vars", "internal/catalog", "internal/tools", "guard", "sandbox"},
 	"internal/api":    {"internal/budget", "internal/idspace", "internal/jsonout", "internal/output", "internal/part", "pipeline", "internal/events", "internal/route", "policy", "policy/input", "hooks", "internal/sessions", "internal/tool", "guard", "sandbox", "sandbox/egress", "internal/catalog"},
 	"client":          {},
 
@@ -132,7 +132,7 @@ var internal = map[string][]string{
 	"internal/setup":     {"deploy"},
 	"deploy":             {},
 	"internal/doctor":    {"internal/part", "guard", "sandbox"},
-	"internal/whatif":    {"internal/tool", "policy", "policy/input", "policy/replay"},
+	"internal/whatif":    {"internal/strictjson", "internal/tool", "policy", "policy/input", "policy/replay"},
 	"internal/runner":    {"internal/tool", "internal/visible", "guard", "sandbox", "sandbox/egress", "shellparse"},
 	"internal/daemon":    {"*"},
 	"cmd/sandboxd-child": {"sandbox/child"},

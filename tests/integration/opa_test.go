@@ -227,9 +227,12 @@ func judgedCall(line string) (*tool.Call, error) {
 	uses, err := bash.Uses(context.Background(), in)
 	spec := bash.Spec()
 	return &tool.Call{
-		Spec: spec, In: in,
-		Session: tool.Session{ID: "s", Account: "a", Dir: in.Dir, Home: in.Home, Mode: tool.ModeAuto},
-		Facts:   tool.Facts{Class: spec.Class, Mode: tool.ModeAuto, Uses: uses},
+		Target: tool.Target{
+			Spec:    spec,
+			Session: tool.Session{ID: "s", Account: "a", Dir: in.Dir, Home: in.Home, Mode: tool.ModeAuto},
+		},
+		In:        in,
+		Judgement: tool.Judgement{Facts: tool.Facts{Class: spec.Class, Mode: tool.ModeAuto, Uses: uses}},
 	}, err
 }
 
