@@ -24,10 +24,7 @@ func TestWaitingProcessIsKilled(t *testing.T) {
 	everywhere(t, func(t *testing.T, backend Backend, ws string) {
 		box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 		for i := range 6 {
-			for range 3 { // after such a death nothing is made ahead until a call has asked for it
-				runIn(t, box, ws, "true")
-			}
-			init, program := waiting(t, backend.(*cage))
+			init, program := waiting(t, backend.(*cage), box, ws)
 			if err := unix.Kill([]int{init, program}[i%2], unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
@@ -66,9 +63,6 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the first may be asked for before the long one has begun
-			runIn(t, box, ws, "true")
-		}
 		most := 1 // the socket
 		if c.groups != nil {
 			most += 2 // the counters
@@ -76,7 +70,7 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 		if c.noNamespaces {
 			most += 3 // the streams of the launcher
 		}
-		init, program := waiting(t, c)
+		init, program := waiting(t, c, box, ws)
 		for pid, want := range map[int]int{init: most, program: 4} { // its streams, and the slot
 			var held []string
 			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -105,21 +99,33 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 }
 
 // waiting are the init process that waits for a call, and the one below it that will
-// be the program.
-func waiting(t *testing.T, c *cage) (init, program int) {
+// be the program. Nothing is made ahead until a call asks for it: at the first call, when a
+// longer one had not begun when the last asked, and after one that waited has died. So it
+// makes calls, the more seldom the longer nothing waits.
+func waiting(t *testing.T, c *cage, box Box, ws string) (init, program int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, l := range c.pool.All() {
-			pid := l.Process.Pid
-			for _, init := range childrenOf(pid) {
-				if below := childrenOf(init); len(below) == 1 && runs(init) && runs(below[0]) &&
-					comm(below[0]) == comm(pid) {
-					return init, below[0]
+	var saw []string
+	for call := range 12 {
+		runIn(t, box, ws, "true")
+		for range 1 << call {
+			saw = nil
+			for _, l := range c.pool.All() {
+				pid := l.Process.Pid
+				for _, init := range childrenOf(pid) {
+					below := childrenOf(init)
+					if len(below) == 1 && runs(init) && runs(below[0]) && comm(below[0]) == comm(pid) {
+						return init, below[0]
+					}
+					saw = append(saw, fmt.Sprintf("init %d of launcher %d, runs: %v, below it:", init, pid, runs(init)))
+					for _, p := range below {
+						saw = append(saw, fmt.Sprintf("%d %q, runs: %v", p, comm(p), runs(p)))
+					}
 				}
 			}
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	t.Fatal("nothing waits for a call")
+	t.Fatalf("nothing waits for a call: %q", saw)
 	return 0, 0
 }
 
