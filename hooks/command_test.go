@@ -208,7 +208,8 @@ func TestH11_H12_H19_WhatCommandsPrint(t *testing.T) {
 		},
 		{
 			"a permission update without a tool", `echo '{"permissionUpdate":{"tool":" ","behavior":"allow"}}'`,
-			tool.Advice{Block: true, Reason: failed}, "",
+			tool.Advice{Block: true, Reason: failed},
+			"",
 		},
 		{"an unknown decision", `echo '{"decision":"perhaps"}'`, tool.Advice{Block: true, Reason: failed}, ""},
 	} {
