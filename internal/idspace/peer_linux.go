@@ -128,7 +128,20 @@ func Enter() (*Inside, error) {
 			return nil, err
 		}
 	}
+	go endWithOuter(fd)
 	return &Inside{socket: fd, buf: make([]byte, 4*(3+maxGroups))}, nil
+}
+
+// endWithOuter kills this process when the outer one is gone. Pdeathsig does it only until the
+// first thread takes the rights of an account, as any thread may: then the kernel forgets it
+// (prctl(2), PR_SET_PDEATHSIG).
+func endWithOuter(socket int) {
+	for {
+		fds := []unix.PollFd{{Fd: int32(socket)}} // the end of the other side is always told
+		if _, err := unix.Poll(fds, -1); err == nil && fds[0].Revents != 0 {
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		}
+	}
 }
 
 // PeerOf asks the outer process about a connection. The numbers are those of its namespace.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,7 @@ func (m *machine) start() *exec.Cmd {
 	cmd := m.daemon()
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.WaitDelay = time.Minute // another process may hold the pipe
 	m.must(cmd.Start())
 	ended := make(chan struct{})
 	go func() {
