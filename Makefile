@@ -32,6 +32,8 @@ GATE = -trimpath -count=1 -parallel 4 -timeout 20m
 # Builds, tests and the programs that tests build are compiled alike, so that what one has compiled is
 # there for the others, in another clone too. The race detector alone needs a C compiler.
 export CGO_ENABLED = 0
+# As in the daemon: tests, and the linker of their programs, trade memory for time.
+export GOGC ?= 300
 # Properties get their seed here, other random tests from package tier.
 export RAPID_SEED = $(or $(SEED),1)
 FUZZTIME ?= 100000x
@@ -64,8 +66,9 @@ LONGEST = ./tests/integration ./tests/attack ./sandbox ./policy
 # Each run writes what happened, then the report says it and judges: a pipe would lose the exit status.
 test: tools-go tools-test bin/opa
 	@mkdir -p bin && rm -f bin/test-*.json; export SANDBOXD_OPA=$(CURDIR)/bin/opa; status=0; \
+	(cd agent && exec $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) & agent=$$!; \
 	$(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) $(LONGEST) ./... || status=1; \
-	(cd agent && $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) || status=1; \
+	wait $$agent || status=1; \
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 
 # Tests that start programs show nothing here, and are left out by -short or by their package.

@@ -11,16 +11,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/golden"
 )
 
-const (
-	transcript       = "../../docs/transcript-agent.md"
-	approvalPatience = 60 * time.Second
-)
+const transcript = "../../docs/transcript-agent.md"
 
 // recorded is one call of an agent, in the form of one of two APIs.
 type recorded struct {
@@ -143,7 +139,7 @@ func approveNext(t *testing.T, d *running) {
 	var waiting []struct {
 		ID string `json:"id"`
 	}
-	ok := waitFor(approvalPatience, func() bool {
+	ok := waitFor(func() bool {
 		err := d.operator.Do(context.Background(), "GET", "/approvals", nil, &waiting)
 		return err == nil && len(waiting) == 1
 	})

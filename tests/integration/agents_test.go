@@ -432,13 +432,13 @@ func TestN01_AgentsEndWithWhoeverStartedThem(t *testing.T) {
 				t.Fatalf("got %+v", r)
 			}
 		}
-		if !waitFor(30*time.Second, func() bool { return len(withWord(mark)) == 2*n }) {
+		if !waitFor(func() bool { return len(withWord(mark)) == 2*n }) {
 			t.Fatalf("%d programs run", len(withWord(mark)))
 		}
 	}
 	gone := func(what string) {
 		t.Helper()
-		if !waitFor(30*time.Second, func() bool { return len(withWord(mark)) == 0 }) {
+		if !waitFor(func() bool { return len(withWord(mark)) == 0 }) {
 			t.Errorf("%s: %d programs run on", what, len(withWord(mark)))
 		}
 	}

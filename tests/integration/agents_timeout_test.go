@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestN05_AProgramThatHangsEnds: after agents.spawner.timeout, with all that it started, and whatever it does
@@ -17,7 +16,7 @@ func TestN05_AProgramThatHangsEnds(t *testing.T) {
 	d := newAgents(t, "", "")
 	gone := func(what string) {
 		t.Helper()
-		if !waitFor(2*time.Minute, func() bool { return len(withWord(mark)) == 0 }) {
+		if !waitFor(func() bool { return len(withWord(mark)) == 0 }) {
 			t.Errorf("%s runs on", what)
 		}
 	}
@@ -57,7 +56,7 @@ if [ $n = 10 ]; then : > "$here/last"; else AGAIN=$((n+1)) setsid "$0" <<<"$orde
 		State   string
 	}
 	var all []agent
-	if !waitFor(2*time.Minute, func() bool {
+	if !waitFor(func() bool {
 		d.does(d.agent, http.MethodGet, "/agents", nil, &all)
 		return !slices.ContainsFunc(all, func(a agent) bool { return a.State != "idle" })
 	}) || len(all) != 7 {

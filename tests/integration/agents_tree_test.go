@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 )
@@ -95,7 +94,7 @@ func TestN10_AQuestionNamesTheAgentAndItsParents(t *testing.T) {
 			Session string `json:"session_id"`
 		}
 	}
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(func() bool {
 		d.does(d.operator, http.MethodGet, "/approvals?status=pending", nil, &asked)
 		return len(asked) == 1
 	}) {

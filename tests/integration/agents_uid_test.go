@@ -77,7 +77,7 @@ func TestN01_AProgramOfAnotherUserEnds(t *testing.T) {
 	c := d.as(alice)
 	root := c.session("")
 	r := c.call(root, "Agent", map[string]any{"prompt": "x", "description": "y", "run_in_background": true})
-	if r.Status != client.StatusSuccess || !waitFor(30*time.Second, func() bool { return len(withWord(mark)) == 2 }) {
+	if r.Status != client.StatusSuccess || !waitFor(func() bool { return len(withWord(mark)) == 2 }) {
 		t.Fatalf("%d run, %+v\n%s", len(withWord(mark)), r, d.log)
 	}
 	if a := c.ask(http.MethodDelete, "/sessions/"+root, ""); a.Status != http.StatusOK {
@@ -104,7 +104,7 @@ func TestT51_ARunHasTheRightsOfTheUserWhoMadeIt(t *testing.T) {
 	d.share()
 	c = d.as(alice)
 	var jobs []cronJob
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(func() bool {
 		jobs = nil
 		err := json.Unmarshal(c.ask(http.MethodGet, "/sessions/"+s+"/cron", "").Data, &jobs)
 		return err == nil && len(jobs) == 1 && jobs[0].Last != nil && jobs[0].Last.Status == "SUCCESS"

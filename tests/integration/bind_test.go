@@ -32,7 +32,7 @@ func (d *running) asked(t *testing.T, session, name, args string, answers ...fun
 	}()
 	var result client.Result
 	n, seen := 0, map[string]bool{}
-	ok := waitFor(approvalPatience, func() bool {
+	ok := waitFor(func() bool {
 		select {
 		case result = <-over:
 			return true

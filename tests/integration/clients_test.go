@@ -217,7 +217,7 @@ func (d *day) kept() {
 	}
 	lost := 0
 	for call := range calls {
-		if !waitFor(10*time.Second, func() bool {
+		if !waitFor(func() bool {
 			return d.operator.Do(d.Context(), http.MethodGet, "/decisions/"+call, nil, nil) == nil
 		}) {
 			lost++

@@ -80,7 +80,7 @@ func (d *running) due(since time.Duration) {
 func (d *running) cronRan(session, after string) cronJob {
 	d.t.Helper()
 	var j cronJob
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(func() bool {
 		all := d.crons(session)
 		if len(all) == 1 {
 			j = all[0]
@@ -142,12 +142,12 @@ func TestT51_CronJobsOfADaemon(t *testing.T) {
 
 	// What is long past is said, and does not run.
 	d.isDue(os.Interrupt, 48*time.Hour)
-	if !waitFor(30*time.Second, func() bool { j = d.crons(s)[0]; return j.Missed != nil }) || j.Missed.Count != 1 {
+	if !waitFor(func() bool { j = d.crons(s)[0]; return j.Missed != nil }) || j.Missed.Count != 1 {
 		t.Errorf("got %+v", j)
 	}
 	for _, name := range []string{`"cron_run"`, `"cron_missed"`} { // the last is written when the list has told of it
 		n := 0
-		if !waitFor(time.Minute, func() bool {
+		if !waitFor(func() bool {
 			record, _ := os.ReadFile(filepath.Join(d.work, "state/audit.jsonl"))
 			n = strings.Count(string(record), name)
 			return n > 0
@@ -217,7 +217,7 @@ func TestT51_AKillInARun(t *testing.T) {
 	d.onCron(s, "n", "echo begun >> out; sleep 100")
 	begun := func() string { b, _ := os.ReadFile(filepath.Join(d.ws, "out")); return string(b) }
 	d.isDue(syscall.SIGKILL, 10*time.Second)
-	if !waitFor(30*time.Second, func() bool { return begun() == "begun\n" }) {
+	if !waitFor(func() bool { return begun() == "begun\n" }) {
 		t.Fatalf("no run: %+v\n%s", d.crons(s), d.log)
 	}
 	d.stop(syscall.SIGKILL)
@@ -229,7 +229,7 @@ func TestT51_AKillInARun(t *testing.T) {
 		t.Errorf("it ran again: %q", got)
 	}
 	d.isDue(syscall.SIGKILL, 10*time.Second)
-	if !waitFor(30*time.Second, func() bool { return begun() == "begun\nbegun\n" }) {
+	if !waitFor(func() bool { return begun() == "begun\nbegun\n" }) {
 		t.Fatalf("no run: %+v\n%s", d.crons(s), d.log)
 	}
 	d.does(d.agent, http.MethodDelete, "/sessions/"+s, nil, nil)

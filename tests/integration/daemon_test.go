@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/store/storetest"
@@ -103,8 +102,7 @@ func (d *running) start() {
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	if !waitFor(30*time.Second,
-		func() bool { return d.agent.Do(context.Background(), "GET", "/status", nil, nil) == nil }) {
+	if !waitFor(func() bool { return d.agent.Do(context.Background(), "GET", "/status", nil, nil) == nil }) {
 		d.t.Fatalf("the daemon does not answer:\n%s", d.log)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -112,7 +111,7 @@ func TestDisk_AFullDiskLosesNothing(t *testing.T) {
 			}
 		})
 	}
-	if !waitFor(20*time.Second, func() bool { _, err := os.Stat(filepath.Join(d.ws, "began")); return err == nil }) {
+	if !waitFor(func() bool { _, err := os.Stat(filepath.Join(d.ws, "began")); return err == nil }) {
 		t.Fatal("nothing runs")
 	}
 	fill := filepath.Join(d.work, "state/fill")

@@ -128,7 +128,7 @@ func TestFault_FewDescriptors(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(func() bool {
 		r, err := d.agent.Call(t.Context(), session, "Bash", []byte(`{"command":"echo back"}`))
 		return err == nil && r.Status == client.StatusSuccess
 	}) {
@@ -331,7 +331,7 @@ func TestFault_NoSpaceForTheState(t *testing.T) {
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(func() bool {
 		r, err := d.agent.Call(t.Context(), session, "Bash", json.RawMessage(`{"command":"echo back"}`))
 		return err == nil && r.Status == client.StatusSuccess
 	}) {

@@ -153,7 +153,7 @@ func TestFleet_ADatabaseThatTakesNoWrites(t *testing.T) {
 	fails := func(code string, vain time.Duration) {
 		t.Helper()
 		begun := time.Now()
-		if !waitFor(time.Minute, func() bool { return !works() }) { // connections read a setting when they are idle
+		if !waitFor(func() bool { return !works() }) { // connections read a setting when they are idle
 			t.Fatal("calls run")
 		}
 		for range 3 {
@@ -183,12 +183,12 @@ func TestFleet_ADatabaseThatTakesNoWrites(t *testing.T) {
 	fails("store_unavailable", 2*time.Second)
 	server.SQL(t, `ALTER SYSTEM RESET default_transaction_read_only`)
 	server.SQL(t, `SELECT pg_reload_conf()`)
-	if !waitFor(time.Minute, works) {
+	if !waitFor(works) {
 		t.Fatalf("the daemon does not come back:\n%s", d.log)
 	}
 
 	restore := server.Backup(t)
-	if !waitFor(time.Minute, works) {
+	if !waitFor(works) {
 		t.Fatalf("the daemon does not come back:\n%s", d.log)
 	}
 	later := d.session()

@@ -201,7 +201,7 @@ func TestFleet_OnePlaceToApprove(t *testing.T) {
 					}
 				}))
 		}
-		if !waitFor(time.Minute, func() bool { return waiting.Load() == int64(len(fleet)) }) {
+		if !waitFor(func() bool { return waiting.Load() == int64(len(fleet)) }) {
 			t.Fatalf("%s: %d agents wait", round, waiting.Load())
 		}
 		for _, q := range place.waiting(len(fleet)) {

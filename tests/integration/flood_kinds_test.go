@@ -303,7 +303,7 @@ func manyOutputs(d *flooded) {
 	}
 	// What ran has a variable, whoever reads the answers.
 	var vars []client.Var
-	ok := waitFor(time.Minute, func() bool {
+	ok := waitFor(func() bool {
 		err := d.operator.Do(d.t.Context(), "GET", "/sessions/"+session+"/vars?limit=100&type=ToolCallResult", nil, &vars)
 		return err == nil && len(vars) >= len(kept)+5
 	})
@@ -371,7 +371,7 @@ func largeQuestions(d *flooded) {
 		ID   string
 		Args json.RawMessage
 	}
-	ok := waitFor(time.Minute, func() bool {
+	ok := waitFor(func() bool {
 		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=100", nil, &waiting)
 		return err == nil && len(waiting) >= 3
 	})

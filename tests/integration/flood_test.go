@@ -145,7 +145,7 @@ func (d *flooded) watch() func() {
 	})
 	return func() {
 		before := calls.Load()
-		if !waitFor(time.Minute, func() bool { return calls.Load() >= before+3 || d.t.Failed() }) {
+		if !waitFor(func() bool { return calls.Load() >= before+3 || d.t.Failed() }) {
 			d.t.Errorf("bob waits: %d calls in a minute", calls.Load()-before)
 		}
 		close(done)
@@ -268,7 +268,7 @@ func slowReaders(d *flooded) {
 		d.open("GET /sessions/big/vars/big HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	refused := regexp.MustCompile(`refused_total\{reason="bytes"\} [1-9]`)
-	if !waitFor(time.Minute, func() bool { return refused.MatchString(d.metrics()) }) {
+	if !waitFor(func() bool { return refused.MatchString(d.metrics()) }) {
 		d.t.Error("none is refused")
 	}
 }

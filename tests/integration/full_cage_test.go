@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
 	"golang.org/x/sys/unix"
@@ -60,7 +59,7 @@ func TestAccounts_OneFillsThePrivateFilesOfAll(t *testing.T) {
 	if err := d.operator.Do(t.Context(), "DELETE", "/sessions/"+mine, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(20*time.Second, func() bool { return a.ask("POST", "/sessions", "{}").Status == http.StatusCreated }) {
+	if !waitFor(func() bool { return a.ask("POST", "/sessions", "{}").Status == http.StatusCreated }) {
 		t.Error("alice is refused for ever")
 	}
 	for _, c := range []*caller{a, b} {

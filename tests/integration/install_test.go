@@ -150,7 +150,7 @@ func TestInstalledUsedAndRemoved(t *testing.T) {
 	}
 	defer func() { stop() }()
 	up := func() bool { _, err := p.run(p.home, "sandboxd", "status"); return err == nil }
-	if !waitFor(time.Minute, up) {
+	if !waitFor(up) {
 		t.Fatalf("the daemon does not answer:\n%s", log)
 	}
 	if !strings.Contains(log.String(), "nothing is allowed yet") {

@@ -97,7 +97,7 @@ func TestAJobThatPrintsMuchForAThousandReaders(t *testing.T) {
 	for _, c := range all {
 		c.Close()
 	}
-	if !waitFor(time.Minute, func() bool { return d.open(t) <= before+10 }) {
+	if !waitFor(func() bool { return d.open(t) <= before+10 }) {
 		t.Errorf("%d descriptors are open, %d were before", d.open(t), before)
 	}
 }

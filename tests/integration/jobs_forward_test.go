@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
@@ -34,7 +33,7 @@ print("up", flush=True)
 s.serve_forever()
 `)
 			id := d.begin(s, `{"command":"exec python3 serve.py","run_in_background":true}`)
-			if !waitFor(time.Minute, func() bool { o, err := d.agent.ReadJob(t.Context(), id, 0); return err == nil && o.Output == "up\n" }) {
+			if !waitFor(func() bool { o, err := d.agent.ReadJob(t.Context(), id, 0); return err == nil && o.Output == "up\n" }) {
 				t.Fatal("it does not begin")
 			}
 			if _, err := d.agent.ForwardJob(t.Context(), id, 8080, 0); errorCode(err) != "operator_only" {

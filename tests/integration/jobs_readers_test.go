@@ -117,7 +117,7 @@ func TestAnEscapeThatComesInPieces(t *testing.T) {
 			}
 			before := printed()
 			d.write(fmt.Sprintf("ws/go%d", i+1), "")
-			if !waitFor(time.Minute, func() bool { return printed() > before }) {
+			if !waitFor(func() bool { return printed() > before }) {
 				t.Fatal("it prints nothing")
 			}
 			time.Sleep(100 * time.Millisecond) // longer than readers gather: else they get it at once

@@ -32,7 +32,7 @@ func (d *running) begin(session, args string) string {
 func (d *running) ended(id string) client.Job {
 	d.t.Helper()
 	var j client.Job
-	if !waitFor(time.Minute, func() bool {
+	if !waitFor(func() bool {
 		var err error
 		j, err = d.agent.Job(d.t.Context(), id)
 		return err == nil && j.State != "running"
@@ -146,7 +146,7 @@ s.serve_forever()
 		}
 		return o.Output
 	}
-	if !waitFor(time.Minute, func() bool { return strings.Contains(logs(), "listening") }) {
+	if !waitFor(func() bool { return strings.Contains(logs(), "listening") }) {
 		t.Fatalf("the log: %s", logs())
 	}
 	ask := `{"command":"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8317/\").read().decode())'"}`
@@ -206,7 +206,7 @@ func TestNothingOfAJobIsLeft(t *testing.T) {
 			s := d.session()
 			mark := fmt.Sprintf("MARK_%d=%d", time.Now().UnixNano(), os.Getpid())
 			id := d.begin(s, `{"command":"export `+mark+`; echo up; `+tt.command+`","run_in_background":true}`)
-			if !waitFor(time.Minute, func() bool { return len(withEnv(mark)) > 0 || tt.state == "" }) {
+			if !waitFor(func() bool { return len(withEnv(mark)) > 0 || tt.state == "" }) {
 				t.Fatal("it is not there")
 			}
 			if tt.end == nil {
@@ -253,11 +253,11 @@ func TestADaemonThatIsKilledWithFiftyJobs(t *testing.T) {
 	if r := d.call(s, "Bash", `{"command":"true","run_in_background":true}`); r.Error == nil || r.Error.Code != "too_many_jobs" {
 		t.Errorf("one more: %+v", r)
 	}
-	if !waitFor(time.Minute, func() bool { return len(withEnv(mark)) >= 50 }) {
+	if !waitFor(func() bool { return len(withEnv(mark)) >= 50 }) {
 		t.Fatal("they are not there")
 	}
 	d.stop(syscall.SIGKILL)
-	if !waitFor(time.Minute, func() bool { return len(withEnv(mark)) == 0 }) {
+	if !waitFor(func() bool { return len(withEnv(mark)) == 0 }) {
 		t.Errorf("left: %v", withEnv(mark))
 	}
 	d.start()
@@ -336,13 +336,13 @@ func TestTheOutputOfJobsIsOnTheAccount(t *testing.T) {
 	d.ended(id) // by itself, or by the limit, which may see it while it runs
 	create := func() error { return d.agent.Do(t.Context(), "POST", "/sessions", map[string]any{}, nil) }
 	refused := func() bool { return errorCode(create()) == "account_disk" }
-	if !waitFor(2*time.Minute, refused) {
+	if !waitFor(refused) {
 		t.Fatal("it is not counted")
 	}
 	if err := d.agent.Do(t.Context(), "DELETE", "/sessions/"+s, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(2*time.Minute, func() bool { return create() == nil }) {
+	if !waitFor(func() bool { return create() == nil }) {
 		t.Error("there is no room again")
 	}
 }
@@ -363,7 +363,7 @@ func TestA02_HooksMayWithholdAJob(t *testing.T) {
 		released bool
 	}{{"SECRET", false}, {"harmless", true}} {
 		id := d.begin(s, `{"command":"echo `+tt.word+` | tr -d X; until [ -e `+tt.word+` ]; do sleep 0.01; done","run_in_background":true}`)
-		if !waitFor(time.Minute, func() bool { j, err := d.agent.Job(t.Context(), id); return err == nil && j.Printed > 0 }) {
+		if !waitFor(func() bool { j, err := d.agent.Job(t.Context(), id); return err == nil && j.Printed > 0 }) {
 			t.Fatal("it prints nothing")
 		}
 		o, err := d.agent.ReadJob(t.Context(), id, 0)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // reading is the output in a stream of events, as it comes.
@@ -73,7 +72,7 @@ func TestW01_W05_OutputIsSeenMaskedWhileACallRuns(t *testing.T) {
 	var running []struct {
 		ID string `json:"call_id"`
 	}
-	if !waitFor(time.Minute, func() bool {
+	if !waitFor(func() bool {
 		err := d.agent.Do(t.Context(), "GET", "/calls", nil, &running)
 		return err == nil && len(running) == 1
 	}) {

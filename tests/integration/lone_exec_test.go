@@ -116,7 +116,7 @@ func TestOfTwoLoneExecsOneIsKept(t *testing.T) {
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(time.Minute, func() bool { return d.ran("began") }) {
+	if !waitFor(func() bool { return d.ran("began") }) {
 		t.Fatal("it does not begin")
 	}
 	out, err := d.loneSays("exec", "--", "touch", "second")
@@ -146,7 +146,7 @@ func TestAKilledLoneExecIsUndone(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(time.Minute, func() bool { return d.ran("began") }) {
+	if !waitFor(func() bool { return d.ran("began") }) {
 		t.Fatal("it does not begin")
 	}
 	_ = cmd.Process.Kill()
@@ -316,7 +316,7 @@ func (d *running) startPatiently() {
 			d.t.Fatal(err)
 		}
 		ended := func() bool { return strings.Contains("ZX", stateOf(cmd.Process.Pid)) }
-		up := waitFor(30*time.Second, func() bool {
+		up := waitFor(func() bool {
 			return ended() || d.agent.Do(d.t.Context(), "GET", "/status", nil, nil) == nil
 		})
 		if ended() {

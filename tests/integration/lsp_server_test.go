@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -156,7 +155,7 @@ lsp: {idle: 1s, servers: {text: {command: bash, args: [./server], extensions: [.
 	if _, err := os.Stat(filepath.Join(d.ws, "own")); err == nil {
 		t.Error("it wrote into the workspace")
 	}
-	if !waitFor(time.Minute, func() bool { return d.servers() == 0 }) {
+	if !waitFor(func() bool { return d.servers() == 0 }) {
 		t.Error("nobody asks the server, and it runs")
 	}
 	if got := d.good(s, "LSP", hover); got != "can: tmp" {

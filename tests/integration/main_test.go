@@ -258,7 +258,7 @@ func daemon(ts *testscript.TestScript, neg bool, args []string) {
 			"http://x/healthz").Output()
 		return err == nil && strings.Contains(string(out), "ok")
 	}
-	if !waitFor(time.Minute, probe) {
+	if !waitFor(probe) {
 		text, _ := os.ReadFile(log.Name())
 		ts.Fatalf("the daemon did not answer:\n%s", text)
 	}
@@ -301,7 +301,7 @@ func eventual(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: eventual TEXT CMD [ARG...]")
 	}
-	ok := waitFor(time.Minute, func() bool {
+	ok := waitFor(func() bool {
 		return ts.Exec(args[1], args[2:]...) == nil && strings.Contains(ts.ReadFile("stdout"), args[0])
 	})
 	if !ok {
@@ -309,13 +309,15 @@ func eventual(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitFor polls: the other side is another process, so there is nothing to wait
-// on but its answer.
-func waitFor(limit time.Duration, ok func() bool) bool {
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+// waitFor polls: the other side is another process, so there is nothing to wait on but its answer.
+// It asks more seldom the longer it takes, since asking takes the processor from who is to answer.
+func waitFor(ok func() bool) bool {
+	pause := time.Millisecond
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(pause) {
 		if ok() {
 			return true
 		}
+		pause = min(2*pause, 50*time.Millisecond)
 	}
 	return false
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 )
@@ -103,7 +102,7 @@ func (d *running) mcp(session string) map[string]mcpState {
 func (d *running) mcpIs(session, name, status string) mcpState {
 	d.t.Helper()
 	var s mcpState
-	if !waitFor(30*time.Second, func() bool { s = d.mcp(session)[name]; return s.Status == status || s.Status == "failed" }) ||
+	if !waitFor(func() bool { s = d.mcp(session)[name]; return s.Status == status || s.Status == "failed" }) ||
 		s.Status != status {
 		d.t.Fatalf("server %s is %+v, want %s\n%s", name, s, status, d.log)
 	}
@@ -156,7 +155,7 @@ func TestM02_M12_M28_M05_M06_AToolOfAServerTakesTheOnePath(t *testing.T) {
 		t.Errorf("M-27: %+v", e)
 	}
 	// It is started again.
-	if !waitFor(20*time.Second, func() bool { return d.call(s, "mcp__one__echo", `{}`).Status == client.StatusSuccess }) {
+	if !waitFor(func() bool { return d.call(s, "mcp__one__echo", `{}`).Status == client.StatusSuccess }) {
 		t.Errorf("after its death: %+v", d.mcp(s)["one"])
 	}
 }
@@ -318,13 +317,14 @@ func TestM20_M21_Resources(t *testing.T) {
 func TestM27_HostileAnswersHarmNobody(t *testing.T) {
 	t.Parallel()
 	d := newMCP(t, allowMCP, map[string]string{
-		"bad": mcpConfig(t, mcpScript{Tools: plainTools("huge", "silence", "twice", "others", "noise", "kinds", "structured", "progress", "fork", "die")},
-			`"callTimeout":"2s"`),
+		"bad":  mcpConfig(t, mcpScript{Tools: plainTools("huge", "twice", "others", "noise", "kinds", "structured", "progress", "fork", "die")}),
+		"mute": mcpConfig(t, mcpScript{Tools: plainTools("silence")}, `"callTimeout":"2s"`),
 		"good": mcpConfig(t, mcpScript{Tools: plainTools("echo")}),
 	})
 	s := d.session()
-	d.mcpIs(s, "bad", "connected")
-	d.mcpIs(s, "good", "connected")
+	for _, server := range []string{"bad", "mute", "good"} {
+		d.mcpIs(s, server, "connected")
+	}
 	quick := func(after string) {
 		t.Helper()
 		d.good(s, "mcp__good__echo", `{}`)
@@ -335,7 +335,7 @@ func TestM27_HostileAnswersHarmNobody(t *testing.T) {
 	quick("huge")
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if e := d.bad(s, "mcp__bad__silence", `{}`); e.Msg != "MCP tool error: no answer within 2s" {
+		if e := d.bad(s, "mcp__mute__silence", `{}`); e.Msg != "MCP tool error: no answer within 2s" {
 			t.Errorf("silence: %+v", e)
 		}
 	})
@@ -380,13 +380,13 @@ func TestM29_NothingIsLeftOfAServer(t *testing.T) {
 	s := d.session()
 	d.mcpIs(s, "one", "connected")
 	d.good(s, "mcp__one__fork", `{"seconds":"`+nap+`"}`)
-	if !waitFor(5*time.Second, func() bool { return len(withWord(nap)) > 0 }) {
+	if !waitFor(func() bool { return len(withWord(nap)) > 0 }) {
 		t.Fatal("the child does not run")
 	}
 	if err := d.agent.Do(t.Context(), "DELETE", "/sessions/"+s, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(5*time.Second, func() bool { return len(withWord(nap)) == 0 }) {
+	if !waitFor(func() bool { return len(withWord(nap)) == 0 }) {
 		t.Error("a child of the server outlives the session")
 	}
 }

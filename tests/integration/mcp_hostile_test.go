@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -30,7 +29,7 @@ type pinQuestion struct {
 // pinQuestions waits until there are so many.
 func (d *running) pinQuestions(n int) (all []pinQuestion) {
 	d.t.Helper()
-	if !waitFor(20*time.Second, func() bool {
+	if !waitFor(func() bool {
 		all = nil
 		d.does(d.operator, http.MethodGet, "/approvals?status=pending", nil, &all)
 		return len(all) == n
@@ -44,7 +43,7 @@ func (d *running) pinQuestions(n int) (all []pinQuestion) {
 func (d *running) mcpHas(session, name string, tools ...string) {
 	d.t.Helper()
 	var s mcpState
-	if !waitFor(20*time.Second, func() bool { s = d.mcp(session)[name]; return slices.Equal(s.Tools, tools) }) {
+	if !waitFor(func() bool { s = d.mcp(session)[name]; return slices.Equal(s.Tools, tools) }) {
 		d.t.Fatalf("server %s has %q, want %q: %+v\n%s", name, s.Tools, tools, s, d.log)
 	}
 }
@@ -129,7 +128,7 @@ func TestM14_PoisonedDuplicateAndOddToolsAreOfferedToNobody(t *testing.T) {
 			t.Errorf("%q is not withheld as %q: %+v", tool, want, state.Withheld)
 		}
 	}
-	if !waitFor(30*time.Second, func() bool { return strings.Contains(d.mcp(s)["many"].Error, "more than 500 tools") }) {
+	if !waitFor(func() bool { return strings.Contains(d.mcp(s)["many"].Error, "more than 500 tools") }) {
 		t.Errorf("10,000 tools: %+v", d.mcp(s)["many"])
 	}
 	for _, name := range d.tools(s) {
@@ -302,10 +301,10 @@ func TestM07_M08_M09_M15_RemoteServers(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if !waitFor(20*time.Second, func() bool { return d.mcp(s)["auth"].Status == "needsAuth" }) {
+	if !waitFor(func() bool { return d.mcp(s)["auth"].Status == "needsAuth" }) {
 		t.Errorf("401: %+v", d.mcp(s)["auth"])
 	}
-	if !waitFor(20*time.Second, func() bool { return strings.Contains(d.mcp(s)["bad"].Error, "only its own host") }) {
+	if !waitFor(func() bool { return strings.Contains(d.mcp(s)["bad"].Error, "only its own host") }) {
 		t.Errorf("a redirect: %+v", d.mcp(s)["bad"])
 	}
 	d.mcpIs(s, "later", "failed")

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -32,11 +31,11 @@ func TestM24_ACancelledCallEnds(t *testing.T) {
 			defer close(ended)
 			_, _ = s.CallTool(ctx, &mcp.CallToolParams{Name: "Bash", Arguments: json.RawMessage(`{"command":"sleep 300"}`)})
 		}()
-		if !waitFor(20*time.Second, running(1)) {
+		if !waitFor(running(1)) {
 			t.Fatal("the call does not run")
 		}
 		cancel()
-		if <-ended; !waitFor(20*time.Second, running(0)) {
+		if <-ended; !waitFor(running(0)) {
 			t.Errorf("%s: a cancelled call runs on", way)
 		}
 	}
@@ -44,10 +43,10 @@ func TestM24_ACancelledCallEnds(t *testing.T) {
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
 		`"clientInfo":{"name":"raw","version":"1"}}}`)
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"Bash","arguments":{"command":"sleep 300"}}}`)
-	if !waitFor(20*time.Second, running(1)) {
+	if !waitFor(running(1)) {
 		t.Fatal("the call does not run")
 	}
-	if err := gone(); err != nil || !waitFor(20*time.Second, running(0)) {
+	if err := gone(); err != nil || !waitFor(running(0)) {
 		t.Errorf("the bridge ended with %v; a call whose client has gone runs on", err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // mcpMost is what the daemon may take beside what it has, whatever a server sends.
@@ -80,7 +79,7 @@ func TestM14_AServerThatDoesNotReadIsNotRead(t *testing.T) {
 	for range 3 { // more is held, unless it is ended before that
 		d.call(s, "mcp__later__echo", string(large))
 	}
-	if !waitFor(3*time.Minute, func() bool { return d.call(s, "mcp__later__echo", `{}`).Error == nil }) {
+	if !waitFor(func() bool { return d.call(s, "mcp__later__echo", `{}`).Error == nil }) {
 		t.Errorf("a server that reads nothing is not started again: %+v\n%s", d.mcp(s)["later"], d.log)
 	}
 	d.good(s, "mcp__good__echo", `{}`)
@@ -114,7 +113,7 @@ func TestM15_AServerThatKeepsChangingAsksLittle(t *testing.T) {
 	}
 	for _, version := range []int{2, 3, 4} {
 		var all []pinQuestion
-		if !waitFor(60*time.Second, func() (ok bool) {
+		if !waitFor(func() (ok bool) {
 			var n int
 			n, all = last()
 			return n >= version
@@ -127,7 +126,7 @@ func TestM15_AServerThatKeepsChangingAsksLittle(t *testing.T) {
 	}
 	d.good(s, "mcp__good__echo", `{}`)
 	d.does(d.operator, http.MethodPost, "/sessions/"+s+"/mcp/one/toggle", map[string]bool{"enabled": false}, nil)
-	if !waitFor(20*time.Second, func() bool { _, all := last(); return len(all) == 0 }) {
+	if !waitFor(func() bool { _, all := last(); return len(all) == 0 }) {
 		_, all := last()
 		t.Errorf("%d questions of a server that is gone wait", len(all))
 	}

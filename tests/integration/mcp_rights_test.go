@@ -71,7 +71,7 @@ func TestM29_NoProcessGroupOrFileOfAServerIsLeft(t *testing.T) {
 		t.Fatal(got)
 	}
 	pids := withWord(mark)
-	if len(pids) == 0 || !waitFor(20*time.Second, func() bool { return len(withWord(nap)) > 0 }) {
+	if len(pids) == 0 || !waitFor(func() bool { return len(withWord(nap)) > 0 }) {
 		t.Fatal("the server does not run")
 	}
 	groups, files := cgroupsOf(t, pids[len(pids)-1]), d.named(mark)
@@ -93,7 +93,7 @@ func TestM29_NoProcessGroupOrFileOfAServerIsLeft(t *testing.T) {
 		}
 		return all
 	}
-	if !waitFor(20*time.Second, func() bool { return len(left()) == 0 }) {
+	if !waitFor(func() bool { return len(left()) == 0 }) {
 		t.Errorf("left: %q", left())
 	}
 }
@@ -113,7 +113,7 @@ func TestM18_ServersAreStartedAgainUnderOtherSettings(t *testing.T) {
 	d.write("config.yaml", config+"sandbox: {deniedPaths: ["+filepath.Join(d.ws, "plan.txt")+"]}\n")
 	d.does(d.operator, http.MethodPost, "/reload", nil, nil)
 	restarted := false
-	if !waitFor(60*time.Second, func() bool {
+	if !waitFor(func() bool {
 		r := d.call(s, "mcp__one__read", `{"path":"plan.txt"}`)
 		if strings.Contains(r.FinalText, "old plan") {
 			t.Fatal("a server that was started before answers after the reload")
@@ -135,7 +135,7 @@ func TestM22_AServerRunsAsWhoMadeTheSession(t *testing.T) {
 	a := d.as(alice)
 	s := a.session("")
 	var states []mcpState
-	if !waitFor(60*time.Second, func() bool {
+	if !waitFor(func() bool {
 		err := json.Unmarshal(a.ask("GET", "/sessions/"+s+"/mcp", "").Data, &states)
 		return err == nil && len(states) == 1 && states[0].Status == "connected"
 	}) {
@@ -156,7 +156,7 @@ func TestM22_AServerRunsAsWhoMadeTheSession(t *testing.T) {
 	var made client.Session
 	d.does(d.operator, http.MethodPost, "/sessions", map[string]any{"cwd": d.ws}, &made)
 	var state mcpState
-	if !waitFor(60*time.Second, func() bool {
+	if !waitFor(func() bool {
 		d.does(d.operator, http.MethodGet, "/sessions/"+made.ID+"/mcp", nil, &states)
 		state = states[0]
 		return state.Status == "failed"

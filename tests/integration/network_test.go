@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -57,7 +56,7 @@ func curl(url string) string {
 // hears waits until a program of the cage has received what a stream begins with.
 func (d *running) hears() {
 	d.t.Helper()
-	if !waitFor(time.Minute, func() bool {
+	if !waitFor(func() bool {
 		text, _ := os.ReadFile(filepath.Join(d.ws, "heard"))
 		return strings.Contains(string(text), "begun")
 	}) {
@@ -81,7 +80,7 @@ func (d *running) question() (id string) {
 		Type       string
 		Connection struct{ Host string }
 	}
-	if !waitFor(60*time.Second, func() bool {
+	if !waitFor(func() bool {
 		items = nil
 		err := d.operator.Do(d.t.Context(), "GET", "/approvals", nil, &items)
 		return err == nil && len(items) == 1

@@ -137,7 +137,7 @@ func started(b *testing.B, socket string, cmd *exec.Cmd) *http.Client {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if !waitFor(time.Minute, func() bool {
+	if !waitFor(func() bool {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()

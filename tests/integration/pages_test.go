@@ -207,7 +207,7 @@ func (p *page) step(s step) {
 			if more != "" && strings.Contains(first, "waiting") && p.matches(first, out.String()) {
 				p.ends = append(p.ends, func() {
 					p.t.Helper()
-					waitFor(time.Minute, func() bool { return p.matches(s.want, out.String()) })
+					waitFor(func() bool { return p.matches(s.want, out.String()) })
 					p.compare(command, s.want, out.String())
 				})
 				return

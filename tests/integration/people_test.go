@@ -64,7 +64,7 @@ func (p *people) waiting(line, stdin string, act func(id string)) string {
 	var questions []struct {
 		ID string `json:"id"`
 	}
-	ok := waitFor(approvalPatience, func() bool {
+	ok := waitFor(func() bool {
 		return p.d.operator.Do(p.t.Context(), "GET", "/approvals", nil, &questions) == nil && len(questions) == 1
 	})
 	if !ok {

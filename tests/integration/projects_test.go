@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 )
@@ -100,7 +99,7 @@ func TestAProjectIsAllowedWhileTheDaemonRuns(t *testing.T) {
 		asked := d.operator.Do(t.Context(), "GET", "/approvals", nil, &waiting)
 		return err == nil && asked == nil && len(waiting) == 1
 	}
-	if !waitFor(time.Minute, started) {
+	if !waitFor(started) {
 		t.Fatal("the calls did not begin")
 	}
 	ended, err := d.project("/projects/remove", "a")

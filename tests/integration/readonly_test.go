@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -49,7 +48,7 @@ func TestFault_AStateThatBecomesReadOnly(t *testing.T) {
 				}
 			}
 			writable()
-			if !waitFor(30*time.Second, func() bool {
+			if !waitFor(func() bool {
 				return d.call(session, "Bash", `{"command":"echo back"}`).Status == client.StatusSuccess
 			}) {
 				t.Errorf("the daemon does not come back:\n%s", d.log)

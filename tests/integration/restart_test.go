@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 )
@@ -111,7 +110,7 @@ func restarts(t *testing.T, sig os.Signal) {
 		"results that waited for a person": {
 			func(d *running, s string) {
 				go d.agent.Call(d.t.Context(), s, "Glob", json.RawMessage(`{"pattern":"*"}`))
-				if !waitFor(time.Minute, func() bool { return strings.Contains(d.pending(s), `"result"`) }) {
+				if !waitFor(func() bool { return strings.Contains(d.pending(s), `"result"`) }) {
 					d.t.Error("no result waits")
 				}
 			},
@@ -157,7 +156,7 @@ func restarts(t *testing.T, sig os.Signal) {
 		"calls that run": {
 			func(d *running, s string) {
 				go d.agent.Call(d.t.Context(), s, "Bash", json.RawMessage(`{"command":"sleep 1000"}`))
-				if !waitFor(time.Minute, func() bool {
+				if !waitFor(func() bool {
 					call = string(d.must(d.agent, "GET", "/calls", "null"))
 					return strings.Contains(call, s)
 				}) {
@@ -280,7 +279,7 @@ func TestD18_AStopEndsEachQuestionThatWaits(t *testing.T) {
 		command := fmt.Sprintf(`{"command":"git push --force to-%d"}`, i)
 		go d.agent.Call(d.t.Context(), s, "Bash", json.RawMessage(command))
 	}
-	if !waitFor(time.Minute, func() bool { return strings.Count(d.pending(s), `"status":"pending"`) == questions }) {
+	if !waitFor(func() bool { return strings.Count(d.pending(s), `"status":"pending"`) == questions }) {
 		t.Fatalf("not all wait: %s", d.pending(s))
 	}
 	d.stop(os.Interrupt)
@@ -299,7 +298,7 @@ func (d *running) pending(s string) string {
 // askedAbout waits for the question of a session about a command with this text.
 func (d *running) askedAbout(s, text string) (id string) {
 	d.t.Helper()
-	if !waitFor(time.Minute, func() bool {
+	if !waitFor(func() bool {
 		var all []struct {
 			ID   string          `json:"id"`
 			Args json.RawMessage `json:"args"`

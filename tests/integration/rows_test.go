@@ -27,7 +27,7 @@ type question struct {
 func (d *running) waiting(n int) []question {
 	d.t.Helper()
 	var list []question
-	ok := waitFor(approvalPatience, func() bool {
+	ok := waitFor(func() bool {
 		list = nil
 		return d.operator.Do(d.t.Context(), "GET", "/approvals", nil, &list) == nil && len(list) == n
 	})

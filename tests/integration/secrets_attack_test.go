@@ -163,7 +163,7 @@ env; set; cat /proc/self/environ /proc/*/cmdline /proc/net/* /run/.trust/* | tr 
 	k.forget(s)
 	page := k.call(s, "WebFetch", `{"url":"https://api.test/any"}`)
 	all := string(kept) + k.told(s, r, page)
-	if !waitFor(60*time.Second, func() bool { return strings.Contains(seen.String(), "api.test") }) {
+	if !waitFor(func() bool { return strings.Contains(seen.String(), "api.test") }) {
 		t.Errorf("the tail shows %s", seen)
 	}
 	_ = tail.Process.Signal(os.Interrupt)

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -48,7 +47,7 @@ func TestRulesSeeRequestsInsideTLS(t *testing.T) {
 		ID         string
 		Connection struct{ Host, Method, Path string }
 	}
-	if !waitFor(60*time.Second, func() bool {
+	if !waitFor(func() bool {
 		items = nil
 		err := k.operator.Do(t.Context(), "GET", "/approvals", nil, &items)
 		return err == nil && len(items) == 1

@@ -14,7 +14,7 @@ func (d *running) decide(decision map[string]any) {
 	var asked []struct {
 		ID string `json:"id"`
 	}
-	if !waitFor(approvalPatience, func() bool {
+	if !waitFor(func() bool {
 		return d.operator.Do(d.t.Context(), "GET", "/approvals", nil, &asked) == nil && len(asked) == 1
 	}) {
 		d.t.Fatalf("no question came\n%s", d.log)
@@ -37,7 +37,7 @@ func (d *running) asks(session, command string, decision map[string]any) (client
 	}()
 	var r client.Result
 	var asked []json.RawMessage
-	if !waitFor(approvalPatience, func() bool {
+	if !waitFor(func() bool {
 		select {
 		case r = <-done:
 			return true
@@ -76,7 +76,7 @@ func TestAnswersEndWithTheirSession(t *testing.T) {
 		left <- err
 	}()
 	var asked []json.RawMessage
-	if !waitFor(approvalPatience, func() bool {
+	if !waitFor(func() bool {
 		return d.operator.Do(t.Context(), "GET", "/approvals", nil, &asked) == nil && len(asked) == 1
 	}) {
 		t.Fatalf("no question came\n%s", d.log)

@@ -53,7 +53,7 @@ func TestFault_AStoppedLauncher(t *testing.T) {
 		if err != nil || r.Error == nil || r.Error.Code != "timeout" {
 			t.Fatalf("round %d: got %+v %v, want an end by the timeout", round, r.Error, err)
 		}
-		if !waitFor(time.Minute, func() bool {
+		if !waitFor(func() bool {
 			return d.call(session, "Bash", `{"command":"true","timeout":1000}`).Status == client.StatusSuccess
 		}) {
 			t.Fatalf("round %d: the session does not go on", round)
@@ -93,7 +93,7 @@ func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
 					_, _ = d.agent.Call(context.Background(), session, "Bash", json.RawMessage(args))
 				}()
 				var left []int
-				if !waitFor(time.Minute, func() bool {
+				if !waitFor(func() bool {
 					left = withWord(mark)
 					return len(left) > 0
 				}) {
@@ -110,7 +110,7 @@ func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
 							break
 						}
 						_ = syscall.Kill(pid, syscall.SIGSTOP)
-						if !waitFor(time.Minute, func() bool { return strings.Contains("TZX", stateOf(pid)) }) {
+						if !waitFor(func() bool { return strings.Contains("TZX", stateOf(pid)) }) {
 							t.Errorf("process %d does not stop", pid)
 						}
 					}
@@ -118,7 +118,7 @@ func TestFault_StoppedLaunchersOfAKilledDaemon(t *testing.T) {
 				d.stop(os.Kill)
 				<-ended
 				for _, pid := range left {
-					if !waitFor(10*time.Second, func() bool { return strings.Contains("ZX", stateOf(pid)) }) {
+					if !waitFor(func() bool { return strings.Contains("ZX", stateOf(pid)) }) {
 						t.Errorf("process %d is left in state %s", pid, stateOf(pid))
 						_ = syscall.Kill(pid, syscall.SIGKILL)
 					}

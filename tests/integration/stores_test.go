@@ -370,7 +370,7 @@ func (d *running) stuckCopy(from, url string) (*exec.Cmd, *lockedBuffer) {
 		})
 		return n == 1
 	}
-	if !waitFor(time.Minute, stuck) {
+	if !waitFor(stuck) {
 		d.t.Fatalf("the copy did not come to the variables:\n%s", log)
 	}
 	return cmd, log

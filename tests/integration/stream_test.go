@@ -62,7 +62,7 @@ func TestAClientThatLeavesEndsItsStream(t *testing.T) {
 		Running bool           `json:"running"`
 		Result  *client.Result `json:"result"`
 	}
-	if !waitFor(30*time.Second, func() bool {
+	if !waitFor(func() bool {
 		return d.agent.Do(t.Context(), "GET", "/calls/"+began.CallID, nil, &state) == nil && !state.Running
 	}) {
 		t.Fatal("the call still runs")

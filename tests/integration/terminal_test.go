@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/tests/pty"
 )
@@ -57,7 +56,7 @@ func TestACallThatASignalEndsSaysSo(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	if !waitFor(time.Minute, func() bool { _, err := os.Stat(filepath.Join(d.ws, "p")); return err == nil }) {
+	if !waitFor(func() bool { _, err := os.Stat(filepath.Join(d.ws, "p")); return err == nil }) {
 		t.Fatal("the command does not begin")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)

@@ -168,7 +168,7 @@ func TestFault_NoSpaceForATranscript(t *testing.T) {
 	if err := os.Remove(fill.Name()); err != nil {
 		t.Fatal(err)
 	}
-	if !waitFor(30*time.Second, func() bool { return d.agent.Do(t.Context(), "POST", path, said("3"), nil) == nil }) {
+	if !waitFor(func() bool { return d.agent.Do(t.Context(), "POST", path, said("3"), nil) == nil }) {
 		t.Errorf("the daemon does not come back:\n%s", d.log)
 	}
 	if got := strings.Join(d.heard(s), " "); got != "1 2 3" {
@@ -215,7 +215,7 @@ func TestSessionsThatNobodyUsesAreDeleted(t *testing.T) {
 	}
 	d.start()
 	for _, id := range []string{open, unused, last} { // the last to be looked at
-		if !waitFor(30*time.Second, func() bool {
+		if !waitFor(func() bool {
 			return code(d.agent.Do(t.Context(), "GET", "/sessions/"+id, nil, nil)) == "session_not_found"
 		}) {
 			t.Errorf("a session is there that nobody uses:\n%s", d.log)

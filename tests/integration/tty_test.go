@@ -3,7 +3,6 @@ package integration
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestExecT: a program of exec -t has a terminal of its own, which it controls, with the size
@@ -60,7 +59,7 @@ func TestAJobOnATerminal(t *testing.T) {
 	until := func(text string) string {
 		t.Helper()
 		var out string
-		if !waitFor(time.Minute, func() bool {
+		if !waitFor(func() bool {
 			o, err := d.agent.ReadJob(t.Context(), id, 0)
 			out = o.Output
 			return err == nil && strings.Contains(out, text)

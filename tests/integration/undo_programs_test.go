@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -223,7 +222,7 @@ open("port", "w").write(str(s.server_port))
 s.serve_forever()
 `)
 	job := p.mustCall(p.session, "Bash", `{"command":"python3 serve.py","run_in_background":true}`)
-	if !waitFor(time.Minute, func() bool { return p.files()[p.ws+"/port"] != "" }) {
+	if !waitFor(func() bool { return p.files()[p.ws+"/port"] != "" }) {
 		t.Fatal("it does not serve")
 	}
 	reads := func(want string) {
@@ -249,7 +248,7 @@ s.serve_forever()
 		err := p.agent.Do(t.Context(), "GET", "/sessions/"+p.session+"/changes", nil, &calls)
 		return err == nil && len(calls) == 3
 	}
-	if !waitFor(time.Minute, ended) {
+	if !waitFor(ended) {
 		t.Fatalf("what the job changed is not known: %+v", calls)
 	}
 	if out := p.undo(job); len(out.Conflicts) > 0 || p.files()[p.ws+"/port"] != "" {

@@ -77,7 +77,7 @@ func TestVisible_TextOfOthersIsShown(t *testing.T) {
 	var asked []struct {
 		ID string `json:"id"`
 	}
-	if !waitFor(approvalPatience, func() bool {
+	if !waitFor(func() bool {
 		return d.operator.Do(t.Context(), "GET", "/approvals", nil, &asked) == nil && len(asked) == 2
 	}) {
 		t.Fatalf("%d questions came\n%s", len(asked), d.log)

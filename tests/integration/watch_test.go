@@ -45,7 +45,7 @@ func (s *screen) until(text, key string) string {
 	s.t.Helper()
 	var got string
 	var pressed time.Time
-	ok := waitFor(approvalPatience, func() bool {
+	ok := waitFor(func() bool {
 		if got = s.tmux("capture-pane", "-p"); strings.Contains(got, text) {
 			return true
 		}
