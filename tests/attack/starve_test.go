@@ -88,6 +88,10 @@ func starving() []try {
 	}
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" }
 	big := strings.Repeat("\u0001", 1_300_000)
+	bodies := 20 // of 8 MB: five are the half of the budget that one account has
+	if tier.IsLong() {
+		bodies = 60
+	}
 	return []try{
 		flood("a batch of calls that print a megabyte each", func(w *world, s string) {
 			calls := make([]json.RawMessage, 80)
@@ -102,10 +106,10 @@ func starving() []try {
 			w.as(2001, "a", "PUT", "/sessions/"+s+"/vars/big", string(b), nil)
 			many(30, 3*time.Second, func(s string) string { return get("/sessions/" + s + "/vars/big") })(w, s)
 		}),
-		flood("bodies that are never finished", many(60, 3*time.Second, func(s string) string {
+		flood("bodies that are never finished", many(bodies, 3*time.Second, func(s string) string {
 			return "POST /sessions/" + s + "/calls HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n" + strings.Repeat(" ", 7_900_000)
 		})),
-		flood("chunked bodies that are never finished", many(60, 3*time.Second, func(s string) string {
+		flood("chunked bodies that are never finished", many(bodies, 3*time.Second, func(s string) string {
 			return "POST /sessions/" + s + "/calls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
 				strings.Repeat("10000\r\n"+strings.Repeat(" ", 0x10000)+"\r\n", 120)
 		})),

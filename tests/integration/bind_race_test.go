@@ -20,7 +20,7 @@ import (
 )
 
 // raceTries is how often each race is tried.
-func raceTries(t *testing.T) int { return tier.Rounds(t, 20, 1000) }
+func raceTries(t *testing.T) int { return tier.Rounds(t, 5, 1000) }
 
 const (
 	goodMake = "deploy:\n\t@echo good prod\n"
@@ -61,7 +61,7 @@ func raceApproved(t *testing.T, unsandboxed bool, how, from string) {
 	}
 	outcomes := map[string]int{}
 	tries := raceTries(t)
-	for i := 0; i < tries || outcomes["good"] == 0 && i < 20*tries; i++ {
+	for i := 0; i < tries || outcomes["good"] == 0 && i < 400; i++ {
 		r := d.call(s, "Bash", string(args))
 		outcome := string(r.Status)
 		switch {
@@ -206,7 +206,7 @@ func TestNobodyWinsARaceForAHeldCall(t *testing.T) {
 			defer d.approveGood(t, goodDeploy)()
 			defer d.flip(t, s, how, "the host")()
 			ran, tries := 0, raceTries(t)
-			for i := 0; i < tries || ran == 0 && i < 20*tries; i++ {
+			for i := 0; i < tries || ran == 0 && i < 400; i++ {
 				var held struct {
 					CallID   string                   `json:"call_id"`
 					Decision struct{ Verdict string } `json:"decision"`

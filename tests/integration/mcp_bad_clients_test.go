@@ -158,11 +158,11 @@ const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pro
 // stateless is a request of the version without sessions, of a client that can show questions.
 func stateless(id, name, more string) (http.Header, string) {
 	return http.Header{
-			"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {name},
-		}, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,%s,"_meta":{`+
-			`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
-			`"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},`+
-			`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`, id, name, more)
+		"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {name},
+	}, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,%s,"_meta":{`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+		`"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},`+
+		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`, id, name, more)
 }
 
 func TestM24_BadRequestsOverHTTP(t *testing.T) {
