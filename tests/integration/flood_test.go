@@ -94,12 +94,13 @@ func (d *flooded) watch() func() {
 	var g sync.WaitGroup
 	b := d.as(bob)
 	session := b.session("")
+	// Neither asks without a pause: these would be two floods more.
 	g.Go(func() {
 		for i := 0; ; i++ {
 			select {
 			case <-done:
 				return
-			default:
+			case <-time.After(10 * time.Millisecond):
 			}
 			want := fmt.Sprint("call ", i)
 			r := b.call(session, "Bash", map[string]any{"command": "echo " + want})
@@ -139,7 +140,7 @@ func (d *flooded) watch() func() {
 			select {
 			case <-done:
 				return
-			default:
+			case <-time.After(50 * time.Millisecond):
 			}
 		}
 	})

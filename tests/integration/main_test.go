@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 		serveEcho(socket)
 		return
 	}
+	if socket := os.Getenv(callerSocket); socket != "" {
+		callAsBob(socket)
+		return
+	}
 	if os.Getenv(notesServer) != "" {
 		serveNotes(os.Stdin, os.Stdout)
 		return
