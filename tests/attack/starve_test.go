@@ -34,7 +34,7 @@ func starving() []try {
 				select {
 				case <-over:
 					going = false
-				case <-time.After(50 * time.Millisecond):
+				case <-time.After(100 * time.Millisecond):
 				}
 				if status, b := w.as(2002, "a", "POST", "/sessions/"+bobs+"/calls", `{"tool":"Bash","args":{"command":"echo served"}}`, nil); status != 200 || !bytes.Contains(b, []byte("served")) {
 					trouble = fmt.Sprintf("BROKEN: bob is not served: %d %.200s", status, b)
@@ -88,9 +88,9 @@ func starving() []try {
 	}
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" }
 	big := strings.Repeat("\u0001", 1_300_000)
-	bodies := 20 // of 8 MB: five are the half of the budget that one account has
+	bodies, requests := 20, 100 // bodies of 8 MB: five are the half of the budget that one account has
 	if tier.IsLong() {
-		bodies = 60
+		bodies, requests = 60, 300
 	}
 	return []try{
 		flood("a batch of calls that print a megabyte each", func(w *world, s string) {
@@ -135,7 +135,7 @@ func starving() []try {
 			}
 		}),
 		flood("small requests without end", many(100, 0, func(s string) string {
-			return strings.Repeat(strings.Replace(get("/sessions/"+s), "Connection: close\r\n", "", 1), 300) + get("/healthz")
+			return strings.Repeat(strings.Replace(get("/sessions/"+s), "Connection: close\r\n", "", 1), requests) + get("/healthz")
 		})),
 		flood("streams of events that nobody reads", func(w *world, s string) {
 			go many(50, 5*time.Second, func(string) string { return get("/events") })(w, s)

@@ -46,6 +46,7 @@ type world struct {
 	hits                atomic.Int64
 	asked               atomic.Int64 // questions that were refused
 	before              map[string]string
+	made                string // what inodes said of the workspace when it was made
 	sessions            []string
 	answer              func(question) map[string]any // nil refuses
 	stopPerson, goneAll func()
@@ -111,10 +112,12 @@ func (w *world) become() {
 	w.t.Helper()
 	self, err := os.Executable()
 	w.must(err)
-	program := w.dir + "/forward"
-	b, err := os.ReadFile(self)
-	w.must(err)
-	w.must(os.WriteFile(program, b, 0o755))
+	program := filepath.Join(bin, "forward") // the test's own is where the user may not go
+	if _, err := os.Stat(program); err != nil {
+		b, err := os.ReadFile(self)
+		w.must(err)
+		w.must(os.WriteFile(program, b, 0o755))
+	}
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), forwardEnv+"="+w.dir+"/run")
 	cmd.SysProcAttr = w.credential()
@@ -182,10 +185,13 @@ func (w *world) own(root string) {
 	}))
 }
 
-// fresh makes the workspace anew: a repository with one commit, work that is not
-// committed, and a package in it.
+// fresh makes the workspace anew, if anybody has changed it: a repository with one commit,
+// work that is not committed, and a package in it.
 func (w *world) fresh() {
 	w.t.Helper()
+	if w.made != "" && w.made == w.inodes() {
+		return
+	}
 	w.must(clearDir(w.ws))
 	for name, text := range map[string]string{
 		"README.md": "# small\n", "src/a.go": "package a\n", "src/b.go": "package a\n", "pkg/x/c.txt": "c\n",
@@ -195,7 +201,7 @@ func (w *world) fresh() {
 	}
 	w.must(os.Chmod(w.ws+"/deploy.sh", 0o755))
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"},
+		{"init", "-q", "-b", "main", "--template="},
 		{"add", "."},
 		{"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "-m", "first"},
 	} {
@@ -206,6 +212,25 @@ func (w *world) fresh() {
 		}
 	}
 	w.own(w.ws)
+	w.made = w.inodes()
+}
+
+// inodes tells one state of the workspace from another: whatever is done to a file changes its ctime.
+func (w *world) inodes() string {
+	w.t.Helper()
+	var b strings.Builder
+	w.must(filepath.WalkDir(w.ws, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			st := info.Sys().(*syscall.Stat_t)
+			fmt.Fprintln(&b, p, st.Ino, st.Ctim)
+		}
+		return err
+	}))
+	return b.String()
 }
 
 func clearDir(dir string) error {

@@ -238,15 +238,16 @@ func manyValues(d *flooded) {
 func compressedBodies(d *flooded) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, _ = io.CopyN(z, endless(' '), 1<<30) // into memory
+	_, _ = io.CopyN(z, endless(' '), 16<<20) // into memory
 	z.Close()
+	gigabyte := strings.Repeat(packed.String(), 64) // which is one stream too (RFC 1952, 2.2)
 	for _, header := range []string{"Content-Encoding: gzip", "Transfer-Encoding: gzip, chunked", "X: y"} {
 		text := "POST /sessions HTTP/1.1\r\nHost: x\r\n" + header + "\r\n"
 		if !strings.HasPrefix(header, "Transfer") {
-			text += fmt.Sprintf("Content-Length: %d\r\n", packed.Len())
+			text += fmt.Sprintf("Content-Length: %d\r\n", len(gigabyte))
 		}
 		for range 20 {
-			d.open(text + "\r\n" + packed.String())
+			d.open(text + "\r\n" + gigabyte)
 		}
 	}
 }
@@ -284,7 +285,7 @@ func manyOutputs(d *flooded) {
 	session := d.session
 	body := `{"tool":"Bash","args":` + loud + `}`
 	var kept []string
-	for _, a := range d.answers(60, func(int) (string, string, io.Reader) {
+	for _, a := range d.answers(tier.Rounds(d.t, 30, 60), func(int) (string, string, io.Reader) {
 		return "POST", "/sessions/" + session + "/calls", strings.NewReader(body)
 	}) {
 		var r client.Result

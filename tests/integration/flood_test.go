@@ -100,7 +100,7 @@ func (d *flooded) watch() func() {
 			select {
 			case <-done:
 				return
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(50 * time.Millisecond):
 			}
 			want := fmt.Sprint("call ", i)
 			r := b.call(session, "Bash", map[string]any{"command": "echo " + want})
@@ -140,7 +140,7 @@ func (d *flooded) watch() func() {
 			select {
 			case <-done:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 			}
 		}
 	})

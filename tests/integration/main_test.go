@@ -216,7 +216,7 @@ func setup(env *testscript.Env) error {
 	if err := os.Mkdir(filepath.Join(work, "run"), 0o700); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "first"}} {
+	for _, args := range [][]string{{"init", "-q", "-b", "main", "--template="}, {"add", "."}, {"commit", "-q", "-m", "first"}} {
 		cmd := exec.Command("git", append([]string{"-C", repo}, args...)...)
 		cmd.Env = append(os.Environ(), "HOME="+home)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -137,7 +137,7 @@ func newPage(t *testing.T, name string) *page {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "first"}} {
+	for _, args := range [][]string{{"init", "-q", "-b", "main", "--template="}, {"add", "."}, {"commit", "-q", "-m", "first"}} {
 		if out, err := d.exec("git", args...); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
