@@ -24,11 +24,11 @@ import (
 )
 
 // TestEveryRuleOfTheLibraryIsTested deletes one rule after the other: each time
-// something must fail, the compiler, an example or a test. The gate deletes every third
+// something must fail, the compiler, an example or a test. The gate deletes every eighth
 // rule of a file, make long each.
 func TestEveryRuleOfTheLibraryIsTested(t *testing.T) {
 	ctx := context.Background()
-	step := 3
+	step := 8
 	if tier.IsLong() {
 		step = 1
 	}

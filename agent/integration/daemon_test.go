@@ -25,7 +25,7 @@ func Build(from string) (bin string, err error) {
 	for _, b := range []struct{ dir, name string }{
 		{filepath.Join(from, ".."), "sandboxd"}, {filepath.Join(from, ".."), "sandboxd-child"}, {from, "sandboxd-agent"},
 	} {
-		args, cgo := []string{"build", "-trimpath", "-o", filepath.Join(bin, b.name)}, "CGO_ENABLED=0"
+		args, cgo := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(bin, b.name)}, "CGO_ENABLED=0"
 		if raced && b.name == "sandboxd-agent" { // it looks for races, too
 			args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 		}

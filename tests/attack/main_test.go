@@ -72,7 +72,7 @@ func build(m *testing.M) int {
 	}
 	bin = dir
 	for _, name := range []string{"sandboxd", "sandboxd-child"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "../../cmd/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "../../cmd/"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %s\n%s", name, err, out)

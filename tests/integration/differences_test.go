@@ -31,8 +31,9 @@ func TestX22_LinesThatBashReadsDifferentlyPassNoRule(t *testing.T) {
 				if unknownName[l.Technique] && name == "a rule" {
 					continue
 				}
+				byHook := name == "the settings" && tried%4 == 0 || tier.IsLong()
 				tried++
-				tryDifference(t, d, session, l, name == "the settings" || tier.IsLong())
+				tryDifference(t, d, session, l, byHook)
 			}
 			if tried < 200 {
 				t.Errorf("%d lines were tried: the file is not what it was", tried)

@@ -73,14 +73,14 @@ func build(m *testing.M) int {
 	}
 	built = strings.TrimSpace(string(out))
 	for _, name := range []string{"sandboxd", "sandboxd-child"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, name), "../../cmd/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "../../cmd/"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %s\n%s", name, err, out)
 			return 1
 		}
 	}
-	agent := exec.Command("go", "build", "-C", "../../agent", "-trimpath", "-o", filepath.Join(dir, "sandboxd-agent"), "./cmd/sandboxd-agent")
+	agent := exec.Command("go", "build", "-C", "../../agent", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "sandboxd-agent"), "./cmd/sandboxd-agent")
 	agent.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := agent.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build sandboxd-agent: %s\n%s", err, out)

@@ -75,7 +75,7 @@ func run(m *testing.M) int {
 // makePrograms builds the programs, once for all tests.
 var makePrograms = sync.OnceValue(func() error {
 	for _, args := range [][]string{
-		{"build", "-trimpath", "-o", built, "../../cmd/sandboxd", "../../cmd/sandboxd-child"},
+		{"build", "-trimpath", "-ldflags=-s -w", "-o", built, "../../cmd/sandboxd", "../../cmd/sandboxd-child"},
 		{"build", "-C", "../../agent", "-trimpath", "-o", built, "./cmd/sandboxd-agent"},
 	} {
 		cmd := exec.Command("go", args...)
