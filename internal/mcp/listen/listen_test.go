@@ -82,10 +82,9 @@ func TestM24_ATokenFileThatIsNotSafeOpensNothing(t *testing.T) {
 		{"two names", with(func(f string) error { return os.Link(f, f+"2") }), "another name"},
 		{"empty", text(""), "one line of 32"},
 		{"short", text(secret[:31]), "one line of 32"},
-		{"long", text(strings.Repeat("a", 1001)), "to 1000"},
 		{"two lines", text(secret + "\n" + secret), "one line of 32"},
 		{"a space", text(secret + " x"), "one line of 32"},
-		{"long", text(strings.Repeat("x", 1100)), "one line of 32"},
+		{"long", text(strings.Repeat("x", 1001)), "one line of 32"},
 		{"a carriage return", text(secret + "\r\n"), "one line of 32"},
 	} {
 		p, err := listen.Open("127.0.0.1:0", tt.file)
