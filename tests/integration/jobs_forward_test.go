@@ -90,8 +90,8 @@ func TestAForwardOfASessionThatIsStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	launchers := children(d.cmd.Process.Pid)
-	for _, pid := range launchers {
+	stopped := launchers(d.cmd.Process.Pid)
+	for _, pid := range stopped {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestAForwardOfASessionThatIsStopped(t *testing.T) {
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection is still open")
 	}
-	for _, pid := range launchers {
+	for _, pid := range stopped {
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
