@@ -55,7 +55,8 @@ func readToken(path string) (text string, uid int, err error) {
 		line = line[:n-1]
 	}
 	if m := token.FindStringSubmatch(line); m == nil || len(m[1]) < minToken || len(m[1]) > maxToken {
-		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %s is not one line of %d to %d of the characters A-Z a-z 0-9 - . _ ~ + / =",
+		return "", 0, unusable(fmt.Sprintf(
+			"mcp.tokenFile: %s is not one line of %d to %d of the characters A-Z a-z 0-9 - . _ ~ + / =",
 			path, minToken, maxToken))
 	}
 	return line, int(st.Uid), nil
