@@ -28,7 +28,7 @@ DEADCODE    = go run golang.org/x/tools/cmd/deadcode@v0.52.0
 # What the gate does not know is a failure, never tried again. -count=1: an answer from another
 # clone's cache would count as a run.
 GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fails --hide-summary=skipped,output
-GATE = -trimpath -count=1 -p 3 -parallel 4 -timeout 20m
+GATE = -trimpath -vet=off -count=1 -p 3 -parallel 4 -timeout 20m
 # Builds, tests and the programs that tests build are compiled alike, so that what one has compiled is
 # there for the others, in another clone too. The race detector alone needs a C compiler.
 export CGO_ENABLED = 0

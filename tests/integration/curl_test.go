@@ -5,62 +5,99 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// validatingCurl is curl as the scripts find it: the real one, and every answer of
-// the daemon is held against docs/openapi.json. What does not fit is written to a
-// file, since scripts may look at neither status nor stderr.
-func validatingCurl(args []string) int {
-	self, _ := os.Readlink("/proc/self/exe")
-	real := ""
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		p := filepath.Join(dir, "curl")
-		if target, err := filepath.EvalSymlinks(p); err == nil && target != self {
-			real = p
-			break
-		}
+// keepingCurl is curl as the scripts find it: the real one, and what it printed is kept with its
+// arguments, so that every answer is held against docs/openapi.json when the scripts have ended. Scripts
+// may look at neither status nor stderr, and each process that read the document would take longer
+// than the call. A stream (-N) is not kept.
+const keepingCurl = `#!/bin/sh
+for arg; do case $arg in -*N*) exec CURL "$@" ;; esac; done
+kept=$(mktemp ANSWERS/XXXXXXXXXX) || exit 126
+CURL "$@" >"$kept"
+status=$?
+cat "$kept"
+[ $status -ne 0 ] || printf '%s\0' "$@" >"$kept.args" || exit 126
+exit $status
+`
+
+// keepAnswers makes that curl below dir.
+func keepAnswers(dir string) error {
+	real, err := exec.LookPath("curl")
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil // the tests that want it say so
 	}
-	if real == "" {
-		fmt.Fprintln(os.Stderr, "curl is not installed")
-		return 127
+	if err != nil {
+		return err
 	}
-	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "N") }) {
-		err := syscall.Exec(real, append([]string{real}, args...), os.Environ()) // a stream
-		fmt.Fprintln(os.Stderr, err)
-		return 126
+	if err := os.Mkdir(answers(), 0o777); err != nil {
+		return err
 	}
-	var out bytes.Buffer
-	cmd := exec.Command(real, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, io.MultiWriter(os.Stdout, &out), os.Stderr
-	err := cmd.Run()
-	if wrong := againstDocument(args, out.Bytes()); err == nil && wrong != nil {
-		f, err := os.OpenFile(os.Getenv("SANDBOXD_TEST_VIOLATIONS"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 126
-		}
-		defer f.Close()
-		fmt.Fprintf(f, "curl %q: %v\n%s\n", args, wrong, out.Bytes())
+	if err := os.Chmod(answers(), 0o777); err != nil { // scripts are run as other users too
+		return err
 	}
-	var ee *exec.ExitError
-	if errors.As(err, &ee) {
-		return ee.ExitCode()
-	}
-	return 0
+	text := strings.NewReplacer("CURL", real, "ANSWERS", answers()).Replace(keepingCurl)
+	return os.WriteFile(filepath.Join(dir, "curl"), []byte(text), 0o755)
 }
 
-// againstDocument says what is wrong with the answer to a command line of curl.
-func againstDocument(args []string, body []byte) error {
+func answers() string { return filepath.Join(bin, "answers") }
+
+// checkAnswers reports the answers of the daemon that docs/openapi.json does not allow.
+func checkAnswers(t *testing.T) {
+	text, err := os.ReadFile("../../docs/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := filepath.Glob(filepath.Join(answers(), "*.args"))
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("no answers are kept: %v", err)
+	}
+	for _, name := range kept {
+		args, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := os.ReadFile(strings.TrimSuffix(name, ".args"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := strings.Split(string(args), "\x00")
+		if wrong := doc.against(list, body); wrong != nil {
+			t.Errorf("an answer that the OpenAPI document does not allow: curl %q: %v\n%s", list, wrong, body)
+		}
+	}
+}
+
+// document is what is read of docs/openapi.json.
+type document struct {
+	Paths      map[string]map[string]json.RawMessage `json:"paths"`
+	Components struct {
+		Schemas   map[string]any     `json:"schemas"`
+		Responses map[string]content `json:"responses"`
+	} `json:"components"`
+}
+
+type content struct {
+	Content map[string]struct {
+		Schema map[string]any `json:"schema"`
+	} `json:"content"`
+}
+
+// against says what is wrong with the answer to a command line of curl.
+func (d *document) against(args []string, body []byte) error {
 	method, path := "GET", ""
 	for i, a := range args {
 		switch {
@@ -79,25 +116,6 @@ func againstDocument(args []string, body []byte) error {
 	var answer map[string]any
 	if path == "" || json.Unmarshal(body, &answer) != nil {
 		return nil // metrics, or no whole answer
-	}
-	doc, err := os.ReadFile(os.Getenv("SANDBOXD_TEST_OPENAPI"))
-	if err != nil {
-		return err
-	}
-	type content struct {
-		Content map[string]struct {
-			Schema map[string]any `json:"schema"`
-		} `json:"content"`
-	}
-	var d struct {
-		Paths      map[string]map[string]json.RawMessage `json:"paths"`
-		Components struct {
-			Schemas   map[string]any     `json:"schemas"`
-			Responses map[string]content `json:"responses"`
-		} `json:"components"`
-	}
-	if err := json.Unmarshal(doc, &d); err != nil {
-		return err
 	}
 	var schema map[string]any
 	if answer["error"] != nil {
