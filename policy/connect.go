@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/dependencies"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -102,21 +101,13 @@ func combineFresh(revision string, fresh []Finding, in *input.Document) tool.Dec
 	return d.InMode(in.Mode)
 }
 
-// seesRequests reports whether the rules of a package read what differs between requests.
-func seesRequests(c *ast.Compiler, query string) (bool, error) {
-	body, err := ast.ParseBody(query)
-	if err != nil {
-		return false, err
-	}
-	refs, err := dependencies.Base(c, body)
-	if err != nil {
-		return false, err
-	}
+// seesRequests reports whether what differs between requests is among refs.
+func seesRequests(refs []ast.Ref) bool {
 	return slices.ContainsFunc(refs, func(ref ast.Ref) bool {
 		if !ref[0].Equal(ast.InputRootDocument) || len(ref) > 1 && !ref[1].Equal(ast.StringTerm("connection")) {
 			return false
 		}
 		return len(ref) < 3 || ref[2].Equal(ast.StringTerm("method")) || ref[2].Equal(ast.StringTerm("path")) ||
 			!ref[2].IsGround()
-	}), nil
+	})
 }

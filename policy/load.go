@@ -52,31 +52,32 @@ type judgedPackage struct {
 	requests  bool // they read the method or the path of a connection
 }
 
-// readBy are the fields that the rules of a package read, and the rules they use.
-func readBy(c *ast.Compiler, query string) (input.Fields, error) {
+// readBy is all that the rules of a package read, and the rules they use.
+func readBy(c *ast.Compiler, query string) ([]ast.Ref, error) {
 	body, err := ast.ParseBody(query)
 	if err != nil {
 		return nil, err
 	}
-	refs, err := dependencies.Base(c, body)
-	if err != nil {
-		return nil, err
-	}
+	return dependencies.Base(c, body)
+}
+
+// fields are the fields of the input among refs; nil is all of them.
+func fields(refs []ast.Ref) input.Fields {
 	out := input.Fields{}
 	for _, ref := range refs {
 		if !ref[0].Equal(ast.InputRootDocument) {
 			continue
 		}
 		if len(ref) == 1 {
-			return nil, nil
+			return nil
 		}
 		name, ok := ref[1].Value.(ast.String)
 		if !ok {
-			return nil, nil
+			return nil
 		}
 		out[string(name)] = true
 	}
-	return out, nil
+	return out
 }
 
 // replacesInput reports whether any rule replaces a part of the input.
@@ -200,7 +201,7 @@ func prepareAll(ctx context.Context, c *ast.Compiler, names []string, data map[s
 		if err != nil {
 			return nil, err
 		}
-		reads, err := readBy(c, text)
+		refs, err := readBy(c, text)
 		if err != nil {
 			return nil, fmt.Errorf("find what %s reads: %w", name, err)
 		}
@@ -208,11 +209,7 @@ func prepareAll(ctx context.Context, c *ast.Compiler, names []string, data map[s
 		if err != nil {
 			return nil, fmt.Errorf("find what %s needs: %w", name, err)
 		}
-		requests, err := seesRequests(c, text)
-		if err != nil {
-			return nil, fmt.Errorf("find what %s reads: %w", name, err)
-		}
-		out[i] = judgedPackage{name, q, g, reads, requests}
+		out[i] = judgedPackage{name, q, g, fields(refs), seesRequests(refs)}
 	}
 	return out, nil
 }
