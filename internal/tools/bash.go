@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -399,7 +400,7 @@ func sandboxNotes(d bashData) []string {
 		notes = append(notes, "[sandbox: this command cannot reach the ports of "+strings.Join(d.apart, ", ")+
 			": settings or paths of the sandbox have changed since it began; TaskStop it and begin it again]")
 	}
-	if protected := protectedNote(d.Stderr + d.Stdout); protected != "" {
+	if protected := cmp.Or(protectedNote(d.Stderr), protectedNote(d.Stdout)); protected != "" {
 		return append(notes, protected)
 	}
 	if len(denials) > 0 || d.ExitCode == 0 || d.connected { // what was refused is told with the answer
@@ -423,19 +424,51 @@ func sandboxNotes(d bashData) []string {
 var refused = regexp.MustCompile(`(?:([^\s'"]+)['"]?: )?` +
 	`(?:Device or resource busy|Read-only file system)(?:: '([^']+)')?`)
 
+// complaints are the reasons of refused, and complaintBytes the most that is read of a line with one.
+var complaints = [...]string{"Device or resource busy", "Read-only file system"}
+
+const complaintBytes = 8 << 10
+
+// complaining are the first lines of a text in which a program could not write. The expression alone
+// would take a tenth of a second for each megabyte.
+func complaining(text string) (lines []string) {
+	for len(lines) < 20 {
+		at := -1
+		for _, c := range complaints {
+			if i := strings.Index(text, c); i >= 0 && (at < 0 || i < at) {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		from := max(strings.LastIndexByte(text[:at], '\n')+1, at-complaintBytes)
+		to := len(text)
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+			to = at + i
+		}
+		lines = append(lines, text[from:min(to, at+complaintBytes)])
+		text = text[to:]
+	}
+	return lines
+}
+
 // protectedNote explains why a file could not be written that other programs obey.
 func protectedNote(text string) string {
-	for _, m := range refused.FindAllStringSubmatch(text, 20) {
-		for _, path := range m[1:] {
-			if n := obeyed.Find("/"+strings.TrimPrefix(path, "/"), ""); n == nil || !n.Kept() {
-				continue
+	for _, line := range complaining(text) {
+		for _, m := range refused.FindAllStringSubmatch(line, 20) {
+			for _, path := range m[1:] {
+				n := obeyed.Find("/"+strings.TrimPrefix(path, "/"), "")
+				if n == nil || !n.Kept() {
+					continue
+				}
+				note := "[sandbox: " + path + " is write-protected, because it decides what runs outside the " +
+					"sandbox; a person has to change it"
+				if strings.HasSuffix(path, ".git/config") {
+					note += "; git -c NAME=VALUE sets a value for one command"
+				}
+				return note + "]"
 			}
-			note := "[sandbox: " + path + " is write-protected, because it decides what runs outside the sandbox; " +
-				"a person has to change it"
-			if strings.HasSuffix(path, ".git/config") {
-				note += "; git -c NAME=VALUE sets a value for one command"
-			}
-			return note + "]"
 		}
 	}
 	return ""

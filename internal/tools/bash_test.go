@@ -277,6 +277,15 @@ func TestBash_ProtectedFilesAreExplained(t *testing.T) {
 		{"sh: 1: cannot create .vscode/tasks.json: Read-only file system\n", 2, "[sandbox: .vscode/tasks.json" + why + "]"},
 		{"OSError: [Errno 30] Read-only file system: 'pkg/.envrc'\n", 1, "[sandbox: pkg/.envrc" + why + "]"},
 		{"OSError: [Errno 30] Read-only file system: 'pkg/.npmrc'\n", 1, onlyThere},
+		{
+			"cp: cannot create regular file 'a': Read-only file system\ncp: cannot create regular file " +
+				"'.git/hooks/pre-commit': Read-only file system", 1,
+			"[sandbox: .git/hooks/pre-commit" + why + "]",
+		},
+		{
+			"x\n" + strings.Repeat("long", 1<<20) + " .git/config: Device or resource busy" + strings.Repeat("long", 1<<20), 1,
+			"[sandbox: .git/config" + why + "; git -c NAME=VALUE sets a value for one command]",
+		},
 		{"umount: /mnt: Device or resource busy\n", 1, ""},
 		{".git/config: No such file or directory\n", 1, ""},
 		{
