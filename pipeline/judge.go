@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -82,6 +83,7 @@ func (o Options) Facts(ctx context.Context, c *tool.Call) error {
 
 // facts checks the arguments against the schema of the tool, and fills Facts and Settings.
 func (o Options) facts(ctx context.Context, c *tool.Call) error {
+	defer budget.Of(ctx).Compute(ctx)()
 	if err := o.Tools.Validate(c.Spec, c.In.Args); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/policy/callback"
 	"github.com/sandboxd/sandboxd/policy/input"
@@ -177,7 +178,10 @@ func (e *Engine) judge(ctx context.Context, c *tool.Call) tool.Decision {
 func (e *Engine) decide(ctx context.Context, c *tool.Call, seen *evidence, counts Counts, ask callback.CanUseTool,
 ) tool.Decision {
 	r, in := seen.revision, seen.input
-	if err := e.findings(ctx, c, seen, counts); err != nil {
+	done := budget.Of(ctx).Compute(ctx)
+	err := e.findings(ctx, c, seen, counts)
+	done()
+	if err != nil {
 		return coreDeny(r.id, coreRule(err), err.Error())
 	}
 	own, err := e.opinions(ctx, c, seen, ask)

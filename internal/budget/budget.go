@@ -61,6 +61,7 @@ type Budget struct {
 	requests int
 	waiting  []*waiter // oldest first
 	refused  [reasons]uint64
+	compute  compute
 }
 
 // account is what one account has.
@@ -71,6 +72,7 @@ type account struct {
 	conns    int
 	idle     []*Conn // connections without a request, the one idle for longest first
 	rate     *rate.Limiter
+	turns    int // processors that it computes on
 }
 
 // New returns an empty budget.
@@ -105,6 +107,7 @@ func (b *Budget) Request(name string) (*Hold, error) {
 	}
 	a.requests++
 	b.requests++
+	b.compute.came(name)
 	return h, nil
 }
 

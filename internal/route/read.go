@@ -37,6 +37,7 @@ func ReadUpTo(r *http.Request, v any, most int64) error {
 	if err := budget.Of(r.Context()).Take(int64(need)); err != nil {
 		return err
 	}
+	defer budget.Of(r.Context()).Compute(r.Context())()
 	if err := strictjson.Check(body); err != nil {
 		return BadRequest("malformed JSON: " + err.Error())
 	}

@@ -25,6 +25,7 @@ func newBuffer() *buffer { return &buffer{make([]byte, 64<<10)} }
 // file searches one file. It looks at it in pieces that end with a line, and
 // keeps of the piece before what the context of a match may need.
 func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error) {
+	defer budget.Of(ctx).Compute(ctx)()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return hits{}, err
