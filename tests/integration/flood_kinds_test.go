@@ -94,20 +94,20 @@ func (d *flooded) send(hc *http.Client, method, path string, body io.Reader) (a 
 
 func moreFloods() []flood {
 	return []flood{
-		{name: "chunked bodies of unknown length", run: chunkedBodies, tried: true},
-		{name: "many small requests", run: smallRequests, fits: true, tried: true},
-		{name: "event streams that nobody reads", run: eventStreams, tried: true},
+		{name: "chunked bodies of unknown length", run: chunkedBodies, long: tried},
+		{name: "many small requests", run: smallRequests, fits: true, long: tried},
+		{name: "event streams that nobody reads", run: eventStreams, long: tried},
 		{name: "heads that come slowly", run: slowHeads},
-		{name: "bodies of many small values", run: manyValues, tried: true},
+		{name: "bodies of many small values", run: manyValues, long: tried},
 		{name: "compressed bodies", run: compressedBodies, fits: true},
-		{name: "long command lines", run: longCommands},
-		{name: "output of many commands at once", run: manyOutputs, fits: true},
-		{name: "large files", before: largeFiles, run: readFiles},
+		{name: "long command lines", run: longCommands, long: costs},
+		{name: "output of many commands at once", run: manyOutputs, fits: true, long: costs},
+		{name: "large files", before: largeFiles, run: readFiles, long: costs},
 		{name: "large questions", run: largeQuestions},
-		{name: "large variables in arguments", before: largeVariable, run: expansions},
+		{name: "large variables in arguments", before: largeVariable, run: expansions, long: costs},
 		{name: "results that wait for others", before: largeFiles, run: earlyResults, fits: true},
 		{name: "connections and few open files", before: fewFiles, run: connectionsAndCalls},
-		{name: "several floods at once", before: func(d *flooded) { largeVariable(d); largeFiles(d) }, run: several},
+		{name: "several floods at once", before: func(d *flooded) { largeVariable(d); largeFiles(d) }, run: several, long: costs},
 	}
 }
 

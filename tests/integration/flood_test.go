@@ -22,6 +22,12 @@ import (
 	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
+// Why floods are in make long alone.
+const (
+	tried = "tests/attack floods so in the gate"
+	costs = "seconds of processor time"
+)
+
 // floodBytes is what all agents of these tests have together.
 const floodBytes = 64 << 20
 
@@ -38,7 +44,7 @@ func mostBytes() int64 {
 // flood is what alice does to a daemon that bob and an operator use too.
 type flood struct {
 	name   string
-	tried  bool           // tests/attack floods so in the gate, so that make long is enough here
+	long   string         // why make long is enough
 	before func(*flooded) // done in peace
 	run    func(*flooded) // returns when the flood is at its height, or over
 	fits   bool           // it takes little, so that nothing of it is refused
@@ -58,8 +64,8 @@ func TestFloods(t *testing.T) {
 	needs.Root(t, "to call as other users")
 	for _, f := range append(floods(), moreFloods()...) {
 		t.Run(f.name, func(t *testing.T) {
-			if f.tried {
-				tier.Long(t, "tests/attack has this flood")
+			if f.long != "" {
+				tier.Long(t, f.long)
 			}
 			d := newFlooded(t)
 			if f.before != nil {
@@ -228,11 +234,11 @@ func posted(path, body string) string {
 
 func floods() []flood {
 	return []flood{
-		{name: "the answer of a batch", run: batchAnswer, fits: true, tried: true},
-		{name: "answers that nobody reads", before: largeVariable, run: slowReaders, tried: true},
-		{name: "large bodies that do not end", run: bigBodies, tried: true},
-		{name: "large metadata", run: largeMetadata, tried: true},
-		{name: "connections that send nothing", run: idleConnections, tried: true},
+		{name: "the answer of a batch", run: batchAnswer, fits: true, long: tried},
+		{name: "answers that nobody reads", before: largeVariable, run: slowReaders, long: tried},
+		{name: "large bodies that do not end", run: bigBodies, long: tried},
+		{name: "large metadata", run: largeMetadata, long: tried},
+		{name: "connections that send nothing", run: idleConnections, long: tried},
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // TestRulesSeeRequestsInsideTLS: a rule allows GET, denies DELETE, and asks for PUT, about which a
@@ -156,7 +157,7 @@ func TestFiftySecretsAreNowhere(t *testing.T) { asEach(t, fiftySecretsAreNowhere
 
 func fiftySecretsAreNowhere(t *testing.T, uid int) {
 	needs.Program(t, "curl")
-	const n = 50
+	n := tier.Rounds(t, 12, 50) // a third from each kind of source
 	marker := "zq" + strings.ToLower(rand.Text()[:10])
 	var mu sync.Mutex
 	got := map[string]string{}
@@ -212,7 +213,7 @@ sandbox:
 	d.needsWayOut()
 	k := &keeper{running: d}
 	s := d.session()
-	said := k.bash(s, "for i in $(seq 0 49); do curl -sSi -H 'X-Key: mine' https://s$i.test/; done | tee kept")
+	said := k.bash(s, fmt.Sprintf("for i in $(seq 0 %d); do curl -sSi -H 'X-Key: mine' https://s$i.test/; done | tee kept", n-1))
 	d.write("ws/look.sh", fmt.Sprintf(`cd ..
 { env; cat /proc/*/environ /proc/*/cmdline; } 2>/dev/null | grep -aoE '[%s]%s'
 grep -rlsE '[%[1]s]%[2]s' /run /tmp /etc /home /root /var/tmp . /proc/self/environ
