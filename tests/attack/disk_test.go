@@ -150,7 +150,7 @@ func small(name string, act func(w *world, session string)) try {
 			select {
 			case <-over:
 				going = false
-			case <-time.After(100 * time.Millisecond): // alice has a processor too
+			case <-time.After(250 * time.Millisecond): // alice has a processor too
 			}
 			switch why := w.works(2002, bobs); {
 			case why == "":

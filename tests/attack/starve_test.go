@@ -34,7 +34,7 @@ func starving() []try {
 				select {
 				case <-over:
 					going = false
-				case <-time.After(100 * time.Millisecond):
+				case <-time.After(250 * time.Millisecond):
 				}
 				if status, b := w.as(2002, "a", "POST", "/sessions/"+bobs+"/calls", `{"tool":"Bash","args":{"command":"echo served"}}`, nil); status != 200 || !bytes.Contains(b, []byte("served")) {
 					trouble = fmt.Sprintf("BROKEN: bob is not served: %d %.200s", status, b)
@@ -70,7 +70,7 @@ func starving() []try {
 					defer c.Close()
 					patience := 20 * time.Second
 					if slow > 0 {
-						patience = slow + 5*time.Second
+						patience = slow + 2*time.Second
 					}
 					_ = c.SetDeadline(time.Now().Add(patience))
 					if _, err := io.WriteString(c, request(s)); err != nil {
