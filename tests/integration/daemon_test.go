@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +24,6 @@ type running struct {
 	work, ws, home  string
 	env             []string
 	command         []string // nil is "sandboxd serve"
-	before          []string // what root does before it starts the daemon; the command line follows
 	uid             int      // of the daemon; 0 is that of the test
 	cmd             *exec.Cmd
 	log             *lockedBuffer
@@ -93,13 +91,10 @@ func (d *running) start() {
 	if command == nil {
 		command = []string{filepath.Join(bin, "sandboxd"), "serve"}
 	}
-	if d.before != nil {
-		command = slices.Concat(d.before, asUser(d.uid), command)
-	}
 	d.cmd = exec.Command(command[0], command[1:]...)
 	d.cmd.Dir, d.cmd.Env = d.ws, d.env
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	if d.uid != 0 && d.before == nil {
+	if d.uid != 0 {
 		d.cmd.SysProcAttr = &syscall.SysProcAttr{
 			Credential: &syscall.Credential{Uid: uint32(d.uid), Gid: uint32(d.uid)},
 		}
@@ -110,11 +105,6 @@ func (d *running) start() {
 	if !waitFor(func() bool { return d.agent.Do(context.Background(), "GET", "/status", nil, nil) == nil }) {
 		d.t.Fatalf("the daemon does not answer:\n%s", d.log)
 	}
-}
-
-// asUser is a command line before which root runs another as this user.
-func asUser(uid int) []string {
-	return []string{"setpriv", "--reuid=" + strconv.Itoa(uid), "--regid=" + strconv.Itoa(uid), "--clear-groups"}
 }
 
 // stop ends the daemon, if it runs, and waits for it.
