@@ -5,9 +5,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tests/prebuilt"
 )
 
 // bin is where the programs under test are.
@@ -71,13 +72,9 @@ func build(m *testing.M) int {
 		return 1
 	}
 	bin = dir
-	for _, name := range []string{"sandboxd", "sandboxd-child"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "../../cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build %s: %s\n%s", name, err, out)
-			return 1
-		}
+	if err := prebuilt.Programs(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return m.Run()
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/prebuilt"
 )
 
 // secret is in every place that nobody may read.
@@ -76,11 +77,11 @@ func newWorld(t *testing.T, uid int, config string) *world {
 	// Beside the workspace lies one directory that a person may open; all else is further away.
 	beside := dir + "/work"
 	w.ws, w.home, w.outside = beside+"/ws", dir+"/home", dir+"/outside"
-	for _, d := range []string{beside, w.ws, beside + "/other", w.home, w.outside, dir + "/run", dir + "/config", dir + "/state"} {
+	for _, d := range []string{beside, w.ws, beside + "/other", w.home, w.outside, dir + "/run", dir + "/config"} {
 		w.must(os.Mkdir(d, 0o755))
 	}
 	w.must(os.Chmod(dir+"/run", 0o700))
-	w.must(os.Chmod(dir+"/state", 0o700))
+	w.must(prebuilt.State(bin, dir+"/state"))
 	for name, text := range map[string]string{
 		w.home + "/.ssh/id_rsa":            secret + "\n",
 		w.home + "/.aws/credentials":       secret + "\n",

@@ -149,6 +149,7 @@ var internal = map[string][]string{
 	"tests/tier":               {},
 	"tests/pgtest":             {"tests/needs"},
 	"tests/operate":            {"tests/needs"},
+	"tests/prebuilt":           {},
 	"tests/pty":                {"tests/needs"},
 	"tests/golden":             {},
 	"tests/integration":        {"client"},
@@ -166,7 +167,7 @@ var internal = map[string][]string{
 
 // owners are the only importers of what is dangerous or large.
 var owners = map[string][]string{
-	"os/exec": {"agent/host", "sandbox/launch", "hooks", "internal/idspace", "internal/secrets", "cmd/sandboxd", "internal/tools/toolstest", "tests/needs", "tests/pgtest"},
+	"os/exec": {"agent/host", "sandbox/launch", "hooks", "internal/idspace", "internal/secrets", "cmd/sandboxd", "internal/tools/toolstest", "tests/needs", "tests/pgtest", "tests/prebuilt"},
 
 	"github.com/open-policy-agent/opa": {"policy", "policy/input"},
 	"mvdan.cc/sh":                      {"shellparse", "shellparse/source"},

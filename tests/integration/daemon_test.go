@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/store/storetest"
 	"github.com/sandboxd/sandboxd/tests/pgtest"
+	"github.com/sandboxd/sandboxd/tests/prebuilt"
 )
 
 // running is a daemon over a workspace of its own.
@@ -51,6 +52,9 @@ func newPlaces(t testing.TB, config string) *running {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := prebuilt.State(bin, filepath.Join(work, "state")); err != nil {
+		t.Fatal(err)
 	}
 	d.write("home/.ssh/id_rsa", "PLANTED-SECRET-KEY\n")
 	d.write("home/.gitconfig", "[user]\n\tname = Agent\n\temail = agent@example.com\n[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n")

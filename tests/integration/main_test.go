@@ -14,6 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sandboxd/sandboxd/tests/prebuilt"
 )
 
 // bin is where the programs under test are, and built what go has compiled on this host: half a
@@ -68,21 +70,10 @@ func build(m *testing.M) int {
 		return 1
 	}
 	built = strings.TrimSpace(string(out))
-	for _, name := range []string{"sandboxd", "sandboxd-child"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "../../cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build %s: %s\n%s", name, err, out)
-			return 1
-		}
+	err = prebuilt.Programs(dir)
+	if err == nil {
+		err = warm(filepath.Join(dir, "warm"))
 	}
-	agent := exec.Command("go", "build", "-C", "../../agent", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "sandboxd-agent"), "./cmd/sandboxd-agent")
-	agent.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := agent.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build sandboxd-agent: %s\n%s", err, out)
-		return 1
-	}
-	err = warm(filepath.Join(dir, "warm"))
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "scripts"), 0o755)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/prebuilt"
 )
 
 // insideEnv says that this process has namespaces of its own, and where the programs are.
@@ -73,19 +74,7 @@ func run(m *testing.M) int {
 }
 
 // makePrograms builds the programs, once for all tests.
-var makePrograms = sync.OnceValue(func() error {
-	for _, args := range [][]string{
-		{"build", "-trimpath", "-ldflags=-s -w", "-o", built, "../../cmd/sandboxd", "../../cmd/sandboxd-child"},
-		{"build", "-C", "../../agent", "-trimpath", "-o", built, "./cmd/sandboxd-agent"},
-	} {
-		cmd := exec.Command("go", args...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the programs: %w\n%s", err, out)
-		}
-	}
-	return nil
-})
+var makePrograms = sync.OnceValue(func() error { return prebuilt.Programs(built) })
 
 // build returns a directory with the programs, which the test may use.
 func build(t *testing.T) string {
