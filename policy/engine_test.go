@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,10 +78,15 @@ func bashIn(t testing.TB, dir string, mode tool.Mode, line string) *tool.Call {
 
 // testFacts are those of the built-in tools.
 func testFacts(ctx context.Context, c *tool.Call) error {
+	return pipeline.Options{Tools: testTools(), Workspaces: tool.Workspace{}}.Facts(ctx, c)
+}
+
+// testTools are all tools; their schemas are compiled once.
+var testTools = sync.OnceValue(func() *catalog.Registry {
 	r := catalog.NewRegistry(tools.Groups()...)
 	r.SetDefaults(catalog.Defaults{AllGroups: true})
-	return pipeline.Options{Tools: r, Workspaces: tool.Workspace{}}.Facts(ctx, c)
-}
+	return r
+})
 
 // newEngine has time enough on a busy machine, unless the test is about time.
 func newEngine(t testing.TB, opts Options) *Engine {

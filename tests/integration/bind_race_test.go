@@ -33,8 +33,12 @@ const (
 func TestNobodyWinsARaceForAnApprovedCall(t *testing.T) {
 	t.Parallel()
 	for _, unsandboxed := range []bool{true, false} {
-		for _, from := range []string{"another call", "another session", "the host"} {
-			for _, how := range []string{"rename", "write", "link", "appear", "directory"} {
+		for i, from := range []string{"the host", "another call", "another session"} {
+			hows := []string{"rename", "write", "link", "appear", "directory"}
+			if i > 0 && !tier.IsLong() { // each way from one place, and one way from each
+				hows = hows[i : i+1]
+			}
+			for _, how := range hows {
 				name := fmt.Sprintf("unsandboxed %v, by %s from %s", unsandboxed, how, from)
 				t.Run(name, func(t *testing.T) { raceApproved(t, unsandboxed, how, from) })
 			}
