@@ -10,13 +10,15 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/golden"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // promise is what the daemon says, and who tries to break it.
 type promise struct {
 	name   string // a sentence
 	config string // of the daemon that is attacked
-	alone  bool   // not as another user as well: it needs several, or is about the host
+	alone  bool   // as root alone: it needs several users, or is about the host
+	kernel bool   // the sandbox keeps it, which is another one for root
 	tries  []try
 }
 
@@ -97,8 +99,12 @@ func TestPromises(t *testing.T) {
 	for _, p := range promises() {
 		t.Run(p.name, func(t *testing.T) {
 			uids := []int{os.Getuid()}
-			if os.Getuid() == 0 && !p.alone {
+			switch {
+			case os.Getuid() != 0 || p.alone:
+			case p.kernel || tier.IsLong():
 				uids = append(uids, 12345)
+			default: // most daemons are no daemons of root
+				uids = []int{12345}
 			}
 			for _, uid := range uids {
 				t.Run(fmt.Sprintf("uid %d", uid), func(t *testing.T) {
@@ -116,6 +122,9 @@ func TestPromises(t *testing.T) {
 // attempt runs one try and looks at the host.
 func (w *world) attempt(t *testing.T, x try) {
 	t.Run(x.name, func(t *testing.T) {
+		if other := alike[x.name]; other != "" {
+			tier.Long(t, "it is much like: "+other)
+		}
 		outer := w.t
 		w.t = t
 		defer func() { w.t = outer }()
@@ -139,11 +148,16 @@ func (w *world) attempt(t *testing.T, x try) {
 // TestGeneratedTableOfPromises writes the table of docs/security.md.
 func TestGeneratedTableOfPromises(t *testing.T) {
 	var b strings.Builder
-	n := 0
+	n, long := 0, 0
 	for _, p := range promises() {
 		n += len(p.tries)
+		for _, x := range p.tries {
+			if alike[x.name] != "" {
+				long++
+			}
+		}
 	}
-	fmt.Fprintf(&b, "%d tries in `tests/attack`, in every `make test`.\n\n| promise | try | outcome |\n| --- | --- | --- |\n", n)
+	fmt.Fprintf(&b, "%d tries in `tests/attack`, in every `make test`; %d that are like others are in `make long` alone.\n\n| promise | try | outcome |\n| --- | --- | --- |\n", n-long, long)
 	seen := map[string]bool{}
 	for _, p := range promises() {
 		for i, x := range p.tries {

@@ -84,6 +84,14 @@ func newPlaces(t testing.TB, config string) *running {
 	return d
 }
 
+// unstarted leaves no state directory: no daemon was ever started here.
+func (d *running) unstarted() {
+	d.t.Helper()
+	if err := os.RemoveAll(filepath.Join(d.work, "state")); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // unserved makes a daemon that has not started serve only what is allowed.
 func (d *running) unserved() {
 	d.env = slices.DeleteFunc(d.env, func(v string) bool { return strings.HasPrefix(v, "SANDBOXD_WORKSPACE_ROOTS=") })

@@ -23,9 +23,6 @@ func newSmall(t *testing.T, mib int, config string) *running {
 	needs.Root(t, "to mount, and to call as other users")
 	d := newPlaces(t, fmt.Sprintf("accounts: {%d: alice, %d: bob}\n", alice, bob)+config)
 	state := filepath.Join(d.work, "state")
-	if err := os.Mkdir(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	if err := unix.Mount("tmpfs", state, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", mib)); err != nil {
 		needs.Missing(t, "mount a file system of its own: %v", err)
 	}

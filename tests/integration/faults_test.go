@@ -344,9 +344,7 @@ func TestFault_NoSpaceForTheState(t *testing.T) {
 func TestFault_AReadOnlyStateDirectory(t *testing.T) {
 	d := newDaemon(t, "")
 	d.stop(os.Interrupt)
-	if err := os.RemoveAll(filepath.Join(d.work, "state")); err != nil {
-		t.Fatal(err)
-	}
+	d.unstarted()
 	if err := os.Mkdir(filepath.Join(d.work, "state"), 0o500); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/pgtest"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 const fleetAsks = "sessions: {mode: default, maxMode: default}\nsandbox: {autoAllowBashIfSandboxed: false}\n"
@@ -186,7 +187,7 @@ func TestFleet_ASessionRunsWhereItsFilesAre(t *testing.T) {
 // database, one operator who answers what all of them ask; one daemon is killed, the database restarts.
 func TestFleet_OnePlaceToApprove(t *testing.T) {
 	t.Parallel()
-	const agents = 10
+	agents := tier.Rounds(t, 4, 10)
 	server := pgtest.Start(t)
 	fleet := newFleet(t, server.Database(t), fleetAsks, agents)
 	place := fleet[0]

@@ -290,31 +290,25 @@ printf '[source.crates-io]\nreplace-with = "t"\n[source.t]\nregistry = "sparse+h
 // TestX12_EveryClientReachesWhatIsListed, and nothing else: as root and as another user, through
 // an internet of the test's own.
 func TestX12_EveryClientReachesWhatIsListed(t *testing.T) {
-	t.Parallel()
 	world := newInternet(t)
-	for _, uid := range []int{0, 64150} {
-		t.Run(fmt.Sprintf("uid %d", uid), func(t *testing.T) {
-			if uid != 0 {
-				needs.Root(t, "to be another user")
+	asEach(t, func(t *testing.T, uid int) {
+		d := world.daemon(t, uid)
+		s := d.session()
+		for _, v := range visits {
+			t.Run(v.name, func(t *testing.T) { d.visit(t, s, v.program, v.listed, v.script, v.want) })
+		}
+		for name, script := range map[string]string{
+			"a port that is not named": "timeout 20 bash -c 'exec 3<>/dev/tcp/db.test/5433; head -1 <&3'",
+			"a name with another port": "timeout 20 bash -c 'exec 3<>/dev/tcp/web.test/5432; head -1 <&3'",
+			"another host inside":      "curl -sS -H 'Host: off.test' http://web.test/",
+			"another server name":      "curl -sS --connect-to off.test:443:web.test:443 https://off.test/",
+		} {
+			d.script(script)
+			if r := d.call(s, "Bash", `{"command":"bash ./try.sh"}`); !refusedThere(r) || strings.Contains(r.FinalText, "page of") {
+				t.Errorf("%s: %s %+v", name, r.FinalText, r.Network)
 			}
-			d := world.daemon(t, uid)
-			s := d.session()
-			for _, v := range visits {
-				t.Run(v.name, func(t *testing.T) { d.visit(t, s, v.program, v.listed, v.script, v.want) })
-			}
-			for name, script := range map[string]string{
-				"a port that is not named": "timeout 20 bash -c 'exec 3<>/dev/tcp/db.test/5433; head -1 <&3'",
-				"a name with another port": "timeout 20 bash -c 'exec 3<>/dev/tcp/web.test/5432; head -1 <&3'",
-				"another host inside":      "curl -sS -H 'Host: off.test' http://web.test/",
-				"another server name":      "curl -sS --connect-to off.test:443:web.test:443 https://off.test/",
-			} {
-				d.script(script)
-				if r := d.call(s, "Bash", `{"command":"bash ./try.sh"}`); !refusedThere(r) || strings.Contains(r.FinalText, "page of") {
-					t.Errorf("%s: %s %+v", name, r.FinalText, r.Network)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // daemon is one whose programs may reach what is named, and trust its certificates.

@@ -118,9 +118,7 @@ func newPage(t *testing.T, name string) *page {
 	}
 	if first {
 		d.unserved()
-		if err := os.RemoveAll(filepath.Join(d.work, "state")); err != nil { // nothing was ever started here
-			t.Fatal(err)
-		}
+		d.unstarted()
 		if err := os.Rename(d.ws, filepath.Join(d.home, "repo")); err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // keeper is a daemon that has a token for a server of this test, which programs know as
@@ -45,6 +46,8 @@ func asEach(t *testing.T, test func(t *testing.T, uid int)) {
 		t.Run(fmt.Sprintf("uid %d", uid), func(t *testing.T) {
 			if uid != 0 {
 				needs.Root(t, "to be another user")
+			} else if os.Getuid() == 0 {
+				tier.Long(t, "most daemons are no daemons of root")
 			}
 			test(t, uid)
 		})

@@ -77,6 +77,7 @@ func TestStore_APasswordOnTheCommandLineIsRefusedAndNotPrinted(t *testing.T) {
 // What an older version left is shown, is not copied, and is brought to this version.
 func TestStore_MigrateBringsAnOlderVersionToThisOne(t *testing.T) {
 	d := newPlaces(t, "")
+	d.unstarted()
 	d.over("")
 	whole, old := sessions.Schema(), fstest.MapFS{}
 	for _, name := range []string{"0001_sessions.sql", "0002_begun.sql", "0003_used.sql"} {

@@ -1,7 +1,5 @@
-// Package prebuilt makes what the tests of whole daemons run.
-//
-//	err := prebuilt.Programs(dir)             // once, in TestMain
-//	err = prebuilt.State(dir, home+"/state")  // for a daemon that need not be the first in its directory
+// Package prebuilt makes what the tests of whole daemons run: Programs in a TestMain, and State for each daemon that
+// need not be the first in its directory.
 //
 // A daemon makes some thirty tables when it first starts, a fifth of the processor time of that start. State gives
 // it the tables, as sandboxd store migrate leaves them, and nothing else.
