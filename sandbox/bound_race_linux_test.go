@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,15 +94,11 @@ func flipContents() ([][]byte, error) {
 // TestNobodyWinsARaceForWhatRuns: while another process replaces a file as fast as it can,
 // what runs is what was approved, or nothing.
 func TestNobodyWinsARaceForWhatRuns(t *testing.T) {
+	tier.Long(t, "a race is chance; TestProgramsGetWhatWasApproved changes the same files without one")
 	everywhere(t, func(t *testing.T, b Backend, _ string) {
 		needBinding(t, b)
-		hows := slices.Sorted(maps.Keys(flips))
-		for i, from := range []string{"the host", "another call", "another session"} {
-			some := hows
-			if i > 0 && !tier.IsLong() { // each way from one place, and one way from each
-				some = hows[i : i+1]
-			}
-			for _, how := range some {
+		for how := range flips {
+			for _, from := range []string{"the host", "another call", "another session"} {
 				t.Run(how+" from "+from, func(t *testing.T) { race(t, b, how, from) })
 			}
 		}

@@ -14,10 +14,12 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/store/storetest"
 	"github.com/sandboxd/sandboxd/tests/pgtest"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // TestADatabaseThatIsFull: a write that does not fit changes nothing, and they go on when there is room.
 func TestADatabaseThatIsFull(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	server := pgtest.Start(t)
 	url, disk := server.OnSmallDisk(t, 24)
 	db := member(t, url, "d1", 0)
@@ -58,6 +60,7 @@ func TestADatabaseThatIsFull(t *testing.T) {
 
 // TestADatabaseThatIsReadOnly: nothing is written until it is not, also by connections of before.
 func TestADatabaseThatIsReadOnly(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	server := pgtest.Start(t)
 	db := member(t, server.Database(t), "d1", 500*time.Millisecond)
 	if err := db.Write(t.Context(), note("before")); err != nil {
@@ -102,6 +105,7 @@ func TestADatabaseThatIsReadOnly(t *testing.T) {
 
 // TestADatabaseThatIsSlow: with half a second for each answer, one daemon after the other writes.
 func TestADatabaseThatIsSlow(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	server := pgtest.Start(t)
 	proxy := pgtest.Through(t, server)
 	url := proxy.URL(server.Database(t))
@@ -168,6 +172,7 @@ func eventually(t *testing.T, try func() error) (unknown int) {
 // TestAFailoverToACopy: the address leads to another server. Until that takes writes nothing is written,
 // and then all that was acknowledged is there.
 func TestAFailoverToACopy(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	first := pgtest.Start(t)
 	second := first.Standby(t)
 	proxy := pgtest.Through(t, first)
@@ -194,6 +199,7 @@ func TestAFailoverToACopy(t *testing.T) {
 // TestADatabaseOfYesterday: a daemon that has used what came after a backup refuses to go on with it, since
 // it would take new rows for those that had their numbers. One that starts does.
 func TestADatabaseOfYesterday(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	server := pgtest.Start(t)
 	for name, replace := range map[string]func(t *testing.T, url string) (restore func()){
 		"the files of the server": func(t *testing.T, _ string) func() { return server.Backup(t) },

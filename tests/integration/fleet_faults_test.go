@@ -132,6 +132,7 @@ func (d *running) refused(at *running, session, command string) {
 // TestFleet_ADatabaseThatTakesNoWrites: nothing runs that cannot be written down, also not with a database
 // of yesterday; and a daemon that starts goes on with that one.
 func TestFleet_ADatabaseThatTakesNoWrites(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	t.Parallel()
 	server := pgtest.Start(t)
 	d := newFleet(t, server.Database(t), "", 1)[0]

@@ -292,7 +292,7 @@ func TestLoneExecsWhileADaemonComesAndGoes(t *testing.T) {
 		})
 	}
 	rnd := tier.Rand(t)
-	for round := range tier.Rounds(t, 6, 50) {
+	for round := range tier.Rounds(t, 3, 50) {
 		d.stop([]os.Signal{os.Interrupt, os.Kill}[round%2])
 		time.Sleep(time.Duration(rnd.IntN(200)) * time.Millisecond) // so that some write by themselves
 		d.startPatiently()

@@ -64,6 +64,7 @@ func (d *running) questions(query string) (page []question, total int) {
 // A thousand calls of ten sessions wait for a person at once, ten thousand in make long. Others work meanwhile, each
 // call gets its own answer, and what waits when the daemon is killed waits when it is there again.
 func TestFault_ThousandsOfQuestions(t *testing.T) {
+	tier.Long(t, "thousands take seconds; approvals has as many kinds, and fewer")
 	t.Parallel()
 	const each, answered = 100, 5
 	sessions := tier.Rounds(t, 10, 100)

@@ -163,18 +163,25 @@ func serveMCP(script string, in io.Reader, out io.Writer) {
 		case "tools/call":
 			id, p := r.ID, r.Params
 			switch p.Name {
-			case "deaf": // reads nothing more
-				select {}
+			case "deaf":
+				readNothingMore()
 			case "pings": // asks, and reads no answer
 				for i := range 60_000 {
 					c.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":"p%d","method":"ping"}`, i))
 				}
-				select {}
+				readNothingMore()
 			}
 			go s.call(c, id, p.Name, p.Arguments, p.Meta.ProgressToken)
 		default:
 			c.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no method"}}`, r.ID))
 		}
+	}
+}
+
+// readNothingMore never returns. A program that waits for nothing at all is ended by its runtime.
+func readNothingMore() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 

@@ -95,7 +95,10 @@ func wheel(t *testing.T) []byte {
 
 // TestPackageToolsWithTokens: npm reads and publishes, pip downloads, each with a token that only the
 // daemon has.
-func TestPackageToolsWithTokens(t *testing.T) { asEach(t, packageToolsWithTokens) }
+func TestPackageToolsWithTokens(t *testing.T) {
+	tier.Long(t, "a real client that takes seconds")
+	asEach(t, packageToolsWithTokens)
+}
 
 func packageToolsWithTokens(t *testing.T, uid int) {
 	pack := wheel(t)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // fetchJava prints what an address answers, by both clients of the language.
@@ -34,7 +35,10 @@ public class Fetch {
 
 // TestJavaTrustsTheSession: a JVM has a trust store of its own, which has the session's authority, and it
 // needs neither a setting nor a proxy.
-func TestJavaTrustsTheSession(t *testing.T) { asEach(t, javaTrustsTheSession) }
+func TestJavaTrustsTheSession(t *testing.T) {
+	tier.Long(t, "a real client that takes seconds")
+	asEach(t, javaTrustsTheSession)
+}
 
 func javaTrustsTheSession(t *testing.T, uid int) {
 	k := newKeeperAs(t, uid, `, value: "Bearer {{file}}"`, func(w http.ResponseWriter, r *http.Request) {

@@ -12,10 +12,12 @@ import (
 	"github.com/sandboxd/sandboxd/internal/sessions"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/tests/pgtest"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // A copy whose database dies says so, and goes on when that is back.
 func TestStore_ACopyGoesOnAfterItsDatabaseDied(t *testing.T) {
+	tier.Long(t, "PostgreSQL with faults")
 	d := newPlaces(t, "")
 	d.over("")
 	d.start()
