@@ -58,7 +58,7 @@ const connectionsOf = 4
 // Use is what the agents have of the budget now.
 func (f *Front) Use() budget.Use { return f.budget.Use() }
 
-// Admit takes a place in the budget of an account, for work that no request of it brought. The context has it.
+// Admit takes a place in the budget of an account. The context has it.
 func (f *Front) Admit(ctx context.Context, account string) (admitted context.Context, release func(), err error) {
 	hold, err := f.budget.Request(account)
 	if err != nil {
@@ -185,13 +185,13 @@ func (f *Front) handler(role tool.Role) http.Handler {
 func (f *Front) serve(s *Server, w http.ResponseWriter, r *http.Request, role tool.Role) {
 	r, p := s.withAccount(r)
 	if role != tool.RoleOperator && p.known {
-		hold, err := f.budget.Request(p.account)
+		ctx, release, err := f.Admit(r.Context(), p.account)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		defer hold.Release()
-		r = r.WithContext(budget.With(r.Context(), hold))
+		defer release()
+		r = r.WithContext(ctx)
 	}
 	s.handlers[role].ServeHTTP(w, r)
 }

@@ -392,3 +392,11 @@ func Of(ctx context.Context) *Hold {
 	h, _ := ctx.Value(holdKey{}).(*Hold)
 	return h
 }
+
+// Account is the account of a request; "" without one.
+func Account(ctx context.Context) string {
+	if h := Of(ctx); h != nil {
+		return h.a.name
+	}
+	return ""
+}

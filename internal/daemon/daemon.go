@@ -96,6 +96,7 @@ func openDaemon(ctx context.Context, h *Site, stop context.CancelCauseFunc) (_ *
 	if d.db, err = h.openDatabase(ctx); err != nil {
 		return nil, err
 	}
+	d.db.ShareBy(budget.Account)
 	if h.projects, err = h.openProjects(); err != nil {
 		return nil, err
 	}

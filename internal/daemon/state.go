@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/sessions"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -34,6 +35,7 @@ func (d *daemon) openState(ctx context.Context, h *Site) error {
 	if err != nil {
 		return err
 	}
+	shared.ShareBy(budget.Account)
 	d.state = shared
 	rows, err := transcript.OpenRows(ctx, shared)
 	if err != nil {

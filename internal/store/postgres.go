@@ -39,7 +39,7 @@ type shared struct {
 	said   atomic.Value    // string: why
 	barred atomic.Int64    // until when reads are refused, as the last write was; Unix nanoseconds, 0: it was not
 	life   life
-	alone  bool // DB.Alone holds the connection of the writer; guarded by turn
+	alone  bool // DB.Alone holds the connection of the writer; guarded by turns
 
 	stop      context.CancelFunc // ends what listens for notices
 	listening sync.WaitGroup
@@ -67,7 +67,7 @@ func OpenShared(ctx context.Context, o SharedOptions, schemas ...Schema) (*DB, e
 	}
 	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
 	db := &DB{
-		turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, asIs: o.AsIs,
+		stmts: map[string]*sql.Stmt{}, asIs: o.AsIs,
 		shared: &shared{o: o, config: config, stop: stop},
 	}
 	db.writer = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))

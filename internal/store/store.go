@@ -85,10 +85,10 @@ func EmbeddedBoth(name string, files embed.FS) Schema {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	writer *sql.DB
-	conn   *sql.Conn              // the writer's only connection, used by whoever holds turn
-	turn   chan struct{}          // holds one token while somebody writes
-	stmts  map[string]*sql.Stmt   // prepared on conn, by their text; guarded by turn
-	after  []func(committed bool) // run when the write that is going on has ended; guarded by turn
+	conn   *sql.Conn              // the writer's only connection, used by whoever has the turn
+	turns  turns                  // of those who write
+	stmts  map[string]*sql.Stmt   // prepared on conn, by their text; guarded by turns
+	after  []func(committed bool) // run when the write that is going on has ended; guarded by turns
 	reader *sql.DB                // nil for an in-memory database: it has one connection
 	reads  sync.Map               // of statements prepared on reader, by their text
 	asked  sync.Map               // of the texts of reads, and of those that will be there
@@ -123,7 +123,7 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 			return nil, err
 		}
 	}
-	db := &DB{turn: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs}
+	db := &DB{stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs}
 	var err error
 	if db.writer, err = connect(o.Path, sync, "immediate"); err != nil {
 		return nil, err
@@ -214,15 +214,18 @@ func createPrivate(path string) error {
 // Close waits for the writer, then closes; reads that still run fail. Closing
 // twice is harmless.
 func (db *DB) Close() error {
-	db.turn <- struct{}{}
-	defer func() { <-db.turn }()
+	release, err := db.acquire(context.Background())
+	if err != nil {
+		return err
+	}
+	defer release()
 	if db.shared != nil {
 		db.shared.stop()
 		db.shared.listening.Wait()
 		db.disconnect()
 		return errors.Join(db.writer.Close(), db.reader.Close())
 	}
-	err := db.conn.Close()
+	err = db.conn.Close()
 	if errors.Is(err, sql.ErrConnDone) {
 		return nil
 	}

@@ -147,15 +147,10 @@ func (db *DB) keep(query string) {
 }
 
 func (db *DB) acquire(ctx context.Context) (release func(), err error) {
-	if err := ctx.Err(); err != nil {
+	if err := db.turns.take(ctx); err != nil {
 		return nil, fmt.Errorf("wait for the database: %w", err)
 	}
-	select {
-	case db.turn <- struct{}{}:
-		return func() { <-db.turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the database: %w", ctx.Err())
-	}
+	return db.turns.give, nil
 }
 
 type beginner interface {
