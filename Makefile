@@ -64,8 +64,12 @@ uninstall:
 # They begin first, so that none is left to run alone at the end.
 LONGEST = ./tests/integration ./tests/attack ./sandbox ./policy
 # Each run writes what happened, then the report says it and judges: a pipe would lose the exit status.
+test: export SANDBOXD_OPA = $(CURDIR)/bin/opa
+test: export SANDBOXD_TEST_PROGRAMS = $(CURDIR)/bin/tested
 test: tools-go tools-test bin/opa
-	@mkdir -p bin && rm -f bin/test-*.json; export SANDBOXD_OPA=$(CURDIR)/bin/opa; status=0; \
+	@mkdir -p bin && rm -rf bin/test-*.json bin/tested; status=0; \
+	go build -trimpath -ldflags '-s -w' -o bin/tested/ ./cmd/sandboxd ./cmd/sandboxd-child && \
+	go build -C agent -trimpath -ldflags '-s -w' -o ../bin/tested/ ./cmd/sandboxd-agent || exit 1; \
 	(cd agent && exec $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) & agent=$$!; \
 	$(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) $(LONGEST) ./... || status=1; \
 	wait $$agent || status=1; \
@@ -157,7 +161,7 @@ test-scopes-client: tools-go tools-clients
 # One package after the other; the limits are judged from all results at the end.
 BENCH ?= .
 suites: tools-test
-	go test -count=1 -v -run Suites_ ./internal/daemon
+	LONG=1 go test -count=1 -v -run Suites_ ./internal/daemon
 
 bench: tools-bench build
 	@rm -f bin/bench.jsonl

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,28 +15,25 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/tests/prebuilt"
 )
 
-// Build builds the programs of both modules into a directory, for a TestMain. Not below /tmp:
-// that is private in a sandbox. From is the path of the agent's module.
-func Build(from string) (bin string, err error) {
+// Build makes the programs of both modules in a directory, for a TestMain. Not below /tmp: that is private in a sandbox.
+func Build() (bin string, err error) {
 	if bin, err = os.MkdirTemp("/var/tmp", "sandboxd-agent-test-"); err != nil {
 		return "", err
 	}
-	for _, b := range []struct{ dir, name string }{
-		{filepath.Join(from, ".."), "sandboxd"}, {filepath.Join(from, ".."), "sandboxd-child"}, {from, "sandboxd-agent"},
-	} {
-		args, cgo := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(bin, b.name)}, "CGO_ENABLED=0"
-		if raced && b.name == "sandboxd-agent" { // it looks for races, too
-			args, cgo = append(args, "-race"), "CGO_ENABLED=1"
-		}
-		cmd := exec.Command("go", append(args, "./cmd/"+b.name)...)
-		cmd.Dir, cmd.Env = b.dir, append(os.Environ(), cgo)
+	if err := errors.Join(prebuilt.Programs(bin), os.Chmod(bin, 0o755)); err != nil {
+		return bin, err
+	}
+	if raced { // it looks for races, too
+		cmd := exec.Command("go", "build", "-race", "-o", bin, "../cmd/sandboxd-agent")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return bin, fmt.Errorf("build %s: %w\n%s", b.name, err, out)
+			return bin, fmt.Errorf("build: %w\n%s", err, out)
 		}
 	}
-	return bin, os.Chmod(bin, 0o755)
+	return bin, nil
 }
 
 // Daemon is a daemon over a workspace of its own.
@@ -63,6 +61,9 @@ func NewDaemon(t testing.TB, bin, config string) *Daemon {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := prebuilt.State(bin, filepath.Join(work, "state")); err != nil {
+		t.Fatal(err)
 	}
 	d.Env = []string{
 		"HOME=" + filepath.Join(work, "home"), "PATH=" + bin + ":" + os.Getenv("PATH"),

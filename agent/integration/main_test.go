@@ -11,7 +11,7 @@ var bin string
 
 func TestMain(m *testing.M) {
 	var err error
-	bin, err = Build("..")
+	bin, err = Build()
 	code := 1
 	if err == nil {
 		code = m.Run()

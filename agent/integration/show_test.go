@@ -70,6 +70,7 @@ var varying = []struct {
 // A model finishes a real task in a real repository: it reads, edits, runs tests, is denied,
 // asks, is approved, and undoes. The page shows what a person sees.
 func TestARealTask_TranscriptIsGenerated(t *testing.T) {
+	golden.Slow(t, "it compiles and tests a Go program in a sandbox, for each API of a model")
 	out, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/tests/golden"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // world is everything that a record consists of, in files.
@@ -339,9 +339,8 @@ func TestGeneratedTableOfAttacks(t *testing.T) {
 // else, each part in its own way, without being seen.
 func TestNothingWithoutTheHead(t *testing.T) {
 	h := newHistory(t)
-	seed := time.Now().UnixNano()
-	r := rand.New(rand.NewPCG(uint64(seed), 0))
-	for range 150 {
+	r := tier.Rand(t)
+	for range tier.Rounds(t, 50, 150) {
 		how := map[string]string{}
 		for _, p := range pieces {
 			if n := r.IntN(len(manners) + 2); n < len(manners) && p.name != "head" {
@@ -351,7 +350,7 @@ func TestNothingWithoutTheHead(t *testing.T) {
 		for name, now := range h.now {
 			got := outcome(t, h, now, how)
 			if want := map[bool]string{true: "starts", false: "refused"}[len(how) == 0]; got != want {
-				t.Errorf("%s, %v: %s, want %s (seed %d)", name, how, got, want, seed)
+				t.Errorf("%s, %v: %s, want %s", name, how, got, want)
 			}
 		}
 	}

@@ -29,6 +29,7 @@ type suite struct {
 // TestSuites_TableIsGenerated judges what the test suites of other tools expect, in the default
 // configuration with a cage that holds, and keeps the table of docs/guard.md. "make suites" prints it.
 func TestSuites_TableIsGenerated(t *testing.T) {
+	golden.Slow(t, "it judges 5,000 lines of other projects")
 	files, err := filepath.Glob("testdata/suites/*.tsv")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%v: %v", files, err)

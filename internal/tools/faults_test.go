@@ -142,7 +142,7 @@ func TestFault_AFileThatGrows(t *testing.T) {
 }
 
 // manyFiles is how many files a tree of these tests has.
-func manyFiles(t *testing.T) int { return tier.Rounds(t, 20_000, 200_000) }
+func manyFiles(t *testing.T) int { return tier.Rounds(t, 5_000, 200_000) }
 
 // A tree of many files, of which 500 and fewer are answered, takes bounded memory.
 func TestFault_ManyFiles(t *testing.T) {

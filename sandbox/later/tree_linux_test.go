@@ -94,7 +94,7 @@ func TestWhatIsRememberedIsWhatIsThere(t *testing.T) {
 		}
 		kept, found := 0, 0
 		last := tree.look()
-		for i := range tier.Rounds(t, 1500, 100_000) {
+		for i := range tier.Rounds(t, 500, 100_000) {
 			if i%30 > 0 && rnd.IntN(10) > 0 {
 				change()
 			} else if x.budget.Load() == 0 {

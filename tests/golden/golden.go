@@ -17,12 +17,23 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 var update = flag.Bool("update", false, "write the generated files, as make generate does")
 
 // Update reports whether files are written.
 func Update() bool { return *update }
+
+// Slow leaves a test of a generated file to make generate, which .ci/run calls, and to make long. What else the test
+// holds is held there.
+func Slow(t testing.TB, why string) {
+	t.Helper()
+	if !*update && !tier.IsLong() {
+		t.Skip("make generate runs it: " + why)
+	}
+}
 
 // Check holds the whole file against want.
 func Check(t testing.TB, file, want string) {

@@ -151,7 +151,7 @@ var internal = map[string][]string{
 	"tests/operate":            {"tests/needs"},
 	"tests/prebuilt":           {},
 	"tests/pty":                {"tests/needs"},
-	"tests/golden":             {},
+	"tests/golden":             {"tests/tier"},
 	"tests/integration":        {"client"},
 	"tests/attack":             {"client"},
 	"tests/bench":              {},

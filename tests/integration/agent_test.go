@@ -47,6 +47,7 @@ func (r recorded) call() (id, name string, args json.RawMessage) {
 // repository, reads, changes several files, runs the tests, sees a failure, mends
 // it, commits, and publishes with the leave of a person.
 func TestScriptedAgent_TranscriptIsGenerated(t *testing.T) {
+	golden.Slow(t, "it compiles and tests a Go program in a sandbox")
 	t.Parallel()
 	d := newPlaces(t, "")
 	d.env = append(d.env, "GOCACHE="+built)

@@ -26,7 +26,7 @@ func TestAJobThatPrintsMuchForAThousandReaders(t *testing.T) {
 	}
 	readers := int(min(1000, files.Cur/16)) // an account has an eighth as connections
 	d := newDaemon(t, "api: {concurrent: 10000, perSecond: 100000}\njobs: {outputBytes: 1048576, outputRate: 1000000000000}\n")
-	size := int64(tier.Rounds(t, 50, 10_000)) * 1_000_000
+	size := int64(tier.Rounds(t, 20, 10_000)) * 1_000_000
 	id := d.begin(d.session(), fmt.Sprintf(
 		`{"command":"read x; yes 'a line of text that a program prints' | head -c %d; echo; echo the end","run_in_background":true}`, size))
 	before := d.open(t)

@@ -204,7 +204,7 @@ func TestALoneExecIsKilled(t *testing.T) {
 	d := newDaemon(t, "")
 	d.stop(os.Interrupt)
 	ran, rnd := 0, tier.Rand(t)
-	for i := range tier.Rounds(t, 25, 200) {
+	for i := range tier.Rounds(t, 10, 200) {
 		name := fmt.Sprint("ran", i)
 		cmd := d.lone(name)
 		if err := cmd.Start(); err != nil {

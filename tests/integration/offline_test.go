@@ -54,7 +54,7 @@ tools:
 `
 
 // TestOfflineAnswersAreTheDaemons judges every example of the library and the documents,
-// and 500 random calls, by policy explain without a daemon and by the daemon, and compares
+// and random calls, by policy explain without a daemon and by the daemon, and compares
 // all that they say: decision, reasons, findings, the input of the rules, the nearest
 // change.
 func TestOfflineAnswersAreTheDaemons(t *testing.T) {
@@ -71,7 +71,7 @@ func TestOfflineAnswersAreTheDaemons(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	calls := append(documented(t), randomCalls(t, 500)...)
+	calls := append(documented(t), randomCalls(t, tier.Rounds(t, 100, 500))...)
 	sessions := map[string]string{}
 	for _, mode := range []string{"plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"} {
 		var s client.Session
