@@ -24,11 +24,11 @@ import (
 )
 
 // TestEveryRuleOfTheLibraryIsTested deletes one rule after the other: each time
-// something must fail, the compiler, an example or a test. The gate deletes every eighth,
+// something must fail, the compiler, an example or a test. The gate deletes every sixteenth,
 // make long each.
 func TestEveryRuleOfTheLibraryIsTested(t *testing.T) {
 	ctx := context.Background()
-	step, n := 8, 0
+	step, n := 16, 0
 	if tier.IsLong() {
 		step = 1
 	}

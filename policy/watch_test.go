@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 func TestWatchReloadsWhatChanged(t *testing.T) {
@@ -105,7 +106,7 @@ func TestReloadUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20 {
+	for i := range tier.Rounds(t, 8, 200) {
 		body := `findings contains {"id": "acme.a", "effect": "deny", "message": "a"}`
 		if i%2 == 1 {
 			body = `findings contains {"id": "acme.b", "effect": "ask", "message": "b"}`

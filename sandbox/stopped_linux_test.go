@@ -94,7 +94,7 @@ const endAfter = 30 * time.Millisecond
 // TestStoppedCallsEnd: whoever is stopped, and whenever, a call ends at its limit, when it is
 // cancelled, and when its program ends; nothing of it is left, and the session goes on.
 func TestStoppedCallsEnd(t *testing.T) {
-	rounds := tier.Rounds(t, 3, 50)
+	rounds := tier.Rounds(t, 2, 50)
 	bothUsers(t, func(t *testing.T) {
 		for name, o := range map[string]Options{"namespaces": {}, "landlock": {NoNamespaces: true}} {
 			t.Run(name, func(t *testing.T) {

@@ -303,6 +303,7 @@ func outcome(t testing.TB, h history, now copyOf, how map[string]string) string 
 // TestGeneratedTableOfAttacks: whatever is done to whichever files, the start refuses it and
 // audit verify tells it, or it is a line of the table that says otherwise.
 func TestGeneratedTableOfAttacks(t *testing.T) {
+	golden.Slow(t, "it changes a record in each way, for each set of its files")
 	h := newHistory(t)
 	var table strings.Builder
 	table.WriteString("| changed | " + strings.Join(manners, " | ") + " |\n|" + strings.Repeat(" --- |", len(manners)+1) + "\n")

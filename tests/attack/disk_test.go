@@ -30,6 +30,7 @@ var alike = map[string]string{
 	"a file that no path leads to":         "one file",
 	"the old content of a large file":      "old contents of many files",
 	"again and again":                      "one file",
+	"variables made of references":         "variables",
 }
 
 // filling: one account cannot take the disk of the record from the others. The state lies on a
