@@ -405,6 +405,29 @@ func TestOptionsThatDoNotLoad(t *testing.T) {
 	}
 }
 
+// TestOnlyFilesThatChangedAreCompiled: settings may differ, and one other byte of a file counts.
+func TestOnlyFilesThatChangedAreCompiled(t *testing.T) {
+	load := func(o Options) *compiled {
+		t.Helper()
+		o.Profile = ProfileDeveloper
+		if _, _, err := loadModules(t.Context(), o, nil); err != nil {
+			t.Fatal(err)
+		}
+		return lastCompiled.Load()
+	}
+	rule := acme(`findings contains {"id": "one", "effect": "deny", "message": "no"}`)
+	dir := policyDir(t, rule)
+	first := load(Options{Dirs: []string{dir}})
+	if load(Options{Dirs: []string{dir}, Rules: permission.Rules{Deny: []string{"Bash"}}}) != first {
+		t.Error("the same files were compiled twice")
+	}
+	for name, text := range map[string]string{"the text": rule + "#", "the name": rule} {
+		if other := load(Options{Dirs: []string{policyDir(t, text)}}); other == first || other.compiler == first.compiler {
+			t.Errorf("%s is another, and the files were not compiled again", name)
+		}
+	}
+}
+
 func TestAReloadThatFailsKeepsTheLastGoodRevision(t *testing.T) {
 	dir := policyDir(t, acme(`findings contains {"id": "acme.x", "effect": "deny", "message": "no"}`))
 	e := newEngine(t, Options{Dirs: []string{dir}})

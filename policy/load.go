@@ -128,49 +128,37 @@ func loadModules(ctx context.Context, opts Options, before *revision) (*revision
 	if err != nil {
 		return nil, nil, err
 	}
-	modules, err := parse(files)
+	c, err := compiledOf(files)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := newRevision(ctx, opts, files, modules, before)
-	return r, modules, err
+	r, err := newRevision(ctx, opts, c, before)
+	return r, c.modules, err
 }
 
-func newRevision(ctx context.Context, opts Options, files []source, modules map[string]*ast.Module, before *revision) (
-	*revision, error,
-) {
-	if err := checkPackages(modules); err != nil {
-		return nil, err
-	}
+func newRevision(ctx context.Context, opts Options, c *compiled, before *revision) (*revision, error) {
 	data, err := permission.Tables(opts.Rules)
 	if err != nil {
 		return nil, err
 	}
-	compiler, err := compile(modules)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkDefined(compiler); err != nil {
-		return nil, err
-	}
 	r := &revision{
 		loaded: time.Now(), disabled: map[string]bool{}, index: permission.NewIndex(data),
-		replaces: replacesInput(compiler),
+		replaces: replacesInput(c.compiler),
 	}
-	if r.rules, err = ruleInfos(modules); err != nil {
+	if r.rules, err = ruleInfos(c.modules); err != nil {
 		return nil, err
 	}
 	if err := r.disable(opts.Disable); err != nil {
 		return nil, err
 	}
-	names, err := judged(modules, opts.Profile)
+	names, err := judged(c.modules, opts.Profile)
 	if err != nil {
 		return nil, err
 	}
-	if r.packages, err = prepareAll(ctx, compiler, names, data); err != nil {
+	if r.packages, err = prepareAll(ctx, c.compiler, names, data); err != nil {
 		return nil, err
 	}
-	if r.masks, err = prepare(ctx, compiler, "data."+maskPackage+".mask", newStore(nil)); err != nil {
+	if r.masks, err = prepare(ctx, c.compiler, "data."+maskPackage+".mask", newStore(nil)); err != nil {
 		return nil, err
 	}
 	r.counts = slices.ContainsFunc(r.packages, func(p judgedPackage) bool {
@@ -182,11 +170,11 @@ func newRevision(ctx context.Context, opts Options, files []source, modules map[
 	if before != nil {
 		old = before.workspaces
 	}
-	r.workspaces = loadWorkspaces(ctx, compiler, opts.workspaces(), old)
+	r.workspaces = loadWorkspaces(ctx, c.compiler, opts.workspaces(), old)
 	r.changes = len(r.workspaces) > 0 || slices.ContainsFunc(r.packages, func(p judgedPackage) bool {
 		return p.reads == nil || p.reads["changes"]
 	})
-	r.id = revisionID(files, opts, r.workspaces)
+	r.id = revisionID(c.files, opts, r.workspaces)
 	return r, nil
 }
 

@@ -140,7 +140,11 @@ func survives(ctx context.Context, opts Options, modules map[string]*ast.Module,
 	if err != nil {
 		return false
 	}
-	r, err := newRevision(ctx, opts, files, modules, nil)
+	c, err := compileModules(files, modules)
+	if err != nil {
+		return false
+	}
+	r, err := newRevision(ctx, opts, c, nil)
 	if err != nil {
 		return false
 	}

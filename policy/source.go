@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -32,6 +33,8 @@ type source struct {
 	name string // as in messages
 	text []byte
 }
+
+func (s source) equal(o source) bool { return s.name == o.name && bytes.Equal(s.text, o.text) }
 
 // readSources gives the library for the profile, then the operator's files, in
 // the order of their names.
@@ -162,6 +165,48 @@ func checkPackages(modules map[string]*ast.Module) error {
 // libraryOwners are the owners that operators cannot be.
 var libraryOwners = []string{
 	"core", string(ProfileDeveloper), string(ProfileObserve), string(ProfileStrict),
+}
+
+// compiled is a set of files that was read, checked and compiled. Nothing changes it.
+type compiled struct {
+	files    []source
+	modules  map[string]*ast.Module
+	compiler *ast.Compiler
+}
+
+// lastCompiled spares most of the work of a reload that changes settings alone.
+var lastCompiled atomic.Pointer[compiled]
+
+// compiledOf gives the same again for the same files.
+func compiledOf(files []source) (*compiled, error) {
+	last := lastCompiled.Load()
+	if last != nil && slices.EqualFunc(files, last.files, source.equal) {
+		return last, nil
+	}
+	modules, err := parse(files)
+	if err != nil {
+		return nil, err
+	}
+	c, err := compileModules(files, modules)
+	if err != nil {
+		return nil, err
+	}
+	lastCompiled.Store(c)
+	return c, nil
+}
+
+func compileModules(files []source, modules map[string]*ast.Module) (*compiled, error) {
+	if err := checkPackages(modules); err != nil {
+		return nil, err
+	}
+	compiler, err := compile(modules)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDefined(compiler); err != nil {
+		return nil, err
+	}
+	return &compiled{files, modules, compiler}, nil
 }
 
 // compile checks strictly: against the schemas, with the allowed functions only.
