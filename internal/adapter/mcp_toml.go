@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // tableHead begins our table in the configuration of Codex. The file is TOML; it is changed as lines, so that what
@@ -13,7 +15,7 @@ import (
 const tableHead = "[mcp_servers." + serverName + "]"
 
 // otherForm is the entry in a form that is not changed here.
-var otherForm = regexp.MustCompile(`(?m)^\s*(mcp_servers\s*=|mcp_servers\.|"mcp_servers"|\[\s*mcp_servers\s*\]` +
+var otherForm = lazyregexp.New(`(?m)^\s*(mcp_servers\s*=|mcp_servers\.|"mcp_servers"|\[\s*mcp_servers\s*\]` +
 	`(.|\n)*?^\s*"?` + serverName + `"?\s*[.=]|\[\s*"?mcp_servers"?\s*\.\s*["']` + serverName + `)`)
 
 // table is the entry as TOML. Its strings are JSON strings, which TOML reads the same.
@@ -40,7 +42,7 @@ func (e MCPEntry) editTable(old []byte, at mcpFile, install bool) ([]byte, error
 			return nil, errors.New("it has texts of several lines, which are not told from tables here")
 		}
 	}
-	if otherForm.MatchString(text) {
+	if otherForm().MatchString(text) {
 		return nil, errors.New("it has mcp_servers in another form than tables")
 	}
 	before, mine, after := cutTable(text)

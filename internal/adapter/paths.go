@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/sandboxd/sandboxd/internal/clients"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -24,7 +24,7 @@ func namesFile(ours, arg string) bool {
 }
 
 // percent is a character as addresses write it.
-var percent = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+var percent = lazyregexp.New(`%[0-9A-Fa-f]{2}`)
 
 // plainPath reports why a client may open another file than the one that a path names. Clients
 // trim paths as JavaScript does, compose their accents, and some decode them as addresses, take
@@ -41,7 +41,7 @@ func plainPath(arg, path string) error {
 		why, todo = "begins with ~", "write the path out from /, or put ./ in front of a name that begins with ~"
 	case strings.HasPrefix(path, "@"):
 		why, todo = "begins with @", "put ./ in front of a name that begins with @"
-	case percent.MatchString(path):
+	case percent().MatchString(path):
 		why, todo = "has a character in the form %XX", "write the character itself"
 	default:
 		return nil

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
@@ -215,7 +215,7 @@ func (s *settings) renew(have *hujson.Value, h handler) error {
 	o := have.Value.(*hujson.Object)
 	now := h
 	_, flags, _ := strings.Cut(textIn(o, "command"), " hook --agent ")
-	if _, flags, more := strings.Cut(timeoutFlag.ReplaceAllString(flags, ""), " "); more {
+	if _, flags, more := strings.Cut(timeoutFlag().ReplaceAllString(flags, ""), " "); more {
 		now.Command += " " + flags
 	}
 	wanted, err := s.value(now, 0)
@@ -238,7 +238,7 @@ func (s *settings) renew(have *hujson.Value, h handler) error {
 	return nil
 }
 
-var timeoutFlag = regexp.MustCompile(` --timeout[ =]\S+`)
+var timeoutFlag = lazyregexp.New(` --timeout[ =]\S+`)
 
 // take removes every handler that is ours, and what is empty without it.
 func (s *settings) take(ours func(string) bool) {
@@ -455,12 +455,12 @@ func textIn(o *hujson.Object, name string) string {
 }
 
 // program is the first word of a command line, as a shell reads it.
-var program = regexp.MustCompile(`^(?:'((?:[^']|'\\'')*)'|([^\s'"\\$]+)) hook --agent ([a-z-]+)(?: |$)`)
+var program = lazyregexp.New(`^(?:'((?:[^']|'\\'')*)'|([^\s'"\\$]+)) hook --agent ([a-z-]+)(?: |$)`)
 
 // ourCommand reports whether a command line is the hook of a client, by whatever sandboxd.
 func ourCommand(exe, client string) func(string) bool {
 	return func(command string) bool {
-		m := program.FindStringSubmatch(command)
+		m := program().FindStringSubmatch(command)
 		if m == nil || m[3] != client {
 			return false
 		}

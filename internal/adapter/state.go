@@ -61,7 +61,7 @@ func (n Installation) pluginState(s State, at settingsFile, text []byte) State {
 	command, intact := bytes.CutPrefix(text, []byte(before))
 	command, same := bytes.CutSuffix(command, []byte(after))
 	again := "sandboxd hook install --write " + s.Agent
-	m := program.FindStringSubmatch(textOf(command))
+	m := program().FindStringSubmatch(textOf(command))
 	switch {
 	case !intact || !same || m == nil:
 		s.Hook, s.Why = Broken, "the file is not what sandboxd wrote: "+again
@@ -136,7 +136,7 @@ func (n Installation) state(c clients.Client, at settingsFile) State {
 		return s
 	}
 	s.Hook = Installed
-	if m := program.FindStringSubmatch(command); m != nil {
+	if m := program().FindStringSubmatch(command); m != nil {
 		if path := programOf(m); filepath.IsAbs(path) {
 			if _, err := os.Stat(path); err != nil {
 				s.Hook, s.Why = Broken, fmt.Sprintf("%s is not there: %s", path, again)

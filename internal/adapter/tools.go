@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/internal/clients"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // ourCall is a call of another agent in our terms.
@@ -23,7 +23,7 @@ type ourCall struct {
 }
 
 // plainID is the name of something that a client made. It is never a path.
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+var plainID = lazyregexp.New(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 // translate puts a call into our terms. No call at all means that the agent may go on by its
 // own rules. The error says what nobody can judge.
@@ -116,7 +116,7 @@ func understood(f clients.Field, value json.RawMessage) error {
 		}
 	}
 	for _, id := range ids {
-		if !plainID.MatchString(id) {
+		if !plainID().MatchString(id) {
 			return fmt.Errorf("%.40q is no id", id)
 		}
 	}
@@ -146,7 +146,7 @@ func outsideName(t clients.Tool, input map[string]json.RawMessage) string {
 }
 
 // patchLine begins a part of a patch of Codex and names a file.
-var patchLine = regexp.MustCompile(`^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$`)
+var patchLine = lazyregexp.New(`^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$`)
 
 // patched are the files of a patch, each as one that is written with all of the patch: what
 // rules say of content holds for every part of it. A line that only looks like the name of a
@@ -154,7 +154,7 @@ var patchLine = regexp.MustCompile(`^\*\*\* (?:Add File|Update File|Delete File|
 func patched(patch, dir string) ([]ourCall, error) {
 	var out []ourCall
 	for line := range strings.Lines(patch) {
-		m := patchLine.FindStringSubmatch(strings.TrimSpace(line))
+		m := patchLine().FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
 		}
@@ -214,12 +214,12 @@ func (c ourCall) back(t clients.Tool, input, ours map[string]json.RawMessage) ma
 func cage(exe, id string) string { return shellQuote(exe) + " exec --call " + id }
 
 // callID is what the daemon calls a call; nothing in it means something to a shell.
-var callID = regexp.MustCompile(`^call_[A-Z2-7]+$`)
+var callID = lazyregexp.New(`^call_[A-Z2-7]+$`)
 
 // uncage is the call of a line that cage made, and of nothing else.
 func uncage(exe, line string) (id string, ok bool) {
 	id, ok = strings.CutPrefix(line, cage(exe, ""))
-	return id, ok && callID.MatchString(id)
+	return id, ok && callID().MatchString(id)
 }
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/route"
 )
 
@@ -77,8 +78,8 @@ func (p *redacting) End() string {
 
 // The lines around a private key.
 var (
-	keyBegin = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)
-	keyEnd   = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY-----`)
+	keyBegin = lazyregexp.New(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)
+	keyEnd   = lazyregexp.New(`-----END [A-Z0-9 ]*PRIVATE KEY-----`)
 )
 
 // longestEnd is the longest last line of a private key that is found.
@@ -89,7 +90,7 @@ func (p *redacting) skipKey() bool {
 	if !p.key {
 		return true
 	}
-	if at := keyEnd.FindStringIndex(p.held); at != nil {
+	if at := keyEnd().FindStringIndex(p.held); at != nil {
 		p.held, p.key = p.held[at[1]:], false
 		return true
 	}
@@ -99,12 +100,12 @@ func (p *redacting) skipKey() bool {
 
 func endsInKey(text string) bool {
 	for {
-		begin := keyBegin.FindStringIndex(text)
+		begin := keyBegin().FindStringIndex(text)
 		if begin == nil {
 			return false
 		}
 		text = text[begin[1]:]
-		end := keyEnd.FindStringIndex(text)
+		end := keyEnd().FindStringIndex(text)
 		if end == nil {
 			return true
 		}
@@ -157,11 +158,11 @@ func sound(text string) bool {
 	if len(lines) <= soundLines || len(strings.Fields(text)) <= soundWords {
 		return false
 	}
-	return !keyLike.MatchString(lastWords(text)) &&
-		!keyLike.MatchString(strings.Join(lines[len(lines)-soundLines:], "\n"))
+	return !keyLike().MatchString(lastWords(text)) &&
+		!keyLike().MatchString(strings.Join(lines[len(lines)-soundLines:], "\n"))
 }
 
-var keyLike = regexp.MustCompile(`[A-Za-z0-9+/]{40}`)
+var keyLike = lazyregexp.New(`[A-Za-z0-9+/]{40}`)
 
 // lastWords is the end of a text, as long as a secret of a known form may be that goes on behind it.
 func lastWords(text string) string {

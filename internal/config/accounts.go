@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -79,10 +80,10 @@ func (a Accounts) MarshalYAML() (any, error) {
 }
 
 var (
-	accountName = regexp.MustCompile(`^[-_.a-zA-Z0-9]+$`)
+	accountName = lazyregexp.New(`^[-_.a-zA-Z0-9]+$`)
 	// reservedName is what the daemon calls accounts by itself. A name in the file that is the
 	// same would let one uid into the sessions of another.
-	reservedName = regexp.MustCompile(`^(` + regexp.QuoteMeta(tool.DefaultAccount) + `|uid-[0-9]+)$`)
+	reservedName = lazyregexp.New(`^(` + regexp.QuoteMeta(tool.DefaultAccount) + `|uid-[0-9]+)$`)
 )
 
 func (c *Config) checkAccounts(d *document) error {
@@ -94,9 +95,9 @@ func (c *Config) checkAccounts(d *document) error {
 	for _, uid := range slices.Sorted(maps.Keys(c.Accounts.Names)) {
 		var err error
 		switch name := c.Accounts.Names[uid]; {
-		case !accountName.MatchString(name):
+		case !accountName().MatchString(name):
 			err = fmt.Errorf("%q is no name for an account: want letters, digits or any of -_. only", name)
-		case reservedName.MatchString(name):
+		case reservedName().MatchString(name):
 			err = fmt.Errorf("%q is what the daemon calls uids without a name; choose another", name)
 		}
 		if err != nil {

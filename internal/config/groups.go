@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tools"
 	"github.com/sandboxd/sandboxd/internal/vars"
@@ -142,7 +142,7 @@ func (g Group) rules() map[string]catalog.Rule {
 
 // ruleWord is what a group or a rule of the operator's may be called: it stands in
 // the name of a variable and in a table of the prompt.
-var ruleWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
+var ruleWord = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
 func (c *Config) checkGroups(d *document) error {
 	var errs []error
@@ -169,7 +169,7 @@ func (g Group) check(name string, names []string) error {
 	case !known && strings.TrimSpace(g.RulePrompt) == "" && len(g.Rules) == 0:
 		return fmt.Errorf("no such group: the groups are %s; a group of your own needs rulePrompt or declareSkillRules",
 			strings.Join(names, ", "))
-	case !known && !ruleWord.MatchString(name):
+	case !known && !ruleWord().MatchString(name):
 		return fmt.Errorf("the name of a group is at most 100 letters, digits or any of _.-, not %q", name)
 	}
 	return nil
@@ -181,7 +181,7 @@ func (c *Config) checkRule(group, name string, r SkillRule) error {
 	switch {
 	case taken && group == builtIn.Name:
 		return errors.New("the rule is built in; use another name")
-	case !ruleWord.MatchString(name):
+	case !ruleWord().MatchString(name):
 		return fmt.Errorf("the name of a rule is at most 100 letters, digits or any of _.-, not %q", name)
 	case strings.TrimSpace(r.Desc) == "" || strings.TrimSpace(r.Prompt) == "":
 		return errors.New("a skill rule needs desc and prompt")

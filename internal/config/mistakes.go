@@ -7,13 +7,13 @@ import (
 	"iter"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/policy"
 	"go.yaml.in/yaml/v3"
 )
@@ -113,8 +113,8 @@ func typeErrors(messages ...string) error {
 }
 
 var (
-	atLine    = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
-	wrongType = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.+)$")
+	atLine    = lazyregexp.New(`^(?:yaml: )?line (\d+): `)
+	wrongType = lazyregexp.New("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.+)$")
 )
 
 // yamlErrors says what the library found in the words of this program.
@@ -129,11 +129,11 @@ func (d *document) yamlErrors(err error) []error {
 	var all []error
 	for _, msg := range messages {
 		e := &Error{File: d.name}
-		if m := atLine.FindStringSubmatch(msg); m != nil {
+		if m := atLine().FindStringSubmatch(msg); m != nil {
 			e.Line, _ = strconv.Atoi(m[1])
 			msg = msg[len(m[0]):]
 		}
-		if m := wrongType.FindStringSubmatch(msg); m != nil {
+		if m := wrongType().FindStringSubmatch(msg); m != nil {
 			e.Key = d.keyAt(d.root, "", e.Line, m[1], m[2])
 			msg = fmt.Sprintf("want %s, not %s", wanted(m[3]), given(m[1], m[2]))
 		} else if strings.HasPrefix(msg, "unknown key") || strings.HasPrefix(msg, "want ") { // of typeErrors

@@ -78,7 +78,7 @@ func (c *Config) set(key, value, from string) error {
 	}
 	if err := n.Decode(c); err != nil {
 		said := "not a value for it"
-		if m := wrongType.FindStringSubmatch(typeMessage(err)); m != nil {
+		if m := wrongType().FindStringSubmatch(typeMessage(err)); m != nil {
 			said = "want " + wanted(m[3])
 		}
 		return fmt.Errorf("%s sets %s to %q: %s", from, key, value, said)
@@ -93,5 +93,5 @@ func typeMessage(err error) string {
 	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
 		msg = te.Errors[0]
 	}
-	return strings.TrimPrefix(msg, atLine.FindString(msg))
+	return strings.TrimPrefix(msg, atLine().FindString(msg))
 }

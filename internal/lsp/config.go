@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/part"
 )
 
@@ -33,7 +33,7 @@ type Server struct {
 // Defaults are the values of the section.
 func Defaults() *Config { return &Config{Timeout: time.Minute, Idle: 10 * time.Minute} }
 
-var serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
+var serverName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
 
 // Check implements [part.Config].
 func (c *Config) Check() error {
@@ -67,7 +67,7 @@ func (c *Config) Check() error {
 
 func (s Server) check(name string) error {
 	switch {
-	case !serverName.MatchString(name):
+	case !serverName().MatchString(name):
 		return errors.New("a name is at most 32 letters, digits, _ and -")
 	case s.Command == "":
 		return errors.New("command is missing: the program that is the server")

@@ -1,10 +1,10 @@
 package review
 
-import "regexp"
+import "github.com/sandboxd/sandboxd/internal/lazyregexp"
 
 // risky finds the words of a command line that a person should read twice. It is
 // an aid for the eye and decides nothing.
-var risky = regexp.MustCompile(`(?:^|[\s;&|({"'` + "`" + `/])(` +
+var risky = lazyregexp.New(`(?:^|[\s;&|({"'` + "`" + `/])(` +
 	`sudo|doas|su|rm|rmdir|shred|dd|mkfs[.\w]*|truncate|chmod|chown|chattr|mount|umount|` +
 	`kill|killall|pkill|shutdown|reboot|systemctl|crontab|at|nohup|setsid|` +
 	`curl|wget|nc|ncat|socat|ssh|scp|sftp|rsync|ftp|telnet|` +
@@ -25,7 +25,7 @@ func Words(line string) []Word {
 	var all []Word
 	from := 0 // of what is in none of all
 	for at := 0; at < len(line); {
-		m := risky.FindStringSubmatchIndex(line[at:])
+		m := risky().FindStringSubmatchIndex(line[at:])
 		if m == nil {
 			break
 		}

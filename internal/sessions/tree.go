@@ -4,16 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // maxDepth is how many sessions may be above one.
 const maxDepth = 16
 
-var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_ .-]{0,63}$`)
+var agentName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_ .-]{0,63}$`)
 
 // CheckAgent reports what is wrong with the name of an agent.
 func CheckAgent(name string) error {
@@ -23,7 +23,7 @@ func CheckAgent(name string) error {
 			Hint: "choose another name",
 		}
 	}
-	if agentName.MatchString(name) {
+	if agentName().MatchString(name) {
 		return nil
 	}
 	msg := fmt.Sprintf("agent: %.80q is not a name of an agent", name)

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -57,7 +57,7 @@ type callableRequest struct {
 	TimeoutMS   int               `json:"timeout_ms,omitempty"`
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9_.-]{1,64}$`)
 
 const (
 	noDescription = "(no description)"
@@ -124,7 +124,7 @@ func (in callableRequest) callable(name string, isTool func(string) bool) (c Cal
 }
 
 func (c *Callable) check() error {
-	if c.Name != "" && !nameForm.MatchString(c.Name) {
+	if c.Name != "" && !nameForm().MatchString(c.Name) {
 		return fmt.Errorf("name %.100q: want 1 to 64 letters, digits, _, . and -", c.Name)
 	}
 	switch c.Type {
@@ -145,7 +145,7 @@ func (c *Callable) check() error {
 }
 
 // mark is a place in a template.
-var mark = regexp.MustCompile(`\{\{\s*(json\s+)?([^\s{}]+)\s*\}\}`)
+var mark = lazyregexp.New(`\{\{\s*(json\s+)?([^\s{}]+)\s*\}\}`)
 
 // render fills a template from arguments: {{key}}, {{json key}}, {{a.b}}. What is not there is
 // empty. escape changes what is filled in. A text of more than maxAnswer bytes is an error: the
@@ -154,7 +154,7 @@ func render(template string, args json.RawMessage, escape func(string) string) (
 	var b strings.Builder
 	values := reader{}
 	from := 0
-	for _, m := range mark.FindAllStringSubmatchIndex(template, -1) {
+	for _, m := range mark().FindAllStringSubmatchIndex(template, -1) {
 		b.WriteString(template[from:m[0]])
 		from = m[1]
 		value, text := values.at(args, template[m[4]:m[5]]), ""

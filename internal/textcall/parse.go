@@ -3,10 +3,10 @@ package textcall
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
@@ -200,8 +200,8 @@ func argsOf(raw string) json.RawMessage {
 }
 
 var (
-	keyForm = regexp.MustCompile(`^[\p{L}\p{N}_][\p{L}\p{N}\p{M}_.-]*$`)
-	number  = regexp.MustCompile(`^-?(0|[1-9]\d*)(\.\d+)?$`)
+	keyForm = lazyregexp.New(`^[\p{L}\p{N}_][\p{L}\p{N}\p{M}_.-]*$`)
+	number  = lazyregexp.New(`^-?(0|[1-9]\d*)(\.\d+)?$`)
 )
 
 // pairs reads a=1, b="x, y". Parts that are no pair are kept in _raw. It returns nil without a pair.
@@ -210,7 +210,7 @@ func pairs(raw string) json.RawMessage {
 	var rest []string
 	for _, part := range parts(raw) {
 		key, value, is := strings.Cut(part, "=")
-		if key = strings.TrimSpace(key); is && keyForm.MatchString(key) {
+		if key = strings.TrimSpace(key); is && keyForm().MatchString(key) {
 			args[key] = typed(strings.TrimSpace(value))
 		} else if part != "" {
 			rest = append(rest, part)
@@ -258,7 +258,7 @@ func parts(raw string) (list []string) {
 // typed is a value as JSON has it.
 func typed(s string) any {
 	switch {
-	case number.MatchString(s):
+	case number().MatchString(s):
 		return json.Number(s)
 	case strings.EqualFold(s, "true"):
 		return true

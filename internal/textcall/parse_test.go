@@ -118,7 +118,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, c := range calls {
 			if !json.Valid(c.Args) || !strings.Contains(text, c.Name) || !strings.Contains(text, c.RawArgs) ||
-				strings.TrimSpace(c.RawArgs) != c.RawArgs || !nameForm.MatchString(c.Name) && len(c.Name) <= 64 {
+				strings.TrimSpace(c.RawArgs) != c.RawArgs || !nameForm().MatchString(c.Name) && len(c.Name) <= 64 {
 				t.Errorf("%+v of %q", c, text)
 			}
 		}

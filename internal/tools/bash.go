@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/guard/obeyed"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -421,7 +421,7 @@ func sandboxNotes(d bashData) []string {
 
 // refused finds a file in the complaint of a program that could not write it, before or
 // behind the reason. git says so and goes on, so success means nothing here.
-var refused = regexp.MustCompile(`(?:([^\s'"]+)['"]?: )?` +
+var refused = lazyregexp.New(`(?:([^\s'"]+)['"]?: )?` +
 	`(?:Device or resource busy|Read-only file system)(?:: '([^']+)')?`)
 
 // complaints are the reasons of refused, and complaintBytes the most that is read of a line with one.
@@ -456,7 +456,7 @@ func complaining(text string) (lines []string) {
 // protectedNote explains why a file could not be written that other programs obey.
 func protectedNote(text string) string {
 	for _, line := range complaining(text) {
-		for _, m := range refused.FindAllStringSubmatch(line, 20) {
+		for _, m := range refused().FindAllStringSubmatch(line, 20) {
 			for _, path := range m[1:] {
 				n := obeyed.Find("/"+strings.TrimPrefix(path, "/"), "")
 				if n == nil || !n.Kept() {

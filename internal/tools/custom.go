@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/catalog"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/shellparse"
@@ -48,13 +48,13 @@ type customTool struct {
 }
 
 var (
-	customName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
-	placeholder = regexp.MustCompile(`\{\{([A-Za-z0-9_]+)\}\}`)
+	customName  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+	placeholder = lazyregexp.New(`\{\{([A-Za-z0-9_]+)\}\}`)
 )
 
 // NewCustom checks a tool of the configuration and makes it.
 func NewCustom(c Custom) (tool.Tool, error) {
-	if !customName.MatchString(c.Name) {
+	if !customName().MatchString(c.Name) {
 		return nil, fmt.Errorf("custom tool %q: a name is a letter and up to 63 letters, digits, _ or -", c.Name)
 	}
 	if c.Description == "" {
@@ -80,7 +80,7 @@ func NewCustom(c Custom) (tool.Tool, error) {
 		return nil, fmt.Errorf("custom tool %s: schema: %w", c.Name, err)
 	}
 	for _, word := range c.Argv {
-		for _, p := range placeholder.FindAllStringSubmatch(word, -1) {
+		for _, p := range placeholder().FindAllStringSubmatch(word, -1) {
 			if _, known := schema.Properties[p[1]]; !known {
 				return nil, fmt.Errorf("custom tool %s: argv names {{%s}}, which the schema does not have", c.Name,
 					p[1])
@@ -144,7 +144,7 @@ func (t customTool) argv(in tool.In) ([]string, error) {
 	argv := []string{t.c.Argv[0]}
 	operands := false // behind a -- word
 	for _, word := range t.c.Argv[1:] {
-		names := placeholder.FindAllStringSubmatch(word, -1)
+		names := placeholder().FindAllStringSubmatch(word, -1)
 		if len(names) == 1 && names[0][0] == word {
 			values, err := words(names[0][1], args[names[0][1]])
 			if err != nil {
@@ -173,7 +173,7 @@ func (t customTool) argv(in tool.In) ([]string, error) {
 
 func fill(word string, args map[string]any) (string, error) {
 	var failed error
-	filled := placeholder.ReplaceAllStringFunc(word, func(p string) string {
+	filled := placeholder().ReplaceAllStringFunc(word, func(p string) string {
 		name := p[2 : len(p)-2]
 		values, err := words(name, args[name])
 		if err == nil && len(values) > 1 {

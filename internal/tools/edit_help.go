@@ -3,11 +3,11 @@ package tools
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -35,7 +35,7 @@ func notUnique(content []byte, places []int) error {
 func lineAt(content []byte, at int) int { return bytes.Count(content[:at], []byte{'\n'}) + 1 }
 
 // numbered is a line as Read shows it.
-var numbered = regexp.MustCompile(`(?m)^ *-?\d+\t`)
+var numbered = lazyregexp.New(`(?m)^ *-?\d+\t`)
 
 // Bounds of the search for what was meant.
 const (
@@ -46,7 +46,7 @@ const (
 // notFound says what was probably meant.
 func notFound(content []byte, old string) error {
 	e := &tool.Error{Code: "old_string_not_found", Msg: "old_string is not in the file"}
-	if bare := numbered.ReplaceAllString(old, ""); bare != old && bytes.Contains(content, []byte(bare)) {
+	if bare := numbered().ReplaceAllString(old, ""); bare != old && bytes.Contains(content, []byte(bare)) {
 		e.Hint = "leave out the line numbers that Read shows"
 		return e
 	}

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // Rules are permission rules in the form Tool or Tool(specifier):
@@ -92,7 +93,7 @@ type table struct {
 	rule    string
 }
 
-var toolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+var toolName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // pathTools are the tools whose specifier is a path, with what they do to it.
 var pathTools = map[string][]guard.Op{
@@ -117,7 +118,7 @@ func (t table) add() error {
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
 		return t.addMCP(server, hasSpec)
 	}
-	if !toolName.MatchString(name) {
+	if !toolName().MatchString(name) {
 		return fmt.Errorf("%q is not a tool name", name)
 	}
 	if !hasSpec || spec == "*" || spec == "**" {
@@ -144,7 +145,7 @@ func (t table) addMCP(rest string, hasSpec bool) error {
 		return errors.New("rules for MCP tools take no specifier")
 	}
 	server, name, hasTool := strings.Cut(rest, "__")
-	if !toolName.MatchString(server) || hasTool && name != "*" && !toolName.MatchString(name) {
+	if !toolName().MatchString(server) || hasTool && name != "*" && !toolName().MatchString(name) {
 		return errors.New("want mcp__server or mcp__server__tool")
 	}
 	if !hasTool || name == "*" {

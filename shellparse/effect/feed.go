@@ -1,10 +1,10 @@
 package effect
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
@@ -42,7 +42,7 @@ func (r *reader) feed(w program.Word, written bool, take func(in *reader, text s
 }
 
 // catOf is a word that is what stands in a file: $(cat f), $(< f).
-var catOf = regexp.MustCompile(`\$\(\s*(?:cat\s+|<\s*)["']?([^\s"'` + "`" + `;|&()$]+)["']?\s*\)`)
+var catOf = lazyregexp.New(`\$\(\s*(?:cat\s+|<\s*)["']?([^\s"'` + "`" + `;|&()$]+)["']?\s*\)`)
 
 // wordFiles are the files whose text is in the words of the command.
 func (r *reader) wordFiles(take func(in *reader, text string)) {
@@ -50,7 +50,7 @@ func (r *reader) wordFiles(take func(in *reader, text string)) {
 		if w.Known || !strings.Contains(w.Text, "$(") {
 			continue
 		}
-		for _, m := range catOf.FindAllStringSubmatch(w.Text, maxFeeds) {
+		for _, m := range catOf().FindAllStringSubmatch(w.Text, maxFeeds) {
 			r.feed(program.Literal(m[1], w.At), false, take)
 		}
 	}

@@ -2,8 +2,9 @@ package vet
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 const (
@@ -13,14 +14,14 @@ const (
 )
 
 var (
-	serverName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-	toolName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+	serverName = lazyregexp.New(`^[A-Za-z0-9_-]{1,32}$`)
+	toolName   = lazyregexp.New(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
 // CheckServer refuses what cannot be the name of a server (M-13).
 func CheckServer(name string) error {
 	switch {
-	case !serverName.MatchString(name):
+	case !serverName().MatchString(name):
 		return fmt.Errorf("%.80q is no name of a server: want 1 to 32 letters, digits, _ or -", name)
 	case strings.Contains(name, separator) || strings.HasPrefix(name, "_") || strings.HasSuffix(name, "_"):
 		return fmt.Errorf("%q is no name of a server: __ parts it from the tool in %sserver__tool", name, prefix)
@@ -31,7 +32,7 @@ func CheckServer(name string) error {
 // CheckTool refuses what cannot be the name of a tool of a server.
 func CheckTool(server, name string) error {
 	switch whole := Name(server, name); {
-	case !toolName.MatchString(name):
+	case !toolName().MatchString(name):
 		return fmt.Errorf("%.80q is no name of a tool: want 1 to 64 letters, digits, _, . or -", name)
 	case strings.HasPrefix(name, prefix):
 		return fmt.Errorf("%.80q is no name of a tool: it looks like one of another server", name)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // Unseen says what of a text nobody sees, or shows otherwise than it is; "" is nothing. No person can judge such a
@@ -67,19 +69,19 @@ func misleads(text string) string {
 }
 
 var (
-	word      = regexp.MustCompile(`[A-Za-z][A-Za-z0-9_-]*`)
-	calledOne = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9_-]*) (tool|server|function)\b`)
+	word      = lazyregexp.New(`[A-Za-z][A-Za-z0-9_-]*`)
+	calledOne = lazyregexp.New(`\b([A-Za-z][A-Za-z0-9_-]*) (tool|server|function)\b`)
 )
 
 // mentions are the words of a text that could be meant as the name of a tool or server. A word of plain English, such
 // as Read, counts only where it is called a tool.
 func mentions(text string) (names []string) {
-	for _, w := range word.FindAllString(text, -1) {
+	for _, w := range word().FindAllString(text, -1) {
 		if distinct(w) {
 			names = append(names, w)
 		}
 	}
-	for _, m := range calledOne.FindAllStringSubmatch(text, -1) {
+	for _, m := range calledOne().FindAllStringSubmatch(text, -1) {
 		names = append(names, m[1])
 	}
 	return names

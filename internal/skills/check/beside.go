@@ -3,13 +3,13 @@ package check
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
@@ -71,24 +71,24 @@ func (p *pack) repeated(n *yaml.Node) {
 }
 
 var (
-	rootRef = regexp.MustCompile(`\{project-root\}/([A-Za-z0-9_./-]*[A-Za-z0-9_/-])`)
-	execRef = regexp.MustCompile(`\bexec="([^"]+)"`)
+	rootRef = lazyregexp.New(`\{project-root\}/([A-Za-z0-9_./-]*[A-Za-z0-9_/-])`)
+	execRef = lazyregexp.New(`\bexec="([^"]+)"`)
 	// absolute is a path with the name of something: <user>, ... and $HOME stand for any machine.
-	absolute = regexp.MustCompile(`(?:^|[\s"'(=` + "`" + `])((?:/Users/|/home/|[A-Za-z]:\\+)` +
+	absolute = lazyregexp.New(`(?:^|[\s"'(=` + "`" + `])((?:/Users/|/home/|[A-Za-z]:\\+)` +
 		`[\pL\pN_][^\s"')` + "`" + `]*)`)
 )
 
 // references says what a line refers to and what is not there.
 func (p *pack) references(rel string, n int, line string) {
 	if strings.Contains(line, "{project-root}/") {
-		for _, ref := range rootRef.FindAllStringSubmatch(line, -1) {
+		for _, ref := range rootRef().FindAllStringSubmatch(line, -1) {
 			if !strings.Contains(line, "exec=\"{project-root}/"+ref[1]) {
 				p.fromRoot(rel, n, ref[1])
 			}
 		}
 	}
 	if strings.Contains(line, "exec=") {
-		for _, ref := range execRef.FindAllStringSubmatch(line, -1) {
+		for _, ref := range execRef().FindAllStringSubmatch(line, -1) {
 			if target := p.target(rel, ref[1]); target != "" && !exists(target) {
 				p.find("REF-02", Medium, rel, n, "Mend the path, or add the file.",
 					"exec target %q does not exist.", ref[1])
@@ -96,7 +96,7 @@ func (p *pack) references(rel string, n int, line string) {
 		}
 	}
 	if strings.Contains(line, "/Users/") || strings.Contains(line, "/home/") || strings.Contains(line, `:\`) {
-		if ref := absolute.FindStringSubmatch(line); ref != nil {
+		if ref := absolute().FindStringSubmatch(line); ref != nil {
 			p.find("REF-03", Low, rel, n, "Use a path relative to the package.",
 				"%q is a path of one machine.", clip(ref[1]))
 		}

@@ -2,17 +2,17 @@ package check
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
 var (
-	trigger  = regexp.MustCompile(`(?i)use\s+(?:when|if)\b`)
-	stepName = regexp.MustCompile(`^step-\d{2}[a-z]?-[a-z0-9-]+\.md$`)
-	estimate = regexp.MustCompile(`(?i:takes?\s+\d+\s*min|~\s*\d+\s*min|estimated\s+time)|\bETA\b`)
+	trigger  = lazyregexp.New(`(?i)use\s+(?:when|if)\b`)
+	stepName = lazyregexp.New(`^step-\d{2}[a-z]?-[a-z0-9-]+\.md$`)
+	estimate = lazyregexp.New(`(?i:takes?\s+\d+\s*min|~\s*\d+\s*min|estimated\s+time)|\bETA\b`)
 )
 
 const (
@@ -41,7 +41,7 @@ func (p *pack) entry(text string) {
 		p.find("SKILL-06", Medium, skillFile, 0, "Shorten it, and move the rest into the text.",
 			"description is %d characters (max %d).", n, maxDescription)
 	}
-	if description != "" && !trigger.MatchString(description) && m.Text("when-to-use", "when_to_use") == "" {
+	if description != "" && !trigger().MatchString(description) && m.Text("when-to-use", "when_to_use") == "" {
 		p.find("SKILL-06", Medium, skillFile, 0, `Add a sentence that begins with "Use when".`,
 			`description does not contain "Use when" or "Use if" trigger phrase.`)
 	}
@@ -73,9 +73,9 @@ func (p *pack) other(rel, text string) {
 	step := filepath.Dir(rel) == "steps"
 	if step {
 		p.steps = append(p.steps, rel)
-		if base := filepath.Base(rel); !stepName.MatchString(base) {
+		if base := filepath.Base(rel); !stepName().MatchString(base) {
 			p.find("STEP-01", Medium, rel, 0, "Rename it to step-NN-words.md, with two digits.",
-				"Filename %q does not match pattern: %s", base, stepName)
+				"Filename %q does not match pattern: %s", base, stepName())
 		}
 	}
 	m := front.Parse(text)
@@ -171,7 +171,7 @@ func (p *pack) line(rel string, n int, line string) {
 		p.find("PATH-02", High, rel, n, "Use relative paths (`./path` or `../path`) instead.",
 			"`installed_path` reference found in content.")
 	}
-	if estimate.MatchString(line) {
+	if estimate().MatchString(line) {
 		p.find("SEQ-02", Low, rel, n, "Leave it out: how long it takes depends on who does it.",
 			"Time estimate pattern found: %q", clip(strings.TrimSpace(line)))
 	}
