@@ -28,7 +28,7 @@ DEADCODE    = go run golang.org/x/tools/cmd/deadcode@v0.52.0
 # What the gate does not know is a failure, never tried again. -count=1: an answer from another
 # clone's cache would count as a run.
 GOTESTSUM = go run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fails --hide-summary=skipped,output
-GATE = -trimpath -vet=off -count=1 -p 3 -parallel 4 -timeout 20m
+GATE = -trimpath -vet=off -count=1 -p 3 -parallel 2 -timeout 20m
 # Builds, tests and the programs that tests build are compiled alike, so that what one has compiled is
 # there for the others, in another clone too. The race detector alone needs a C compiler.
 export CGO_ENABLED = 0
@@ -70,8 +70,8 @@ test: tools-go tools-test bin/opa
 	@mkdir -p bin && rm -rf bin/test-*.json bin/tested; status=0; \
 	go build -trimpath -ldflags '-s -w' -o bin/tested/ ./cmd/sandboxd ./cmd/sandboxd-child && \
 	go build -C agent -trimpath -ldflags '-s -w' -o ../bin/tested/ ./cmd/sandboxd-agent || exit 1; \
-	(cd agent && exec $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) & agent=$$!; \
-	$(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) $(LONGEST) ./... || status=1; \
+	(cd agent && exec ../tests/in-memory $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) & agent=$$!; \
+	tests/in-memory $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) $(LONGEST) ./... || status=1; \
 	wait $$agent || status=1; \
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 
@@ -79,7 +79,7 @@ test: tools-go tools-test bin/opa
 RACE = $(addprefix ./,approvals client hooks metrics pipeline shellparse internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/tools/search internal/tools/web internal/vars)
 race: tools-go tools-test
 	@mkdir -p bin && rm -f bin/race.json; status=0; \
-	CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(CURDIR)/bin/race.json -- -race -short $(GATE) $(RACE) || status=1; \
+	CGO_ENABLED=1 tests/in-memory $(GOTESTSUM) --jsonfile $(CURDIR)/bin/race.json -- -race -short $(GATE) $(RACE) || status=1; \
 	go run ./tests/report -slowest 10 bin/race.json || status=1; exit $$status
 
 # make long PART…: see tests/long. The parts are no targets of their own.

@@ -41,7 +41,7 @@ var parserDifferences = []string{
 // that nothing has to be understood twice in here.
 func TestGuardAgainstBash(t *testing.T) {
 	bash := needs.Program(t, "bash")
-	count := tier.Rounds(t, 2_000, 60_000)
+	count := tier.Rounds(t, 500, 60_000)
 
 	scripts := make(chan string)
 	go func() {

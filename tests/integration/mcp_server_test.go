@@ -142,8 +142,12 @@ func serveMCP(script string, in io.Reader, out io.Writer) {
 			}
 			lists++
 			switch s.Start {
-			case "pages": // without end
-				schema := `{"type":"object","description":"` + strings.Repeat("x", 15<<20) + `"}`
+			case "pages": // without end: one as large as may be, and those that are too much with it
+				size := 15 << 20
+				if lists > 1 {
+					size = 9 << 20
+				}
+				schema := `{"type":"object","description":"` + strings.Repeat("x", size) + `"}`
 				c.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"nextCursor":"%d","tools":[%s]}}`, r.ID, lists,
 					mcpTool("t"+strconv.Itoa(lists), "Is large.", schema)))
 				continue
