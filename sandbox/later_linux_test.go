@@ -351,7 +351,11 @@ func TestX39_MadeAnewWithTheSameInode(t *testing.T) {
 	}
 	for what, name := range map[string]string{"directory": ".vscode", "file": ".envrc"} {
 		t.Run(what, func(t *testing.T) {
-			ws := shortTemp(t)
+			ws, err := os.MkdirTemp("/var/tmp", "cage-") // on a disk: in memory no number is given twice
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(ws) })
 			path := filepath.Join(ws, name)
 			if err := makes[what](path); err != nil {
 				t.Fatal(err)
