@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // refusals are words that make a builtin of bash refuse the whole command: options that it does not
@@ -40,9 +41,13 @@ var changes = []string{
 // and what the guard believes of the rest must hold all the same.
 func TestABuiltinThatRefusesItsWords(t *testing.T) {
 	yard := newYard(t, needs.Program(t, "bash"))
-	ran := 0
-	for _, change := range changes {
-		for _, word := range refusals {
+	ran, tried := 0, 0
+	for i, change := range changes {
+		for k, word := range refusals {
+			if (i+k)%2 == 1 && !tier.IsLong() {
+				continue
+			}
+			tried++
 			script := fmt.Sprintf("x=canary; "+change+"; $x y", word)
 			started := yard.starts(t, script)
 			if len(started) > 0 {
@@ -53,8 +58,8 @@ func TestABuiltinThatRefusesItsWords(t *testing.T) {
 			}
 		}
 	}
-	if all := len(changes) * len(refusals); ran < all/2 {
-		t.Errorf("%d of %d scripts started a program: the test shows too little", ran, all)
+	if ran < tried/2 {
+		t.Errorf("%d of %d scripts started a program: the test shows too little", ran, tried)
 	}
 	for _, harmless := range []string{
 		"x=$(cat y); read -r a b <<< \"$x\"", "set -- a b; shift; shift 1", "command -p ls", "eval -- ls",

@@ -68,7 +68,7 @@ func agree(t *testing.T, parent string, o Options) {
 	// Each costs two calls of a new session, and there are eight times as many. More:
 	// go test ./sandbox -run Agree -rapid.checks 1000
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set("25")
+		_ = f.Value.Set("12")
 		t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 	}
 	n := 0

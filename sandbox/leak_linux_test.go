@@ -18,7 +18,7 @@ import (
 // TestManyCallsLeaveNothing makes calls of all kinds of endings, several at once,
 // and looks at the host and at the launcher before and after.
 func TestManyCallsLeaveNothing(t *testing.T) {
-	calls := tier.Rounds(t, 500, 20_000)
+	calls := tier.Rounds(t, 250, 20_000)
 	backend := newCage(t, Options{})
 	needCage(t, backend)
 	ws := shortTemp(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,15 +56,18 @@ func (s *stopped) tree(init, program bool) {
 	}
 }
 
-// begun waits until the program of the call runs.
+// begun waits until the program of the call runs, or has run: on a busy machine its limit may come first.
 func (s *stopped) begun() {
-	for end := time.Now().Add(time.Minute); processesOf(s.t, s.mark) == nil; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !exists(s.told()); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Error("the program does not begin")
 			return
 		}
 	}
 }
+
+// told is the file that the program makes when it begins.
+func (s *stopped) told() string { return filepath.Join(s.ws, strings.ReplaceAll(s.mark, "=", "-")) }
 
 func soon(most time.Duration) { time.Sleep(rand.N(most)) }
 
@@ -164,7 +168,7 @@ func (s *stopped) round(how stopping, round int) error {
 
 // call makes the call that must end.
 func (s *stopped) call(ctx context.Context) error {
-	spec := Spec{Argv: []string{"sleep", "1000"}, Dir: s.ws, Env: []string{s.mark}}
+	spec := Spec{Argv: []string{"sh", "-c", `: > "$0"; exec sleep 1000`, s.told()}, Dir: s.ws, Env: []string{s.mark}}
 	if s.byLimit {
 		spec.Limits.WallSeconds = 1
 	}

@@ -40,7 +40,7 @@ func TestFindGivesTheNewestLinesThatAreWanted(t *testing.T) {
 			e := Entry{
 				Seq: uint64(i + 1), Session: fmt.Sprintf("s%d", rapid.IntRange(1, 2).Draw(t, "session")),
 				Event: rapid.SampledFrom([]string{"begin", "end"}).Draw(t, "event"),
-				Message: strings.Repeat("x", rapid.SampledFrom([]int{0, 10, 300_000, 900_000}).Draw(t, "length")) +
+				Message: strings.Repeat("x", rapid.SampledFrom([]int{0, 10, 100, 1000, 300_000, 900_000}).Draw(t, "length")) +
 					"Needle"[:rapid.IntRange(0, 6).Draw(t, "cut")],
 			}
 			all = append(all, e)

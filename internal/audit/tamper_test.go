@@ -314,26 +314,43 @@ func TestGeneratedTableOfAttacks(t *testing.T) {
 				names = append(names, p.name)
 			}
 		}
-		row := "| " + strings.Join(names, ", ") + " |"
-		for _, manner := range manners {
-			how := map[string]string{}
-			for _, name := range names {
-				how[name] = manner
-			}
-			stopped := outcome(t, h, h.now["stopped"], how)
-			killed := outcome(t, h, h.now["killed"], how)
-			switch {
-			case stopped != killed:
-				row += fmt.Sprintf(" stopped: %s, killed: %s |", stopped, killed)
-			case stopped == "refused":
-				row += " refused |"
-			default:
-				row += " **" + stopped + "** |"
-			}
-		}
-		table.WriteString(row + "\n")
+		table.WriteString(rowOf(t, h, names) + "\n")
 	}
 	golden.Section(t, "../../docs/audit.md", "attacks", table.String())
+}
+
+// rowOf is what comes of changing these files, in each manner.
+func rowOf(t *testing.T, h history, names []string) string {
+	row := "| " + strings.Join(names, ", ") + " |"
+	for _, manner := range manners {
+		how := map[string]string{}
+		for _, name := range names {
+			how[name] = manner
+		}
+		stopped := outcome(t, h, h.now["stopped"], how)
+		killed := outcome(t, h, h.now["killed"], how)
+		switch {
+		case stopped != killed:
+			row += fmt.Sprintf(" stopped: %s, killed: %s |", stopped, killed)
+		case stopped == "refused":
+			row += " refused |"
+		default:
+			row += " **" + stopped + "** |"
+		}
+	}
+	return row
+}
+
+// TestOneFileThatIsChanged: the rows of the table for one file, which make test would leave out with the rest.
+func TestOneFileThatIsChanged(t *testing.T) {
+	text, err := os.ReadFile("../../docs/audit.md")
+	must(t, err)
+	h := newHistory(t)
+	for _, p := range pieces {
+		if row := rowOf(t, h, []string{p.name}); !strings.Contains(string(text), "\n"+row+"\n") {
+			t.Errorf("docs/audit.md does not say %s", row)
+		}
+	}
 }
 
 // TestNothingWithoutTheHead: whoever leaves the head beside the key alone cannot change anything

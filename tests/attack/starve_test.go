@@ -94,7 +94,7 @@ func starving() []try {
 	}
 	return []try{
 		flood("a batch of calls that print a megabyte each", func(w *world, s string) {
-			calls := make([]json.RawMessage, 40)
+			calls := make([]json.RawMessage, 20)
 			for i := range calls {
 				calls[i] = json.RawMessage(`{"tool":"Bash","args":{"command":"head -c 1000000 /dev/zero | tr '\\0' '\\1'"}}`)
 			}
