@@ -70,8 +70,8 @@ test: tools-go tools-test bin/opa
 	@mkdir -p bin && rm -rf bin/test-*.json bin/tested; status=0; \
 	go build -trimpath -ldflags '-s -w' -o bin/tested/ ./cmd/sandboxd ./cmd/sandboxd-child && \
 	go build -C agent -trimpath -ldflags '-s -w' -o ../bin/tested/ ./cmd/sandboxd-agent || exit 1; \
-	(cd agent && exec ../tests/in-memory $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-agent.json -- $(GATE) ./...) & agent=$$!; \
-	tests/in-memory $(GOTESTSUM) --jsonfile $(CURDIR)/bin/test-main.json -- $(GATE) $(LONGEST) ./... || status=1; \
+	(cd agent && exec ../tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/test-agent.json' -- $(GATE) ./...) & agent=$$!; \
+	tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/test-main.json' -- $(GATE) $(LONGEST) ./... || status=1; \
 	wait $$agent || status=1; \
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 
@@ -79,7 +79,7 @@ test: tools-go tools-test bin/opa
 RACE = $(addprefix ./,approvals client hooks metrics pipeline shellparse internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/tools/search internal/tools/web internal/vars)
 race: tools-go tools-test
 	@mkdir -p bin && rm -f bin/race.json; status=0; \
-	CGO_ENABLED=1 tests/in-memory $(GOTESTSUM) --jsonfile $(CURDIR)/bin/race.json -- -race -short $(GATE) $(RACE) || status=1; \
+	CGO_ENABLED=1 tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/race.json' -- -race -short $(GATE) $(RACE) || status=1; \
 	go run ./tests/report -slowest 10 bin/race.json || status=1; exit $$status
 
 # make long PART…: see tests/long. The parts are no targets of their own.
@@ -101,7 +101,7 @@ test-operate: tools-go tools-operate
 # The program of OPA, of the version that the daemon judges with; SANDBOXD_OPA names
 # it to the tests.
 bin/opa: go.mod
-	GOBIN=$(CURDIR)/bin go install github.com/open-policy-agent/opa@$$(go list -m -f '{{.Version}}' github.com/open-policy-agent/opa)
+	GOBIN='$(CURDIR)/bin' go install github.com/open-policy-agent/opa@$$(go list -m -f '{{.Version}}' github.com/open-policy-agent/opa)
 	@touch $@
 
 # The clients are installed below bin/, in the versions of their tables; what they are then
@@ -113,36 +113,36 @@ OPENAPI_TOOLS = @redocly/cli@2.77.0 openapi-typescript@7.13.0 openapi-fetch@0.17
 MCP_TOOLS = $(addprefix @modelcontextprotocol/,conformance@0.2.0-alpha.12 inspector@2.12.0) node@24.21.0
 test-clients: tools-go tools-clients bin/gh
 	npm install --silent --no-audit --no-fund --prefix bin/clients $(CLIENTS) $(OPENAPI_TOOLS) $(MCP_TOOLS)
-	SANDBOXD_TEST_NPM=$(CURDIR)/bin/clients/node_modules SANDBOXD_TEST_GH=$(CURDIR)/bin/gh \
+	SANDBOXD_TEST_NPM='$(CURDIR)/bin/clients/node_modules' SANDBOXD_TEST_GH='$(CURDIR)/bin/gh' \
 	go test -count=1 -v -run 'DayAndGeneratedTools|TestOpenAPI_ATypedClientWorks|TestM24_TheConformanceSuite|TestM24_TheInspector|TestM24_ClaudeCode|WithoutAToken|HasNoToken' ./tests/integration
 
 # The page in a browser: Debian's, or the one that CHROMIUM names.
 test-web: tools-go tools-web build
 	npm ci --silent --no-audit --no-fund --prefix tests/web
-	SANDBOXD_BIN=$(CURDIR)/bin CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" SANDBOXD_SHOTS='$(SHOTS)' \
+	SANDBOXD_BIN='$(CURDIR)/bin' CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" SANDBOXD_SHOTS='$(SHOTS)' \
 	timeout 600 node --test --test-concurrency=1 --test-reporter=spec tests/web
 
 bench-web: tools-go tools-web build
 	npm ci --silent --no-audit --no-fund --prefix tests/web
-	SANDBOXD_BIN=$(CURDIR)/bin CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" \
+	SANDBOXD_BIN='$(CURDIR)/bin' CHROMIUM="$${CHROMIUM:-$$(command -v chromium)}" \
 	timeout 900 node --test-reporter=spec tests/web/measure.mjs
 
 # GitHub's client, built in its own module; its server is one of the test.
 bin/gh:
 	go build -C "$$(go mod download -json github.com/cli/cli/v2@v2.83.0 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" \
-		-trimpath -o $(CURDIR)/bin/gh ./cmd/gh
+		-trimpath -o '$(CURDIR)/bin/gh' ./cmd/gh
 
 # Three MCP servers of others, in their cages.
 MCP_SERVERS = $(foreach s,everything filesystem memory,@modelcontextprotocol/server-$(s)@2026.8.31)
 test-mcp-servers: tools-go tools-clients
 	npm install --silent --no-audit --no-fund --prefix bin/mcp-servers $(MCP_SERVERS)
-	SANDBOXD_TEST_NPM=$(CURDIR)/bin/mcp-servers/node_modules go test -count=1 -v -run ADayWithServersOfTheRegistry ./tests/integration
+	SANDBOXD_TEST_NPM='$(CURDIR)/bin/mcp-servers/node_modules' go test -count=1 -v -run ADayWithServersOfTheRegistry ./tests/integration
 
 # The language server of Go, in the last version for the go of go.mod.
 GOPLS = golang.org/x/tools/gopls@v0.21.1
 test-lsp: tools-go
-	GOBIN=$(CURDIR)/bin go install $(GOPLS)
-	SANDBOXD_TEST_GOPLS=$(CURDIR)/bin/gopls go test -count=1 -v -run TestT52_RealGopls ./tests/integration
+	GOBIN='$(CURDIR)/bin' go install $(GOPLS)
+	SANDBOXD_TEST_GOPLS='$(CURDIR)/bin/gopls' go test -count=1 -v -run TestT52_RealGopls ./tests/integration
 
 # The public client of the five-scope API is in no registry: it is fetched at one commit, and bundled.
 SCOPES_CLIENT = https://github.com/Youzini-afk/TavernHeadless
@@ -156,7 +156,7 @@ test-scopes-client: tools-go tools-clients
 	cd $(SCOPES_DIR) && for package in sdk client-helpers; do packages/shared/node_modules/.bin/esbuild $(KIT)/$$package/src/index.ts \
 		--bundle --format=esm --platform=node --log-level=warning --outfile=$$package.mjs \
 		--alias:@tavern/shared=./packages/shared/src/index.ts --alias:@tavern/sdk=./$(KIT)/sdk/src/index.ts || exit 1; done
-	SANDBOXD_TEST_SCOPES_CLIENT=$(CURDIR)/$(SCOPES_DIR) go test -count=1 -v -run ADayOfThePublicClient ./tests/integration
+	SANDBOXD_TEST_SCOPES_CLIENT='$(CURDIR)/$(SCOPES_DIR)' go test -count=1 -v -run ADayOfThePublicClient ./tests/integration
 
 # One package after the other; the limits are judged from all results at the end.
 BENCH ?= .
@@ -165,8 +165,8 @@ suites: tools-test
 
 bench: tools-bench build
 	@rm -f bin/bench.jsonl
-	-SANDBOXD_BENCH_OUT=$(CURDIR)/bin/bench.jsonl go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...
-	-SANDBOXD_BENCH_OUT=$(CURDIR)/bin/bench.jsonl go test -C agent -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...
+	-SANDBOXD_BENCH_OUT='$(CURDIR)/bin/bench.jsonl' go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...
+	-SANDBOXD_BENCH_OUT='$(CURDIR)/bin/bench.jsonl' go test -C agent -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...
 	@go run ./tests/bench/report -baseline tests/bench/baseline.json bin/bench.jsonl
 
 lint: export GOFLAGS = -trimpath
