@@ -41,6 +41,16 @@ LDFLAGS = -s -w -X main.version=$(VERSION)
 
 .PHONY: run build install uninstall suites test test-lsp race long test-postgres test-operate test-clients test-mcp-servers test-scopes-client tools-clients test-web bench-web tools-web bench lint format generate man fuzz tools-go tools-run tools-test tools-operate tools-bench clean
 
+# make long PART…: see tests/long. What follows long are its parts: some of them have the names of targets.
+ifeq (long,$(firstword $(MAKECMDGOALS)))
+PARTS = $(wordlist 2,99,$(MAKECMDGOALS))
+.PHONY: $(PARTS)
+long:
+	@$(MAKE) --no-print-directory tools-go tools-test
+	@tests/long $(PARTS)
+$(PARTS): long ; @:
+else
+
 run: tools-run build
 	./bin/sandboxd serve
 
@@ -81,14 +91,6 @@ race: tools-go tools-test
 	@mkdir -p bin && rm -f bin/race.json; status=0; \
 	CGO_ENABLED=1 tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/race.json' -- -race -short $(GATE) $(RACE) || status=1; \
 	go run ./tests/report -slowest 10 bin/race.json || status=1; exit $$status
-
-# make long PART…: see tests/long. The parts are no targets of their own.
-ifeq (long,$(firstword $(MAKECMDGOALS)))
-PARTS = $(wordlist 2,99,$(MAKECMDGOALS))
-$(PARTS):: ; @:
-endif
-long: tools-go tools-test
-	@tests/long $(PARTS)
 
 # The tests of what daemons share pass over both databases: these run them over PostgreSQL again.
 test-postgres: tools-go tools-test
@@ -226,3 +228,5 @@ tools-bench:
 
 clean:
 	rm -rf bin
+
+endif

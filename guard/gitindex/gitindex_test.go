@@ -1,6 +1,7 @@
 package gitindex_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -112,6 +113,20 @@ func TestASparseIndexHoldsDirectories(t *testing.T) {
 		if n.Has(path) != want {
 			t.Errorf("Has(%q) is %v", path, !want)
 		}
+	}
+}
+
+// TestNamesOutOfOrderAreRefused: a name that is searched for by halves would not be found.
+func TestNamesOutOfOrderAreRefused(t *testing.T) {
+	dir := repository(t, "sha1")
+	git(t, dir, "update-index", "--index-version=2")
+	data, err := os.ReadFile(filepath.Join(dir, ".git", "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := bytes.Replace(data, []byte("src0\x00"), []byte("a/c0\x00"), 1)
+	if n, err := gitindex.Read(moved); bytes.Equal(moved, data) || err == nil {
+		t.Errorf("%d names were read", len(n.List))
 	}
 }
 

@@ -123,7 +123,7 @@ func TestWhatIsDerivedOfPathsAndHosts(t *testing.T) {
 			{Raw: "~/link", Path: "/src/x", Op: guard.Write},
 			{Raw: "$x", Op: guard.Read},
 		},
-		Hosts: []string{"A.B.Example.org.", "[::1]", "10.0.0.1", "x.localhost", "8.8.8.8"},
+		Hosts: []string{"A.B.Example.org.", "[::1]", "10.0.0.1", "x.localhost", "8.8.8.8", "169.254.169.254", "0.0.0.0"},
 	}
 	in, err := input.New(c)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestWhatIsDerivedOfPathsAndHosts(t *testing.T) {
 	}) {
 		t.Errorf("%+v", h)
 	}
-	for i, private := range []bool{false, true, true, true, false} {
+	for i, private := range []bool{false, true, true, true, false, true, true} {
 		if in.Hosts[i].Private != private {
 			t.Errorf("%+v, want private %v", in.Hosts[i], private)
 		}

@@ -152,6 +152,7 @@ func TestWhichVariablesSteerPrograms(t *testing.T) {
 		{"LESS", "-R", "less", true, false, false},
 		{"LESS", "+!x", "less", true, true, false},
 		{"NODE_OPTIONS", "--max-old-space-size=9", "node", true, false, false},
+		{"NODE_OPTIONS", "--max-old-space-size=9 --require=./x", "node", true, true, false},
 		{"MAKEFLAGS", "-j9", "make", true, false, false},
 		{"RUSTFLAGS", "-Clinker=x", "cargo", true, true, false},
 	} {
