@@ -34,8 +34,10 @@ GATE = -trimpath -vet=off -count=1 -p 3 -parallel 2 -timeout 20m
 export CGO_ENABLED = 0
 # As in the daemon: tests, and the linker of their programs, trade memory for time.
 export GOGC ?= 300
-# Properties get their seed here, other random tests from package tier.
+# Properties get their seed here, other random tests from package tier. What one run has found is no
+# part of the next.
 export RAPID_SEED = $(or $(SEED),1)
+export RAPID_NOFAILFILE = 1
 FUZZTIME ?= 100000x
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
@@ -46,7 +48,7 @@ ifeq (long,$(firstword $(MAKECMDGOALS)))
 PARTS = $(wordlist 2,99,$(MAKECMDGOALS))
 .PHONY: $(PARTS)
 long:
-	@$(MAKE) --no-print-directory tools-go tools-test
+	@$(MAKE) --no-print-directory tools-go tools-test bin/opa
 	@tests/long $(PARTS)
 $(PARTS): long ; @:
 else
@@ -77,7 +79,7 @@ LONGEST = ./tests/integration ./tests/attack ./sandbox ./policy
 test: export SANDBOXD_OPA = $(CURDIR)/bin/opa
 test: export SANDBOXD_TEST_PROGRAMS = $(CURDIR)/bin/tested
 test: tools-go tools-test bin/opa
-	@mkdir -p bin && rm -rf bin/test-*.json bin/tested; status=0; \
+	@mkdir -p bin && rm -rf bin/test-*.json bin/tested; status=0; unset LONG ROUNDS RAPID_CHECKS SANDBOXD_TEST_STORE; \
 	go build -trimpath -ldflags '-s -w' -o bin/tested/ ./cmd/sandboxd ./cmd/sandboxd-child && \
 	go build -C agent -trimpath -ldflags '-s -w' -o ../bin/tested/ ./cmd/sandboxd-agent || exit 1; \
 	(cd agent && exec ../tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/test-agent.json' -- $(GATE) ./...) & agent=$$!; \
@@ -85,11 +87,11 @@ test: tools-go tools-test bin/opa
 	wait $$agent || status=1; \
 	go run ./tests/report bin/test-main.json bin/test-agent.json || status=1; exit $$status
 
-# Tests that start programs show nothing here, and are left out by -short or by their package.
-RACE = $(addprefix ./,approvals client hooks metrics pipeline shellparse internal/api internal/events internal/jobs internal/sessions internal/store internal/tool internal/tools internal/tools/search internal/tools/web internal/vars)
+# The detector sees one process: packages whose tests start programs show nothing here.
+RACE = $(addprefix ./,approvals client hooks metrics pipeline shellparse internal/api internal/budget internal/cron internal/events internal/jobs internal/mcp/frame internal/mcp/serve internal/output internal/sessions internal/store internal/textcall internal/tool internal/tools internal/tools/search internal/tools/web internal/vars internal/web)
 race: tools-go tools-test
-	@mkdir -p bin && rm -f bin/race.json; status=0; \
-	CGO_ENABLED=1 tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/race.json' -- -race -short $(GATE) $(RACE) || status=1; \
+	@mkdir -p bin && rm -f bin/race.json; status=0; unset LONG ROUNDS RAPID_CHECKS SANDBOXD_TEST_STORE; \
+	CGO_ENABLED=1 tests/in-memory $(GOTESTSUM) --jsonfile '$(CURDIR)/bin/race.json' -- -race $(GATE) $(RACE) || status=1; \
 	go run ./tests/report -slowest 10 bin/race.json || status=1; exit $$status
 
 # The tests of what daemons share pass over both databases: these run them over PostgreSQL again.
@@ -173,10 +175,11 @@ bench: tools-bench build
 
 lint: export GOFLAGS = -trimpath
 lint:
-	@files=$$(git ls-files '*.go'); unformatted=$$($(GOFUMPT) -l $$files) || exit 1; \
+	@files=$$(git ls-files '*.go') && [ -n "$$files" ] || exit 1; unformatted=$$($(GOFUMPT) -l $$files) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
 	@for module in . agent; do (cd $$module && go vet ./... && $(STATICCHECK) ./...) || exit 1; done
-	@dead=$$($(DEADCODE) -filter '$(LIVE)' ./... | sed '/^internal\/flaky\//d' && cd agent && $(DEADCODE) -filter '/sandboxd/agent/' ./...) || exit 1; \
+	@dead=$$($(DEADCODE) -filter '$(LIVE)' ./... && cd agent && $(DEADCODE) -filter '/sandboxd/agent/' ./...) || exit 1; \
+	dead=$$(echo "$$dead" | sed '/^internal\/flaky\//d'); \
 	if [ -n "$$dead" ]; then echo "no program reaches this:"; echo "$$dead"; exit 1; fi
 
 # What the programs do not reach is dead, also if its own tests use it. Left out is what is for
@@ -191,7 +194,8 @@ format:
 # one finds lands in testdata/fuzz of its package: commit it with the mend.
 FUZZ ?=
 fuzz:
-	@git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '$(FUZZ)*_test.go' | while IFS=: read -r file name; do \
+	@targets=$$(git grep -oE '^func Fuzz[A-Za-z0-9_]+' -- '$(FUZZ)*_test.go') || { echo "no fuzz target" >&2; exit 1; }; \
+	echo "$$targets" | while IFS=: read -r file name; do \
 		echo "fuzz $${file%/*} $${name#func }"; \
 		case $$file in agent/*) module=agent;; *) module=.;; esac; package=./$${file%/*}; \
 		go test -C $$module -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1000x \
@@ -216,7 +220,7 @@ tools-go:
 tools-run:
 	@deploy/need 'git' 'curl ripgrep'
 tools-test:
-	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap tmux patch perl python3 unzip procps postgresql'
+	@deploy/need 'git curl gcc libc6-dev' 'ripgrep bubblewrap tmux patch perl python3 unzip procps postgresql sqlite3'
 tools-operate:
 	@deploy/need 'git curl passwd procps' 'systemd'
 tools-clients:

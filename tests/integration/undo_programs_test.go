@@ -298,7 +298,9 @@ func TestUndoOfBuilds(t *testing.T) {
 		},
 	} {
 		t.Run(tt.program, func(t *testing.T) {
-			needs.Program(t, tt.program)
+			if _, err := exec.LookPath(tt.program); err != nil {
+				needs.Elsewhere(t, "no %s on this host", tt.program)
+			}
 			more := ""
 			if tt.program == "cargo" { // it may lie in the home of whoever installed it
 				out, err := exec.Command("rustc", "--print", "sysroot").Output()

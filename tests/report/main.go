@@ -151,7 +151,8 @@ func (r *run) print(out io.Writer, slowest int) bool {
 		fmt.Fprintf(out, "  %s%s\n", t.name(), map[bool]string{true: " (never ended)"}[t.how == ""])
 	}
 	for _, p := range packages {
-		if p.how == "fail" && !slices.ContainsFunc(failed, func(t *result) bool { return t.pkg == p.pkg }) {
+		named := slices.ContainsFunc(failed, func(t *result) bool { return t.pkg == p.pkg })
+		if p.how != "pass" && p.how != "skip" && !named {
 			fmt.Fprintf(out, "failed: package %s: %s\n", p.pkg, p.said)
 			broken++
 		}

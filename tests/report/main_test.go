@@ -53,6 +53,7 @@ func TestTheReportFails(t *testing.T) {
 		{"a package does not compile", []string{
 			`{"Action":"output","Package":"x","Output":"FAIL x [build failed]\n"}`, `{"Action":"fail","Package":"x"}`,
 		}, "failed: package x: FAIL x [build failed]"},
+		{"a package never ends", []string{`{"Action":"start","Package":"x"}`}, "failed: package x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, ok := report(t, append(passes, tt.lines...)...)
