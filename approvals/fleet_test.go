@@ -367,6 +367,21 @@ func expiresWithItsDaemon(t *testing.T, url string) {
 	wantCode(t, err, "expired")
 }
 
+// TestAnExpiredQuestionIsAnsweredNowhere: its time may be over before the daemon that asked says so.
+func TestAnExpiredQuestionIsAnsweredNowhere(t *testing.T) {
+	url := pgtest.URL(t)
+	a, _ := member(t, url, "a", Options{Approver: true, Timeout: unfollowed})
+	b, _ := member(t, url, "b", Options{Approver: true, Timeout: unfollowed})
+	item := itemOf(bashCall("git push"), TypeExecution)
+	item.ID, item.Digest, item.Daemon = "apr_late", "digest", a.db.Daemon()
+	item.CreatedAt, item.ExpiresAt = a.db.Now().Add(-time.Minute), a.db.Now()
+	if err := a.db.Write(t.Context(), func(tx *sql.Tx) error { return insertItem(tx, item) }); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Decide(t.Context(), item.ID, Decision{Approved: true, By: "ann"})
+	wantCode(t, err, "expired")
+}
+
 // TestALateAnswerIsTakenOnce: two daemons look for it at the same moment.
 func TestALateAnswerIsTakenOnce(t *testing.T) {
 	url := pgtest.URL(t)

@@ -438,6 +438,7 @@ func TestTools(t *testing.T) {
 	for _, x := range w.Group().Tools {
 		tools[x.Spec().Name] = x
 	}
+	var origin tool.Origin
 	run := func(name, args string) (string, string) {
 		t.Helper()
 		in := tool.In{Account: "a", Session: "s", Args: json.RawMessage(strings.ReplaceAll(args, "JOB", j.ID()))}
@@ -454,6 +455,7 @@ func TestTools(t *testing.T) {
 		default:
 			out, err = tools[name].Run(t.Context(), in, nil)
 		}
+		origin = out.Origin
 		return out.Text, code(err)
 	}
 	for _, tt := range []struct{ name, args, text, code string }{
@@ -478,8 +480,28 @@ func TestTools(t *testing.T) {
 	if text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f"}`); text != j.ID()+" running\nfour\n" {
 		t.Errorf("got %q", text)
 	}
-	j.program.(*program).terminated = func(time.Duration) { go j.finish(c, sandbox.Exit{Code: 143, Signal: "SIGTERM"}, fine) }
+	j.program.(*program).terminated = func(time.Duration) {
+		c.Output.Origin = tool.OriginWeb
+		go j.finish(c, sandbox.Exit{Code: 143, Signal: "SIGTERM"}, fine)
+	}
 	if text, _ := run("KillShell", `{"shell_id":"JOB"}`); text != j.ID()+" killed by the agent, exit code 143, SIGTERM" {
 		t.Errorf("got %q", text)
+	}
+	if run("TaskOutput", `{"id":"JOB"}`); origin != tool.OriginWeb {
+		t.Errorf("what it printed is of %q, and its tool said %q", origin, tool.OriginWeb)
+	}
+}
+
+// TestAForbiddenJobEnds, or goes on and says so, as jobs.forbidden has it.
+func TestAForbiddenJobEnds(t *testing.T) {
+	for _, forbidden := range []string{forbiddenEnd, forbiddenMark} {
+		w := newWorld(t, func(c *Config) { c.Forbidden = forbidden })
+		j, _ := w.begin(false)
+		ended := false
+		j.program.(*program).terminated = func(time.Duration) { ended = true }
+		j.Forbid("a rule")
+		if ended != (forbidden == forbiddenEnd) || j.Info().Forbidden != "a rule" {
+			t.Errorf("%s: it was ended: %v; it says %q", forbidden, ended, j.Info().Forbidden)
+		}
 	}
 }

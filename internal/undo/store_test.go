@@ -34,6 +34,14 @@ func TestTheStoreHasBounds(t *testing.T) {
 		t.Errorf("something changed: %v", w.tree())
 	}
 	w.person("f", fill("a", 40))
+	w.person("g", fill("a", 21))
+	_, err = w.try("two", func(ctx context.Context, b sandbox.Box) error {
+		w.must(sandbox.WriteFile(ctx, b, w.use("f"), []byte(fill("a", 40)), 0o644))
+		return sandbox.WriteFile(ctx, b, w.use("g"), []byte("x"), 0o644)
+	})
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_call_too_large" || w.read("g") != fill("a", 21) {
+		t.Errorf("a call replaces 61 bytes in two files: %v, %q", err, w.read("g"))
+	}
 	w.write("1", "f", fill("b", 40))
 	w.write("2", "f", fill("c", 40))
 	full := func(id string) {
@@ -113,7 +121,6 @@ func TestAFileThatGrowsIsNotCopiedForEver(t *testing.T) {
 	}
 }
 
-// Rules judge a bounded number of paths, and all of an undo is among them.
 // Lines of the journal are in the database, and count as what they take there.
 func TestLinesOfTheJournalHaveBounds(t *testing.T) {
 	w := newWorld(t)
