@@ -388,6 +388,14 @@ func TestH08_InputIsCamelCaseAndAbsentWhenEmpty(t *testing.T) {
 	}
 }
 
+// TestHooksOfOtherAgentsAreToldTheAnswer under the name that they know.
+func TestHooksOfOtherAgentsAreToldTheAnswer(t *testing.T) {
+	text, err := Input{Event: PostToolUse, ToolOutput: "done"}.encode()
+	if err != nil || !strings.Contains(string(text), `"tool_response":"done"`) {
+		t.Errorf("got %s, %v", text, err)
+	}
+}
+
 func TestP26_DeniedCallFiresBothPermissionEvents(t *testing.T) {
 	var got []string
 	note := []Definition{{Handler: func(_ context.Context, in Input) (*Output, error) {

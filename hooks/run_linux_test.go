@@ -152,6 +152,21 @@ func TestNothingLivesAfterTheProgramOfAnAgent(t *testing.T) {
 	}
 }
 
+// TestAProgramIsAskedToEnd before it is killed, where it gets a grace.
+func TestAProgramIsAskedToEnd(t *testing.T) {
+	h := newHeld(t)
+	ctx := whenItHangs(t, h, "trap 'echo asked; exit' TERM\n(echo > $0.on) &\nsleep 600 & wait")
+	out := &capped{max: 100}
+	x, err := newRegistry(t, PreToolUse).start(program{argv: []string{"/bin/bash", h.path + ".sh"}, env: os.Environ(), stdout: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = x.wait(ctx, func() time.Duration { return time.Hour })
+	if !errors.Is(err, context.Canceled) || out.buf.String() != "asked\n" {
+		t.Errorf("it printed %q: %v", out.buf.String(), err)
+	}
+}
+
 // TestWhoLeftItsParentsIsStillOfTheHook: such a process has the uid of the daemon.
 func TestWhoLeftItsParentsIsStillOfTheHook(t *testing.T) {
 	h := newHeld(t)

@@ -1,9 +1,12 @@
 package agents
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func TestN07_WhatIsWrongInTheConfiguration(t *testing.T) {
@@ -67,4 +70,20 @@ func FuzzReadAnswer(f *testing.F) {
 			t.Errorf("%q has no text", s)
 		}
 	})
+}
+
+// TestWhatAnAgentHasIsNotGivenAgain: an argument that would have no effect is an error.
+func TestWhatAnAgentHasIsNotGivenAgain(t *testing.T) {
+	for name, value := range map[string]string{
+		"subagent_type": `"Explore"`, "name": `"a"`, "isolation": `"worktree"`, "mode": `"plan"`,
+	} {
+		given := `{"prompt":"p","description":"d","` + name + `":` + value
+		if _, err := decode(tool.In{Args: json.RawMessage(given + "}")}); err != nil {
+			t.Errorf("a new agent: %v", err)
+		}
+		_, err := decode(tool.In{Args: json.RawMessage(given + `,"resume":"agent_1"}`)})
+		if err == nil || !strings.Contains(err.Error(), name+" and resume exclude each other") {
+			t.Errorf("%s with resume: %v", name, err)
+		}
+	}
 }

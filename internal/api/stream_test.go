@@ -181,16 +181,18 @@ func TestEventsThatCannotBeResumed(t *testing.T) {
 	w := newWorld(t)
 	calls := "/sessions/" + w.session(tool.RoleAgent) + "/calls"
 	for _, tt := range []struct {
-		path, last string
-		status     int
+		method, path, last string
+		status             int
 	}{
-		{calls, "nothing", 400},
-		{calls, ".5", 400},
-		{calls, "call_A.-1", 400},
-		{calls, "call_A.5", 404},
-		{calls + "?output=perhaps", "", 400},
+		{"POST", calls, "nothing", 400},
+		{"POST", calls, ".5", 400},
+		{"POST", calls, "call_A.-1", 400},
+		{"POST", calls, "call_A.5", 404},
+		{"POST", calls + "?output=perhaps", "", 400},
+		{"GET", "/calls/call_A", "call_A.5", 404},
+		{"GET", "/calls/call_B", "call_A.5", 400},
 	} {
-		res := w.send(tool.RoleAgent, "POST", tt.path, strings.NewReader(`{"tool":"Echo"}`),
+		res := w.send(tool.RoleAgent, tt.method, tt.path, strings.NewReader(`{"tool":"Echo"}`),
 			"Accept", "text/event-stream", "Last-Event-ID", tt.last)
 		body, err := io.ReadAll(res.Body)
 		must(t, err)

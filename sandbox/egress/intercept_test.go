@@ -335,6 +335,11 @@ func TestUpstreamMustBeTheHost(t *testing.T) {
 	if code, body := get(t, i.programs(true), "https://api.test/"); code != 403 || !strings.Contains(body, "caFile") {
 		t.Errorf("without the file of authorities: %d %s", code, body)
 	}
+	os.WriteFile(i.caFile, []byte("no certificate\n"), 0o600)
+	_, err := new(Dialer).Roots(guard.Network{CAFile: i.caFile})
+	if err == nil || !strings.Contains(err.Error(), "no certificate in PEM") {
+		t.Errorf("without a certificate in it: %v", err)
+	}
 }
 
 // TestProgramsThatDoNotTrust are named in the ledger with what to do.

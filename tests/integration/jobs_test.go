@@ -436,6 +436,20 @@ func TestAJobThatIsForbiddenLater(t *testing.T) {
 	}
 }
 
+// TestAJobThatItsSessionForbids ends as well, when an operator has changed the session.
+func TestAJobThatItsSessionForbids(t *testing.T) {
+	d := newDaemon(t, "")
+	s := d.session()
+	id := d.begin(s, `{"command":"sleep 100000","run_in_background":true}`)
+	change := map[string]any{"sandbox": map[string]any{"deniedPaths": []string{"/opt"}}}
+	if err := d.operator.Do(t.Context(), "PATCH", "/sessions/"+s, change, nil); err != nil {
+		t.Fatal(err)
+	}
+	if j := d.ended(id); !strings.Contains(j.Forbidden, "/opt") {
+		t.Errorf("got %+v", j)
+	}
+}
+
 // TestJobsOfOthers: another session of the account does not reach a job by its tools, and an
 // operator ends any.
 func TestJobsOfOthers(t *testing.T) {

@@ -228,3 +228,19 @@ func TestACallThatAServerCannotKeepIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestAQuestionAboutAToolThatIsGoneIsTakenBack, and one about a tool that is there waits on.
+func TestAQuestionAboutAToolThatIsGoneIsTakenBack(t *testing.T) {
+	back := map[string]bool{}
+	v := &server{asked: map[string]bool{}, asking: map[string]*waits{}}
+	questions := []question{
+		{tool: kept.Tool{Name: "stays", Text: []byte("1")}}, {tool: kept.Tool{Name: "goes", Text: []byte("2")}},
+	}
+	for _, q := range questions {
+		v.asked[q.tool.Pin()], v.asking[q.tool.Pin()] = true, &waits{question: q, back: func() { back[q.tool.Name] = true }}
+	}
+	v.ask(t.Context(), questions[:1])
+	if want := map[string]bool{"goes": true}; !maps.Equal(back, want) || len(v.asking) != 1 {
+		t.Errorf("taken back: %v, %d wait", back, len(v.asking))
+	}
+}
