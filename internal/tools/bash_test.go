@@ -46,20 +46,49 @@ func TestT45_BashTextIsStdoutStderrExitCode(t *testing.T) {
 	}
 }
 
+// The clock of the call stands still until the command has written, however late that is.
 func TestT42_BashTimeoutIsAnErrorThatSaysSo(t *testing.T) {
 	e := toolstest.New(t)
-	te := e.Fails(Bash{}, m{"command": "echo early; sleep 9999 & echo $! > pid; sleep 9999", "timeout": 300}, "timeout")
+	clock := &tool.Clock{}
+	goOn := clock.Pause()
+	e.Emit = func(tool.Progress) { goOn() }
+	_, _, err := e.CallCtx(tool.WithClock(t.Context(), clock), Bash{},
+		m{"command": "echo early; sleep 9999 & echo $! > pid; sleep 9999", "timeout": 300})
+	te, ok := errors.AsType[*tool.Error](err)
+	if !ok || te.Code != "timeout" {
+		t.Fatalf("got %v, want an error with code timeout", err)
+	}
 	if !strings.Contains(te.Msg, "timeout of 300 ms") || !strings.Contains(te.Msg, "early") ||
 		!strings.Contains(te.Hint, "600000") {
 		t.Errorf("got %q, hint %q; want the timeout, what was written, and the maximum", te.Msg, te.Hint)
 	}
 }
 
+// The clock of the call stands still until the command has begun: before that, the error is another one.
 func TestATimeoutOfASilentCommandSaysThatItWroteNothing(t *testing.T) {
-	te := toolstest.New(t).Fails(Bash{}, m{"command": "sleep 30", "timeout": 300}, "timeout")
+	e := toolstest.New(t)
+	clock := &tool.Clock{}
+	box := &begunBox{HostBox: e.Box, goOn: clock.Pause()}
+	ctx := tool.WithClock(t.Context(), clock)
+	_, err := Bash{}.Run(ctx, e.In(m{"command": "sleep 1000", "timeout": 300}), box)
+	te, ok := errors.AsType[*tool.Error](err)
+	if !ok || te.Code != "timeout" {
+		t.Fatalf("got %v, want an error with code timeout", err)
+	}
 	if want := "the command was ended after its timeout of 300 ms; it wrote nothing"; te.Msg != want {
 		t.Errorf("got %q, want %q", te.Msg, want)
 	}
+}
+
+// begunBox lets the clock go on when a program has begun.
+type begunBox struct {
+	*toolstest.HostBox
+	goOn func()
+}
+
+func (b *begunBox) Start(ctx context.Context, s sandbox.Spec) (sandbox.Proc, error) {
+	defer b.goOn()
+	return b.HostBox.Start(ctx, s)
 }
 
 func TestT42_BashTimeoutIsClamped(t *testing.T) {

@@ -110,7 +110,8 @@ type Env struct {
 	Dir string
 	Box *HostBox
 
-	Approved map[string]string // by a person
+	Approved map[string]string   // by a person
+	Emit     func(tool.Progress) // nil: nobody listens
 }
 
 func New(t *testing.T) *Env {
@@ -153,9 +154,13 @@ func (e *Env) In(args any) tool.In {
 		}
 		raw = string(b)
 	}
+	emit := e.Emit
+	if emit == nil {
+		emit = func(tool.Progress) {}
+	}
 	return tool.In{
 		CallID: "c", Session: "s", Dir: e.Dir, Roots: []string{e.Dir}, Home: "/nonexistent", Args: json.RawMessage(raw),
-		Emit: func(tool.Progress) {},
+		Emit: emit,
 	}
 }
 
