@@ -217,12 +217,14 @@ func TestDialTakesNames(t *testing.T) {
 // A resolver that never answers, and one that says that there is no such name.
 func TestResolverOfTheHostFails(t *testing.T) {
 	w := newWorld(t)
-	w.dialer.Timeout = 50 * time.Millisecond
-	for name, resolver := range map[string]*net.Resolver{
-		"look-up: ": resolverAt(t, func(string, int) []string { return nil }),
-		"such host": resolverAt(t, func(string, int) []string { return []string{} }),
+	for name, answer := range map[string]struct {
+		list    []string
+		timeout time.Duration
+	}{
+		"look-up: ": {nil, 50 * time.Millisecond},
+		"such host": {[]string{}, 2 * time.Minute},
 	} {
-		w.dialer.Resolver = resolver
+		w.dialer.Timeout, w.dialer.Resolver = answer.timeout, resolverAt(t, func(string, int) []string { return answer.list })
 		call, _ := w.begin()
 		_, err := call.Dial(t.Context(), Connection{Host: "gone.test", Port: 443, Protocol: ProtocolTLS})
 		row := one(t, call.End())

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // TestPaceOfAnAccount: what comes too fast waits, in the order in which it came.
@@ -53,19 +55,29 @@ func TestConnectionsKeepThePace(t *testing.T) {
 	}
 	to := Connection{Host: "a.test", Port: 5432, Protocol: ProtocolTCP, Via: ViaFetch}
 	t.Run("connections", func(t *testing.T) {
-		w, _ := paced(t, 1, 0)
+		w, pace := paced(t, 1, 0)
+		pace.connections = rate.NewLimiter(rate.Every(time.Hour), 1)
 		w.server("a.test", echo)
 		if _, err := w.call.Dial(t.Context(), to); err != nil {
 			t.Fatal(err)
 		}
 		w.call.dialer.Timeout = time.Minute
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if _, err := w.call.Dial(ctx, to); err == nil {
-			t.Error("a second connection within a second")
+		second := make(chan error, 1)
+		go func() {
+			_, err := w.call.Dial(ctx, to)
+			second <- err
+		}()
+		eventually(t, "a second connection waits", func() bool { return pace.connections.Tokens() < 0 })
+		time.Sleep(5 * time.Millisecond) // the ledger counts whole ones
+		cancel()
+		if err := <-second; err == nil {
+			t.Error("a second connection within an hour")
 		}
-		if l := w.call.End(); l.WaitedMS == 0 {
-			t.Errorf("it waited for nothing: %+v", l)
+		waited := time.Duration(w.call.waited.Load())
+		if l := w.call.End(); waited <= 0 || l.WaitedMS != waited.Milliseconds() {
+			t.Errorf("it waited for %v, and the ledger has %+v", waited, l)
 		}
 	})
 	t.Run("bytes", func(t *testing.T) {
