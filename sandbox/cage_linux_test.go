@@ -228,7 +228,25 @@ func runIn(t *testing.T, box Box, dir string, argv ...string) (Exit, string) {
 
 func runSpec(t *testing.T, box Box, s Spec) Exit {
 	t.Helper()
-	p, err := box.Start(context.Background(), s)
+	return runSpecIn(context.Background(), t, box, s)
+}
+
+// runToEnd runs what could run for ever, or hold its call for 1000 seconds. The call must end by itself: the
+// bound is no measure of how soon, but a hang has to be seen before that.
+func runToEnd(t *testing.T, box Box, s Spec) Exit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	e := runSpecIn(ctx, t, box, s)
+	if ctx.Err() != nil {
+		t.Errorf("%q did not end by itself: %+v", s.Argv, e)
+	}
+	return e
+}
+
+func runSpecIn(ctx context.Context, t *testing.T, box Box, s Spec) Exit {
+	t.Helper()
+	p, err := box.Start(ctx, s)
 	if err != nil {
 		t.Fatalf("start %q: %v", s.Argv, err)
 	}

@@ -32,21 +32,20 @@ func TestLimit_MemoryOfAllProcessesTogether(t *testing.T) {
 	needs.Program(t, "perl")
 	ws := shortTemp(t)
 	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
-	limits := guard.Limits{MemoryBytes: 64 << 20, WallSeconds: 60}
+	// Those that are not killed sleep. The first that is killed ends the call of eight, however late that is.
+	const eight = `trap 'exit 3' USR1; for i in 1 2 3 4 5 6 7 8; do
+	{ perl -e '$x="a"x(24<<20); sleep 1000'; kill -USR1 $$; } & done; wait`
 	for _, tt := range []struct{ name, script, limit string }{
 		{"below", `perl -e '$x="a"x(8<<20)'`, ""},
 		{"one process", `perl -e '$x="a"x(200<<20)'`, "memory"},
-		{"eight processes", `for i in 1 2 3 4 5 6 7 8; do perl -e '$x="a"x(24<<20); sleep 100' & done; wait`, "memory"},
+		{"eight processes", eight, "memory"},
 		{"the shell goes on", `perl -e '$x="a"x(200<<20)'; echo still here`, "memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			if tt.name == "eight processes" {
-				limits.WallSeconds = 5 // those that are not killed sleep
-			}
 			e := runSpec(t, box, Spec{
 				Argv: []string{"sh", "-c", tt.script}, Dir: ws, Stdout: &out, Stderr: &out,
-				Limits: limits,
+				Limits: guard.Limits{MemoryBytes: 64 << 20, WallSeconds: 240},
 			})
 			if e.Limit != tt.limit {
 				t.Errorf("exit %+v, want the limit %q: %s", e, tt.limit, out.String())

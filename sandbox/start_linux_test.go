@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 )
@@ -27,12 +26,12 @@ func TestT42_ExitsAndLimits(t *testing.T) {
 			{"signal", "kill -TERM $$", guard.Limits{}, Exit{Code: 143, Signal: "SIGTERM"}},
 			{"kill", "kill -KILL $$", guard.Limits{}, Exit{Code: 137, Signal: "SIGKILL"}},
 			{"abort", "kill -ABRT $$", guard.Limits{}, Exit{Code: 134, Signal: "SIGABRT"}},
-			{"wall clock", "sleep 60", guard.Limits{WallSeconds: 1}, Exit{
+			{"wall clock", "sleep 1000", guard.Limits{WallSeconds: 1}, Exit{
 				Code: 143, Signal: "SIGTERM",
 				TimedOut: true,
 			}},
 			{
-				"wall clock against a program that ignores TERM", "trap '' TERM; sleep 60 & wait; sleep 60",
+				"wall clock against a program that ignores TERM", "trap '' TERM; sleep 1000 & wait; sleep 1000",
 				guard.Limits{WallSeconds: 1},
 				Exit{Code: 137, Signal: "SIGKILL", TimedOut: true},
 			},
@@ -63,8 +62,8 @@ func TestT42_ExitsAndLimits(t *testing.T) {
 				Exit{Code: 153, Signal: "SIGXFSZ", Limit: "file_size"},
 			},
 			{
-				"processes", "i=0; while [ $i -lt 2000 ]; do sleep 5 & i=$((i+1)); done",
-				guard.Limits{Processes: 320, WallSeconds: 10},
+				"processes", "i=0; while [ $i -lt 2000 ]; do sleep 1000 & i=$((i+1)); done",
+				guard.Limits{Processes: 320, WallSeconds: 120},
 				Exit{Code: 2},
 			},
 			{"fork bomb", "b() { b | b & b; }; b", guard.Limits{Processes: 320, WallSeconds: 2}, Exit{Code: -1}},
@@ -72,14 +71,10 @@ func TestT42_ExitsAndLimits(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) {
 				box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 				var out bytes.Buffer
-				start := time.Now()
-				e := runSpec(t, box, Spec{
+				e := runToEnd(t, box, Spec{
 					Argv: []string{"sh", "-c", tt.script}, Dir: ws, Stdout: &out, Stderr: &out,
 					Limits: tt.limits,
 				})
-				if took := time.Since(start); took > 50*time.Second {
-					t.Errorf("took %v", took)
-				}
 				if tt.limits.OutputBytes > 0 && out.Len() != int(tt.limits.OutputBytes) {
 					t.Errorf("%d bytes of output, want %d", out.Len(), tt.limits.OutputBytes)
 				}

@@ -30,8 +30,10 @@ type stopped struct {
 	c       *cage
 	box     Box
 	ws      string
-	byLimit bool   // the wall clock ends the call, not whoever made it
-	mark    string // in the environment of the call
+	byLimit bool          // the wall clock ends the call, not whoever made it
+	mark    string        // in the environment of the call
+	ended   chan struct{} // closed when the call has ended
+	rnd     *rand.Rand
 }
 
 func (s *stopped) launchers() {
@@ -56,9 +58,15 @@ func (s *stopped) tree(init, program bool) {
 	}
 }
 
-// begun waits until the program of the call runs, or has run: on a busy machine its limit may come first.
+// begun waits until the program of the call runs, or has run. On a busy machine the limit may come first: then
+// the call ends, and there may never have been a program.
 func (s *stopped) begun() {
-	for end := time.Now().Add(time.Minute); !exists(s.told()); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !exists(s.told()); {
+		select {
+		case <-s.ended:
+			return
+		case <-time.After(time.Millisecond):
+		}
 		if time.Now().After(end) {
 			s.t.Error("the program does not begin")
 			return
@@ -69,15 +77,16 @@ func (s *stopped) begun() {
 // told is the file that the program makes when it begins.
 func (s *stopped) told() string { return filepath.Join(s.ws, strings.ReplaceAll(s.mark, "=", "-")) }
 
-func soon(most time.Duration) { time.Sleep(rand.N(most)) }
+// soon waits for less than most.
+func (s *stopped) soon(most time.Duration) { time.Sleep(time.Duration(s.rnd.Int64N(int64(most)))) }
 
 // stoppings are all of them; what happens at a random moment shows races when it is repeated.
 func stoppings() []stopping {
 	return []stopping{
 		{name: "launcher, before the call", before: (*stopped).launchers},
-		{name: "launcher, while the call begins", during: func(s *stopped) { soon(3 * time.Millisecond); s.launchers() }},
+		{name: "launcher, while the call begins", during: func(s *stopped) { s.soon(3 * time.Millisecond); s.launchers() }},
 		{name: "launcher, while the program runs", during: func(s *stopped) { s.begun(); s.launchers() }},
-		{name: "launcher, while the call is ended", during: func(s *stopped) { s.begun(); soon(endAfter * 2); s.launchers() }},
+		{name: "launcher, while the call is ended", during: func(s *stopped) { s.begun(); s.soon(endAfter * 2); s.launchers() }},
 		{name: "waiting init process", before: func(s *stopped) { s.tree(true, false) }},
 		{name: "waiting program", before: func(s *stopped) { s.tree(false, true) }},
 		{name: "init process", during: func(s *stopped) { s.begun(); s.tree(true, false) }},
@@ -85,7 +94,7 @@ func stoppings() []stopping {
 		{name: "init process and program", during: func(s *stopped) { s.begun(); s.tree(true, true) }},
 		{name: "all of them", during: func(s *stopped) { s.begun(); s.tree(true, true); s.launchers() }},
 		{name: "all of them, while the call begins", during: func(s *stopped) {
-			soon(3 * time.Millisecond)
+			s.soon(3 * time.Millisecond)
 			s.launchers()
 			s.tree(true, true)
 		}},
@@ -102,6 +111,7 @@ func TestStoppedCallsEnd(t *testing.T) {
 	bothUsers(t, func(t *testing.T) {
 		for name, o := range map[string]Options{"namespaces": {}, "landlock": {NoNamespaces: true}} {
 			t.Run(name, func(t *testing.T) {
+				seeds := tier.Rand(t)
 				var all sync.WaitGroup // nearly all of it is waiting, so all at once
 				for _, how := range stoppings() {
 					backend := newCage(t, o)
@@ -111,9 +121,10 @@ func TestStoppedCallsEnd(t *testing.T) {
 					}
 					c, ws := backend.(*cage), shortTemp(t)
 					box := newBox(t, c, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+					rnd := rand.New(rand.NewPCG(seeds.Uint64(), seeds.Uint64()))
 					all.Go(func() {
 						for round := range rounds {
-							s := &stopped{t: t, c: c, box: box, ws: ws, byLimit: round == 0}
+							s := &stopped{t: t, c: c, box: box, ws: ws, byLimit: round == 0, rnd: rnd}
 							if err := s.round(how, round); err != nil {
 								t.Errorf("%s, round %d: %v", how.name, round, err)
 								return
@@ -140,8 +151,12 @@ func (s *stopped) round(how stopping, round int) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	s.ended = make(chan struct{})
 	answer := make(chan error, 1)
-	go func() { answer <- s.call(ctx) }()
+	go func() {
+		defer close(s.ended)
+		answer <- s.call(ctx)
+	}()
 	if how.during != nil {
 		how.during(s)
 	}
@@ -153,7 +168,7 @@ func (s *stopped) round(how stopping, round int) error {
 		if err != nil {
 			return err
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		return errors.New("the call does not end")
 	}
 	if left := processesOf(s.t, s.mark); left != nil {
@@ -199,13 +214,13 @@ func (s *stopped) goOn() {
 }
 
 // works makes calls until one succeeds. Those that take a process which was stopped while it
-// waited, or the first that gets none, end at their limit.
+// waited, or the first that gets none, end at their limit. Later ones have more time, on a busy machine.
 func (s *stopped) works() error {
 	var last error
-	for range 10 {
+	for try := range 10 {
 		var out bytes.Buffer
 		p, err := s.box.Start(context.Background(), Spec{
-			Argv: []string{"echo", "ok"}, Dir: s.ws, Stdout: &out, Limits: guard.Limits{WallSeconds: 1},
+			Argv: []string{"echo", "ok"}, Dir: s.ws, Stdout: &out, Limits: guard.Limits{WallSeconds: 1 + try},
 		})
 		var e Exit
 		if err == nil {
