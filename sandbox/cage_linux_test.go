@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -123,9 +124,57 @@ func bothUsers(t *testing.T, test func(t *testing.T)) {
 			t.Fatalf("as uid %d: %v\n%s", otherUID, err, out)
 		}
 		if bytes.Contains(out, []byte("--- SKIP")) { // also a part of it
-			needs.Elsewhere(t, "as uid %d:\n%s", otherUID, out)
+			needs.Elsewhere(t, "as uid %d: %s", otherUID, strings.Join(skipped(string(out)), "; "))
 		}
 	})
+}
+
+// skipped returns the tests that a run with -test.v skipped, each with what it said.
+func skipped(out string) (tests []string) {
+	said, now := map[string][]string{}, ""
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if how, name, ok := strings.Cut(strings.TrimPrefix(line, "=== "), " "); ok && strings.HasPrefix(line, "=== ") {
+			if how != "PAUSE" {
+				now = strings.TrimSpace(name)
+			}
+			continue
+		}
+		if test, ok := strings.CutPrefix(line, "--- SKIP: "); ok {
+			name, _, _ := strings.Cut(test, " (")
+			tests = append(tests, name+": "+strings.Join(said[name], " "))
+		} else if line != "" && !strings.HasPrefix(line, "--- ") {
+			said[now] = append(said[now], line)
+		}
+	}
+	return tests
+}
+
+// TestASkipOfTheOtherUserSaysWhy: the last line of the run says that it passed, and is no reason.
+func TestASkipOfTheOtherUserSaysWhy(t *testing.T) {
+	const out = `=== RUN   TestA
+    a_test.go:1: beside
+=== RUN   TestA/one
+=== RUN   TestA/two
+    a_test.go:7: no control groups:
+        not mounted
+--- PASS: TestA (0.20s)
+    --- PASS: TestA/one (0.00s)
+    --- SKIP: TestA/two (0.00s)
+=== NAME  TestA
+    a_test.go:9: in the end
+=== RUN   TestB
+    a_test.go:12: needs root
+--- SKIP: TestB (0.00s)
+PASS
+`
+	want := []string{"TestA/two: a_test.go:7: no control groups: not mounted", "TestB: a_test.go:12: needs root"}
+	if got := skipped(out); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := skipped("=== RUN   TestA\n--- PASS: TestA (0.20s)\nPASS\n"); got != nil {
+		t.Errorf("got %q of a run that skipped nothing", got)
+	}
 }
 
 // keepDevices puts the machine's devices back as they were, for a test that tries to change
