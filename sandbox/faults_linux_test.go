@@ -52,7 +52,7 @@ func faults(t *testing.T, c *cage) {
 		{"fork bomb", "b() { b | b & b; }; b", guard.Limits{Processes: 320, WallSeconds: 1}, Exit{Code: -1}},
 		{
 			"memory bomb", "head -c 2000000000 /dev/zero | tail -c 2000000000 | wc -c | grep 2000000000",
-			guard.Limits{MemoryBytes: 48 << 20, WallSeconds: 60},
+			guard.Limits{MemoryBytes: 48 << 20, WallSeconds: 240},
 			memory,
 		},
 		{

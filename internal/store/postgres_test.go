@@ -85,7 +85,8 @@ func TestDaemonsMakeTheTablesAtOnce(t *testing.T) {
 func TestADatabaseThatDiesIsUsedAgain(t *testing.T) {
 	server := pgtest.Start(t)
 	const timeout = time.Second
-	db := member(t, server.Database(t), "d1", timeout)
+	url := server.Database(t)
+	db := member(t, url, "d1", timeout)
 	acknowledged := 0
 	for range 3 {
 		var writer sync.WaitGroup
@@ -135,7 +136,7 @@ func TestADatabaseThatDiesIsUsedAgain(t *testing.T) {
 			t.Errorf("it is back, and said to be away: %s", why)
 		}
 	}
-	if got := countNotes(t, db); got < acknowledged {
+	if got := countNotes(t, member(t, url, "d2", time.Minute)); got < acknowledged {
 		t.Errorf("%d rows, and %d were acknowledged", got, acknowledged)
 	}
 }
