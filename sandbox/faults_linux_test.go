@@ -73,7 +73,7 @@ func faults(t *testing.T, c *cage) {
 		},
 		{
 			"ignores TERM", "trap '' TERM INT HUP; while :; do sleep 1000; done",
-			guard.Limits{WallSeconds: 1},
+			guard.Limits{WallSeconds: 5},
 			Exit{Code: 137, Signal: "SIGKILL", TimedOut: true},
 		},
 		{

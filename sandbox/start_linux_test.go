@@ -32,7 +32,7 @@ func TestT42_ExitsAndLimits(t *testing.T) {
 			}},
 			{
 				"wall clock against a program that ignores TERM", "trap '' TERM; sleep 1000 & wait; sleep 1000",
-				guard.Limits{WallSeconds: 1},
+				guard.Limits{WallSeconds: 5},
 				Exit{Code: 137, Signal: "SIGKILL", TimedOut: true},
 			},
 			{
