@@ -53,8 +53,7 @@ func harmlessValue(name, v, command string) bool {
 	case strings.HasPrefix(name, "CMAKE_") && strings.HasSuffix(name, "_LAUNCHER"):
 		return v == "ccache" || v == "sccache"
 	case name == "GOFLAGS":
-		return !strings.Contains(v, "exec") && !strings.Contains(v, "vettool") && !strings.Contains(v, "overlay") &&
-			!strings.Contains(v, "modfile")
+		return onlyFlags(v, goFlags)
 	case name == "GOTOOLCHAIN":
 		return v == "local" || v == "auto" || strings.HasPrefix(v, "go1.")
 	case name == "LESS":
@@ -64,9 +63,39 @@ func harmlessValue(name, v, command string) bool {
 	case name == "MAKEFLAGS":
 		return strings.HasPrefix(v, "-j") && Digits(v[2:])
 	case name == "RUSTFLAGS":
-		return !strings.Contains(v, "linker")
+		return onlyFlags(codegen.Replace(v), rustFlags)
 	}
 	return false
+}
+
+// goFlags choose what go builds and tests. Others name programs, files to write, or flags of a linker.
+var goFlags = set(
+	"a", "asan", "bench", "benchtime", "buildvcs", "count", "cover", "covermode", "coverpkg", "cpu", "failfast", "json",
+	"mod", "modcacherw", "msan", "n", "p", "parallel", "race", "run", "short", "shuffle", "skip", "tags", "timeout",
+	"trimpath", "v", "vet", "x",
+)
+
+// rustFlags choose how rustc generates code and what it warns of; those of -C are here by their names.
+var rustFlags = set(
+	"A", "D", "F", "O", "W", "cap-lints", "cfg", "codegen-units", "debug-assertions", "debuginfo", "g", "lto",
+	"opt-level", "overflow-checks", "panic", "strip", "target-cpu", "target-feature", "v", "verbose",
+)
+
+// codegen makes each option behind -C a flag of its own.
+var codegen = strings.NewReplacer("--codegen=", "-", "--codegen ", "-", "-C ", "-", "-C", "-")
+
+// onlyFlags reports whether a value has no other flags than these. Lints are also glued to theirs.
+func onlyFlags(v string, known map[string]bool) bool {
+	takesNext := false
+	for word := range strings.FieldsSeq(v) {
+		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		lint := known["W"] && len(word) > 1 && strings.Contains("ADFW", word[1:2])
+		if dash := word[0] == '-'; word[0] == '@' || dash == takesNext || dash && !known[name] && !lint {
+			return false
+		}
+		takesNext = lint && len(word) == 2 || known["W"] && (word == "--cfg" || word == "--cap-lints")
+	}
+	return true
 }
 
 // KeepsPath reports whether PATH=… only adds system directories to what it was.

@@ -147,14 +147,26 @@ func TestWhichVariablesSteerPrograms(t *testing.T) {
 		{"CC", "./x", "make", true, true, false},
 		{"CMAKE_C_COMPILER_LAUNCHER", "ccache", "cmake", true, false, false},
 		{"GOFLAGS", "-mod=mod", "go", true, false, false},
+		{"GOFLAGS", "-count=1 --tags=x -v", "go", true, false, false},
 		{"GOFLAGS", "-toolexec=x", "go", true, true, false},
+		{"GOFLAGS", "-v -ldflags=-extld=./x", "go", true, true, false},
+		{"GOFLAGS", "'-ldflags=-linkmode=external -extld=./x'", "go", true, true, false},
+		{"GOFLAGS", "-o=/etc/x", "go", true, true, false},
 		{"GOTOOLCHAIN", "go1.26", "go", true, false, false},
 		{"LESS", "-R", "less", true, false, false},
 		{"LESS", "+!x", "less", true, true, false},
 		{"NODE_OPTIONS", "--max-old-space-size=9", "node", true, false, false},
 		{"NODE_OPTIONS", "--max-old-space-size=9 --require=./x", "node", true, true, false},
 		{"MAKEFLAGS", "-j9", "make", true, false, false},
+		{"RUSTFLAGS", "", "cargo", true, false, false},
+		{"RUSTFLAGS", "-Dwarnings -A dead_code -C opt-level=3 -Ctarget-cpu=native --cfg x -g", "cargo", true, false, false},
 		{"RUSTFLAGS", "-Clinker=x", "cargo", true, true, false},
+		{"RUSTFLAGS", "-g -C link-arg=-fuse-ld=./x", "cargo", true, true, false},
+		{"RUSTFLAGS", "-gClinker=x", "cargo", true, true, false},
+		{"RUSTFLAGS", "--codegen linker=x", "cargo", true, true, false},
+		{"RUSTFLAGS", "-O @./x", "cargo", true, true, false},
+		{"RUSTFLAGS", "-D @./x", "cargo", true, true, false}, // rustc reads that file first
+		{"RUSTFLAGS", "--cfg -Clinker=x", "cargo", true, true, false},
 	} {
 		yes, byShell := program.Steers(tt.name, tt.value, tt.known, tt.command)
 		if yes != tt.steers || byShell != tt.byShell {
