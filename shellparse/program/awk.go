@@ -145,16 +145,19 @@ func awkTokens(src string) []awkToken {
 			n = min(n+1, len(src)-i)
 			out = append(out, awkToken{'r', "/…/"})
 			i += n
+		case '0' <= c && c <= '9':
+			n := 1
+			for i+n < len(src) && (IsWordByte(src[i+n]) || src[i+n] == '.') {
+				n++
+			}
+			out = append(out, awkNumber(src[i:i+n])...)
+			i += n
 		case IsWordByte(c):
 			n := 1
 			for i+n < len(src) && IsWordByte(src[i+n]) {
 				n++
 			}
-			kind := byte('w')
-			if '0' <= c && c <= '9' {
-				kind = 'o'
-			}
-			out = append(out, awkToken{kind, src[i : i+n]})
+			out = append(out, awkToken{'w', src[i : i+n]})
 			i += n
 		default:
 			n := 1
@@ -170,6 +173,17 @@ func awkTokens(src string) []awkToken {
 		}
 	}
 	return out
+}
+
+// awkNumber reads what begins with a digit. A word may follow a number without a space, and where the number
+// ends depends on the awk: 0x1system("x") runs x in some.
+func awkNumber(text string) []awkToken {
+	for _, word := range []string{"system", "getline", "print", "printf", "ARGV"} {
+		if number, ok := strings.CutSuffix(text, word); ok {
+			return []awkToken{{'o', number}, {'w', word}}
+		}
+	}
+	return []awkToken{{'o', text}}
 }
 
 func IsWordByte(c byte) bool {
