@@ -100,16 +100,21 @@ func TestDisk_AFullDiskLosesNothing(t *testing.T) {
 	a := d.as(alice)
 	mine := a.session("")
 	var g sync.WaitGroup
-	for range 8 {
+	const calls = 8
+	for i := range calls {
 		g.Go(func() {
-			got := a.ask("POST", "/sessions/"+mine+"/calls", `{"tool":"Bash","args":{"command":"touch began; sleep 60"}}`)
+			got := a.ask("POST", "/sessions/"+mine+"/calls",
+				fmt.Sprintf(`{"tool":"Bash","args":{"command":"touch began%d; sleep 600","timeout":600000}}`, i))
 			if got.Status != http.StatusOK || !strings.Contains(got.Raw, "limit_disk") {
 				t.Errorf("a call that ran: %d %s", got.Status, got.Raw)
 			}
 		})
 	}
-	if !waitFor(func() bool { _, err := os.Stat(filepath.Join(d.ws, "began")); return err == nil }) {
-		t.Fatal("nothing runs")
+	if !waitFor(func() bool {
+		began, err := filepath.Glob(filepath.Join(d.ws, "began*"))
+		return err == nil && len(began) == calls
+	}) {
+		t.Fatal("not all calls run")
 	}
 	fill := filepath.Join(d.work, "state/fill")
 	f, err := os.Create(fill)

@@ -164,9 +164,18 @@ func TestFault_KillUnderLoad(t *testing.T) {
 	}
 	for round := range rounds {
 		stop := make(chan struct{})
+		before := len(acked)
 		var g sync.WaitGroup
 		for w := range 4 {
 			g.Go(func() { writer(round, w, stop) })
+		}
+		// On a busy machine the delay may be over before anything is written.
+		if !waitFor(func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(acked) > before
+		}) {
+			t.Errorf("round %d: nothing is acknowledged", round)
 		}
 		// the moment does not matter, so long as they differ
 		time.Sleep(time.Duration(20+37*round%200) * time.Millisecond)

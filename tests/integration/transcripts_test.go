@@ -62,9 +62,13 @@ func TestFault_D04_KillInTheMiddleOfSaves(t *testing.T) {
 	saved := 0 // the last whole transcript that was acknowledged
 	for round := range rounds {
 		var g sync.WaitGroup
+		first := make(chan struct{}, writers+1) // an acknowledgement of each in this round
 		for w := range writers {
 			g.Go(func() {
 				for i := 0; ; i++ {
+					if i == 1 {
+						first <- struct{}{}
+					}
 					uuid := fmt.Sprintf("%d.%d", round, i)
 					if d.agent.Do(context.Background(), "POST", "/sessions/"+ids[w]+"/messages", said(uuid), nil) != nil {
 						return
@@ -74,7 +78,8 @@ func TestFault_D04_KillInTheMiddleOfSaves(t *testing.T) {
 			})
 		}
 		g.Go(func() {
-			for i := saved + 1; ; i++ {
+			begin := saved + 1
+			for i := begin; ; i++ {
 				uuids := make([]string, length)
 				for n := range uuids {
 					uuids[n] = fmt.Sprint(i)
@@ -82,9 +87,20 @@ func TestFault_D04_KillInTheMiddleOfSaves(t *testing.T) {
 				if d.agent.Do(context.Background(), "PUT", "/sessions/"+whole+"/messages", said(uuids...), nil) != nil {
 					return
 				}
-				saved = i
+				if saved = i; i == begin {
+					first <- struct{}{}
+				}
 			}
 		})
+		// On a busy machine the delay may be over before anything is saved.
+		limit := time.After(3 * time.Minute)
+		for n := range writers + 1 {
+			select {
+			case <-first:
+			case <-limit:
+				t.Fatalf("round %d: %d of %d savers were acknowledged", round, n, writers+1)
+			}
+		}
 		// the moment does not matter, so long as they differ
 		time.Sleep(time.Duration(20+37*round%200) * time.Millisecond)
 		d.stop(os.Kill)
