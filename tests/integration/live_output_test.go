@@ -56,7 +56,7 @@ func (r *reading) until(want string) {
 // client follows no events. A secret that comes in two pieces is masked in all three, and viewers get nothing but
 // output.
 func TestW01_W05_OutputIsSeenMaskedWhileACallRuns(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	b := openPage(t, d, "Ada")
 	session := d.session()
 	link, viewer := share(t, d, session, map[string]any{})

@@ -76,7 +76,7 @@ func shares(t *testing.T, d *running) (all []shareRow) {
 
 // TestW03_LinksArePaged: the page of the links shows 50, and leads to the rest.
 func TestW03_LinksArePaged(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	session := d.session()
 	for i := range 51 {
 		share(t, d, session, map[string]any{"for": fmt.Sprintf("viewer-%02d", i)})
@@ -198,7 +198,7 @@ func TestW03_ALinkShowsASessionUntilItIsRevoked(t *testing.T) {
 
 // W-07: whatever a viewer sends, in whatever way the token is given, no route changes something.
 func TestW07_AViewerChangesNothing(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\npolicy: {rules: {ask: ['Bash(touch *)']}}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\npolicy: {rules: {ask: ['Bash(touch *)']}}\n")
 	session := d.session()
 	call := d.call(session, "Bash", `{"command": "echo one"}`)
 	link, viewer := share(t, d, session, map[string]any{})
@@ -255,7 +255,7 @@ func TestW07_AViewerChangesNothing(t *testing.T) {
 
 // A link with a password is opened by that alone, in that browser, and few tries are answered.
 func TestW03_APasswordIsAskedForAndCannotBeTriedOut(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	session := d.session()
 	call := d.call(session, "Bash", `{"command": "echo hidden"}`)
 	link, viewer := share(t, d, session, map[string]any{"password": "correct horse"})
@@ -312,7 +312,7 @@ func TestW03_APasswordIsAskedForAndCannotBeTriedOut(t *testing.T) {
 
 // What cannot be a link is refused, and one ends with its session.
 func TestW03_ALinkEndsWithItsSession(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	session := d.session()
 	for name, in := range map[string]map[string]any{
 		"too long": {"hours": 721}, "before now": {"hours": -1}, "a short password": {"password": "short"},
@@ -344,7 +344,7 @@ func TestW03_ALinkEndsWithItsSession(t *testing.T) {
 
 // The commands make, list and end links.
 func TestW03_TheCommandsOfLinks(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	session := d.session()
 	run := func(stdin string, args ...string) string {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "sandboxd"), append([]string{"share"}, args...)...)

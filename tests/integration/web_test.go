@@ -28,8 +28,10 @@ type browser struct {
 	csrf   string
 }
 
-// freePort is a port of the loopback on which nobody listens now. The kernel does not give it to a
-// connection of another test meanwhile: it gives those from 32768, unless a host says otherwise.
+// freePort is a port of the loopback on which nobody listens now, for a daemon that starts again at
+// the same address; others listen on port 0. The kernel does not give it to a connection of another
+// test meanwhile: it gives those from 32768, unless a host says otherwise. It has no seed: two runs
+// side by side would try the same ports.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for {
@@ -109,7 +111,7 @@ func (b *browser) text(path string) string {
 // A change comes from a page of this origin and this login, or not at all; and nothing but what
 // people do on a page is served there.
 func TestW04_W07_OnlyThePageChangesSomething(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\npolicy: {rules: {ask: ['Bash(touch *)']}}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\npolicy: {rules: {ask: ['Bash(touch *)']}}\n")
 	b := openPage(t, d, "Ada")
 	whole := map[string]string{"X-CSRF-Token": b.csrf, "Content-Type": "application/json", "Origin": b.origin}
 	local := strings.Replace(strings.TrimPrefix(b.origin, "http://"), "127.0.0.1", "localhost", 1)
@@ -230,7 +232,7 @@ func TestW01_W05_APersonAnswersAndSeesNoSecret(t *testing.T) {
 // W-06: everything comes from the binary, in one style sheet and one script, and no text of others
 // becomes markup.
 func TestW06_ThePageIsOfTheBinaryAlone(t *testing.T) {
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	b := openPage(t, d, "<script>alert(1)</script>")
 	for _, path := range []string{
 		"/", "/sessions", "/variables", "/policies", "/network", "/record", "/health",
@@ -276,7 +278,7 @@ func TestW04_ThePageIsNotOpenToTheNetwork(t *testing.T) {
 // Whoever opens connections to the page takes no more of the daemon than these.
 func TestW04_ConnectionsToThePageAreBounded(t *testing.T) {
 	t.Parallel()
-	d := newDaemon(t, "web: {listen: '"+freePort(t)+"'}\n")
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
 	b := openPage(t, d, "Ada")
 	address := strings.TrimPrefix(b.origin, "http://")
 	http.DefaultClient.CloseIdleConnections()
