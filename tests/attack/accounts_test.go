@@ -56,7 +56,7 @@ func (w *world) as(uid int, socket, method, path, body string, header map[string
 	hc := &http.Client{Transport: &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return w.dialAs(uid, socket) },
 		DisableKeepAlives: true,
-	}, Timeout: 30 * time.Second}
+	}, Timeout: 5 * time.Minute}
 	req, err := http.NewRequest(method, "http://x"+path, strings.NewReader(body))
 	w.must(err)
 	for k, v := range header {
@@ -150,17 +150,22 @@ func accounts() []try {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				w.as(2001, "a", "POST", "/sessions/"+s+"/calls", `{"tool":"Bash","args":{"command":"touch /tmp/x; sleep 1"}}`, nil)
+				w.as(2001, "a", "POST", "/sessions/"+s+"/calls",
+					`{"tool":"Bash","args":{"command":"until [ -e go ]; do sleep 0.01; done","timeout":600000}}`, nil)
 			}()
+			var theirs struct {
+				Data []struct {
+					ID string `json:"call_id"`
+				}
+			}
 			w.until("it runs", func() bool {
 				_, b := w.as(2001, "a", "GET", "/calls", "", nil)
-				return strings.Contains(string(b), "call_")
+				return json.Unmarshal(b, &theirs) == nil && len(theirs.Data) == 1
 			})
+			id := theirs.Data[0].ID
 			_, told := w.as(2002, "a", "GET", "/calls", "", nil)
-			_, theirs := w.as(2001, "a", "GET", "/calls", "", nil)
-			id := string(theirs)[strings.Index(string(theirs), "call_"):]
-			id = id[:strings.IndexByte(id, '"')]
 			status, _ := w.as(2002, "a", "POST", "/calls/"+id+"/cancel", `{}`, nil)
+			w.file(w.ws+"/go", "", 0o644) // it must run until both have been tried
 			<-done
 			if status < 400 {
 				return "it cancelled the other's call", told

@@ -32,13 +32,13 @@ func (w *world) send(socket, method, path, body string, header map[string]string
 	return res.StatusCode, b
 }
 
-// raw sends bytes as they are, and gives all that comes back within a moment.
+// raw sends bytes as they are, and gives all that comes back until the daemon closes.
 func (w *world) raw(text string) (string, []byte) {
 	w.t.Helper()
 	c, err := net.Dial("unix", w.client("a"))
 	w.must(err)
 	defer c.Close()
-	w.must(c.SetDeadline(time.Now().Add(20 * time.Second)))
+	w.must(c.SetDeadline(time.Now().Add(5 * time.Minute)))
 	if _, err := io.WriteString(c, text); err != nil {
 		return refused, nil
 	}

@@ -27,8 +27,8 @@ import (
 const secret = "PLANTED-SECRET-7f3a"
 
 // marker is the time that every process sleeps that must not stay: another run beside this
-// one has its own.
-var marker = fmt.Sprintf("98765.%d", os.Getpid())
+// one has its own, and as long, so that neither is found in the other.
+var marker = fmt.Sprintf("98765.%d", time.Now().UnixNano())
 
 // world is a host with a daemon: a workspace, a home with secrets, a directory outside,
 // and listeners that must not hear anything.
@@ -437,7 +437,7 @@ func (w *world) call(session, tool, args string) client.Result {
 
 // bash is the JSON of a command line.
 func bash(command string) string {
-	b, _ := json.Marshal(map[string]any{"command": command, "timeout": 20000})
+	b, _ := json.Marshal(map[string]any{"command": command, "timeout": 120_000})
 	return string(b)
 }
 
@@ -449,7 +449,7 @@ func (w *world) http(socket string) *http.Client {
 			return d.DialContext(ctx, "unix", w.client(socket))
 		},
 		DisableKeepAlives: true,
-	}, Timeout: 30 * time.Second}
+	}, Timeout: 5 * time.Minute}
 }
 
 type lockedBuffer struct {
