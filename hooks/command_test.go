@@ -259,13 +259,10 @@ func TestH17_ATimeoutKillsTheWholeTree(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			word := strconv.Itoa(987000000 + os.Getpid()%100000*10 + i)
-			began := time.Now()
+			// Each sleeps for years: a hook that is not killed never ends.
 			a := fire(t, Definition{Command: strings.ReplaceAll(tt.command, "%d", word), TimeoutMS: 300}, Input{})
 			if !a.Advice.Block || !strings.Contains(a.Runs[0].Err, "timed out after 300ms") {
 				t.Errorf("got %+v, %q", a.Advice, a.Runs[0].Err)
-			}
-			if took := time.Since(began); took > time.Minute {
-				t.Errorf("took %v", took)
 			}
 			waitGone(t, "sleep "+word)
 		})
@@ -276,15 +273,14 @@ func TestH17_ATimeoutKillsTheWholeTree(t *testing.T) {
 // has ended.
 func TestADetachedHolderOfStdoutDoesNotDelay(t *testing.T) {
 	dir := t.TempDir()
-	began := time.Now()
-	a := fire(t, Definition{Command: "sleep 600 & echo $! > " + dir + "/pid; echo '{\"systemMessage\":\"done\"}'"}, Input{})
-	took := time.Since(began)
+	// Its timeout is over before the sleep: had it waited, it would have failed.
+	a := fire(t, Definition{Command: "sleep 6000 & echo $! > " + dir + "/pid; echo '{\"systemMessage\":\"done\"}'", TimeoutMS: 300_000}, Input{})
 	text, _ := os.ReadFile(dir + "/pid")
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 		defer syscall.Kill(pid, syscall.SIGKILL)
 	}
-	if len(a.Advice.Messages) != 1 || a.Runs[0].Err != "" || took > time.Minute {
-		t.Errorf("got %+v, %q after %v", a.Advice, a.Runs[0].Err, took)
+	if len(a.Advice.Messages) != 1 || a.Runs[0].Err != "" {
+		t.Errorf("got %+v, %q", a.Advice, a.Runs[0].Err)
 	}
 }
 

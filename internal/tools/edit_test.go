@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,7 +157,7 @@ func TestEdit_IndexIsThatOfTheStandardLibrary(t *testing.T) {
 func TestEdit_HelpIsBoundedInHostileFiles(t *testing.T) {
 	e := toolstest.New(t)
 	e.Write("f", strings.Repeat("a\n", 500_000))
-	start := time.Now()
+	start := processorTime(t)
 	e.Fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("a\n", 100_000) + "b", "new_string": "x"},
 		"old_string_not_found")
 	e.Fails(Edit{}, m{"file_path": "f", "old_string": strings.Repeat("aaaa\n", 1000), "new_string": "x"},
@@ -168,7 +169,17 @@ func TestEdit_HelpIsBoundedInHostileFiles(t *testing.T) {
 	e.Fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b"}, "old_string_not_unique")
 	e.Fails(Edit{}, m{"file_path": "many", "old_string": "a", "new_string": "b", "replace_all": true}, "change_too_large")
 	e.Fails(Edit{}, m{"file_path": "many", "old_string": "aaa", "new_string": strings.Repeat("b", 100_000), "replace_all": true}, "change_too_large")
-	if took := time.Since(start); took > time.Minute {
+	if took := processorTime(t) - start; took > time.Minute {
 		t.Errorf("took %v", took)
 	}
+}
+
+// processorTime is what this process has used: other work on the machine does not lengthen it.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
