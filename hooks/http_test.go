@@ -39,7 +39,11 @@ func TestHTTPHooks(t *testing.T) {
 		{"/slow", `hook "preToolUse#1" failed (timed out after 1s), and blocks when it fails`},
 		{"/silent", ""},
 	} {
-		a := fire(t, Definition{URL: srv.URL + tt.path, TimeoutMS: 1000}, Input{ToolName: "Bash"})
+		d := Definition{URL: srv.URL + tt.path, TimeoutMS: 120_000}
+		if tt.path == "/slow" { // the one that never answers
+			d.TimeoutMS = 1000
+		}
+		a := fire(t, d, Input{ToolName: "Bash"})
 		if a.Advice.Block != (tt.reason != "") || a.Advice.Reason != tt.reason {
 			t.Errorf("%s: got %+v, %q", tt.path, a.Advice, a.Runs[0].Err)
 		}

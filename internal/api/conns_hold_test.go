@@ -2,10 +2,11 @@ package api
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 // TestWhatAConnectionHolds: each byte comes in its order, small ones wait for a large one, and nothing
@@ -13,11 +14,12 @@ import (
 func TestWhatAConnectionHolds(t *testing.T) {
 	sent := &writes{}
 	c := &conn{Conn: sent, patience: time.Minute}
+	rnd := tier.Rand(t)
 	var want []byte
 	write := func(n int) {
 		p := make([]byte, n)
 		for i := range p {
-			p[i] = byte(rand.Uint32())
+			p[i] = byte(rnd.Uint32())
 		}
 		want = append(want, p...)
 		if done, err := c.Write(p); err != nil || done != n {
