@@ -274,7 +274,10 @@ func TestH17_ATimeoutKillsTheWholeTree(t *testing.T) {
 func TestADetachedHolderOfStdoutDoesNotDelay(t *testing.T) {
 	dir := t.TempDir()
 	// Its timeout is over before the sleep: had it waited, it would have failed.
-	a := fire(t, Definition{Command: "sleep 6000 & echo $! > " + dir + "/pid; echo '{\"systemMessage\":\"done\"}'", TimeoutMS: 300_000}, Input{})
+	a := fire(t, Definition{
+		Command:   "sleep 6000 & echo $! > " + dir + "/pid; echo '{\"systemMessage\":\"done\"}'",
+		TimeoutMS: 300_000,
+	}, Input{})
 	text, _ := os.ReadFile(dir + "/pid")
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 		defer syscall.Kill(pid, syscall.SIGKILL)

@@ -69,7 +69,8 @@ func TestASlowReaderLosesTheConnection(t *testing.T) {
 	must(t, err)
 	w.until("the reader is cut off", func() bool { return w.front.Use() == budget.Use{Refused: w.front.Use().Refused} })
 	text, err := io.ReadAll(c)
-	if err != nil || !strings.Contains(string(begin), " 200 ") || len(text) > 2<<20 || bytes.HasSuffix(text, []byte("0\r\n\r\n")) {
+	if err != nil || !strings.Contains(string(begin), " 200 ") || len(text) > 2<<20 ||
+		bytes.HasSuffix(text, []byte("0\r\n\r\n")) {
 		t.Errorf("it got %d bytes, %v, that end with %q: want a part", len(begin)+len(text), err, text[max(0, len(text)-20):])
 	}
 }

@@ -92,8 +92,8 @@ func TestACommandBecomesAJobAtItsTimeout(t *testing.T) {
 	if all, err := d.agent.Jobs(t.Context(), s); err != nil || len(all) != 0 {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	data := d.becomesJob(s, "Bash",
-		`{"command":"echo slow; until [ -e go ]; do sleep 0.01; done; echo end","timeout":%d,"on_timeout":"background"}`, "slow\n")
+	args := `{"command":"echo slow; until [ -e go ]; do sleep 0.01; done; echo end","timeout":%d,"on_timeout":"background"}`
+	data := d.becomesJob(s, "Bash", args, "slow\n")
 	id, _ := data["job_id"].(string)
 	d.write("ws/go", "")
 	if j := d.ended(id); j.State != "exited" || *j.ExitCode != 0 {
@@ -119,9 +119,11 @@ func (d *running) becomesJob(session, name, args, output string) map[string]any 
 	for ms := 300; ; ms *= 20 {
 		r := d.call(session, name, fmt.Sprintf(args, ms))
 		data, _ := r.Data.(map[string]any)
-		if id, _ := data["job_id"].(string); id != "" && data["output"] == output {
+		id, _ := data["job_id"].(string)
+		if id != "" && data["output"] == output {
 			return data
-		} else if late := id != "" && data["output"] == ""; !late || ms > 60_000 {
+		}
+		if id == "" || data["output"] != "" || ms > 60_000 {
 			d.t.Fatalf("%s after %d ms: got %+v", name, ms, r)
 		}
 	}
