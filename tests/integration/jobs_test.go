@@ -120,10 +120,11 @@ func (d *running) becomesJob(session, name, args, output string) map[string]any 
 		r := d.call(session, name, fmt.Sprintf(args, ms))
 		data, _ := r.Data.(map[string]any)
 		id, _ := data["job_id"].(string)
-		if id != "" && data["output"] == output {
+		printed, _ := data["output"].(string)
+		if id != "" && printed == output {
 			return data
 		}
-		if id == "" || data["output"] != "" || ms > 60_000 {
+		if id == "" || printed != "" || ms > 60_000 {
 			d.t.Fatalf("%s after %d ms: got %+v", name, ms, r)
 		}
 	}
