@@ -1,5 +1,5 @@
 # make run     build, start a daemon here and print what to try; nothing is served before it is allowed
-# make test    every behaviour once, the same each time: one seed, few rounds
+# make test    nearly every behaviour once, the same each time: one seed, few rounds
 # make race    the race detector over packages whose goroutines share memory
 # make long    what takes hours, or chance, part by part; make long kills fuzz: these parts (see tests/long)
 # make test-clients  real clients: a day of each other agent with the hook, one made from docs/openapi.json,
@@ -13,7 +13,7 @@
 # make bench-web  how fast the page is, and what it costs at rest
 # make bench   measured ratios beside those of tests/bench/baseline.json
 # make fuzz    every fuzz target for FUZZTIME each (make fuzz FUZZTIME=2000x)
-# make suites  what other tools expect of some two thousand lines, and what is judged otherwise
+# make suites  what other tools, and we, expect of five thousand lines, and what is judged otherwise
 # make lint    format, vet, staticcheck, dead code
 # make build   bin/sandboxd, bin/sandboxd-child and bin/sandboxd-agent
 # make install    into PREFIX: /usr/local for root, ~/.local for others
@@ -162,11 +162,11 @@ test-scopes-client: tools-go tools-clients
 		--alias:@tavern/shared=./packages/shared/src/index.ts --alias:@tavern/sdk=./$(KIT)/sdk/src/index.ts || exit 1; done
 	SANDBOXD_TEST_SCOPES_CLIENT='$(CURDIR)/$(SCOPES_DIR)' go test -count=1 -v -run ADayOfThePublicClient ./tests/integration
 
-# One package after the other; the limits are judged from all results at the end.
-BENCH ?= .
 suites: tools-test
 	LONG=1 go test -count=1 -v -run Suites_ ./internal/daemon
 
+# One package after the other; the limits are judged from all results at the end.
+BENCH ?= .
 bench: tools-bench build
 	@rm -f bin/bench.jsonl
 	-SANDBOXD_BENCH_OUT='$(CURDIR)/bin/bench.jsonl' go test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime 1x -timeout 60m ./...

@@ -148,7 +148,10 @@ func newYard(t *testing.T, bash string) *yard {
 	}
 	y.patience = time.Minute // on a busy machine there are namespaces too
 	// Where there are namespaces, all that a script has started ends with it.
-	y.apart = &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
+	y.apart = &syscall.SysProcAttr{
+		Setpgid: true, Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID,
+		Pdeathsig: syscall.SIGKILL, // some of them fork for ever: they end with a test that is killed
+	}
 	id := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 	y.apart.UidMappings, y.apart.GidMappings = id, []syscall.SysProcIDMap{{
 		ContainerID: os.Getgid(),

@@ -419,6 +419,9 @@ func TestDefaultSettings(t *testing.T) {
 			t.Errorf("%q: %s, want allowed %v: %+v", cmd, j.Verdict, want, j.Reasons)
 		}
 	}
+	if !s.AutoAllowBashIfSandboxed {
+		t.Error("confined commands are asked about")
+	}
 	if !reflect.DeepEqual(DefaultLimits, (Limits{}).WithDefaults()) {
 		t.Error("the zero limits are not the default ones")
 	}

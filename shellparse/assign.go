@@ -144,6 +144,12 @@ type assignment struct {
 
 func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 	out := assignment{name: a.Name.Value, at: w.pos(a), src: w.source(a)}
+	if !isName(out.name) { // \x=[ y is a command to bash, with x=[ as its program
+		w.fail(&Error{
+			Code: "parser_difference", Msg: "an assignment to what is no name",
+			Hint: "quote the whole name of the program, or write a plain name", At: out.at,
+		})
+	}
 	if a.Index != nil {
 		w.number(a.Index, sc)
 		w.subscript(a.Index, sc)

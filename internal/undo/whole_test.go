@@ -15,48 +15,48 @@ import (
 func TestWhetherEverythingIsKept(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		make func(w *world, c *tool.Call)
+		make func(t *testing.T, w *world, c *tool.Call)
 		why  string
 	}{
-		{"a tree", func(*world, *tool.Call) {}, ""},
-		{"a file that may not be written", func(w *world, c *tool.Call) {
+		{"a tree", func(_ *testing.T, _ *world, _ *tool.Call) {}, ""},
+		{"a file that may not be written", func(_ *testing.T, w *world, c *tool.Call) {
 			c.Settings.DeniedPaths = []string{w.work + "/secret"}
 			c.In.Rules = guard.NewRules(c.Settings)
 			w.person("secret", "x")
 		}, ""},
-		{"what goes nowhere", func(_ *world, c *tool.Call) {
+		{"what goes nowhere", func(_ *testing.T, _ *world, c *tool.Call) {
 			c.Facts.Uses.Paths = []guard.PathUse{{Path: "/dev/null", Op: guard.Write}}
 		}, ""},
-		{"a file that is too large", func(w *world, _ *tool.Call) {
+		{"a file that is too large", func(_ *testing.T, w *world, _ *tool.Call) {
 			w.must(os.Truncate(w.work+"/f", 2<<30))
 		}, "/f is too large"},
-		{"no room", func(w *world, _ *tool.Call) { w.left = 0 }, "no room in the store"},
-		{"a directory that is closed", func(w *world, c *tool.Call) {
+		{"no room", func(_ *testing.T, w *world, _ *tool.Call) { w.left = 0 }, "no room in the store"},
+		{"a directory that is closed", func(t *testing.T, w *world, c *tool.Call) {
 			needs.Root(t, "to look with the rights of another user")
 			w.openAbove()
 			c.Request.User = userNumber(12345)
 			w.must(os.Chmod(w.work+"/d", 0o700))
 		}, "cannot be looked into"},
-		{"something excluded", func(w *world, _ *tool.Call) {
+		{"something excluded", func(_ *testing.T, w *world, _ *tool.Call) {
 			w.must(os.Mkdir(w.work+"/node_modules", 0o755))
 			c := defaults()
 			c.Exclude = []string{"node_modules/"}
 			w.j.setConfig(*c)
 		}, "undo.exclude"},
-		{"nothing that is excluded", func(w *world, _ *tool.Call) {
+		{"nothing that is excluded", func(_ *testing.T, w *world, _ *tool.Call) {
 			c := defaults()
 			c.Exclude = []string{"node_modules/"}
 			w.j.setConfig(*c)
 		}, ""},
-		{"a private file", func(_ *world, c *tool.Call) {
+		{"a private file", func(_ *testing.T, _ *world, c *tool.Call) {
 			c.Facts.Uses.Paths = []guard.PathUse{{Path: "/tmp/x", Op: guard.Write}}
 		}, "of /tmp/x nothing is kept"},
-		{"a file elsewhere that is read", func(_ *world, c *tool.Call) {
+		{"a file elsewhere that is read", func(_ *testing.T, _ *world, c *tool.Call) {
 			c.Facts.Uses.Paths = []guard.PathUse{{Path: "/etc/hosts", Op: guard.Read}}
 		}, ""},
-		{"writing is not restricted", func(_ *world, c *tool.Call) { c.Settings.AllowedWritePaths = nil }, "not restricted"},
-		{"a file tool", func(_ *world, c *tool.Call) { c.Spec.Class = tool.ClassWrite }, "only of commands"},
-		{"off", func(w *world, _ *tool.Call) { w.j.setConfig(Config{Mode: "off"}) }, Off},
+		{"writing is not restricted", func(_ *testing.T, _ *world, c *tool.Call) { c.Settings.AllowedWritePaths = nil }, "not restricted"},
+		{"a file tool", func(_ *testing.T, _ *world, c *tool.Call) { c.Spec.Class = tool.ClassWrite }, "only of commands"},
+		{"off", func(_ *testing.T, w *world, _ *tool.Call) { w.j.setConfig(Config{Mode: "off"}) }, Off},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -64,7 +64,7 @@ func TestWhetherEverythingIsKept(t *testing.T) {
 			w.person("f", "one")
 			w.person("d/f", "one")
 			c := w.newCommand("call")
-			tt.make(w, c)
+			tt.make(t, w, c)
 			why := w.j.Whole(t.Context(), c)
 			if tt.why == "" && why != "" || !strings.Contains(why, tt.why) {
 				t.Errorf("got %q, want %q", why, tt.why)

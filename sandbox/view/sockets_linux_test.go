@@ -164,7 +164,8 @@ func TestSocketsThatAreGoneAreForgotten(t *testing.T) {
 			t.Error("a socket that stays is not found")
 		}
 	}
-	if n := view.Known(s); n > 700 {
-		t.Errorf("%d sockets of 900 are known that are gone", n)
+	// Of the host too, where other tests have sockets as well.
+	if all, there := view.Known(s); all > 3*there+64 || there < 1 {
+		t.Errorf("%d sockets are known, of which %d are there", all, there)
 	}
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"path"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse/source"
@@ -10,8 +11,9 @@ import (
 type awkUse struct{ what, text string }
 
 // awkUses finds commands, pipes and files in an awk program. Strings, patterns
-// and comments are data; what is computed is reported as unknown.
-func awkUses(src string) []awkUse {
+// and comments are data; what is computed is reported as unknown. Of a program that is not known,
+// _ stands for what is only known when it runs, in a name too: $1system("x") runs x where $1 is empty.
+func awkUses(src string, known bool) []awkUse {
 	toks := awkTokens(src)
 	var out []awkUse
 	printing, depth := false, 0
@@ -89,6 +91,11 @@ func awkUses(src string) []awkUse {
 			}
 		case "@":
 			out = append(out, awkUse{"code", "loads or calls what it computes (@)"})
+		default:
+			may, _ := path.Match(strings.ReplaceAll(t.text, "_", "*"), "system")
+			if !known && t.kind == 'w' && next.text == "(" && may {
+				out = append(out, awkUse{"code", "may execute a command, by a name that is only known when it runs"})
+			}
 		}
 	}
 	return out

@@ -263,7 +263,7 @@ func (a *Call) awkProgram(f Word) {
 	if !ok {
 		return
 	}
-	for _, u := range awkUses(text) {
+	for _, u := range awkUses(text, f.Known) {
 		switch {
 		case u.what == "shell" && !f.Known:
 			a.Opaque("inline_code", "awk executes text that is only known when it runs: "+f.Text, f.At)

@@ -10,12 +10,12 @@ func promises() []promise {
 		{name: "No agent approves its own call or loosens what judges it", tries: selfApproval()},
 		{name: "What fails denies", tries: failOpen()},
 		{name: "What the host runs by itself is not written silently", kernel: true, tries: runsLater()},
-		{name: "One account sees and changes nothing of another", config: accountsConfig, alone: true, tries: accounts()},
+		{name: "One account sees and changes nothing of another", config: accountsConfig, root: true, tries: accounts()},
 		{name: "People see what is there", tries: shown()},
 		{name: "Text from outside does not quietly become a command", config: originsConfig, tries: origins()},
 		{name: "The record cannot be changed or shortened unseen", tries: record()},
-		{name: "One client cannot starve the rest", alone: true, tries: starving()},
-		{name: "One account cannot take the disk of the rest", alone: true, tries: filling()},
+		{name: "One client cannot starve the rest", root: true, tries: starving()},
+		{name: "One account cannot take the disk of the rest", root: true, tries: filling()},
 		{name: "What was agreed to is what runs", config: bindingConfig, tries: binding()},
 	}
 }

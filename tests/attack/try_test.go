@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/tests/golden"
+	"github.com/sandboxd/sandboxd/tests/needs"
 	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
@@ -17,7 +18,7 @@ import (
 type promise struct {
 	name   string // a sentence
 	config string // of the daemon that is attacked
-	alone  bool   // as root alone: it needs several users, or is about the host
+	root   bool   // as root alone, who becomes several users and mounts disks
 	kernel bool   // the sandbox keeps it, which is another one for root
 	tries  []try
 }
@@ -98,9 +99,12 @@ func stopped(r client.Result) string {
 func TestPromises(t *testing.T) {
 	for _, p := range promises() {
 		t.Run(p.name, func(t *testing.T) {
+			if p.root {
+				needs.Root(t, "to become several users and to mount disks")
+			}
 			uids := []int{os.Getuid()}
 			switch {
-			case os.Getuid() != 0 || p.alone:
+			case os.Getuid() != 0 || p.root:
 			case p.kernel || tier.IsLong():
 				uids = append(uids, 12345)
 			default: // most daemons are no daemons of root

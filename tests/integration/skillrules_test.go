@@ -89,7 +89,7 @@ func TestR01_ARuleWithoutPromptOrDescIsAConfigError(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(filepath.Join(bin, "sandboxd"), "config", "check", file)
-			cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + t.TempDir()}
+			cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=/nonexistent"} // short: the daemon's sockets lie there
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "sandboxd.yaml:5") {
 				t.Errorf("got %v and %s, want an error in line 5", err, out)
