@@ -33,7 +33,7 @@ func DefaultSettings(workspace, home string, private []string, callers ...int) S
 	denied := slices.Clone(systemSecrets)
 	denied = append(denied, private...)
 	own := callersHomes(home)
-	denied = append(denied, deniedInHomes(workspace, own, otherHomes(own), callers)...)
+	denied = append(denied, deniedInHomes(workspace, own, otherHomes(own, accounts()), callers)...)
 	slices.Sort(denied)
 	return Settings{
 		AllowedWritePaths: append([]string{workspace, "/tmp"}, streams...),
@@ -73,7 +73,7 @@ func deniedInHomes(workspace string, own, others []string, callers []int) []stri
 // Homes are the directories of users as far as they are known, that of the caller first.
 func Homes(home string) []string {
 	own := callersHomes(home)
-	return append(own, otherHomes(own)...)
+	return append(own, otherHomes(own, accounts())...)
 }
 
 // callersHomes are $HOME and the home of the account database: a changed HOME
@@ -91,9 +91,9 @@ func callersHomes(home string) []string {
 	return homes
 }
 
-func otherHomes(own []string) []string {
+func otherHomes(own []string, all []account) []string {
 	found := []string{"/root"}
-	for _, a := range accounts() {
+	for _, a := range all {
 		// System accounts have homes such as /bin or /; they hold no secrets and
 		// denying them would hide the system.
 		if a.uid >= 1000 && strings.Count(a.home, "/") >= 2 {

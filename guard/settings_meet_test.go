@@ -108,3 +108,40 @@ func TestN10_MeetIsBothLists(t *testing.T) {
 		t.Errorf("got %+v", m)
 	}
 }
+
+// What adds to what programs may do has to be in both settings.
+func TestN10_MeetAddsNothingOfOne(t *testing.T) {
+	secret := Secret{Host: "a.test", File: "/etc/a"}
+	full := Settings{
+		AllowNestedSandbox: true, EnableWeakerNestedSandbox: true,
+		AutoAllowBashIfSandboxed: true, AllowUnsandboxedCommands: true,
+		Network: Network{
+			Hosts: map[string]string{"a.test": "10.0.0.1"}, Secrets: []Secret{secret},
+			CAFile: "/etc/ca", Search: &Search{}, AllowLocalBinding: true, Unlisted: UnlistedAsk,
+		},
+		Env: map[string]string{"A": "1"},
+	}
+	other := secret
+	other.File = "/etc/b"
+	for _, tt := range []struct{ a, b Settings }{
+		{full, Settings{}},
+		{Settings{}, full},
+		{full, Settings{Network: Network{Secrets: []Secret{other}, CAFile: "/etc/other"}}},
+	} {
+		m := tt.a.Meet(tt.b)
+		n := m.Network
+		if m.AllowNestedSandbox || m.EnableWeakerNestedSandbox || m.AutoAllowBashIfSandboxed ||
+			m.AllowUnsandboxedCommands || len(m.Env) != 0 {
+			t.Errorf("got %+v", m)
+		}
+		if len(n.Hosts) != 0 || len(n.Secrets) != 0 || n.CAFile != "" || n.Search != nil || n.AllowLocalBinding ||
+			n.Unlisted != UnlistedDeny {
+			t.Errorf("got %+v", n)
+		}
+	}
+	same := full
+	same.Require = []string{"seccomp"}
+	if got := full.Meet(same).Network.Secrets; len(got) != 1 || got[0].File != secret.File {
+		t.Errorf("secrets of both: %+v", got)
+	}
+}

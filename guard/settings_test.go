@@ -164,7 +164,7 @@ func TestSettingsThatAreWrongAreRefused(t *testing.T) {
 func TestTheHomesOfOthers(t *testing.T) {
 	for own, want := range map[string]int{"/home/mine": 1, "/root": 0, "/root/below": 0} {
 		n := 0
-		for _, h := range otherHomes([]string{own}) {
+		for _, h := range otherHomes([]string{own}, accounts()) {
 			if h == "/root" {
 				n++
 			}
@@ -174,6 +174,19 @@ func TestTheHomesOfOthers(t *testing.T) {
 		}
 		if n != want {
 			t.Errorf("beside %s, /root is there %d times, want %d", own, n, want)
+		}
+	}
+}
+
+// A user's home counts wherever it lies; the directories of system accounts do not.
+func TestTheHomesOfOthersLieAnywhere(t *testing.T) {
+	all := []account{{1000, "/srv/home/u"}, {1001, "/data"}, {999, "/var/lib/service"}, {1002, "/srv/home/me"}}
+	got := otherHomes([]string{"/srv/home/me"}, all)
+	for home, want := range map[string]bool{
+		"/srv/home/u": true, "/data": false, "/var/lib/service": false, "/srv/home/me": false,
+	} {
+		if slices.Contains(got, home) != want {
+			t.Errorf("%s among the homes of others: %v, want %v", home, !want, want)
 		}
 	}
 }

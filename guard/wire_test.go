@@ -3,6 +3,7 @@ package guard
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,17 @@ func TestBulkOfPaths(t *testing.T) {
 		if !strings.HasPrefix(lines[i], want[i]) {
 			t.Errorf("line %d: %s, want %s…", i+1, lines[i], want[i])
 		}
+	}
+}
+
+// TestPathsOfACommandsAnswer: one that cannot be known is told by its words.
+func TestPathsOfACommandsAnswer(t *testing.T) {
+	j := JudgeCommand(`cat "$1" a >"$2"`, "/w", "/h", Settings{})
+	f := j.CommandAnswer().Facts
+	slices.Sort(f.Reads)
+	if !slices.Contains(f.Reads, "/w/a") || slices.Contains(f.Reads, "") || len(f.Reads) < 2 ||
+		len(f.Writes) != 1 || f.Writes[0] == "" {
+		t.Errorf("reads %q, writes %q", f.Reads, f.Writes)
 	}
 }
 

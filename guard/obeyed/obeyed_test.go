@@ -141,6 +141,7 @@ func TestFindPattern(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"/ws/pkg/.env*": true, "/ws/*/.envrc": true, "/ws/.vs*/tasks.json": true, "/ws/.g*/config": true,
 		"/ws/.[e]nvrc": true, "/ws/.*": true, "/ws/*": false, "/ws/*.go": false, "/ws/src/*.ts": false,
+		"/ws/.gi?/hooks/x": true, "/ws/.gi[t]/config": true, "/ws/.gi?x": false,
 		"/ws/.config/mi*/x": true, "/ws/mise.l*.toml": true, "/ws/mi*": true, "/ws/m*": false, "/ws/*/.envrc/x": true,
 	} {
 		if got := FindPattern(pattern, "/ws") != nil; got != want {
