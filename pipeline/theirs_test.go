@@ -71,3 +71,31 @@ func TestHostsThatAnotherProgramReaches(t *testing.T) {
 		}
 	}
 }
+
+// The cage holds what a program does, but nobody judges what is typed into it: a shell that reads it
+// is asked about in the cage too.
+func TestWhatIsTypedIntoACagedShellIsAskedAbout(t *testing.T) {
+	for name, tt := range map[string]struct {
+		command string
+		typed   bool
+		want    tool.Verdict
+	}{
+		"a shell":                   {"bash", true, tool.Ask},
+		"a shell without input":     {"bash", false, tool.Allow},
+		"a program that reads none": {"ls", true, tool.Allow},
+	} {
+		script, err := shellparse.Parse(tt.command, shellparse.Options{Dir: "/w", Home: "/h", Typed: tt.typed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(tool.Spec{})
+		w.echo.uses = guard.Uses{Script: script}
+		p := w.pipeline()
+		p.confined = true
+		req := w.request(`{"text":"x"}`)
+		req.DryRun = true
+		if got := p.Decide(t.Context(), req); got.Decision.Verdict != tt.want {
+			t.Errorf("%s: got %+v, want %s", name, got.Decision, tt.want)
+		}
+	}
+}
