@@ -118,6 +118,7 @@ type waiting struct {
 	timer       *time.Timer          // ends the question when its time is up
 	callers     []chan tool.Approval // each is buffered and receives once
 	own         bool                 // of the daemon itself: nobody comes back for it
+	doubtful    bool                 // an answer may be stored: the database went away while it said so
 }
 
 type digestKey struct {

@@ -163,6 +163,12 @@ func (q *Queue) file(ctx context.Context, item Item) (*waiting, chan tool.Approv
 		}
 		w = nil
 	}
+	if w != nil && w.doubtful { // an answer that is stored is not for who comes after it
+		if err := q.deliver(ctx, w.id); err != nil {
+			return nil, nil, tool.Approval{}, err
+		}
+		w = q.digests[key]
+	}
 	if w != nil {
 		item.ID, item.ExpiresAt = w.id, w.expires
 		q.feed.send(Event{Kind: EventJoined, Item: item})

@@ -123,6 +123,7 @@ func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answe
 		return Item{}, errors.Join(err, q.deliver(ctx, w.id))
 	}
 	if err != nil {
+		w.doubtful = q.db.Shared()
 		return Item{}, err
 	}
 	q.release(w, a.approval(w.id, now))

@@ -70,7 +70,7 @@ func (q *Queue) Own(i Item) bool { return i.Daemon == q.db.Daemon() }
 // look reads what other daemons have changed.
 func (q *Queue) look(ctx context.Context) error {
 	answered, err := q.ids(ctx, `SELECT id FROM approval_questions WHERE daemon = $1 AND seen = 0`)
-	for _, id := range answered {
+	for _, id := range append(answered, q.doubtful()...) {
 		err = errors.Join(err, q.deliverNow(ctx, id))
 	}
 	if err == nil {
@@ -103,6 +103,18 @@ func (q *Queue) ids(ctx context.Context, query string) (ids []string, err error)
 	return ids, err
 }
 
+// doubtful are the questions whose answer may be stored without that this daemon knows.
+func (q *Queue) doubtful() (ids []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, w := range q.waiting {
+		if w.doubtful {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 func (q *Queue) deliverNow(ctx context.Context, id string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,11 +124,17 @@ func (q *Queue) deliverNow(ctx context.Context, id string) error {
 // deliver hands the answer that another daemon was given to whoever waits here for it. Without
 // anybody, it serves one later call. The caller holds mu.
 func (q *Queue) deliver(ctx context.Context, id string) error {
+	w := q.waiting[id]
 	item, err := q.load(ctx, id)
-	if err != nil || item.Status == StatusPending {
+	if err != nil {
 		return err
 	}
-	w := q.waiting[id]
+	if item.Status == StatusPending {
+		if w != nil {
+			w.doubtful = false
+		}
+		return nil
+	}
 	uses := w == nil || len(w.callers) == 0
 	if item.Status != StatusApproved && item.Status != StatusRefused {
 		uses = false
@@ -129,9 +147,19 @@ func (q *Queue) deliver(ctx context.Context, id string) error {
 			RETURNING answer, decided_at`, id, uses).Scan(&text, &decided)
 	})
 	if errors.Is(err, sql.ErrNoRows) { // it was delivered before
-		return nil
+		if w == nil {
+			return nil
+		}
+		// Here the database went away when it had stored that, and before it said so. Nobody has joined since.
+		err = q.db.Read(ctx, func(tx *sql.Tx) error {
+			return tx.QueryRowContext(ctx, `SELECT answer, decided_at FROM approval_questions WHERE id = $1`, id).
+				Scan(&text, &decided)
+		})
 	}
 	if err != nil {
+		if w != nil {
+			w.doubtful = true
+		}
 		return err
 	}
 	var a answer

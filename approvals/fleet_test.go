@@ -3,10 +3,12 @@ package approvals
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -422,5 +424,82 @@ func TestALateAnswerIsTakenOnce(t *testing.T) {
 		if taken[0] == taken[1] {
 			t.Fatalf("round %d: taken by %v", i, taken)
 		}
+	}
+}
+
+// TestAnAnswerThatWasStoredUnheardReachesWhoWaits: the database goes away when it has stored an answer, or that
+// it was delivered, and before it says so. Whoever waits gets that answer, once.
+func TestAnAnswerThatWasStoredUnheardReachesWhoWaits(t *testing.T) {
+	yes := answer{Status: StatusApproved, By: "ann", Remember: RememberOnce}
+	for name, tt := range map[string]struct {
+		answeredAt string
+		store      func(q *Queue, id string) func(*sql.Tx) error // what the database kept of it
+	}{
+		"the delivery of another daemon's": {"b", func(*Queue, string) func(*sql.Tx) error {
+			return execute(`UPDATE approval_questions SET seen = 1, uses = 0`)
+		}},
+		"the answer given here": {"a", func(q *Queue, id string) func(*sql.Tx) error {
+			return func(tx *sql.Tx) error { return updateAnswer(tx, id, yes, q.db.Now(), time.Hour, 1, true) }
+		}},
+		"nothing": {"a", func(*Queue, string) func(*sql.Tx) error {
+			return func(*sql.Tx) error { return nil }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := pgtest.URL(t)
+			var away atomic.Bool
+			a, _ := member(t, url, "a", Options{Approver: true, Timeout: unfollowed, Record: func(context.Context, Event) error {
+				if away.Load() {
+					return errors.New("the database has gone away")
+				}
+				return nil
+			}})
+			b, _ := member(t, url, "b", Options{Approver: true, Timeout: unfollowed})
+			call := askAt(t, a, bashCall("git push"))
+			id := waitFor(t, a, 1)[0].ID
+
+			away.Store(true)
+			decision := Decision{Approved: true, By: "ann"}
+			if tt.answeredAt == "b" {
+				if _, err := b.Decide(t.Context(), id, decision); err != nil {
+					t.Fatal(err)
+				}
+				if err := a.look(t.Context()); err == nil {
+					t.Fatal("the answer was delivered without a database")
+				}
+			} else if _, err := a.Decide(t.Context(), id, decision); err == nil {
+				t.Fatal("the answer was taken without a database")
+			}
+			if err := b.db.Write(t.Context(), tt.store(b, id)); err != nil {
+				t.Fatal(err)
+			}
+			away.Store(false)
+
+			if name == "nothing" {
+				_, none := b.Decide(t.Context(), id, decision) // it waits on, and hears of the next answer
+				if err := errors.Join(none, a.look(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				call.want(t, true, "ann", "")
+				return
+			}
+			_, err := b.Decide(t.Context(), id, decision)
+			wantCode(t, err, "already_decided")
+			another := askAt(t, a, bashCall("git push")) // the same call again: the yes is not for it
+			if item := waitFor(t, b, 1)[0]; item.ID == id {
+				t.Error("it joined the question that is answered")
+			}
+			if err := a.look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			call.want(t, true, "ann", "")
+			if _, err := b.Decide(t.Context(), waitFor(t, b, 1)[0].ID, Decision{By: "bob"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			another.want(t, false, "bob", "")
+		})
 	}
 }
