@@ -88,6 +88,11 @@ func TestAFileIsLostWhereGitHasNoCopy(t *testing.T) {
 		"python3 -c 's = open(\"new.go\").read(); open(\"new.go\", \"w\").write(s)'": "",
 		"python3 - <<< 'open(\"new.go\",\"w\").close()'":                             "new.go", "python3 -c 'open(\"new.go\", \"a\").write(x)'": "",
 		"node -e 'fs.writeFileSync(\"new.go\", \"\")'": "new.go", "ruby -e 'File.write(\"new.go\", \"\")'": "new.go",
+		"node -e 'fs.copyFileSync(\"clean.go\", \"new.go\")'": "new.go",
+		"node -e 'fs.copyFileSync(\"new.go\", \"copy.go\")'":  "",
+		"node -e 'fs.renameSync(\"clean.go\", \"new.go\")'":   "new.go",
+		"node -e 'fs.rename(from, \"new.go\", () => {})'":      "new.go",
+		"node -e 'fs.promises.copyFile(from, `new.go`)'":       "new.go",
 		"perl -e 'open F, \">\", \"new.go\"'": "new.go", "perl -e 'open F, \">>\", \"new.go\"'": "",
 		"php -r 'file_put_contents(\"new.go\", \"\");'": "new.go",
 	} {
