@@ -211,6 +211,10 @@ func TestAPolicyWhoseTestFailsDoesNotLoad(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"it fails":      {strings.Replace(text, "== 1", "== 2", 1), "a_test.rego:5"},
 		"it is no test": {"package sandboxd.policies.acme.x_test\n\ntest_x if", "a_test.rego:3"},
+		"it asks a server": {
+			strings.Replace(text, "count(x.findings) == 1", `http.send({"method": "get", "url": "http://x"}).status`, 1),
+			"undefined function http.send",
+		},
 		"it has an error": {
 			strings.Replace(text, "count(x.findings)", `count(x.findings) + to_number("x")`, 1), "to_number",
 		},

@@ -37,6 +37,24 @@ func TestDecisionsAreFoundByWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// An operator who acts for one account lists what was judged for that one alone.
+func TestTheDecisionsOfOtherAccountsAreNotListed(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	for id, account := range map[string]string{"call_own": "a", "call_other": "b"} {
+		c := bash(t, tool.ModeAuto, "ls")
+		c.Session.Account = account
+		keep(t, d, e, c, id)
+	}
+	routes := e.Part(part.Host{}, d, nil).Routes
+	for _, query := range []string{"", "?session_id=s1", "?search=ls", "?verdict=ask"} {
+		got := routetest.Call(t, routes, tool.RoleOperator, "GET /decisions"+query, "")
+		if !strings.HasPrefix(got, "1 ") || !strings.Contains(got, `"call_own"`) || strings.Contains(got, "call_other") {
+			t.Errorf("GET /decisions%s: %s, want call_own alone", query, got)
+		}
+	}
+}
+
 func TestTheRoutesOfPolicies(t *testing.T) {
 	dir := policyDir(t, acme(rule+` if input.tool.name == "Todo"`))
 	var reloads []error
