@@ -57,6 +57,8 @@ func TestX39_WhatAConfigurationNamesIsKept(t *testing.T) {
 		{"through a link", "[include]\n\tpath = ../l/../file\n", "x/file"},
 		{"nested", "[include]\n\tpath = ../x/more.cfg\n", "x/file"},
 		{"hooks", "[core]\n\thooksPath = x ; ours\n", "x"},
+		{"a link to a hook", "[core]\n\thooksPath = h\n", "z/y/file"},
+		{"a link to what a hook may use", "[core]\n\thooksPath = h\n", "x/file"},
 		{"hooks of an include", "[include]\n\tpath = ../x/hooks.cfg\n", "x/y"},
 		{"a program", "[core]\n\tfsmonitor = ./x/file\n", "x/file"},
 		{"a program of an include", "[include]\n\tpath = ../x/deep/program.cfg\n", "x/file"},
@@ -78,8 +80,13 @@ func TestX39_WhatAConfigurationNamesIsKept(t *testing.T) {
 				strings.ReplaceAll(tt.config, "WS", "ws"), "file", "", "x/file", "", "x/a file", "", "x/a\tfile", "",
 				"x/y/hook", "", "x/more.cfg", "[include]\n\tpath = file\n", "x/hooks.cfg", "[core]hooksPath = x/y\n",
 				"x/deep/program.cfg", "[core]fsmonitor = x/file\n", "z/y/file", "")
-			if err := os.Symlink("x/deep", ws+"/l"); err != nil {
-				t.Fatal(err)
+			for path, to := range map[string]string{
+				"l": "x/deep", "h/pre-commit": "../z/y/file", "h/lib/common": "../../x/file",
+			} {
+				err := os.MkdirAll(filepath.Dir(filepath.Join(ws, path)), 0o755)
+				if err = errors.Join(err, os.Symlink(to, filepath.Join(ws, path))); err != nil {
+					t.Fatal(err)
+				}
 			}
 			kept := keptBelow(newIndex(t, true), ws)
 			if tt.kept != "" && !slices.Contains(kept, tt.kept) {
@@ -149,17 +156,20 @@ func TestX39_PointersAsGitReadsThem(t *testing.T) {
 func TestX39_WhatComesToExist(t *testing.T) {
 	bothWays(t, func(t *testing.T, x *Index) {
 		ws := t.TempDir()
-		plant(t, ws, ".git/config", "[core]\n\tfsmonitor = ./tools/new/fsm\n")
-		if err := errors.Join(os.Symlink("later/on/rc", ws+"/.envrc"), os.MkdirAll(ws+"/node_modules/a", 0o755)); err != nil {
+		plant(t, ws, ".git/config", "[core]\n\tfsmonitor = ./tools/new/fsm\n\thooksPath = hk\n", "hk/README", "")
+		err := errors.Join(os.Symlink("later/on/rc", ws+"/.envrc"), os.MkdirAll(ws+"/node_modules/a", 0o755),
+			os.Symlink("../later/hook", ws+"/hk/pre-commit"))
+		if err != nil {
 			t.Fatal(err)
 		}
 		trees := x.Trees([]string{ws})
 		before := trees.State()
-		plant(t, ws, "later/on/rc", "evil", "tools/new/fsm", "evil", "node_modules/a/.envrc", "",
+		plant(t, ws, "later/on/rc", "evil", "later/hook", "evil", "tools/new/fsm", "evil", "node_modules/a/.envrc", "",
 			"node_modules/.git/config", "[core]\n\tfsmonitor = evil\n", "old/config", "", ".git/unknown", "")
 		told := acts(trees.Quarantine(before, time.Now(), t.TempDir()))
 		for _, want := range []string{
 			"protected_path_created create " + ws + "/later/on/rc\n",
+			"protected_path_created create " + ws + "/later/hook\n",
 			"protected_path_created create " + ws + "/tools/new/fsm\n",
 			"denied_path_created create " + ws + "/node_modules/.git/config, from which",
 			"denied_path_created create " + ws + "/.git/unknown, which is no file of git's",
