@@ -91,9 +91,9 @@ func TestAFileIsLostWhereGitHasNoCopy(t *testing.T) {
 		"node -e 'fs.copyFileSync(\"clean.go\", \"new.go\")'": "new.go",
 		"node -e 'fs.copyFileSync(\"new.go\", \"copy.go\")'":  "",
 		"node -e 'fs.renameSync(\"clean.go\", \"new.go\")'":   "new.go",
-		"node -e 'fs.rename(from, \"new.go\", () => {})'":      "new.go",
-		"node -e 'fs.promises.copyFile(from, `new.go`)'":       "new.go",
-		"perl -e 'open F, \">\", \"new.go\"'": "new.go", "perl -e 'open F, \">>\", \"new.go\"'": "",
+		"node -e 'fs.rename(from, \"new.go\", () => {})'":     "new.go",
+		"node -e 'fs.promises.copyFile(from, `new.go`)'":      "new.go",
+		"perl -e 'open F, \">\", \"new.go\"'":                 "new.go", "perl -e 'open F, \">>\", \"new.go\"'": "",
 		"php -r 'file_put_contents(\"new.go\", \"\");'": "new.go",
 	} {
 		if got := lostBy(t, nil, line, dir); got != want {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,6 +86,44 @@ func TestH23_PermissionUpdateHoldsOverARestart(t *testing.T) {
 	for _, r := range []*Registry{r, open(Options{})} {
 		if got, want := said(r, "s1"), "Bash denied, Read, Edit asked"; got != want {
 			t.Errorf("after the session was deleted: got %s, want %s", got, want)
+		}
+	}
+}
+
+// What hooks said of a session holds for the agents that it starts where it is stricter: what was allowed, was
+// allowed to another agent.
+func TestAnAgentIsNotAllowedWhatItsStarterIs(t *testing.T) {
+	for _, tt := range []struct{ above, own, want string }{
+		{"allow", "", ""},
+		{"ask", "", "ask"},
+		{"deny", "", "deny"},
+		{"allow", "allow", "allow"},
+		{"allow", "ask", "ask"},
+		{"ask", "allow", "ask"},
+		{"deny", "allow", "deny"},
+	} {
+		said := map[string]string{"s1": tt.above, "s2": tt.own}
+		r := newRegistry(t, PreToolUse, Definition{Handler: func(_ context.Context, in Input) (*Output, error) {
+			if said[in.SessionID] == "" {
+				return nil, nil
+			}
+			return &Output{PermissionUpdate: &PermissionUpdate{Tool: "Bash", Behavior: said[in.SessionID]}}, nil
+		}})
+		starter, agent := bash("ls"), bash("ls")
+		agent.Request.Session, agent.Session.ID = "s2", "s2"
+		agent.Session.Above = []tool.Session{starter.Session}
+		before(t, r, starter)
+		a, got := before(t, r, agent), ""
+		switch {
+		case a.Block:
+			got = "deny"
+		case a.Ask:
+			got = "ask"
+		case a.Allow:
+			got = "allow"
+		}
+		if got != tt.want {
+			t.Errorf("%q of its starter and %q of itself: %q, want %q", tt.above, tt.own, got, tt.want)
 		}
 	}
 }

@@ -115,6 +115,33 @@ func whenItHangs(t *testing.T, h held, script string) context.Context {
 	return ctx
 }
 
+// TestAHookThatStopsWhatEndsIt: its parent kills what is left of it, and a hook has the rights to stop its parent.
+func TestAHookThatStopsWhatEndsIt(t *testing.T) {
+	h := newHeld(t)
+	parent := h.path + ".parent"
+	ctx := whenItHangs(t, h, "exec 9>"+h.path+"\necho $PPID > "+parent+"; kill -STOP $PPID; echo > $0.on; sleep 600")
+	r := newRegistry(t, PreToolUse, Definition{Command: "exec /bin/bash " + h.path + ".sh", TimeoutMS: 600_000})
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Fire(ctx, PreToolUse, Input{})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the hook ends with %v, want that it was cancelled", err)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("the call still waits")
+		text, _ := os.ReadFile(parent)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+		<-done
+	}
+	h.released(t)
+}
+
 // TestNothingLivesAfterTheDaemon: also where it is killed.
 func TestNothingLivesAfterTheDaemon(t *testing.T) {
 	h, running := newHeld(t), newHeld(t)

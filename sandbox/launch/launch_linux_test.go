@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +29,9 @@ import (
 func TestMain(m *testing.M) {
 	if child.IsChild() {
 		child.Main()
+	}
+	if len(os.Args) == 4 && os.Args[1] == "-daemon" {
+		beDaemon(os.Args[2], os.Args[3])
 	}
 	if len(os.Args) > 2 && os.Args[1] == "-client" {
 		beClient(os.Args[2:])
@@ -201,7 +206,82 @@ func TestAStoppedStandby(t *testing.T) {
 	}
 }
 
-// stop stops a launcher, and returns when it has stopped.
+// TestAStoppedLauncherEndsWithItsDaemon: one that is stopped does not see that its socket closes, and nobody knows of
+// it any more.
+func TestAStoppedLauncherEndsWithItsDaemon(t *testing.T) {
+	newPool(t) // skips where there are no namespaces
+	template := filepath.Join(t.TempDir(), "template")
+	if err := os.WriteFile(template, newConfig(t, "s", t.TempDir()).Template, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command("/proc/self/exe", "-daemon", t.TempDir(), template)
+	daemon.Stderr = os.Stderr
+	said, err := daemon.StdoutPipe()
+	if err == nil {
+		err = daemon.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Wait()
+	defer daemon.Process.Kill()
+	var pid int
+	if _, err := fmt.Fscan(said, &pid); err != nil {
+		t.Fatal(err)
+	}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // not every kernel has it
+	var fds []unix.PollFd
+	for _, text := range append([]string{fmt.Sprint(pid)}, strings.Fields(string(children))...) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(n, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range fds {
+		n, err := unix.Poll(fds[i:i+1], 60_000)
+		for errors.Is(err, unix.EINTR) {
+			n, err = unix.Poll(fds[i:i+1], 60_000)
+		}
+		if n != 1 {
+			t.Errorf("process %d of the launcher goes on: %v", i, err)
+			_ = unix.PidfdSendSignal(int(fds[i].Fd), unix.SIGKILL, nil, 0)
+		}
+	}
+}
+
+// beDaemon is a daemon that a test kills: it starts a launcher, stops it, and says its number.
+func beDaemon(root, template string) {
+	body, err := os.ReadFile(template)
+	var l *Launcher
+	if err == nil {
+		l, err = Start(Options{Child: "/proc/self/exe", Root: root})
+	}
+	if err == nil {
+		err = l.Serve(context.Background(), Config{Template: body, Key: "s"}, Entry{})
+	}
+	if err == nil {
+		err = l.Process.Signal(unix.SIGSTOP)
+	}
+	if err == nil {
+		err = unix.Waitid(unix.P_PID, l.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(l.Process.Pid)
+	select {}
+}
+
 // TestANewbornThatIsStopped: without namespaces the daemon waits until all processes have
 // closed the launcher's standard error. One that was stopped in the moment in which it was made
 // does not hear that the launcher has died.
@@ -236,6 +316,7 @@ func TestANewbornThatIsStopped(t *testing.T) {
 	}
 }
 
+// stop stops a launcher, and returns when it has stopped.
 func stop(t *testing.T, l *Launcher) {
 	t.Helper()
 	err := l.Process.Signal(unix.SIGSTOP)

@@ -38,6 +38,27 @@ func TestFIFOsOfWhatIsShown(t *testing.T) {
 	}
 }
 
+// The home is shown by itself only where no list says what may be read.
+func TestTheHomeIsShownWithoutAListOfPaths(t *testing.T) {
+	for _, tt := range []struct {
+		read   []string
+		shown  []string // of what lies in /home
+		hidden string   // the directory that hides a file of the home
+	}{
+		{nil, []string{"/home/dev"}, ""},
+		{[]string{"/srv"}, nil, "/home"},
+		{[]string{"/srv", "/home/dev/app"}, []string{"/home/dev/app"}, "/home"},
+		{[]string{"/home/dev"}, []string{"/home/dev"}, ""},
+	} {
+		v := New(Options{Home: "/home/dev"}, guard.Settings{AllowedReadPaths: tt.read}, nil, "/none", nil)
+		shown := slices.DeleteFunc(v.describe("").Show, func(p string) bool { return !guard.Within(p, "/home") })
+		if hidden := v.Hidden("/home/dev/notes"); !slices.Equal(shown, tt.shown) || hidden != tt.hidden {
+			t.Errorf("readable %q: of /home it shows %q, and %q hides the file, want %q and %q", tt.read, shown, hidden,
+				tt.shown, tt.hidden)
+		}
+	}
+}
+
 // TestGrants: what is given is never more than the settings say.
 func TestGrants(t *testing.T) {
 	base := physicalTemp(t)

@@ -1,0 +1,58 @@
+package stdio_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox/stdio"
+)
+
+// gone is a writer to somebody who has left.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, errors.New("nobody is there") }
+
+// A program is stopped when what it prints reaches nobody, and what it still prints until then does not hold it up.
+func TestAProgramThatPrintsForNobodyIsStopped(t *testing.T) {
+	var heard bytes.Buffer
+	for _, tt := range []struct {
+		name        string
+		out, err    io.Writer
+		prints      int // the stream on which it prints
+		wantStopped int
+	}{
+		{"standard output", gone{}, nil, 0, 1},
+		{"standard error", &heard, gone{}, 1, 1},
+		{"both", gone{}, gone{}, 0, 1},
+		{"the other one is heard", &heard, gone{}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			heard.Reset()
+			stopped := 0
+			var s stdio.Streams
+			if err := s.Open(nil, tt.out, tt.err, stdio.Limit{Bytes: 1 << 30}, func() { stopped++ }); err != nil {
+				t.Fatal(err)
+			}
+			fd, err := unix.FcntlInt(s.Files[tt.prints].Fd(), unix.F_DUPFD_CLOEXEC, 0) // as the program has it
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Start()
+			program := os.NewFile(uintptr(fd), "output")
+			if _, err := program.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds
+				t.Error(err)
+			}
+			if err := program.Close(); err != nil {
+				t.Error(err)
+			}
+			if s.Wait(); stopped != tt.wantStopped {
+				t.Errorf("stopped %d times, want %d", stopped, tt.wantStopped)
+			}
+		})
+	}
+}
