@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	neturl "net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,6 +121,12 @@ func near(host string) bool {
 	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// allNear reports whether all hosts of an address are this machine: what is said of TLS is said of all.
+func allNear(config *pgx.ConnConfig) bool {
+	far := func(f *pgconn.FallbackConfig) bool { return !near(f.Host) }
+	return near(config.Host) && !slices.ContainsFunc(config.Fallbacks, far)
+}
+
 func hasPassword(u *neturl.URL) bool {
 	_, has := u.User.Password()
 	return has || u.Query().Has("password") || u.Query().Has("sslpassword")
@@ -133,7 +140,7 @@ func sharedConfig(o SharedOptions) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("cannot happen, the address was checked")
 	}
-	if u, err := neturl.Parse(o.URL); err == nil && !near(config.Host) && !u.Query().Has("sslmode") {
+	if u, err := neturl.Parse(o.URL); err == nil && !allNear(config) && !u.Query().Has("sslmode") {
 		q := u.Query() // the driver would go on without TLS where the server has none
 		q.Set("sslmode", "verify-full")
 		u.RawQuery = q.Encode()
