@@ -62,7 +62,8 @@ type Options struct {
 	StopGrace time.Duration // how long running calls may take to finish when the daemon stops
 	Log       *slog.Logger
 
-	testOnlyTake time.Duration // instead of takeTime
+	testOnlyTake      time.Duration // instead of takeTime
+	testOnlyOpenFiles int           // instead of those that this process may have
 }
 
 // Callers say who is let in, and how often.

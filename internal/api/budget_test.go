@@ -96,17 +96,19 @@ func TestAReaderThatTakesItsTimeGetsTheAnswer(t *testing.T) {
 	}
 }
 
-// Connections without a request are closed for new ones, and operators have none of these
-// limits.
+// Agents have a quarter of the open files for connections, one account half of these. Those without a request are
+// closed for new ones, and operators have none of these limits.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
-	w := newWorld(t)
-	w.front.budget.Limit(budget.Limits{Connections: 16})
+	w := newWorld(t, func(o *Options) { o.testOnlyOpenFiles = 64 })
 	var idle []net.Conn
 	for range 30 {
 		idle = append(idle, w.dial(tool.RoleAgent, ""))
 	}
 	if a := w.do(tool.RoleAgent, "GET", "/healthz", ""); a.status != http.StatusOK {
 		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if n := w.front.Use().Connections; n > 8 {
+		t.Fatalf("an account has %d connections, of 64 open files", n)
 	}
 	if _, err := idle[0].Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the oldest connection is not closed: %v", err)

@@ -46,7 +46,7 @@ func NewFront(s *Server) *Front {
 // Swap gives new requests to s.
 func (f *Front) Swap(s *Server) {
 	limits := s.Limits
-	limits.Connections = openFiles() / connectionsOf
+	limits.Connections = cmp.Or(s.testOnlyOpenFiles, openFiles()) / connectionsOf
 	f.budget.Limit(limits)
 	f.now.Store(s)
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -95,6 +96,26 @@ func TestW05_PiecesBesideAHoleGiveNoSecretAway(t *testing.T) {
 			t.Fatalf("%q\nin pieces %q", text, got)
 		}
 	})
+}
+
+// A known secret may be longer than what is held back behind a hole: its own lines are never a sign that it is over.
+func TestW05_ALongSecretThatBeganInAHoleIsLeftOut(t *testing.T) {
+	var secret []string
+	for i := range 30 {
+		secret = append(secret, fmt.Sprintf("QX line %d of it", i))
+	}
+	p := NewRedactor(strings.Join(secret, "\n")).Pieces()
+	p.Missed()
+	got := ""
+	for _, line := range secret[5:] {
+		got += p.Write(line + "\n")
+	}
+	for range 9 {
+		got += p.Write("some words of a line\n")
+	}
+	if got += p.End(); strings.Contains(got, "QX") || !strings.HasSuffix(got, "some words of a line\n") {
+		t.Errorf("behind a hole: %q", got)
+	}
 }
 
 // Output appears while the program runs: each line that announces no secret as soon as it has ended.

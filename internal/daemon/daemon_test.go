@@ -125,3 +125,52 @@ func TestStatusSaysWhatIsInForce(t *testing.T) {
 	cancel(nil)
 	<-answered
 }
+
+// A change of the configuration that the record does not hold is none.
+func TestAReloadThatCannotBeRecordedChangesNothing(t *testing.T) {
+	dir, work := t.TempDir(), t.TempDir()
+	conf := filepath.Join(dir, "sandboxd.yaml")
+	configure := func(profile policy.Profile) {
+		t.Helper()
+		text := "policy: {profile: " + string(profile) + "}\nworkspace: {roots: [" + work + "]}\n"
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure(policy.ProfileDeveloper)
+	d, ctx, _ := daemonIn(t, dir, conf)
+	configure(policy.ProfileObserve)
+	if err := d.record.Close(); err != nil { // it takes nothing any more
+		t.Fatal(err)
+	}
+	if err := d.Reload(ctx, "ann", false); err == nil {
+		t.Error("the reload succeeds")
+	}
+	if s := d.statusOf(d.current); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
+		t.Errorf("in force is %q, with the failure %+v", s.Policy.Profile, s.Config.Failure)
+	}
+}
+
+// What the environment of the daemon says is secret is not written down, whoever says it.
+func TestSecretsOfTheEnvironmentAreNotRecorded(t *testing.T) {
+	const secret = "horse-battery-staple"
+	t.Setenv("ACME_API_KEY", secret)
+	dir, work := t.TempDir(), t.TempDir()
+	conf := filepath.Join(dir, "sandboxd.yaml")
+	configure := func(more string) {
+		t.Helper()
+		if err := os.WriteFile(conf, []byte("workspace: {roots: ["+work+"]}\n"+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("")
+	d, ctx, _ := daemonIn(t, dir, conf)
+	configure(secret + ": 1\n")
+	if err := d.Reload(ctx, "ann", false); err == nil || !strings.Contains(err.Error(), secret) {
+		t.Fatalf("an unknown key: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "state", "audit.jsonl"))
+	if err != nil || !strings.Contains(string(text), "unknown key") || strings.Contains(string(text), secret) {
+		t.Errorf("the record has %s, %v", text, err)
+	}
+}

@@ -224,6 +224,23 @@ func TestUndoOfADeletedSession(t *testing.T) {
 	}
 }
 
+// What a session had for itself alone is not there for a new one of its name.
+func TestPrivateFilesOfADeletedSession(t *testing.T) {
+	u := newUndoing(t)
+	run := func(command, want string) {
+		t.Helper()
+		r := u.call("s1", "Bash", map[string]any{"command": command})
+		if r.Status != "SUCCESS" || !strings.Contains(r.FinalText, want) {
+			t.Errorf("%s: %+v", command, r)
+		}
+	}
+	run("echo mine > /tmp/private; cat /tmp/private", "mine")
+	run("cat /tmp/private", "mine")
+	do(t, u.agent, "DELETE", "/sessions/s1", nil, nil)
+	u.session("s1")
+	run("test -e /tmp/private || echo gone", "gone")
+}
+
 func TestHistoryDiffAndPurge(t *testing.T) {
 	u := newUndoing(t)
 	one := u.write("s1", "d/f", "one\n")

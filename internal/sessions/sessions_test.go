@@ -101,6 +101,38 @@ func TestWhatClientsSayOfASessionIsBounded(t *testing.T) {
 	}
 }
 
+// What an older daemon let in, which had no bounds, stays, and the session can be changed.
+func TestALongerTitleOfBeforeStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	db, err := storetest.At(t.Context(), t, path, sessions.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	made := create(t, sessions.New(db, sessions.Options{}), tool.Session{Account: "a", Dir: "/", Title: "short"})
+	title, tag := strings.Repeat("long", 1<<9), strings.Repeat("x", 300)
+	err = db.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE sessions SET tag = $1, data = replace(data, 'short', $2)`, tag, title)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sessions.New(db, sessions.Options{}) // as after a restart
+	got, err := s.Patch(t.Context(), "a", made.ID, func(s *tool.Session) error { s.Mode = "plan"; return nil })
+	if err != nil || got.Mode != "plan" || got.Title != title || got.Tag != tag {
+		t.Errorf("a change of something else: %v, %+v", err, got)
+	}
+	for name, change := range map[string]func(*tool.Session){
+		"title": func(s *tool.Session) { s.Title += "er" }, "tag": func(s *tool.Session) { s.Tag += "x" },
+	} {
+		_, err := s.Patch(t.Context(), "a", made.ID, func(s *tool.Session) error { change(s); return nil })
+		if t.Run(name, func(t *testing.T) { wantCode(t, err, "validation_error") }); err == nil {
+			t.Errorf("a %s that is longer still is taken", name)
+		}
+	}
+}
+
 func TestGeneratedIDsAreLongAndDiffer(t *testing.T) {
 	s := open(t, ":memory:", sessions.Options{})
 	a, b := create(t, s, tool.Session{}), create(t, s, tool.Session{})

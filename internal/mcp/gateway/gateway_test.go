@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -243,4 +245,45 @@ func TestAQuestionAboutAToolThatIsGoneIsTakenBack(t *testing.T) {
 	if want := map[string]bool{"goes": true}; !maps.Equal(back, want) || len(v.asking) != 1 {
 		t.Errorf("taken back: %v, %d wait", back, len(v.asking))
 	}
+}
+
+// TestEightQuestionsOfAServerWaitAtOnce: the others come when these are answered, each once.
+func TestEightQuestionsOfAServerWaitAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		var asked atomic.Int64
+		g := &gateway{log: slog.New(slog.DiscardHandler)}
+		g.host.Do = func(context.Context, tool.Request) tool.Result {
+			asked.Add(1)
+			<-answer
+			return tool.Result{Status: tool.StatusExecutionRejected}
+		}
+		v := &server{
+			name: "many", x: &session{g: g, id: "s", owner: "a"}, rejudg: make(chan struct{}, 1),
+			asked: map[string]bool{}, asking: map[string]*waits{},
+		}
+		var changed []question
+		for i := range 20 {
+			changed = append(changed, question{tool: kept.Tool{Text: []byte(strconv.Itoa(i))}})
+		}
+		look := func(want int64) {
+			t.Helper()
+			v.ask(t.Context(), changed)
+			if synctest.Wait(); asked.Load() != want {
+				t.Errorf("of %d tools that changed, %d are asked about, want %d", len(changed), asked.Load(), want)
+			}
+		}
+		look(8)
+		look(8)
+		for range 3 {
+			answer <- struct{}{}
+		}
+		synctest.Wait()
+		look(11)
+		close(answer)
+		synctest.Wait()
+		look(19)
+		look(20)
+		look(20)
+	})
 }
