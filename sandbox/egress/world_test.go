@@ -14,10 +14,12 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"golang.org/x/sys/unix"
 )
 
 // world is a network with one call, whose hosts are servers on the loopback. Where a program
@@ -153,8 +155,19 @@ func (w *world) proxy() string {
 }
 
 // from dials as a program of the call with that source.
+// from dials from an address. The port is chosen by connect(2): one that bind(2) chooses is taken from all
+// programs of the host for a minute after the connection, and fuzzing opens 100,000.
 func from(source netip.Addr) *net.Dialer {
-	return &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Timeout: 10 * time.Second}
+	return &net.Dialer{
+		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Timeout: 10 * time.Second,
+		Control: func(_, _ string, c syscall.RawConn) error {
+			var set error
+			err := c.Control(func(fd uintptr) {
+				set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+			})
+			return errors.Join(err, set)
+		},
+	}
 }
 
 func (w *world) connect(host string, port int) *net.TCPConn {
