@@ -44,16 +44,10 @@ func (u PathUse) touches(denied string) bool {
 	return Within(path, denied) || u.Recursive && Within(denied, path)
 }
 
-// globDir is the part of a pattern in front of its first pattern segment.
+// globDir is the directory in front of the first segment of a pattern that is one.
 func globDir(pattern string) string {
-	i := strings.IndexAny(pattern, `*?[\`)
-	if i < 0 {
-		return pattern
-	}
-	if j := strings.LastIndexByte(pattern[:i], '/'); j > 0 {
-		return pattern[:j]
-	}
-	return "/"
+	dir, _ := splitGlob(pattern)
+	return dir
 }
 
 // globTouches compares segment by segment: a pattern segment never matches "/",

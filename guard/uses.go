@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -128,13 +129,28 @@ func throughProc(dir, pattern string) bool {
 	return false
 }
 
-// splitGlob parts a pattern at the last "/" in front of its first pattern
-// character; the shell parser leaves no ".." behind that.
+// splitGlob parts a pattern in front of the first segment that is one. What is escaped in the
+// segments before, such as the brackets of a directory [id], stands for itself; dir is without the
+// escapes. The shell parser leaves no ".." behind that.
 func splitGlob(p string) (dir, pattern string) {
-	dir = globDir(p)
-	pattern = strings.TrimPrefix(p[len(dir):], "/")
-	return dir, pattern
+	end := 0
+	for end < len(p) {
+		next := end + 1
+		for next < len(p) && p[next] != '/' {
+			switch p[next] {
+			case '*', '?', '[':
+				return cmp.Or(globUnescaper.Replace(p[:end]), "/"), strings.TrimPrefix(p[end:], "/")
+			case '\\':
+				next++
+			}
+			next++
+		}
+		end = min(next, len(p))
+	}
+	return globUnescaper.Replace(p), ""
 }
+
+var globUnescaper = strings.NewReplacer(`\\`, `\`, `\*`, `*`, `\?`, `?`, `\[`, `[`, `\]`, `]`)
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 

@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
-// What is said of Bash by its name holds for the name that Codex has for it, but for what allows: who allows Bash
-// need not know that there is another name.
+// What is said of Bash by its name holds for the name that Codex has for it. What allows is the exception: who allows
+// Bash need not know that there is another name.
 func TestWhatIsSaidOfBashHoldsForExecCommand(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -27,7 +27,7 @@ func setupCmd() *cobra.Command {
 		Use: "setup", Short: "Make what a daemon with a user of its own needs, or remove it", Args: cobra.NoArgs,
 		Long: `Run by root, makes the user and the groups of the daemon, its directories, a
 configuration and units of systemd, and starts them. It shows every step first, and
-leaves alone what is there. Where systemd does not run, it says how to start the daemon.
+leaves alone what exists already. Where systemd does not run, it says how to start the daemon.
 
   sandboxd setup --account ann --operator olga --workspace /srv/project
 

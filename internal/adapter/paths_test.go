@@ -12,7 +12,7 @@ import (
 )
 
 // pathFields are the arguments of all clients that name files: those of every tool that is
-// judged as ours, but for commands, whose words the shell parser reads.
+// judged as ours. Commands are left out: the shell parser reads their words.
 func pathFields(t testing.TB) (out [][3]string) {
 	for _, c := range clients.All() {
 		for _, tl := range c.Tools {

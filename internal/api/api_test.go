@@ -36,7 +36,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// world is a server over real parts, but for the cage, behind real sockets.
+// world is a server over real parts, without the sandbox, behind real sockets.
 type world struct {
 	t     *testing.T
 	dir   string // the workspace, with the transcripts

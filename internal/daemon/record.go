@@ -74,6 +74,6 @@ func tampered(err error) error {
 		Code: "record_tampered", Msg: err.Error(),
 		Hint: "sandboxd audit verify says what does not fit. Keep a copy of the state directory: it is evidence. " +
 			"Put back what was lost or moved; where that cannot be, sandboxd audit accept --reason TEXT begins again " +
-			"from what is there, and records that",
+			"from the present files, and records that",
 	}
 }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is a language server that behaves well, but for one thing.
+// serve is a language server that behaves well, with one exception.
 func serve(how string, in io.Reader, out io.Writer) {
 	say := func(text string) { _, _ = io.WriteString(out, text) }
 	send := func(text string) { say(string(frame([]byte(text)))) }

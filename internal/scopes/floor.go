@@ -1,9 +1,6 @@
 package scopes
 
-import (
-	"database/sql"
-	"errors"
-)
+import "github.com/sandboxd/sandboxd/internal/store"
 
 // State is what becomes of a floor.
 type State string
@@ -66,7 +63,7 @@ func scanFloor(row interface{ Scan(...any) error }) (FloorInfo, error) {
 func (v view) floor(id string) (FloorInfo, error) {
 	f, err := scanFloor(v.Row(`SELECT `+floorColumns+` FROM scope_floors f WHERE f.id = $1 AND f.account = $2`,
 		id, v.account))
-	if errors.Is(err, sql.ErrNoRows) {
+	if store.NoRow(err) {
 		err = missing(v.absent, "floor", id)
 	}
 	if err == nil {
@@ -79,7 +76,7 @@ func (v view) floor(id string) (FloorInfo, error) {
 func (v view) floorOfPage(page string) (FloorInfo, error) {
 	f, err := scanFloor(v.Row(`SELECT `+floorColumns+` FROM scope_pages p JOIN scope_floors f ON f.id = p.floor
 		WHERE p.id = $1 AND p.account = $2 AND f.account = $2`, page, v.account))
-	if errors.Is(err, sql.ErrNoRows) {
+	if store.NoRow(err) {
 		err = missing(v.absent, "page", page)
 	}
 	if err == nil {

@@ -1,9 +1,6 @@
 package scopes
 
-import (
-	"database/sql"
-	"errors"
-)
+import "github.com/sandboxd/sandboxd/internal/store"
 
 // Kind is what a page is for.
 type Kind string
@@ -63,7 +60,7 @@ func scanPage(row interface{ Scan(...any) error }) (PageInfo, error) {
 func (v view) page(id string) (PageInfo, error) {
 	p, err := scanPage(v.Row(`SELECT `+pageColumns+` FROM scope_pages p WHERE p.id = $1 AND p.account = $2`,
 		id, v.account))
-	if errors.Is(err, sql.ErrNoRows) {
+	if store.NoRow(err) {
 		err = missing(v.absent, "page", id)
 	}
 	return p, err

@@ -149,7 +149,7 @@ func (s *Store) one(ctx context.Context, account, id string) (Variable, error) {
 			id, account))
 		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
+	if store.NoRow(err) {
 		err = missing("variable_not_found", "variable", id)
 	}
 	return x, err
@@ -163,7 +163,7 @@ func (s *Store) remove(ctx context.Context, account, id string) error {
 		err := v.Row(`SELECT v.scope, v.host, v.branch, `+visible+` FROM scope_vars v WHERE v.id = $1 AND v.account =
 			$2`,
 			id, account).Scan(&t.scope, &t.host, &t.branch, &seen)
-		if errors.Is(err, sql.ErrNoRows) {
+		if store.NoRow(err) {
 			return missing("variable_not_found", "variable", id)
 		}
 		if err != nil {

@@ -104,12 +104,12 @@ func TestWhatClientsSayOfASessionIsBounded(t *testing.T) {
 // What an older daemon let in, which had no bounds, stays, and the session can be changed.
 func TestALongerTitleOfBeforeStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
+	made := create(t, open(t, path, sessions.Options{}), tool.Session{Account: "a", Dir: "/", Title: "short"})
 	db, err := storetest.At(t.Context(), t, path, sessions.Schema())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	made := create(t, sessions.New(db, sessions.Options{}), tool.Session{Account: "a", Dir: "/", Title: "short"})
 	title, tag := strings.Repeat("long", 1<<9), strings.Repeat("x", 300)
 	err = db.Write(t.Context(), func(tx *sql.Tx) error {
 		_, err := tx.Exec(`UPDATE sessions SET tag = $1, data = replace(data, 'short', $2)`, tag, title)
@@ -118,7 +118,7 @@ func TestALongerTitleOfBeforeStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sessions.New(db, sessions.Options{}) // as after a restart
+	s := open(t, path, sessions.Options{}) // as after a restart
 	got, err := s.Patch(t.Context(), "a", made.ID, func(s *tool.Session) error { s.Mode = "plan"; return nil })
 	if err != nil || got.Mode != "plan" || got.Title != title || got.Tag != tag {
 		t.Errorf("a change of something else: %v, %+v", err, got)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -153,6 +154,11 @@ func clearShared(err error) error {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
+}
+
+// NoRow reports whether a row was looked for in vain: by a text that PostgreSQL cannot keep, too.
+func NoRow(err error) bool {
+	return errors.Is(err, sql.ErrNoRows) || errors.Is(ofPostgres(err), ErrText)
 }
 
 // ofPostgres is the cause of an error of that driver, nil if it is none, or has no cause that is

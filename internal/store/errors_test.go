@@ -1,7 +1,10 @@
 package store
 
 import (
+	"database/sql"
 	"errors"
+	"fmt"
+	"io"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,5 +26,23 @@ func TestWhatPostgreSQLSaysIsToldApart(t *testing.T) {
 	syntax := &pgconn.PgError{Code: "42601"}
 	if err := clearShared(syntax); err != error(syntax) {
 		t.Errorf("a syntax error became %v", err)
+	}
+}
+
+func TestARowThatIsLookedForInVain(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		none bool
+	}{
+		{sql.ErrNoRows, true},
+		{fmt.Errorf("look: %w", sql.ErrNoRows), true},
+		{&pgconn.PgError{Code: "22021"}, true}, // an id with a NUL
+		{&pgconn.PgError{Code: "57014"}, false},
+		{io.EOF, false},
+		{nil, false},
+	} {
+		if NoRow(tt.err) != tt.none {
+			t.Errorf("%v: %v, want %v", tt.err, !tt.none, tt.none)
+		}
 	}
 }

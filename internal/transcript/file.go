@@ -78,7 +78,7 @@ func (d *Dir) Read(id string) (*File, error) {
 	return t, nil
 }
 
-// Regular reports whether a new transcript may take the place of what is there: nothing, or a
+// Regular reports whether a new transcript may take the place of what the path names: nothing, or a
 // file, also one that is damaged.
 func (d *Dir) Regular(id string) bool {
 	dir, err := os.Lstat(filepath.Join(d.path, id))

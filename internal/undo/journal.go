@@ -118,7 +118,7 @@ func (j *journal) admit(ctx context.Context, call string, write func(*sql.Tx) er
 	size, fresh := int64(0), map[string]copied{}
 	all = slices.DeleteFunc(all, copied.empty)
 	for _, c := range all {
-		j.held[c.Sum]++ // what is there already stays
+		j.held[c.Sum]++ // what the journal holds already stays
 		defer j.letGo(c.Sum)
 		_, twice := fresh[c.Sum]
 		if is, err := os.Lstat(j.store.path(c.Sum)); twice || err == nil && is.Size() == c.Size {

@@ -218,7 +218,7 @@ func (k *keeping) Instead(ctx context.Context, old sandbox.Content) error {
 	return k.keep(ctx, old)
 }
 
-// keep copies what is there, and writes it to the journal. The caller holds mu.
+// keep copies the old content, and writes it to the journal. The caller holds mu.
 func (k *keeping) keep(ctx context.Context, old sandbox.Content) error {
 	r := k.r
 	give := func() {}

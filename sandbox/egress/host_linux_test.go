@@ -67,7 +67,9 @@ func onAHostOfItsOwn(t *testing.T) {
 		return []string{} // there is no such name
 	})}
 	for _, host := range []string{"none.test", "none"} {
+		mu.Lock()
 		asked = nil
+		mu.Unlock()
 		_, err := d.Dial(t.Context(), guard.Network{}, host, 443)
 		if dns, ok := errors.AsType[*net.DNSError](err); !ok || !dns.IsNotFound {
 			t.Errorf("%s: got %v, want that there is no such host", host, err)

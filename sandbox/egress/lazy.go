@@ -83,7 +83,7 @@ func (q *request) over() {
 	q.to.dirty = false
 }
 
-// ready reads what is there, and does not wait. 0: nothing is, or Read says more.
+// ready reads what has come, and does not wait. 0: nothing has, or Read says more.
 func (f *flow) ready(p []byte) (n int) {
 	raw, err := f.up.SyscallConn()
 	if err != nil {

@@ -163,7 +163,7 @@ func programsNeverHoldTheToken(t *testing.T, uid int) {
 			t.Errorf("the host got %q", got)
 		}
 	}
-	// All that programs can read, but for the machine's own large trees.
+	// All that programs can read, except the machine's own large trees.
 	k.forget(s)
 	// The pattern does not match itself.
 	k.write("ws/look.sh", fmt.Sprintf(`cd ..
