@@ -173,7 +173,7 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 				out.known = false
 			}
 			if el.Value != nil {
-				out.value.words = append(out.value.words, w.fields([]*syntax.Word{el.Value}, sc)...)
+				out.value.words = append(out.value.words, w.fields([]*syntax.Word{el.Value}, sc, false)...)
 			}
 		}
 		for _, f := range out.value.words {

@@ -24,7 +24,7 @@ type call struct {
 }
 
 func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in program.Input) {
-	argv := w.fields(c.Args, sc)
+	argv := w.fields(c.Args, sc, true)
 	env := w.assigns(c.Assigns, sc)
 	files, redirected := w.redirects(redirs, sc)
 	if redirected.Kind != program.Inherited {

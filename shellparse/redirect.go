@@ -40,7 +40,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 				Hint: "put a blank behind " + r.Op.String() + "-", At: w.pos(r),
 			})
 		}
-		targets := w.fields([]*syntax.Word{r.Word}, sc)
+		targets := w.fields([]*syntax.Word{r.Word}, sc, true)
 		for _, t := range targets {
 			files = append(files, w.redirectFiles(r, t, sc)...)
 		}

@@ -304,7 +304,7 @@ func (w *walker) forClause(c *syntax.ForClause, sc *scope, in program.Input) {
 func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope, in program.Input) {
 	items := sc.args
 	if loop.InPos.IsValid() || len(loop.Items) > 0 {
-		items = w.fields(loop.Items, sc)
+		items = w.fields(loop.Items, sc, true)
 	}
 	w.forgetChanged(c, sc)
 	name := loop.Name.Value
