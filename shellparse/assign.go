@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -118,17 +119,33 @@ func codeInIndex(s string) bool {
 	return i >= 0 && (strings.Contains(s[i:], "$(") || strings.Contains(s[i:], "${") || strings.Contains(s[i:], "`"))
 }
 
-// assigns evaluates NAME=value in front of a command, or alone.
+// assigns evaluates NAME=value in front of a command: a later value is made with the earlier ones.
 func (w *walker) assigns(list []*syntax.Assign, sc *scope) []assignment {
 	var out []assignment
-	for _, a := range list {
-		if a.Name == nil {
-			if a.Value != nil {
-				w.single(a.Value, sc)
+	var was bindings
+	if len(list) > 1 {
+		was = slices.Clone(sc.vars)
+	}
+	for i, a := range list {
+		if one := w.assignment(a, sc); one.name != "" {
+			out = append(out, one)
+			if i+1 < len(list) {
+				sc.set(one.name, one.value)
+				if !one.known {
+					sc.forget(one.name)
+				}
 			}
-			continue
 		}
-		out = append(out, w.assignment(a, sc))
+	}
+	for i, a := range out {
+		if i+1 == len(list) {
+			break
+		}
+		if before, had := was.get(a.name); had {
+			sc.set(a.name, before)
+		} else {
+			sc.forget(a.name)
+		}
 	}
 	return out
 }
@@ -142,7 +159,14 @@ type assignment struct {
 	src   string
 }
 
+// assignment evaluates NAME=value. Without a name it assigns nothing.
 func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
+	if a.Name == nil {
+		if a.Value != nil {
+			w.single(a.Value, sc)
+		}
+		return assignment{}
+	}
 	out := assignment{name: a.Name.Value, at: w.pos(a), src: w.source(a)}
 	if !isName(out.name) { // \x=[ y is a command to bash, with x=[ as its program
 		w.fail(&Error{
@@ -214,7 +238,7 @@ func (a assignment) allKnown() bool {
 	return true
 }
 
-// assignValue expands ~ also after each colon of an unquoted value.
+// assignValue expands ~ also after each colon of an unquoted value, or of <<< word.
 func (w *walker) assignValue(word *syntax.Word, sc *scope) program.Word {
 	f := w.single(word, sc)
 	if f.Glob && program.LivePattern(f.Pat) && !hasExpansion(word) {

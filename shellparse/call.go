@@ -25,22 +25,20 @@ type call struct {
 
 func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in program.Input) {
 	argv := w.fields(c.Args, sc, true)
+	if len(argv) == 0 { // also where every word has vanished
+		for _, a := range c.Assigns {
+			if one := w.assignment(a, sc); one.name != "" {
+				w.apply(one, sc)
+			}
+		}
+		files, _ := w.redirects(redirs, sc)
+		w.out.Files = append(w.out.Files, files...)
+		return
+	}
 	env := w.assigns(c.Assigns, sc)
 	files, redirected := w.redirects(redirs, sc)
 	if redirected.Kind != program.Inherited {
 		in, in.Own = redirected, true
-	}
-	if len(argv) == 0 {
-		if len(c.Args) > 0 {
-			// Every word vanished: nothing runs.
-			w.out.Files = append(w.out.Files, files...)
-			return
-		}
-		for _, a := range env {
-			w.apply(a, sc)
-		}
-		w.out.Files = append(w.out.Files, files...)
-		return
 	}
 	for _, a := range env {
 		for _, f := range a.value.words {

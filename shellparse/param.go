@@ -57,6 +57,9 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	var operand program.Word
 	if p.Exp != nil && p.Exp.Word != nil {
 		operand = e.w.single(p.Exp.Word, e.sc)
+		if l, ok := p.Exp.Word.Parts[0].(*syntax.Lit); ok && quoted && l.Value[0] == '~' { // there it is a letter
+			operand = program.Word{At: operand.At}
+		}
 	}
 	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && operand.Text == "P" {
 		// ${x@P} expands the value again, as a prompt.
@@ -203,9 +206,13 @@ func (e *expansion) noteCut(name string) {
 func (e *expansion) add(words []program.Word, quoted bool, p *syntax.ParamExp) {
 	list := p.Param.Value == "@" || p.Param.Value == "*" || p.Index != nil
 	for i, f := range words {
-		if i > 0 && (quoted || e.split) && list {
+		switch {
+		case i == 0 || !list:
+		case e.split:
 			e.flush()
 			e.b.some = true
+		default: // a value is one word
+			e.b.quoted(" ")
 		}
 		e.w.grow(len(f.Text))
 		if !f.Known {

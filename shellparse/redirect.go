@@ -25,7 +25,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			in = w.heredoc(r, sc, in, stdin)
 			continue
 		case syntax.WordHdoc:
-			f := w.single(r.Word, sc)
+			f := w.assignValue(r.Word, sc)
 			if stdin {
 				in = program.Input{Kind: program.Piped, Text: f.Skeleton, At: f.At}
 				if f.Known && !f.Glob {

@@ -170,6 +170,8 @@ func sameList[T any](a, b []T) bool {
 func (s *scope) settle() {
 	if s.failed != nil {
 		s.dirs, s.failed = union(s.dirs, s.failed), nil
+		s.forget("PWD")
+		s.forget("OLDPWD")
 	}
 }
 
