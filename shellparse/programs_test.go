@@ -73,6 +73,8 @@ func TestWhatAHandlerFinds(t *testing.T) {
 		{"ssh -o 'ProxyCommand=rm x' h", []string{"rm x", "host h"}},
 		{"docker run -v /etc:/x i", []string{"read /etc/**", "write /etc/**"}},
 		{"python3.12 -c x", []string{"opaque inline_code"}},
+		{"strace python3", []string{"opaque inline_code"}},
+		{"nsenter -t 1 perl", []string{"opaque inline_code"}},
 	} {
 		s, err := Parse(tt.line, here)
 		if err != nil {
