@@ -23,7 +23,7 @@ type act struct {
 func (a *act) run() {
 	w := a.w
 	name := a.Analyse()
-	a.cmd.Sub, a.cmd.Told, a.cmd.Builtin = a.Sub, a.Told, a.builtin
+	a.cmd.Sub, a.cmd.Told, a.cmd.Builtin, a.cmd.listed = a.Sub, a.Told, a.builtin, a.Listed
 	switch {
 	case name == "":
 	case shellHandler(name) == nil:
@@ -117,7 +117,7 @@ func (a *act) File(f program.Word, access Access, recursive bool) {
 		return // standard input or output
 	}
 	from := len(a.cmd.Files)
-	a.cmd.Files = append(a.cmd.Files, a.w.file(f, access, recursive, a.sc)...)
+	a.cmd.Files = a.w.addFile(a.cmd.Files, f, access, recursive, a.sc)
 	for i := range a.cmd.Files[from:] {
 		a.cmd.Files[from+i].Looks = access == Read && looks(a.Name)
 		a.cmd.Files[from+i].First = access == Write && a.Name == "tee"

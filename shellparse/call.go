@@ -106,7 +106,7 @@ func (w *walker) start(c call, sc *scope) {
 		})
 	}
 	name := c.argv[0]
-	cmd := Command{Path: name.Text, Via: w.via, Files: c.files, Dir: sc.dir(), At: c.at}
+	cmd := Command{Path: name.Text, Via: w.via, Files: slices.Clip(c.files), Dir: sc.dir(), At: c.at}
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
 	}
@@ -141,19 +141,17 @@ func (w *walker) start(c call, sc *scope) {
 	}
 	a := w.newAct()
 	within := len(cmd.Via) > 0
-	*a = act{
-		w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && program.Builtin(name.Text),
-		Call: program.Call{
-			Shell: a, Name: cmd.Name, Argv: c.argv, At: c.at, In: c.in, Second: w.again,
-			Within: within, Fed: within || w.execStdin,
-		},
-	}
+	// Field by field: a literal that names a is made elsewhere first, and copied.
+	a.w, a.sc, a.cmd, a.call, a.builtin = w, sc, cmd, c, !c.external && program.Builtin(name.Text)
+	a.Shell, a.Name, a.Argv, a.At, a.In, a.Second = a, cmd.Name, c.argv, c.at, c.in, w.again
+	a.Within, a.Fed = within, within || w.execStdin
 	a.run()
+	*a = act{}
 	w.idle = append(w.idle, a)
 }
 
-// newAct is the place of an act that has ended, if there is one: they are large,
-// and a script has many.
+// newAct is an empty act, in the place of one that has ended if there is one: they are
+// large, and a script has many.
 func (w *walker) newAct() *act {
 	if n := len(w.idle) - 1; n >= 0 {
 		a := w.idle[n]

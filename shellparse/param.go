@@ -246,7 +246,7 @@ func (e *expansion) add(words []program.Word, quoted bool, p *syntax.ParamExp) {
 	}
 	if list && len(words) == 0 && quoted {
 		// "$@" of nothing is no word at all.
-		e.b.some = e.b.text.Len() > 0
+		e.b.some = e.b.text.String() != ""
 	}
 }
 

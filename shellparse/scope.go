@@ -58,11 +58,34 @@ const maxDirs = 8
 // clone is cheap, since most branches change nothing: lists that are only ever
 // appended to or replaced are shared.
 func (s *scope) clone() *scope {
+	c := new(scope)
+	s.cloneTo(c)
+	return c
+}
+
+func (s *scope) cloneTo(c *scope) {
 	s.failed, s.export, s.locals = slices.Clip(s.failed), slices.Clip(s.export), slices.Clip(s.locals)
 	s.shared = true
-	c := *s
+	*c = *s
 	c.funcs = maps.Clone(s.funcs)
-	return &c
+}
+
+// borrow is a clone in the memory of a scope that was given back, if there is one: a text has many.
+func (w *walker) borrow(s *scope) *scope {
+	n := len(w.spare) - 1
+	if n < 0 {
+		return s.clone()
+	}
+	c := w.spare[n]
+	w.spare = w.spare[:n]
+	s.cloneTo(c)
+	return c
+}
+
+// giveBack ends a scope that was borrowed. Nothing may hold it any more: what is noted of a scope for later is a clone.
+func (w *walker) giveBack(s *scope) {
+	*s = scope{}
+	w.spare = append(w.spare, s)
 }
 
 // own makes vars this scope's alone.

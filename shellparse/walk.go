@@ -29,8 +29,11 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	}
 	if mayFail(s.Redirs) {
 		// If a file cannot be opened, nothing of this happens.
-		before := sc.clone()
-		defer func() { sc.merge(before) }()
+		before := w.borrow(sc)
+		defer func() {
+			sc.merge(before)
+			w.giveBack(before)
+		}()
 	}
 	if s.Cmd == nil {
 		files, _ := w.redirects(s.Redirs, sc)
@@ -170,7 +173,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 		w.conds++
 		w.stmt(c.X, sc, in)
 		w.conds--
-		after := sc.clone()
+		after := w.borrow(sc)
 		failed := after.failed
 		after.failed = nil
 		w.stmt(c.Y, after, in)
@@ -181,6 +184,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 		if slices.Equal(failed, after.dirs) {
 			sc.failed = nil
 		}
+		w.giveBack(after)
 	case syntax.OrStmt:
 		w.conds++
 		w.stmt(c.X, sc, in)
@@ -221,7 +225,7 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	if b, ok := c.X.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe && len(c.X.Redirs) == 0 && !c.X.Negated {
 		w.stmt(c.X, sc, in) // each of its stages has a shell of its own
 	} else {
-		w.stmt(c.X, sc.fork(), in)
+		w.apart(c.X, sc, in)
 	}
 	names := w.printedNames(lastStage(c.X), from, w.piped)
 	if t, ok := c.Y.Cmd.(*syntax.TimeClause); ok {
@@ -233,8 +237,16 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	}
 	// With lastpipe the right side would run in this shell; that needs shopt,
 	// which is refused.
-	w.stmt(c.Y, sc.fork(), w.printed(from, names))
+	w.apart(c.Y, sc, w.printed(from, names))
 	w.piped = names
+}
+
+// apart walks a statement in a shell of its own.
+func (w *walker) apart(s *syntax.Stmt, sc *scope, in program.Input) {
+	inner := w.borrow(sc)
+	inner.part()
+	w.stmt(s, inner, in)
+	w.giveBack(inner)
 }
 
 // lastStage is the stage of s that writes into the next pipe.
