@@ -368,7 +368,7 @@ func doDeclare(a *act) {
 	for _, f := range a.Argv[1:] {
 		a.w.nameArgument(a.Name, f)
 		a.w.declOption(&d, f, a.sc)
-		if d.exports && !d.functions && f.Lit() != "" && f.Text[0] != '-' {
+		if d.exports && !d.functions && f.Lit() != "" {
 			name, _, _ := strings.Cut(f.Text, "=")
 			a.w.exportVar(a.sc, name, f.At)
 		}

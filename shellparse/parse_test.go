@@ -53,6 +53,7 @@ func TestParse(t *testing.T) {
 		{"awk", `awk 'BEGIN { system("rm x") }'`, []string{`awk BEGIN { system("rm x") }`, "rm x"}},
 		{"sed", "sed '1e rm x' f", []string{"sed 1e rm x f", "rm x"}},
 		{"comments are nothing", "# rm x", nil},
+		{"eval of nothing is nothing", "eval; ls", []string{"eval", "ls"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := Parse(tt.in, here)
@@ -78,6 +79,10 @@ func TestFiles(t *testing.T) {
 		{"sort -o o i", "write /w/o, read /w/i"},
 		{"sort --outp=o i", "write /w/o, read /w/i"},
 		{"cd s && cat x", "read /w/s, read /w/s/x"},
+		{"cd s || cd t; cat x", "read /w/s, read /w/t, read /w/s/x, read /w/t/x, read /w/x"},
+		{"cat {a..e..-2} {1..2..0}", "read /w/a, read /w/c, read /w/e, read /w/1, read /w/2"},
+		{"cat $(echo a b)", "read /w/a, read /w/b"},
+		{`cat "$(echo a b)"`, "read /w/a b"},
 		{"cat ~/x $HOME/y", "read /home/dev/x, read /home/dev/y"},
 		{"cat {~,x}/f ~{/g,+/x,}", "read /home/dev/f, read /w/x/f, read /home/dev/g, read /w/x, read /home/dev"},
 		{"cat ~{root/a,'/b'} {x,~/y}", "read /root/a, read /w/~/b, read /w/x, read /home/dev/y"},

@@ -47,6 +47,8 @@ func TestWhatAHandlerFinds(t *testing.T) {
 		{"ed f <<'E'\n1d\nw\nq\nE", []string{"read /w/f"}},
 		{`screen -X stuff "$x"`, []string{"opaque inline_code"}},
 		{"sudo -s <<< 'rm x'", []string{"rm x"}},
+		{"coproc psql", []string{"opaque inline_code"}},
+		{"set -H", []string{"opaque shell_option"}},
 		{"flock 9", nil},
 		{`git config "$k" v`, []string{"opaque unknown_option"}},
 		{`git -c "$k" log`, []string{"opaque unknown_option"}},
