@@ -17,6 +17,7 @@ type act struct {
 	call    call
 	builtin bool
 	moved   bool
+	before  int    // of the environment of call, how much stands in front of the command
 	from    *scope // of one that has moved: where it started
 }
 
@@ -196,15 +197,15 @@ func (a *act) Start(words []program.Word) {
 	if len(words) == 0 {
 		return
 	}
-	sc, env := a.sc, a.call.env
+	sc, env, changed := a.sc, a.environment(), a.changes()
 	a.Inner = append(a.Inner, func() {
-		a.w.start(call{argv: words, env: env, in: a.In, external: true, at: words[0].At}, sc)
+		a.w.start(call{argv: words, env: env, in: a.In, external: true, changed: changed, at: words[0].At}, sc)
 	})
 }
 
 // Exec implements [Shell].
 func (a *act) Exec(words []program.Word, elsewhere bool) {
-	sc, env := a.sc, a.call.env
+	sc, env, changed := a.sc, a.environment(), a.changes()
 	if elsewhere {
 		for i := range words {
 			if words[i].Tree {
@@ -215,7 +216,7 @@ func (a *act) Exec(words []program.Word, elsewhere bool) {
 		sc.dirs = []workdir{{}}
 	}
 	a.Inner = append(a.Inner, func() {
-		a.w.start(call{argv: words, env: env, external: true, at: words[0].At}, sc)
+		a.w.start(call{argv: words, env: env, external: true, changed: changed, at: words[0].At}, sc)
 	})
 }
 
@@ -245,7 +246,12 @@ func (a *act) Again(argv []program.Word) {
 }
 
 // Run implements [Shell].
-func (a *act) Run(text program.Word) { a.shellText(text, nil) }
+func (a *act) Run(text program.Word) {
+	call := a.call
+	a.call.env, a.call.changed = a.environment(), a.changes()
+	a.shellText(text, nil)
+	a.call = call
+}
 
 // Opaque implements [Shell].
 func (a *act) Opaque(code, message string, at Pos) {
@@ -296,6 +302,10 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 		})
 	}
 	env, byBash := a.call.env, slices.Contains(bashes, a.cmd.Name)
+	if a.call.changed {
+		sc = sc.clone()
+		sc.handed = nil
+	}
 	a.Inner = append(a.Inner, func() {
 		w.nested++
 		at, from, saved := f.At, len(w.out.Commands), w.posix

@@ -329,7 +329,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 			if d.exports && !d.functions {
 				w.exportVar(sc, a.Name.Value, w.pos(a))
 			}
-			w.declared1(&d, a.Name.Value, nil, w.pos(a))
+			w.declared1(sc, &d, a.Name.Value, nil, w.pos(a))
 			continue
 		}
 		as := w.assignment(a, sc)
@@ -342,7 +342,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 		}
 		w.apply(as, sc)
 		to := oneWord(as.value, as.at)
-		w.declared1(&d, as.name, &to, as.at)
+		w.declared1(sc, &d, as.name, &to, as.at)
 		if d.mayFail {
 			sc.doubt(as.name)
 		}
@@ -367,6 +367,7 @@ type declaration struct {
 	reference bool
 	readonly  bool // what is assigned later may not be the value
 	mayFail   bool // then what was assigned before stays
+	options   bool // there are some, or may be
 }
 
 func (w *walker) newDeclaration(name string) declaration {
@@ -378,7 +379,7 @@ func (w *walker) newDeclaration(name string) declaration {
 }
 
 // declared1 notes what a declaration makes of a name; to is its value, if it has one.
-func (w *walker) declared1(d *declaration, name string, to *Word, at Pos) {
+func (w *walker) declared1(sc *scope, d *declaration, name string, to *Word, at Pos) {
 	if d.reference {
 		if to == nil {
 			to = &Word{At: at} // the name is whatever is assigned first
@@ -388,6 +389,12 @@ func (w *walker) declared1(d *declaration, name string, to *Word, at Pos) {
 	}
 	if d.readonly {
 		w.freeze(name)
+	}
+	switch {
+	case d.name == "export" && !d.options:
+		sc.hands(name)
+	case d.name != "readonly":
+		sc.withhold(name) // +x and -n take it back, and what is local goes
 	}
 }
 
@@ -400,6 +407,7 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 			Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.Text), At: f.At,
 		})
 	case text == "":
+		d.options = true
 		// It may name any variable, and give it any attribute: a number, too.
 		w.evaluates(f.At)
 		w.references = true
@@ -419,6 +427,7 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 	case text[0] == '+':
 		d.mayFail = d.mayFail || strings.Trim(text[1:], "aAgilrtuxcn") != ""
 	case text[0] == '-':
+		d.options = true
 		if strings.Contains(text, "x") {
 			d.exports = true
 		}
@@ -449,14 +458,14 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 			if name != "export" && name != "readonly" {
 				w.localName(sc, n)
 			}
-			w.declared1(d, n, nil, f.At)
+			w.declared1(sc, d, n, nil, f.At)
 			break
 		}
 		if d.exports {
 			sc.exported(n)
 		}
 		w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
-		w.declared1(d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
+		w.declared1(sc, d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
 		if d.mayFail {
 			sc.doubt(n)
 		}

@@ -1,7 +1,6 @@
 package shellparse
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ type call struct {
 	files    []File // of its redirections
 	in       program.Input
 	external bool // no function and no builtin can be meant
+	changed  bool // its environment may lack what the shell exports
 	at       Pos
 }
 
@@ -142,7 +142,7 @@ func (w *walker) start(c call, sc *scope) {
 	a := w.newAct()
 	within := len(cmd.Via) > 0
 	// Field by field: a literal that names a is made elsewhere first, and copied.
-	a.w, a.sc, a.cmd, a.call, a.builtin = w, sc, cmd, c, !c.external && program.Builtin(name.Text)
+	a.w, a.sc, a.cmd, a.call, a.before, a.builtin = w, sc, cmd, c, len(c.env), !c.external && program.Builtin(name.Text)
 	a.Shell, a.Name, a.Argv, a.At, a.In, a.Second = a, cmd.Name, c.argv, c.at, c.in, w.again
 	a.Within, a.Fed = within, within || w.execStdin
 	a.run()
@@ -177,7 +177,7 @@ func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	name, rest := c.argv[0], c.argv[1:]
 	if name.Many && !strings.Contains(name.Skeleton, "=") &&
 		len(rest) > 0 && rest[0].Known && effect.Knows(path.Base(rest[0].Text)) {
-		w.start(call{argv: rest, env: c.env, in: c.in, external: true, at: rest[0].At}, sc)
+		w.start(call{argv: rest, env: c.env, in: c.in, external: true, changed: true, at: rest[0].At}, sc)
 	}
 }
 
@@ -187,30 +187,4 @@ func panicErr(w *walker, err error, at Pos) {
 		e = &Error{Code: "syntax", Msg: err.Error(), At: at}
 	}
 	w.fail(e)
-}
-
-// childScope is what a shell started here knows: only what is exported.
-func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *scope {
-	c := &scope{dirs: sc.dirs, args: args}
-	c.export = slices.Clone(sc.export)
-	if w.handsDown {
-		c.funcs = maybeAll(maps.Clone(sc.funcs))
-	}
-	for _, v := range sc.vars {
-		if sc.isExported(v.name) {
-			c.set(v.name, v.value)
-		}
-	}
-	for _, e := range env {
-		for _, f := range e.value.words {
-			w.noteSuspect(f)
-		}
-		c.exported(e.name)
-		if e.known {
-			c.set(e.name, e.value)
-		} else {
-			c.forget(e.name)
-		}
-	}
-	return c
 }

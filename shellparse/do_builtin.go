@@ -273,6 +273,7 @@ func doUnset(a *act) {
 			a.sc.forgetAll()
 		}
 		a.sc.forget(variableOf(f.Text))
+		a.sc.withhold(variableOf(f.Text))
 		maybeAll(a.sc.funcs)
 		if f.Text == "IFS" {
 			a.sc.ifs = len(a.w.calls) > 0 // unset IFS splits at blanks, where none is uncovered

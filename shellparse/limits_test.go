@@ -44,6 +44,7 @@ func TestA10_LimitsRefuseFast(t *testing.T) {
 				strings.Repeat("a", 60_000) + " >> f; done; done",
 			"",
 		},
+		{"exported names", many("export a", ";", 300), "too_large"},
 		{"deep functions", fork(40), "too_deep"},
 		{"functions that call twice", fork(20), "too_large"},
 		{"pipelines", strings.Repeat("a|", 10_000) + "a", "too_large"},

@@ -128,6 +128,9 @@ func trim(words []program.Word, op syntax.ParExpOperator, operand program.Word) 
 		return nil, false
 	}
 	f := words[0]
+	if f.Tree {
+		return trimBelow(f, op, operand.Text)
+	}
 	switch op {
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 		f.Text = strings.TrimSuffix(f.Text, operand.Text)
@@ -143,6 +146,16 @@ func trim(words []program.Word, op syntax.ParExpOperator, operand program.Word) 
 			return nil, false
 		}
 		f.Text = strings.TrimPrefix(f.Text, operand.Text)
+	}
+	return []program.Word{f}, true
+}
+
+// trimBelow removes from a name below a tree. Without its front, as in ${f#src}, it lies anywhere; without an end that
+// holds no slash it stays below the tree, unless it is the root and has that end.
+func trimBelow(f program.Word, op syntax.ParExpOperator, cut string) ([]program.Word, bool) {
+	suffix := op == syntax.RemSmallSuffix || op == syntax.RemLargeSuffix
+	if !suffix || f.Glob || strings.Contains(cut, "/") || strings.HasSuffix(f.Text, cut) {
+		return nil, false
 	}
 	return []program.Word{f}, true
 }

@@ -202,9 +202,11 @@ func (w *walker) top(o Options) *scope {
 	}
 	for name, text := range o.Env {
 		sc.exported(name)
+		sc.hands(name)
 		sc.set(name, value{words: []program.Word{program.Literal(text, Pos{})}})
 	}
 	if _, given := o.Env["HOME"]; !given && o.Home != "" {
+		sc.hands("HOME")
 		sc.set("HOME", word(0, o.Home))
 	}
 	if o.Dir != "" {

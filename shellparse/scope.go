@@ -21,7 +21,8 @@ type scope struct {
 	dirs  []workdir
 	// failed are the directories to be in if the last cd failed.
 	failed []workdir
-	export []string // besides those that every shell exports
+	export []string // what may be exported, besides what every shell exports
+	handed []string // what surely is
 	locals []string // names that belong to the function being followed
 	// function is where return leads, nil outside of one; loops where break and continue
 	// may lead.
@@ -65,7 +66,7 @@ func (s *scope) clone() *scope {
 
 func (s *scope) cloneTo(c *scope) {
 	s.failed, s.export, s.locals = slices.Clip(s.failed), slices.Clip(s.export), slices.Clip(s.locals)
-	s.shared = true
+	s.handed, s.shared = slices.Clip(s.handed), true
 	*c = *s
 	c.funcs = maps.Clone(s.funcs)
 }
@@ -119,6 +120,11 @@ func (s *scope) merge(o *scope) {
 		for _, name := range o.export {
 			s.exported(name)
 		}
+	}
+	if !sameList(s.handed, o.handed) {
+		s.handed = slices.DeleteFunc(slices.Clone(s.handed), func(name string) bool {
+			return !slices.Contains(o.handed, name)
+		})
 	}
 	if !slices.EqualFunc(s.args, o.args, sameField) || (s.args == nil) != (o.args == nil) {
 		s.args = nil
@@ -199,7 +205,7 @@ func (s *scope) settle() {
 }
 
 // forgetAll is a change that may be to any variable.
-func (s *scope) forgetAll() { s.vars, s.shared, s.changed = nil, false, true }
+func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed = nil, nil, false, true }
 
 func (s *scope) set(name string, v value) {
 	s.changed = true
@@ -282,7 +288,7 @@ func (s *scope) exported(name string) {
 
 func (s *scope) isExported(name string) bool {
 	switch name {
-	case "HOME", "PATH", "PWD", "SHELL", "TERM", "USER", "LANG":
+	case "HOME", "PATH", "SHELL":
 		return true
 	}
 	return slices.Contains(s.export, name)

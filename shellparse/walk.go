@@ -380,6 +380,7 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 		case *syntax.Assign:
 			if n.Name != nil {
 				sc.forget(n.Name.Value)
+				sc.withhold(n.Name.Value)
 			}
 		case *syntax.WordIter:
 			sc.forget(n.Name.Value)
@@ -408,6 +409,7 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 			case "read", "mapfile", "readarray", "unset", "getopts", "printf", "command", "builtin":
 				for _, a := range n.Args[1:] {
 					sc.forget(a.Lit())
+					sc.withhold(a.Lit())
 				}
 			case "eval", "source", ".", "":
 				moved = true
@@ -474,6 +476,7 @@ func (w *walker) invoke(name string, body *syntax.Stmt, args []program.Word, sc 
 	sc.landed(j)
 	for _, l := range sc.locals {
 		sc.forget(l)
+		sc.withhold(l)
 		sc.ifs = sc.ifs || l == "IFS" && ifs
 	}
 	sc.outer = savedOuter
