@@ -304,7 +304,9 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 	cmd := Command{Name: name, Path: name, Via: w.via, At: w.pos(c.Variant), Dir: sc.dir()}
 	d := w.newDeclaration(name)
 	defer func() { w.handsDown = w.handsDown || d.functions && d.exports }()
-	for _, a := range c.Args {
+	// All words are expanded before any of them is assigned.
+	words, made := make([]program.Word, len(c.Args)), make([]assignment, len(c.Args))
+	for i, a := range c.Args {
 		if a.Value != nil && len(w.braces(a.Value)) > 1 {
 			// Bash expands them first, so that it sees several words, and the last one counts.
 			w.fail(&Error{
@@ -312,10 +314,19 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 				Hint: "quote it, or write the words out", At: w.pos(a),
 			})
 		}
+		switch {
+		case a.Name == nil:
+			words[i] = w.single(a.Value, sc)
+		case !a.Naked:
+			made[i] = w.assignment(a, sc)
+			before := func(m assignment) bool { return m.name == a.Name.Value }
+			made[i].known = made[i].known && !(a.Append && slices.ContainsFunc(made[:i], before))
+		}
+	}
+	for i, a := range c.Args {
 		if a.Name == nil {
-			f := w.single(a.Value, sc)
-			cmd.Args = append(cmd.Args, wordOf(f))
-			w.declOption(&d, f, sc)
+			cmd.Args = append(cmd.Args, wordOf(words[i]))
+			w.declOption(&d, words[i], sc)
 			continue
 		}
 		if a.Naked {
@@ -332,7 +343,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 			w.declared1(sc, &d, a.Name.Value, nil, w.pos(a))
 			continue
 		}
-		as := w.assignment(a, sc)
+		as := made[i]
 		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
 		if d.exports {
 			sc.exported(as.name)

@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path"
 	"slices"
@@ -23,8 +24,9 @@ var wordPieces = []string{
 
 // bashWords has bash print for each call of cat where it is and its words, with the number of the script before each and a NUL
 // behind it: what a script leaves running may call cat later.
-const bashWords = `n=0
+const bashWords = `export n=0
 cat() { shift; printf "$n %s\0" "p$DIRSTACK" "${@/#/w}"; } >&3
+export -f cat
 for script; do
 	(eval "$script"; wait) 3>&1 >/dev/null 2>&1 </dev/null
 	n=$((n+1))
@@ -34,14 +36,17 @@ done`
 func TestWordsAgainstBash(t *testing.T) {
 	bash := needs.Program(t, "bash")
 	count, rnd := tier.Rounds(t, 4000, 200_000), tier.Rand(t)
-	known, dir := 0, t.TempDir()
+	known, dir, bin := 0, t.TempDir(), t.TempDir()
+	if err := os.Symlink(bash, bin+"/bash"); err != nil {
+		t.Fatal(err)
+	}
 	for done := 0; done < count; done += 500 {
 		var scripts []string
 		for range 500 {
 			scripts = append(scripts, "x=vw; xa=k; set -- one; "+someWords(rnd))
 		}
 		cmd := exec.Command(bash, append([]string{"--norc", "-c", bashWords, "bash"}, scripts...)...)
-		cmd.Env, cmd.Dir = []string{"HOME=/home/dev", "PATH=/nowhere", "LC_ALL=C.UTF-8"}, dir
+		cmd.Env, cmd.Dir = []string{"HOME=/home/dev", "PATH=" + bin, "LC_ALL=C.UTF-8"}, dir
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +107,7 @@ func pick(rnd *rand.Rand, from []string) string { return from[rnd.IntN(len(from)
 
 // wordSteps change variables; W is a word, V the name of a variable.
 var wordSteps = []string{
-	"V=W", "V=W", "V=W", "V+=W", "V=(W W)", "V[1]=W", "V+=(W)", "set -- W W", "shift", "export V=W", "declare V=W", "unset V",
+	"V=W", "V=W", "V=W", "V+=W", "V=(W W)", "V[1]=W", "V+=(W)", "set -- W W", "shift", "export V=W", "declare V=W", "declare x=W xa=W V=W", "export x=W V=$x", "V=W xa=$x V=W", "x=W V=W :", "unset V",
 	"read V <<< W", "printf -v V %s W", "V=$(echo W)", "V=`printf %s W`", "for V in W W; do :; done", "for V in W; do cat -- $V; done",
 	"if false; then V=W; fi", "if true; then V=W; else V=W; fi", "f() { V=W; }; f", "f() { local V=W; cat -- $V; }; f W",
 	"f() { cat -- $1; }; f W W", "case W in a*) V=W;; *) V=W;; esac", "(V=W)", "{ V=W; }", "IFS=a", "IFS=:/", "unset IFS", "cd /W", "pushd /a",
@@ -110,7 +115,8 @@ var wordSteps = []string{
 	": ${V:=W}", ": ${V=W}", "while V=W; do break; done", "((V=1+2))", "((V++))", "let V=3", "V=W | :", "V=W & :", "readonly V=W", "declare -n V=xa",
 	"declare -u V=W", "declare -i V=1+1", "mapfile -t V <<< W", "set -f", "shopt -s nullglob", "set -o posix", "V=\"W\"", "V='W'", "getopts a V",
 	"[[ W =~ (.)(.) ]]; V=${BASH_REMATCH[1]}", "select V in W; do break; done", "coproc V=W", "trap 'V=W' EXIT", "alias V=W", "PWD=W", "HOME=/W",
-	"OLDPWD=/W", "V=~", "V=$PWD", "V=$OLDPWD", "V=${#V}", "V=${!V}", "V=${V@Q}", "V=${V^^}", "V=$'W'", "set -- \"$@\" W", "V=$*", "V=$#",
+	"OLDPWD=/W", "V=~", "V=$PWD", "V=$OLDPWD", "V=${#V}", "V=${!V}", "V=${V@Q}", "export V; bash -c 'cat -- $x'", "V=W bash -c 'cat -- $x $xa'",
+	"export V=W; unset V; V=W; bash -c 'cat -- $V'", "bash -c 'cat -- $1 $0' W W", "bash -c 'V=W; cat -- $V'", "set -a; V=W; bash -c 'cat -- $V'", "V=${V^^}", "V=$'W'", "set -- \"$@\" W", "V=$*", "V=$#",
 }
 
 // wordUses are what cat gets.
