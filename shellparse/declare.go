@@ -32,7 +32,9 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 		case !a.Naked:
 			made[i] = w.assignment(a, sc)
 			before := func(m assignment) bool { return m.name == a.Name.Value }
-			made[i].known = made[i].known && !(a.Append && slices.ContainsFunc(made[:i], before))
+			if a.Append && slices.ContainsFunc(made[:i], before) { // it is appended to what that assigns
+				made[i].value, made[i].known, made[i].parts = value{}, false, false
+			}
 		}
 	}
 	for i, a := range c.Args {
