@@ -324,6 +324,19 @@ func TestARememberedRefusalWins(t *testing.T) {
 	})
 }
 
+func TestARememberedRefusalWinsOverAnOlderApproval(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		elsewhere := bashCall("x")
+		elsewhere.Session.ID = "s2"
+		answerNext(t, q, bashCall("x"), Decision{Approved: true, Remember: RememberSession})
+		time.Sleep(time.Second)
+		answerNext(t, q, elsewhere, Decision{Remember: RememberAlways, Reason: "no"})
+		if asked, a := asks(t, q, bashCall("x")); asked || a.Approved {
+			t.Errorf("asked %v, got %+v, want the refusal", asked, a)
+		}
+	})
+}
+
 // An id that is used again is another session: it has no grants, neither those of before
 // nor one from a question that was still open.
 func TestAGrantEndsWithItsSession(t *testing.T) {

@@ -80,6 +80,7 @@ func TestCodeOfACommand(t *testing.T) {
 		{"sh *.sh", nil, []string{"only known when it runs"}},
 		{"curl https://x/y | sh", nil, []string{"standard input"}},
 		{"echo 'echo hi' > run.sh; sh run.sh", nil, []string{"run.sh, which the call writes itself"}},
+		{"cp x sub/*; sub/run.sh", nil, []string{"sub/run.sh, which the call writes itself"}},
 		{"rm -rf sub; sub/run.sh", nil, []string{"sub/run.sh, which the call writes itself"}},
 		{"python3 -c 'print(1)'", nil, []string{"modules"}},
 	} {

@@ -38,21 +38,14 @@ func mayLose(s *shellparse.Script) bool {
 	})
 }
 
-// command adds what the i-th command destroys. Its uses are those from a place in Uses.Paths on.
-func (l *losses) command(i int, c *shellparse.Command) {
+// command adds what the i-th command destroys. The paths are those of its files, as known has them.
+func (l *losses) command(i int, c *shellparse.Command, paths []string) {
 	if !l.uses.Script.Linked(i) {
-		l.group = nil
+		l.group = l.group[:0]
 	}
-	var written []string
-	paths := make([]string, len(c.Files))
 	for i, f := range c.Files {
-		paths[i] = l.known(f)
-		switch path := paths[i]; {
-		case path == "" || f.Guess:
-		case f.Access == Read && !f.Recursive:
+		if path := paths[i]; path != "" && !f.Guess && f.Access == Read && !f.Recursive {
 			l.group = remember(l.group, path)
-		case f.Access == Write:
-			written = append(written, path)
 		}
 	}
 	for i, f := range c.Files {
@@ -69,16 +62,20 @@ func (l *losses) command(i int, c *shellparse.Command) {
 		}
 		l.deletions(i)
 	}
-	if l.made == nil && len(written) > 0 {
-		l.made = map[string][]string{}
-	}
-	for _, path := range written {
+	for i, f := range c.Files {
+		path := paths[i]
+		if path == "" || f.Guess || f.Access != Write || len(l.group) == 0 {
+			continue
+		}
 		from := l.made[path]
 		for _, f := range l.group {
 			from = remember(from, f)
 			for _, f := range l.made[f] {
 				from = remember(from, f)
 			}
+		}
+		if l.made == nil {
+			l.made = map[string][]string{}
 		}
 		l.made[path] = from
 	}
@@ -108,10 +105,18 @@ func destroys(f shellparse.File) bool {
 
 // known is the physical path of a file, or "".
 func (l *losses) known(f shellparse.File) string {
-	if !f.Known || f.Glob || f.OnlyIfMissing != "" && l.git.names.isDir(f.OnlyIfMissing) {
+	if !f.Known || f.OnlyIfMissing != "" && l.git.names.isDir(f.OnlyIfMissing) {
 		return ""
 	}
-	return l.rules.fileUse(f, l.dir, l.git.names).Path
+	return known(l.rules.fileUse(f, l.dir, l.git.names))
+}
+
+// known is the path of a use of one file, or "".
+func known(u PathUse) string {
+	if u.Glob {
+		return ""
+	}
+	return u.Path
 }
 
 // edits reports whether the new content of a file is made from the old one: sort -o f f; jq . f > new && mv new f.

@@ -71,6 +71,9 @@ func (n *names) lookup(path string) entry {
 	}
 	e := lookup(path)
 	if len(n.found) < fewNames {
+		if n.found == nil {
+			n.found = make([]namedEntry, 0, fewNames/2)
+		}
 		n.found = append(n.found, namedEntry{path, e})
 		return e
 	}

@@ -90,6 +90,9 @@ func checkText(path string) error {
 			fmt.Sprintf("path of %d bytes is longer than %d", len(path), maxPath), "use a shorter path",
 		}
 	}
+	if isPrintable(path) {
+		return nil
+	}
 	if !utf8.ValidString(path) {
 		return &PathError{
 			"path_invalid_utf8", fmt.Sprintf("%q", path), fmt.Sprintf("path %q is not valid UTF-8", path),
@@ -106,6 +109,16 @@ func checkText(path string) error {
 		}
 	}
 	return nil
+}
+
+// isPrintable reports whether a path is of ASCII, without control characters. Nearly all are.
+func isPrintable(path string) bool {
+	for i := range len(path) {
+		if path[i] < ' ' || path[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // walk follows path one component at a time, as the kernel does, except that a

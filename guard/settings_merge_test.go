@@ -21,6 +21,19 @@ func TestTightenNeverLoosens(t *testing.T) {
 	}
 }
 
+// TestMergeLeavesWhatItIsMergedInto: many sessions start from the settings of one workspace.
+func TestMergeLeavesWhatItIsMergedInto(t *testing.T) {
+	base := Settings{Env: map[string]string{"A": "1"}}
+	base.Network.Hosts = map[string]string{"a.example": "192.0.2.1"}
+	got, err := base.Merge([]byte(`{"env": {"B": "2"}, "network": {"hosts": {"b.example": "192.0.2.2"}}}`))
+	if err != nil || got.Env["B"] != "2" || len(got.Network.Hosts) == 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, ok := base.Network.Hosts["b.example"]; ok || base.Env["B"] != "" {
+		t.Errorf("settings of a session are in those of its workspace: %v %v", base.Env, base.Network.Hosts)
+	}
+}
+
 func TestX11_Merge(t *testing.T) {
 	base := Settings{
 		AllowedWritePaths: []string{"/w"}, DeniedPaths: []string{"/s"}, AllowedCommands: []string{"git"},

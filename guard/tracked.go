@@ -23,7 +23,7 @@ type tracker struct {
 	names *names
 	found map[string]*repository // by the directory that holds .git
 	moved []int                  // of the deletions, those of what is elsewhere afterwards
-	// checked are the files that were asked about: whether git has no copy.
+	// checked are the files with something in them that were asked about: whether git has no copy.
 	checked map[string]bool
 }
 
@@ -119,10 +119,13 @@ func (t *tracker) unsaved(path string) bool {
 	if is, known := t.checked[path]; known {
 		return is
 	}
+	if !t.holds(path) {
+		return false
+	}
 	if t.checked == nil {
 		t.checked = map[string]bool{}
 	}
-	is := t.holds(path) && !t.has(path)
+	is := !t.has(path)
 	t.checked[path] = is
 	return is
 }
@@ -132,11 +135,11 @@ func (t *tracker) holds(path string) bool {
 	if t.names.hides(path) {
 		return true
 	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR)
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return err != unix.ENOENT && err != unix.ENOTDIR
 	}
-	return info.Mode().IsRegular() && info.Size() > 0
+	return stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Size > 0
 }
 
 // has reports whether git has the content of a file.

@@ -16,7 +16,16 @@ const fewPaths = 16
 // they have now. dir is the one that the script was parsed with. It does not look into
 // places that the rules deny; nil rules deny none.
 func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
-	u := Uses{Script: s}
+	// All of it is one piece of memory, since every line needs it.
+	m := &struct {
+		uses Uses
+		tree names
+		git  tracker
+		lost losses
+	}{uses: Uses{Script: s}, tree: names{closed: r.closedPlaces()}}
+	u, tree, git, lost := &m.uses, &m.tree, &m.git, &m.lost
+	*git = tracker{rules: r, names: tree}
+	*lost = losses{rules: r, git: git, uses: u, dir: dir}
 	n := len(s.Files)
 	for i := range s.Commands {
 		n += len(s.Commands[i].Files)
@@ -24,18 +33,21 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 	if n > 0 {
 		u.Paths = make([]PathUse, 0, n)
 	}
-	tree := newNames(r.closedPlaces())
 	var seen map[PathUse]bool // from fewPaths on; before, to compare is faster
-	git := tracker{rules: r, names: tree}
 	loses := mayLose(s)
-	lost := losses{rules: r, git: &git, uses: &u, dir: dir}
 	var makers []string
+	var paths []string // of the files of one command, if it may lose something
 	add := func(files []shellparse.File, command int) {
+		paths = paths[:0]
 		for _, f := range files {
 			if f.OnlyIfMissing != "" && tree.isDir(f.OnlyIfMissing) {
+				paths = append(paths, "")
 				continue // the cd that has to fail for this will not fail
 			}
 			use := r.fileUse(f, dir, tree)
+			if loses {
+				paths = append(paths, known(use))
+			}
 			if f.Access == Write && command >= 0 {
 				if makers == nil {
 					makers = s.Makers()
@@ -65,15 +77,15 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 	for i := range s.Commands {
 		add(s.Commands[i].Files, i)
 		if e := s.Commands[i].Effects; e != nil {
-			r.effects(&u, i, e, dir, &git)
+			r.effects(u, i, e, dir, git)
 		}
 		if loses {
-			lost.command(i, &s.Commands[i])
+			lost.command(i, &s.Commands[i], paths)
 		}
 	}
 	add(s.Files, -1)
 	lost.loose(s.Files)
-	return u
+	return *u
 }
 
 func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse"
@@ -62,15 +63,22 @@ func (j Judgement) CommandAnswer() CommandAnswer {
 	}
 	if s := j.Uses.Script; s != nil {
 		f.Commands = make([]CommandFact, 0, len(s.Commands))
+		words := 0
+		for i := range s.Commands {
+			words += len(s.Commands[i].Args)
+		}
+		texts := make([]string, 0, words)
 		for i := range s.Commands {
 			c := &s.Commands[i]
-			fact := CommandFact{Name: c.Name, Path: c.Path, Args: make([]string, 0, len(c.Args)), Via: c.Via}
+			fact := CommandFact{Name: c.Name, Path: c.Path, Via: c.Via}
 			if fact.Via == nil {
 				fact.Via = []string{}
 			}
+			from := len(texts)
 			for _, a := range c.Args {
-				fact.Args = append(fact.Args, a.Text)
+				texts = append(texts, a.Text)
 			}
+			fact.Args = slices.Clip(texts[from:])
 			f.Commands = append(f.Commands, fact)
 			f.Hosts = append(f.Hosts, c.Hosts...)
 		}
@@ -163,7 +171,7 @@ func (l *bulkLine) home() string {
 	if rest, ok := strings.CutPrefix(l.Cwd, "/home/"); ok {
 		name, _, _ := strings.Cut(rest, "/")
 		if name != "" && name != ".." && name != "." {
-			return "/home/" + name
+			return l.Cwd[:len("/home/")+len(name)]
 		}
 	}
 	return ""
@@ -172,6 +180,7 @@ func (l *bulkLine) home() string {
 // bulk prepares each settings document once: lines of one run mostly share them.
 type bulk struct {
 	prepared map[string]preparedRules
+	line     bulkLine // the one that is read: its memory serves the next one
 }
 
 type preparedRules struct {
@@ -251,14 +260,15 @@ type lineError struct {
 }
 
 func (b *bulk) one(text []byte, answer func(*bulkLine) (any, error)) any {
-	var l bulkLine
-	if err := json.Unmarshal(text, &l); err != nil {
+	l := &b.line
+	*l = bulkLine{ID: l.ID[:0], Settings: l.Settings[:0]}
+	if err := json.Unmarshal(text, l); err != nil {
 		return lineError{idOf(text), err.Error()}
 	}
-	if l.ID == nil {
+	if len(l.ID) == 0 {
 		l.ID = json.RawMessage("null")
 	}
-	a, err := answer(&l)
+	a, err := answer(l)
 	if err != nil {
 		return lineError{l.ID, err.Error()}
 	}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -191,6 +193,24 @@ func TestAProgramIsAskedToEnd(t *testing.T) {
 	_, err = x.wait(ctx, func() time.Duration { return time.Hour })
 	if !errors.Is(err, context.Canceled) || out.buf.String() != "asked\n" {
 		t.Errorf("it printed %q: %v", out.buf.String(), err)
+	}
+}
+
+// TestAHookIsInASessionOfItsOwn: so it has no terminal, and no ^C that is typed for the daemon ends what ends it.
+func TestAHookIsInASessionOfItsOwn(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	r := newRegistry(t, PreToolUse, Definition{Command: `while read name value; do case $name in PPid:) cat /proc/$value/stat; esac; done < /proc/$$/status > ` + out})
+	if a, err := r.Fire(t.Context(), PreToolUse, Input{}); err != nil || a.Runs[0].Err != "" {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stat, _ := strings.Cut(string(text), ") ") // state, parent, group, session
+	ours, err := unix.Getsid(0)
+	if f := strings.Fields(stat); err != nil || len(f) < 4 || f[3] == strconv.Itoa(ours) {
+		t.Errorf("the parent of the hook has %q, and the session of the daemon is %d (%v)", text, ours, err)
 	}
 }
 

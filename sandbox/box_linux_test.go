@@ -40,9 +40,12 @@ func TestX36_OpenObeysTheSettings(t *testing.T) {
 	if err := unix.Mkfifo(ws+"/fifo", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cage := newCage(t, Options{Private: []string{base + "/daemon"}, Roots: are(base)})
+	cage := newCage(t, Options{Private: []string{base + "/daemon"}, Runtime: base + "/run", Roots: are(base)})
+	if err := os.WriteFile(base+"/run/file", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	box := newBox(t, cage, "strict", guard.Settings{
-		AllowedReadPaths: []string{ws, base + "/daemon", "/proc", "/dev", "/sys"}, AllowedWritePaths: []string{
+		AllowedReadPaths: []string{ws, base + "/daemon", base + "/run", "/proc", "/dev", "/sys"}, AllowedWritePaths: []string{
 			ws,
 			base + "/daemon", "/proc", "/dev",
 		},
@@ -68,6 +71,7 @@ func TestX36_OpenObeysTheSettings(t *testing.T) {
 		{"over a fifo", ws + "/fifo", guard.Write, false},
 		{"over a link", ws + "/soft", guard.Write, false},
 		{"the daemon's files", base + "/daemon/state", guard.Read, false},
+		{"the files of sessions", base + "/run/file", guard.Read, false},
 		{"into the daemon's files", base + "/daemon/state", guard.Write, false},
 		{"a process", "/proc/1/environ", guard.Read, false},
 		{"this process", "/proc/self/environ", guard.Read, false},

@@ -115,7 +115,11 @@ func bothUsers(t *testing.T, test func(t *testing.T)) {
 			t.Fatal(err)
 		}
 		name := strings.SplitN(t.Name(), "/", 2)[0]
-		cmd := exec.Command(bin, "-test.run=^"+name+"$", "-test.v", "-test.timeout=10m")
+		left := time.Duration(0) // no limit
+		if end, ok := t.Deadline(); ok {
+			left = time.Until(end)
+		}
+		cmd := exec.Command(bin, "-test.run=^"+name+"$", "-test.v", "-test.timeout="+left.String())
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR=/tmp", "GOCOVERDIR=")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUID, Gid: otherUID}}

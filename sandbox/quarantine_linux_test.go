@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -81,4 +82,45 @@ func TestX03_ALastingProgramKeepsNothingDenied(t *testing.T) {
 	if !e.TimedOut {
 		t.Errorf("got %+v, want that its own time was over", e)
 	}
+}
+
+// TestOnlyProgramsOfTheSessionAreNamed: a call hears of those of its own session that it cannot reach.
+func TestOnlyProgramsOfTheSessionAreNamed(t *testing.T) {
+	backend := newCage(t, Options{})
+	needCage(t, backend)
+	ws := shortTemp(t)
+	begin := func(session, profile, name string) (Proc, func() Exit) {
+		t.Helper()
+		box, err := backend.Box(t.Context(), session, Profile(profile), guard.Settings{AllowedWritePaths: []string{ws}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, hold, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := box.Start(t.Context(), Spec{Argv: []string{"cat"}, Dir: ws, Stdin: in, Lasting: name != "", Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, func() Exit {
+			t.Helper()
+			hold.Close()
+			in.Close()
+			e, err := p.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			box.Close()
+			return e
+		}
+	}
+	_, endMine := begin("mine", "strict", "web")
+	_, endTheirs := begin("theirs", "strict", "db")
+	_, end := begin("mine", "light", "")
+	if e := end(); !slices.Equal(e.Apart, []string{"web"}) {
+		t.Errorf("the call is told of %q, want web alone", e.Apart)
+	}
+	endMine()
+	endTheirs()
 }

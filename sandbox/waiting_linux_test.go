@@ -83,7 +83,7 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 					to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))
 					held = append(held, fd.Name()+" "+to)
 				}
-				if len(held) <= want {
+				if len(held) == want {
 					break
 				}
 			}

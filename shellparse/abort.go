@@ -130,6 +130,8 @@ func wrongNumber(x *syntax.Word, sc *scope) chance {
 		return never
 	case strings.Contains(lit, "#"): // a base, and its digits may be none
 		return surely
+	case lit != "" && (lit[0] <= '9' || !isName(lit)): // 2\1 and 1y; 0x1f too, although it is right
+		return surely
 	case lit == "":
 		if p, ok := onlyParam(x); ok {
 			lit = p

@@ -17,13 +17,14 @@ type act struct {
 	call    call
 	builtin bool
 	moved   bool
+	before  int    // of the environment of call, how much stands in front of the command
 	from    *scope // of one that has moved: where it started
 }
 
 func (a *act) run() {
 	w := a.w
 	name := a.Analyse()
-	a.cmd.Sub, a.cmd.Told, a.cmd.Builtin = a.Sub, a.Told, a.builtin
+	a.cmd.Sub, a.cmd.Told, a.cmd.Builtin, a.cmd.listed = a.Sub, a.Told, a.builtin, a.Listed
 	switch {
 	case name == "":
 	case shellHandler(name) == nil:
@@ -117,7 +118,7 @@ func (a *act) File(f program.Word, access Access, recursive bool) {
 		return // standard input or output
 	}
 	from := len(a.cmd.Files)
-	a.cmd.Files = append(a.cmd.Files, a.w.file(f, access, recursive, a.sc)...)
+	a.cmd.Files = a.w.addFile(a.cmd.Files, f, access, recursive, a.sc)
 	for i := range a.cmd.Files[from:] {
 		a.cmd.Files[from+i].Looks = access == Read && looks(a.Name)
 		a.cmd.Files[from+i].First = access == Write && a.Name == "tee"
@@ -196,15 +197,15 @@ func (a *act) Start(words []program.Word) {
 	if len(words) == 0 {
 		return
 	}
-	sc, env := a.sc, a.call.env
+	sc, env, changed := a.sc, a.environment(), a.changes()
 	a.Inner = append(a.Inner, func() {
-		a.w.start(call{argv: words, env: env, in: a.In, external: true, at: words[0].At}, sc)
+		a.w.start(call{argv: words, env: env, in: a.In, external: true, changed: changed, at: words[0].At}, sc)
 	})
 }
 
 // Exec implements [Shell].
 func (a *act) Exec(words []program.Word, elsewhere bool) {
-	sc, env := a.sc, a.call.env
+	sc, env, changed := a.sc, a.environment(), a.changes()
 	if elsewhere {
 		for i := range words {
 			if words[i].Tree {
@@ -215,7 +216,7 @@ func (a *act) Exec(words []program.Word, elsewhere bool) {
 		sc.dirs = []workdir{{}}
 	}
 	a.Inner = append(a.Inner, func() {
-		a.w.start(call{argv: words, env: env, external: true, at: words[0].At}, sc)
+		a.w.start(call{argv: words, env: env, external: true, changed: changed, at: words[0].At}, sc)
 	})
 }
 
@@ -245,7 +246,12 @@ func (a *act) Again(argv []program.Word) {
 }
 
 // Run implements [Shell].
-func (a *act) Run(text program.Word) { a.shellText(text, nil) }
+func (a *act) Run(text program.Word) {
+	call := a.call
+	a.call.env, a.call.changed = a.environment(), a.changes()
+	a.shellText(text, nil)
+	a.call = call
+}
 
 // Opaque implements [Shell].
 func (a *act) Opaque(code, message string, at Pos) {
@@ -296,6 +302,10 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 		})
 	}
 	env, byBash := a.call.env, slices.Contains(bashes, a.cmd.Name)
+	if a.call.changed {
+		sc = sc.clone()
+		sc.handed = nil
+	}
 	a.Inner = append(a.Inner, func() {
 		w.nested++
 		at, from, saved := f.At, len(w.out.Commands), w.posix

@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -118,17 +119,33 @@ func codeInIndex(s string) bool {
 	return i >= 0 && (strings.Contains(s[i:], "$(") || strings.Contains(s[i:], "${") || strings.Contains(s[i:], "`"))
 }
 
-// assigns evaluates NAME=value in front of a command, or alone.
+// assigns evaluates NAME=value in front of a command: a later value is made with the earlier ones.
 func (w *walker) assigns(list []*syntax.Assign, sc *scope) []assignment {
 	var out []assignment
-	for _, a := range list {
-		if a.Name == nil {
-			if a.Value != nil {
-				w.single(a.Value, sc)
+	var was bindings
+	if len(list) > 1 {
+		was = slices.Clone(sc.vars)
+	}
+	for i, a := range list {
+		if one := w.assignment(a, sc); one.name != "" {
+			out = append(out, one)
+			if i+1 < len(list) {
+				sc.set(one.name, one.value)
+				if !one.known {
+					sc.forget(one.name)
+				}
 			}
-			continue
 		}
-		out = append(out, w.assignment(a, sc))
+	}
+	for i, a := range out {
+		if i+1 == len(list) {
+			break
+		}
+		if before, had := was.get(a.name); had {
+			sc.set(a.name, before)
+		} else {
+			sc.forget(a.name)
+		}
 	}
 	return out
 }
@@ -142,7 +159,14 @@ type assignment struct {
 	src   string
 }
 
+// assignment evaluates NAME=value. Without a name it assigns nothing.
 func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
+	if a.Name == nil {
+		if a.Value != nil {
+			w.single(a.Value, sc)
+		}
+		return assignment{}
+	}
 	out := assignment{name: a.Name.Value, at: w.pos(a), src: w.source(a)}
 	if !isName(out.name) { // \x=[ y is a command to bash, with x=[ as its program
 		w.fail(&Error{
@@ -173,7 +197,7 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 				out.known = false
 			}
 			if el.Value != nil {
-				out.value.words = append(out.value.words, w.fields([]*syntax.Word{el.Value}, sc)...)
+				out.value.words = append(out.value.words, w.fields([]*syntax.Word{el.Value}, sc, false)...)
 			}
 		}
 		for _, f := range out.value.words {
@@ -214,7 +238,7 @@ func (a assignment) allKnown() bool {
 	return true
 }
 
-// assignValue expands ~ also after each colon of an unquoted value.
+// assignValue expands ~ also after each colon of an unquoted value, or of <<< word.
 func (w *walker) assignValue(word *syntax.Word, sc *scope) program.Word {
 	f := w.single(word, sc)
 	if f.Glob && program.LivePattern(f.Pat) && !hasExpansion(word) {
@@ -272,190 +296,4 @@ func (w *walker) apply(a assignment, sc *scope) {
 		sc.set(a.name, a.value)
 		sc.doubt(a.name) // options in it count
 	}
-}
-
-// declClause is export, declare, local, readonly and typeset.
-func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
-	name := c.Variant.Value
-	cmd := Command{Name: name, Path: name, Via: w.via, At: w.pos(c.Variant), Dir: sc.dir()}
-	d := w.newDeclaration(name)
-	defer func() { w.handsDown = w.handsDown || d.functions && d.exports }()
-	for _, a := range c.Args {
-		if a.Value != nil && len(w.braces(a.Value)) > 1 {
-			// Bash expands them first, so that it sees several words, and the last one counts.
-			w.fail(&Error{
-				Code: "parser_difference", Msg: "a list in braces in the words of " + name,
-				Hint: "quote it, or write the words out", At: w.pos(a),
-			})
-		}
-		if a.Name == nil {
-			f := w.single(a.Value, sc)
-			cmd.Args = append(cmd.Args, wordOf(f))
-			w.declOption(&d, f, sc)
-			continue
-		}
-		if a.Naked {
-			if a.Index != nil {
-				w.arithm(a.Index, sc)
-			}
-			cmd.Args = append(cmd.Args, Word{Text: a.Name.Value, Known: true, At: w.pos(a)})
-			if name == "local" || name == "declare" || name == "typeset" {
-				w.localName(sc, a.Name.Value)
-			}
-			if d.exports && !d.functions {
-				w.exportVar(sc, a.Name.Value, w.pos(a))
-			}
-			w.declared1(&d, a.Name.Value, nil, w.pos(a))
-			continue
-		}
-		as := w.assignment(a, sc)
-		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
-		if d.exports {
-			sc.exported(as.name)
-		}
-		if name != "export" && name != "readonly" {
-			sc.locals = append(sc.locals, as.name)
-		}
-		w.apply(as, sc)
-		to := oneWord(as.value, as.at)
-		w.declared1(&d, as.name, &to, as.at)
-		if d.mayFail {
-			sc.doubt(as.name)
-		}
-	}
-	w.emit(cmd)
-}
-
-// localName is a name that a function declares without a value: it has none then, or
-// the one that the function gave it before.
-func (w *walker) localName(sc *scope, name string) {
-	sc.locals = append(sc.locals, name)
-	if len(w.calls) > 0 {
-		sc.forget(name)
-	}
-}
-
-// declaration is what the options of export, declare, local, readonly and typeset say.
-type declaration struct {
-	name      string
-	exports   bool
-	functions bool
-	reference bool
-	readonly  bool // what is assigned later may not be the value
-	mayFail   bool // then what was assigned before stays
-}
-
-func (w *walker) newDeclaration(name string) declaration {
-	// Outside of a function local fails. A text in a text may be outside of one.
-	return declaration{
-		name: name, exports: name == "export", readonly: name == "readonly",
-		mayFail: name == "local" && (len(w.calls) == 0 || w.nested > 0),
-	}
-}
-
-// declared1 notes what a declaration makes of a name; to is its value, if it has one.
-func (w *walker) declared1(d *declaration, name string, to *Word, at Pos) {
-	if d.reference {
-		if to == nil {
-			to = &Word{At: at} // the name is whatever is assigned first
-		}
-		w.refer(*to, at)
-		w.reference(name)
-	}
-	if d.readonly {
-		w.freeze(name)
-	}
-}
-
-func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
-	text, name := f.Lit(), d.name
-	switch {
-	case f.Code || f.Known && (codeInIndex(f.Text) || compound(f.Text)) || compound(f.Skeleton):
-		w.opaque(Opaque{
-			Code:    "dynamic_eval",
-			Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.Text), At: f.At,
-		})
-	case text == "":
-		// It may name any variable, and give it any attribute: a number, too.
-		w.evaluates(f.At)
-		w.references = true
-		sc.forgetAll()
-		// The source tells an underscore from what is not known.
-		if variable, _, ok := strings.Cut(strings.TrimLeft(f.Text, `"`), "="); d.reference {
-			w.refer(Word{}, f.At)
-		} else if ok && isName(variable) {
-			w.unknownValue(sc, variable, f.At)
-		} else {
-			w.opaque(Opaque{
-				Code:    "environment",
-				Message: name + " sets a variable that is only known when it runs: " + f.Text,
-				Hint:    "name the variable", At: f.At, CommandsOnly: true,
-			})
-		}
-	case text[0] == '+':
-		d.mayFail = d.mayFail || strings.Trim(text[1:], "aAgilrtuxcn") != ""
-	case text[0] == '-':
-		if strings.Contains(text, "x") {
-			d.exports = true
-		}
-		if strings.ContainsAny(text, "fF") {
-			d.functions = true
-		}
-		d.reference = d.reference || strings.Contains(text, "n") && name != "export" && name != "readonly"
-		integer := strings.Contains(text, "i") // the value is a number, whatever is assigned
-		d.readonly = d.readonly || strings.Contains(text, "r") || integer
-		d.mayFail = d.mayFail || integer || strings.Trim(text[1:], "aAgilrtuxcnI-") != ""
-		if strings.ContainsAny(text, "in") && name != "export" {
-			w.evaluates(f.At) // the value of an integer, the name in a reference
-		}
-		if strings.ContainsAny(text, "nluc") && name != "export" {
-			// A name means another, or a value is changed when it is set: nothing
-			// can be tracked.
-			w.references = true
-			sc.forgetAll()
-		}
-	default:
-		if name != "export" && name != "readonly" {
-			name, _, _ := strings.Cut(text, "=")
-			sc.locals = append(sc.locals, variableOf(name))
-		}
-		n, v, ok := strings.Cut(text, "=")
-		n = variableOf(strings.TrimSuffix(n, "+"))
-		if !ok {
-			if name != "export" && name != "readonly" {
-				w.localName(sc, n)
-			}
-			w.declared1(d, n, nil, f.At)
-			break
-		}
-		if d.exports {
-			sc.exported(n)
-		}
-		w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
-		w.declared1(d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
-		if d.mayFail {
-			sc.doubt(n)
-		}
-	}
-}
-
-// compound reports whether text is NAME=(…) with something in it to expand: a
-// list in quotes is expanded by declare itself.
-func compound(text string) bool {
-	_, v, ok := strings.Cut(text, "=(")
-	return ok && strings.ContainsAny(v, "$`")
-}
-
-func (w *walker) exportVar(sc *scope, name string, at Pos) {
-	sc.exported(name)
-	if v, ok := sc.vars.get(name); ok {
-		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
-	}
-}
-
-func (s *scope) dir() string {
-	if len(s.dirs) == 1 {
-		return s.dirs[0].path
-	}
-	return ""
 }

@@ -13,48 +13,84 @@ func wordOf(f program.Word) Word {
 
 // builder puts one word together from quoted and unquoted parts.
 type builder struct {
-	text, pat strings.Builder
-	some      bool // a part was there, even an empty quoted one
-	unknown   bool
-	many      bool
-	glob      bool
-	names     bool // a pattern that stands for names of files
-	fd        bool
-	tree      bool
+	text    text
+	pat     strings.Builder // the text as a pattern, from the first live character on
+	some    bool            // a part was there, even an empty quoted one
+	unknown bool
+	many    bool
+	glob    bool
+	names   bool // a pattern that stands for names of files
+	fd      bool
+	tree    bool
+}
+
+// text is put together from parts. Most have one, which is not copied.
+type text struct {
+	one  string
+	more strings.Builder
+}
+
+func (t *text) add(part string) {
+	switch {
+	case t.more.Len() > 0:
+		t.more.WriteString(part)
+	case t.one == "":
+		t.one = part
+	case part != "":
+		t.more.Grow(len(t.one) + len(part))
+		t.more.WriteString(t.one)
+		t.more.WriteString(part)
+	}
+}
+
+func (t *text) String() string {
+	if t.more.Len() > 0 {
+		return t.more.String()
+	}
+	return t.one
 }
 
 // quoted adds text in which nothing is special.
 func (b *builder) quoted(s string) {
 	b.some = true
-	b.text.WriteString(s)
-	b.pat.WriteString(program.EscapePattern(s))
+	b.text.add(s)
+	if b.glob {
+		b.pat.WriteString(program.EscapePattern(s))
+	}
 }
 
 // missing adds a part that is not known.
 func (b *builder) missing() {
 	b.some, b.unknown = true, true
-	b.text.WriteByte('_')
+	b.text.add("_")
 }
 
 // bare adds unquoted text, whose pattern characters are live.
 func (b *builder) bare(s string) {
 	b.some = b.some || s != ""
-	b.text.WriteString(s)
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '*', '?', '[':
-			b.glob, b.names = true, true
-		case '\\':
-			b.pat.WriteByte('\\')
-		}
-		b.pat.WriteByte(s[i])
+	if strings.ContainsAny(s, "*?[") {
+		b.live()
+		b.names = true
+	}
+	b.text.add(s)
+	if b.glob {
+		b.pat.WriteString(strings.ReplaceAll(s, `\`, `\\`))
+	}
+}
+
+// live begins a pattern: up to here the text stands for itself.
+func (b *builder) live() {
+	if !b.glob {
+		b.glob = true
+		b.pat.WriteString(program.EscapePattern(b.text.String()))
 	}
 }
 
 // pattern adds a value that stands for any name matching pat.
 func (b *builder) pattern(text, pat string) {
-	b.some, b.glob, b.names = true, true, true
-	b.text.WriteString(text)
+	b.live()
+	b.some, b.names = true, true
+	b.text.add(text)
 	b.pat.WriteString(pat)
 }
 

@@ -1,7 +1,6 @@
 package shellparse
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -20,27 +19,26 @@ type call struct {
 	files    []File // of its redirections
 	in       program.Input
 	external bool // no function and no builtin can be meant
+	changed  bool // its environment may lack what the shell exports
 	at       Pos
 }
 
 func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in program.Input) {
-	argv := w.fields(c.Args, sc)
+	argv := w.fields(c.Args, sc, true)
+	if len(argv) == 0 { // also where every word has vanished
+		for _, a := range c.Assigns {
+			if one := w.assignment(a, sc); one.name != "" {
+				w.apply(one, sc)
+			}
+		}
+		files, _ := w.redirects(redirs, sc)
+		w.out.Files = append(w.out.Files, files...)
+		return
+	}
 	env := w.assigns(c.Assigns, sc)
 	files, redirected := w.redirects(redirs, sc)
 	if redirected.Kind != program.Inherited {
 		in, in.Own = redirected, true
-	}
-	if len(argv) == 0 {
-		if len(c.Args) > 0 {
-			// Every word vanished: nothing runs.
-			w.out.Files = append(w.out.Files, files...)
-			return
-		}
-		for _, a := range env {
-			w.apply(a, sc)
-		}
-		w.out.Files = append(w.out.Files, files...)
-		return
 	}
 	for _, a := range env {
 		for _, f := range a.value.words {
@@ -108,7 +106,7 @@ func (w *walker) start(c call, sc *scope) {
 		})
 	}
 	name := c.argv[0]
-	cmd := Command{Path: name.Text, Via: w.via, Files: c.files, Dir: sc.dir(), At: c.at}
+	cmd := Command{Path: name.Text, Via: w.via, Files: slices.Clip(c.files), Dir: sc.dir(), At: c.at}
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
 	}
@@ -143,19 +141,17 @@ func (w *walker) start(c call, sc *scope) {
 	}
 	a := w.newAct()
 	within := len(cmd.Via) > 0
-	*a = act{
-		w: w, sc: sc, cmd: cmd, call: c, builtin: !c.external && program.Builtin(name.Text),
-		Call: program.Call{
-			Shell: a, Name: cmd.Name, Argv: c.argv, At: c.at, In: c.in, Second: w.again,
-			Within: within, Fed: within || w.execStdin,
-		},
-	}
+	// Field by field: a literal that names a is made elsewhere first, and copied.
+	a.w, a.sc, a.cmd, a.call, a.before, a.builtin = w, sc, cmd, c, len(c.env), !c.external && program.Builtin(name.Text)
+	a.Shell, a.Name, a.Argv, a.At, a.In, a.Second = a, cmd.Name, c.argv, c.at, c.in, w.again
+	a.Within, a.Fed = within, within || w.execStdin
 	a.run()
+	*a = act{}
 	w.idle = append(w.idle, a)
 }
 
-// newAct is the place of an act that has ended, if there is one: they are large,
-// and a script has many.
+// newAct is an empty act, in the place of one that has ended if there is one: they are
+// large, and a script has many.
 func (w *walker) newAct() *act {
 	if n := len(w.idle) - 1; n >= 0 {
 		a := w.idle[n]
@@ -181,7 +177,7 @@ func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	name, rest := c.argv[0], c.argv[1:]
 	if name.Many && !strings.Contains(name.Skeleton, "=") &&
 		len(rest) > 0 && rest[0].Known && effect.Knows(path.Base(rest[0].Text)) {
-		w.start(call{argv: rest, env: c.env, in: c.in, external: true, at: rest[0].At}, sc)
+		w.start(call{argv: rest, env: c.env, in: c.in, external: true, changed: true, at: rest[0].At}, sc)
 	}
 }
 
@@ -191,30 +187,4 @@ func panicErr(w *walker, err error, at Pos) {
 		e = &Error{Code: "syntax", Msg: err.Error(), At: at}
 	}
 	w.fail(e)
-}
-
-// childScope is what a shell started here knows: only what is exported.
-func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *scope {
-	c := &scope{dirs: sc.dirs, args: args}
-	c.export = slices.Clone(sc.export)
-	if w.handsDown {
-		c.funcs = maybeAll(maps.Clone(sc.funcs))
-	}
-	for _, v := range sc.vars {
-		if sc.isExported(v.name) {
-			c.set(v.name, v.value)
-		}
-	}
-	for _, e := range env {
-		for _, f := range e.value.words {
-			w.noteSuspect(f)
-		}
-		c.exported(e.name)
-		if e.known {
-			c.set(e.name, e.value)
-		} else {
-			c.forget(e.name)
-		}
-	}
-	return c
 }

@@ -273,6 +273,7 @@ func doUnset(a *act) {
 			a.sc.forgetAll()
 		}
 		a.sc.forget(variableOf(f.Text))
+		a.sc.withhold(variableOf(f.Text))
 		maybeAll(a.sc.funcs)
 		if f.Text == "IFS" {
 			a.sc.ifs = len(a.w.calls) > 0 // unset IFS splits at blanks, where none is uncovered
@@ -368,7 +369,7 @@ func doDeclare(a *act) {
 	for _, f := range a.Argv[1:] {
 		a.w.nameArgument(a.Name, f)
 		a.w.declOption(&d, f, a.sc)
-		if d.exports && !d.functions && f.Lit() != "" && f.Text[0] != '-' {
+		if d.exports && !d.functions && f.Lit() != "" {
 			name, _, _ := strings.Cut(f.Text, "=")
 			a.w.exportVar(a.sc, name, f.At)
 		}

@@ -244,11 +244,11 @@ func doCommand(a *act) {
 	if a.Effects["data"] || len(a.Operands) == 0 {
 		return
 	}
-	sc, env, words, in := a.sc, a.call.env, a.Operands, a.In
+	sc, env, words, in, changed := a.sc, a.call.env, a.Operands, a.In, a.call.changed
 	a.Inner = append(a.Inner, func() {
 		inner := *sc
 		inner.funcs = nil // neither looks at functions
-		a.w.start(call{argv: words, env: env, in: in, at: words[0].At}, &inner)
+		a.w.start(call{argv: words, env: env, in: in, changed: changed, at: words[0].At}, &inner)
 		funcs := sc.funcs
 		*sc = inner
 		sc.funcs = funcs

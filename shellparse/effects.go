@@ -385,10 +385,7 @@ func (w *walker) unknownWords(c *Command) bool {
 				name)
 		})
 	}
-	if c.Name == "" && set(c.Path) {
-		return true
-	}
-	return slices.ContainsFunc(c.Args, func(a Word) bool { return !a.Known && set(a.Text) })
+	return set(c.Path) || slices.ContainsFunc(c.Args, func(a Word) bool { return !a.Known && set(a.Text) })
 }
 
 func substituted(c *Command) bool {

@@ -80,21 +80,34 @@ func inContainer(words []program.Word) (program.Word, bool) {
 	return program.Quoted(words[1:]), true
 }
 
+// behind is what follows the options of a program that no table has; those of these letters have a value.
+func (a *act) behind(valued string) []program.Word {
+	for i := 1; i < len(a.Argv); i++ {
+		switch text := a.Argv[i].Text; {
+		case !strings.HasPrefix(text, "-"):
+			return a.Argv[i:]
+		case len(text) == 2 && strings.Contains(valued, text[1:]):
+			i++
+		}
+	}
+	return nil
+}
+
 // remoteText is the command that a command runs elsewhere, if it runs one.
 func (a *act) remoteText() (program.Word, bool) {
 	words := a.Operands
 	switch a.Name {
 	case "pdsh", "clush", "parallel-ssh", "pssh": // hosts are values of options
-		for i := 1; i < len(a.Argv); i++ {
-			if text := a.Argv[i].Text; strings.HasPrefix(text, "-") {
-				if len(text) == 2 && strings.Contains("wgxlhHtofn", text[1:]) {
-					i++
-				}
-				continue
-			}
-			return program.Joined(a.Argv[i:]), true
-		}
-		return program.Word{}, false
+		words = a.behind("wgxlhHtofn")
+		return program.Joined(words), len(words) > 0
+	case "autossh":
+		words = a.behind("BbcDEeFIiJLlMmOopQRSWw")
+	case "mosh":
+		words = a.behind("p")
+	case "adb":
+		words = a.behind("HLPst")
+	}
+	switch a.Name {
 	case "ssh", "autossh", "mosh", "adb":
 		if len(words) < 2 {
 			return program.Word{}, false

@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,8 +14,9 @@ import (
 )
 
 // fields expands the words of a command as the shell does: braces, ~, parameters,
-// substitutions (which are walked), splitting. Names are not looked up on disk.
-func (w *walker) fields(words []*syntax.Word, sc *scope) []program.Word {
+// substitutions (which are walked), splitting. Names are not looked up on disk. In arguments
+// (args) bash expands ~ also where a value begins, as in if=~/x, but for what braces give.
+func (w *walker) fields(words []*syntax.Word, sc *scope, args bool) []program.Word {
 	out := make([]program.Word, 0, len(words))
 	for _, word := range words {
 		if lit := plain(word); lit != "" {
@@ -22,7 +24,7 @@ func (w *walker) fields(words []*syntax.Word, sc *scope) []program.Word {
 			continue
 		}
 		for _, one := range w.braces(word) {
-			out = append(out, w.expand(one, word, sc, true)...)
+			out = append(out, w.expand(one, word, sc, true, args && one == word)...)
 		}
 	}
 	if w.words += len(out); w.words > source.MaxWords {
@@ -54,7 +56,7 @@ func (w *walker) single(word *syntax.Word, sc *scope) program.Word {
 	if lit := plain(word); lit != "" {
 		return program.Literal(lit, w.pos(word))
 	}
-	fs := w.expand(word, word, sc, false)
+	fs := w.expand(word, word, sc, false, false)
 	if len(fs) == 0 {
 		return program.Word{Known: true, At: w.pos(word)}
 	}
@@ -84,22 +86,47 @@ func (w *walker) braces(word *syntax.Word) []*syntax.Word {
 	}
 	split := *word
 	split.Parts = append([]syntax.WordPart(nil), word.Parts...)
-	if !syntax.SplitBraces(&split) {
+	if !syntax.SplitBraces(&split) || !slices.ContainsFunc(split.Parts, isBraces) {
 		return []*syntax.Word{word}
 	}
 	out := []*syntax.Word{{}}
 	for _, p := range split.Parts {
 		out = w.braceProduct(out, p)
 	}
+	for _, word := range out {
+		word.Parts = merged(word.Parts)
+	}
 	return out
 }
 
-// oddBraces reports whether a word has a list and a brace without a partner, or a "$" by
-// itself: bash then looks for another partner, or expands what stands behind the "$".
+func isBraces(p syntax.WordPart) bool { _, ok := p.(*syntax.BraceExp); return ok }
+
+// merged makes one text of texts that stand side by side, as bash does before it looks for a tilde.
+func merged(parts []syntax.WordPart) (out []syntax.WordPart) {
+	for _, p := range parts {
+		l, ok := p.(*syntax.Lit)
+		if n := len(out); ok && n > 0 {
+			if last, ok := out[n-1].(*syntax.Lit); ok {
+				out[n-1] = &syntax.Lit{ValuePos: last.ValuePos, ValueEnd: l.ValueEnd, Value: last.Value + l.Value}
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// oddBraces reports whether a word has a list and a brace without a partner, or a "$" or $name
+// at the end of a part of the list: bash then looks for another partner, or reads on in the name
+// of the variable, for a list is expanded as text.
 func oddBraces(word *syntax.Word) bool {
 	open, list, odd := 0, false, false
-	for _, p := range word.Parts {
+	for n, p := range word.Parts {
 		l, ok := p.(*syntax.Lit)
+		if ok && n > 0 && strings.ContainsAny(l.Value[:1], "{,}") {
+			v, _ := word.Parts[n-1].(*syntax.ParamExp)
+			odd = odd || v != nil && v.Short
+		}
 		for i := 0; ok && i < len(l.Value); i++ {
 			switch l.Value[i] {
 			case '\\':
@@ -209,15 +236,30 @@ func (w *walker) sequence(b *syntax.BraceExp) []string {
 	return out
 }
 
-// expand gives the words that one word becomes; whole is the word as written.
-func (w *walker) expand(word, whole *syntax.Word, sc *scope, split bool) []program.Word {
+// expand gives the words that one word becomes; whole is the word as written. arg: a value may begin in it.
+func (w *walker) expand(word, whole *syntax.Word, sc *scope, split, arg bool) []program.Word {
 	e := expansion{w: w, sc: sc, split: split, at: w.pos(whole), src: w.source(whole), only: onePart(word)}
+	value := 0 // where ~ may stand
 	for i, p := range word.Parts {
-		if l, ok := p.(*syntax.Lit); ok && i == 0 {
-			e.leadingLit(l, len(word.Parts) == 1)
+		l, ok := p.(*syntax.Lit)
+		switch {
+		case !ok:
+			e.part(p)
 			continue
+		case i > 0:
+			e.lit(l.Value)
+		default:
+			if arg && !w.posix {
+				value = valueIn(l.Value)
+			}
+			e.lit(l.Value[:value])
+			e.leadingLit(l.Value[value:], len(word.Parts) == 1)
 		}
-		e.part(p)
+		// Behind a colon of a value, or behind an index that is only known now, it is expanded, too.
+		if value > 0 && strings.Contains(l.Value, ":~") ||
+			arg && i > 0 && (strings.HasPrefix(l.Value, "]=~") || strings.HasPrefix(l.Value, "]+=~")) {
+			e.b.missing()
+		}
 	}
 	e.flush()
 	return e.out
@@ -319,24 +361,44 @@ func (e *expansion) lit(s string) {
 	}
 }
 
-// leadingLit expands ~ at the start of a word; after = and : it is left to
-// assignments.
-func (e *expansion) leadingLit(l *syntax.Lit, whole bool) {
-	s := l.Value
+// valueIn is where the value begins in text such as name=value, name+=value or name[1]=value; else 0.
+func valueIn(s string) int {
+	i := 0
+	for i < len(s) && program.IsWordByte(s[i]) && (i > 0 || s[i] > '9') {
+		i++
+	}
+	if i > 0 && i < len(s) && s[i] == '[' {
+		i += strings.IndexByte(s[i:], ']') + 1
+	}
+	if i > 0 && i < len(s) && s[i] == '+' {
+		i++
+	}
+	if i == 0 || i >= len(s) || s[i] != '=' {
+		return 0
+	}
+	return i + 1
+}
+
+// leadingLit expands ~ at the start of a word or of its value; after : it is left to assignments.
+func (e *expansion) leadingLit(s string, whole bool) {
 	if !strings.HasPrefix(s, "~") {
 		e.lit(s)
 		return
 	}
 	user, rest := s[1:], ""
-	if i := strings.IndexByte(s, '/'); i > 0 {
+	i := strings.IndexByte(s, '/')
+	if i > 0 {
 		user, rest = s[1:i], s[i:]
-	} else if !whole {
-		// ~"user" is not expanded; ~$x is text.
-		e.lit(s)
-		return
 	}
-	e.tilde(user)
-	e.lit(rest)
+	switch {
+	case strings.Contains(user, ":"): // bash takes what follows as quoted
+		e.b.missing()
+	case i < 0 && !whole: // ~"user" is not expanded; ~$x is text
+		e.lit(s)
+	default:
+		e.tilde(user)
+		e.lit(rest)
+	}
 }
 
 func (e *expansion) tilde(user string) {

@@ -15,9 +15,12 @@ type jumps struct{ from []*scope }
 // fork is a copy for a shell of its own, which no jump leaves.
 func (s *scope) fork() *scope {
 	c := s.clone()
-	c.function, c.loops, c.apart = nil, nil, true
+	c.part()
 	return c
 }
+
+// part makes a scope that of a shell of its own.
+func (s *scope) part() { s.function, s.loops, s.apart = nil, nil, true }
 
 // jump notes that return, break or continue may end what runs here.
 func (s *scope) jump(name string) {

@@ -38,6 +38,13 @@ func TestA10_LimitsRefuseFast(t *testing.T) {
 			strings.Repeat("for i in 1 2 3 4 5 6 7 8 9; do ", 12) + "echo $i" + strings.Repeat("; done", 12),
 			"too_large",
 		},
+		{
+			"a file that loops write to",
+			"for i in " + strings.Repeat("a ", 16) + "; do for j in " + strings.Repeat("a ", 16) + "; do echo " +
+				strings.Repeat("a", 60_000) + " >> f; done; done",
+			"",
+		},
+		{"exported names", many("export a", ";", 300), "too_large"},
 		{"deep functions", fork(40), "too_deep"},
 		{"functions that call twice", fork(20), "too_large"},
 		{"pipelines", strings.Repeat("a|", 10_000) + "a", "too_large"},

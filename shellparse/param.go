@@ -57,6 +57,9 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	var operand program.Word
 	if p.Exp != nil && p.Exp.Word != nil {
 		operand = e.w.single(p.Exp.Word, e.sc)
+		if l, ok := p.Exp.Word.Parts[0].(*syntax.Lit); ok && quoted && l.Value[0] == '~' { // there it is a letter
+			operand = program.Word{At: operand.At}
+		}
 	}
 	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && operand.Text == "P" {
 		// ${x@P} expands the value again, as a prompt.
@@ -125,6 +128,9 @@ func trim(words []program.Word, op syntax.ParExpOperator, operand program.Word) 
 		return nil, false
 	}
 	f := words[0]
+	if f.Tree {
+		return trimBelow(f, op, operand.Text)
+	}
 	switch op {
 	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 		f.Text = strings.TrimSuffix(f.Text, operand.Text)
@@ -140,6 +146,16 @@ func trim(words []program.Word, op syntax.ParExpOperator, operand program.Word) 
 			return nil, false
 		}
 		f.Text = strings.TrimPrefix(f.Text, operand.Text)
+	}
+	return []program.Word{f}, true
+}
+
+// trimBelow removes from a name below a tree. Without its front, as in ${f#src}, it lies anywhere; without an end that
+// holds no slash it stays below the tree, unless it is the root and has that end.
+func trimBelow(f program.Word, op syntax.ParExpOperator, cut string) ([]program.Word, bool) {
+	suffix := op == syntax.RemSmallSuffix || op == syntax.RemLargeSuffix
+	if !suffix || f.Glob || strings.Contains(cut, "/") || strings.HasSuffix(f.Text, cut) {
+		return nil, false
 	}
 	return []program.Word{f}, true
 }
@@ -203,9 +219,13 @@ func (e *expansion) noteCut(name string) {
 func (e *expansion) add(words []program.Word, quoted bool, p *syntax.ParamExp) {
 	list := p.Param.Value == "@" || p.Param.Value == "*" || p.Index != nil
 	for i, f := range words {
-		if i > 0 && (quoted || e.split) && list {
+		switch {
+		case i == 0 || !list:
+		case e.split:
 			e.flush()
 			e.b.some = true
+		default: // a value is one word
+			e.b.quoted(" ")
 		}
 		e.w.grow(len(f.Text))
 		if !f.Known {
@@ -239,7 +259,7 @@ func (e *expansion) add(words []program.Word, quoted bool, p *syntax.ParamExp) {
 	}
 	if list && len(words) == 0 && quoted {
 		// "$@" of nothing is no word at all.
-		e.b.some = e.b.text.Len() > 0
+		e.b.some = e.b.text.String() != ""
 	}
 }
 

@@ -130,8 +130,17 @@ type walker struct {
 	// again is true while the words of a wrapper are read a second time, as another
 	// value of a variable would make them.
 	again bool
+	// first is the scope in which the text begins, with the memory that every line needs.
+	first struct {
+		scope
+		dirs  [1]workdir
+		vars  [4]binding
+		words [2]program.Word
+	}
 	// idle holds analyses that have ended, whose memory the next one uses.
 	idle []*act
+	// spare holds scopes that were given back, likewise.
+	spare []*scope
 
 	// steps counts the statements and commands that were followed, up to maxSteps.
 	steps int
@@ -162,29 +171,30 @@ func newWalker(o Options) *walker {
 	return w
 }
 
-// maxIdle bounds the acts that an ended walker keeps: as many as commands of a line start each other.
+// maxIdle bounds the acts that an ended walker keeps: as many as commands of a line start each other. It bounds the
+// scopes likewise.
 const maxIdle = 4
 
 // release gives the walker to the next text. One that gave up is dropped with its state.
 func (w *walker) release() {
-	idle := w.idle[:min(len(w.idle), maxIdle)]
-	clear(w.idle[len(idle):])
-	for _, a := range idle {
-		*a = act{}
-	}
-	*w = walker{idle: idle}
+	idle, spare, written := w.idle, w.spare, w.written
+	*w = walker{}
+	w.idle, w.spare, w.written = upTo(maxIdle, idle), upTo(maxIdle, spare), written
+	clear(written)
 	walkers.Put(w)
 }
 
+// upTo is the first n of a list at most. The others are let go.
+func upTo[T any](n int, list []*T) []*T {
+	n = min(n, len(list))
+	clear(list[n:])
+	return list[:n]
+}
+
 func (w *walker) top(o Options) *scope {
-	// All of it is one piece of memory, since every line needs it.
-	m := &struct {
-		scope
-		dirs  [1]workdir
-		vars  [4]binding
-		words [2]program.Word
-	}{dirs: [1]workdir{{path: o.Dir}}}
+	m := &w.first
 	sc := &m.scope
+	m.dirs[0].path = o.Dir
 	sc.dirs, sc.vars = m.dirs[:], m.vars[:0]
 	word := func(i int, text string) value {
 		m.words[i] = program.Literal(text, Pos{})
@@ -192,9 +202,11 @@ func (w *walker) top(o Options) *scope {
 	}
 	for name, text := range o.Env {
 		sc.exported(name)
+		sc.hands(name)
 		sc.set(name, value{words: []program.Word{program.Literal(text, Pos{})}})
 	}
 	if _, given := o.Env["HOME"]; !given && o.Home != "" {
+		sc.hands("HOME")
 		sc.set("HOME", word(0, o.Home))
 	}
 	if o.Dir != "" {
@@ -259,7 +271,8 @@ func (w *walker) program(src string, sc *scope, at *Pos) error {
 func (w *walker) walkFile(file *syntax.File, src string, sc *scope, at *Pos) error {
 	savedSrc, savedFixed, savedDeclared := w.src, w.fixed, w.declared
 	w.src, w.fixed, w.declared = src, at, nil
-	w.out.Commands = slices.Grow(w.out.Commands, max(len(file.Stmts), min(4, 1+strings.Count(src, "|"))))
+	inLists := min(3, strings.Count(src, "|")+strings.Count(src, "&&"))
+	w.out.Commands = slices.Grow(w.out.Commands, len(file.Stmts)+inLists)
 	w.try(func() {
 		w.lines(file.Stmts, sc)
 		w.uncalled(sc)

@@ -47,6 +47,11 @@ func TestWhatAHandlerFinds(t *testing.T) {
 		{"ed f <<'E'\n1d\nw\nq\nE", []string{"read /w/f"}},
 		{`screen -X stuff "$x"`, []string{"opaque inline_code"}},
 		{"sudo -s <<< 'rm x'", []string{"rm x"}},
+		{"export v=ls; su -c '$v x'", []string{"? x"}},
+		{"export v=ls; env -u v command sh -c '$v x'", []string{"? x"}},
+		{`export v=ls; $SUDO find . -exec sh -c '$v x' \;`, []string{"? x"}},
+		{"coproc psql", []string{"opaque inline_code"}},
+		{"set -H", []string{"opaque shell_option"}},
 		{"flock 9", nil},
 		{`git config "$k" v`, []string{"opaque unknown_option"}},
 		{`git -c "$k" log`, []string{"opaque unknown_option"}},
@@ -67,12 +72,15 @@ func TestWhatAHandlerFinds(t *testing.T) {
 		{"[[ ( -e /etc/x ) && ! -e y ]]", []string{"read /etc/x", "read /w/y"}},
 		{"x=a.c; rm ${x%.c}", []string{"rm a", "write /w/a"}},
 		{"x=a.c; rm ${x#a.}", []string{"rm c", "write /w/c"}},
+		{"x=a.c; rm ${x##a.}", []string{"rm c", "write /w/c"}},
 		{"rm ${u:-x}", []string{"write ?"}},
 		{"x=a; rm ${x:+b}", []string{"rm b"}},
 		{"curl -o f http://h/x", []string{"write /w/f", "host h"}},
 		{"ssh -o 'ProxyCommand=rm x' h", []string{"rm x", "host h"}},
 		{"docker run -v /etc:/x i", []string{"read /etc/**", "write /etc/**"}},
 		{"python3.12 -c x", []string{"opaque inline_code"}},
+		{"strace python3", []string{"opaque inline_code"}},
+		{"nsenter -t 1 perl", []string{"opaque inline_code"}},
 	} {
 		s, err := Parse(tt.line, here)
 		if err != nil {

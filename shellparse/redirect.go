@@ -25,7 +25,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			in = w.heredoc(r, sc, in, stdin)
 			continue
 		case syntax.WordHdoc:
-			f := w.single(r.Word, sc)
+			f := w.assignValue(r.Word, sc)
 			if stdin {
 				in = program.Input{Kind: program.Piped, Text: f.Skeleton, At: f.At}
 				if f.Known && !f.Glob {
@@ -40,9 +40,12 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 				Hint: "put a blank behind " + r.Op.String() + "-", At: w.pos(r),
 			})
 		}
-		targets := w.fields([]*syntax.Word{r.Word}, sc)
+		if r.Op == syntax.DplOut && program.Digits(r.Word.Lit()) {
+			continue // 2>&1
+		}
+		targets := w.fields([]*syntax.Word{r.Word}, sc, true)
 		for _, t := range targets {
-			files = append(files, w.redirectFiles(r, t, sc)...)
+			files = w.redirectFiles(files, r, t, sc)
 		}
 		if stdin && (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut || r.Op == syntax.DplIn) {
 			in = program.Input{Kind: program.FromFile, At: w.pos(r), Files: targets}
@@ -54,48 +57,49 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 	return files, in
 }
 
-func (w *walker) redirectFiles(r *syntax.Redirect, t program.Word, sc *scope) []File {
+func (w *walker) redirectFiles(to []File, r *syntax.Redirect, t program.Word, sc *scope) []File {
 	if t.Fd {
-		return nil
+		return to
 	}
 	switch r.Op {
 	case syntax.RdrIn:
-		return w.file(t, Read, false, sc)
+		return w.addFile(to, t, Read, false, sc)
 	case syntax.RdrOut, syntax.RdrClob, syntax.RdrAll:
-		return w.emptied(t, sc)
+		return w.emptied(to, t, sc)
 	case syntax.AppOut, syntax.AppAll:
 		t.Keeps = true
-		return w.file(t, Write, false, sc)
+		return w.addFile(to, t, Write, false, sc)
 	case syntax.RdrInOut:
 		t.Keeps = true
-		return append(w.file(t, Read, false, sc), w.file(t, Write, false, sc)...)
+		return w.addFile(w.addFile(to, t, Read, false, sc), t, Write, false, sc)
 	case syntax.DplOut, syntax.DplIn:
 		w.nameArgument(r.Op.String(), t)
 		digits := strings.TrimSuffix(t.Text, "-")
 		if _, err := strconv.Atoi(digits); t.Known && (err == nil || digits == "") ||
 			t.Number && strings.Trim(t.Pat, "*") == "" {
-			return nil
+			return to
 		}
 		if r.Op == syntax.DplIn {
-			return nil // <&word is a descriptor or an error
+			return to // <&word is a descriptor or an error
 		}
 		w.expandedTwice(r, t)
-		return w.emptied(t, sc)
+		return w.emptied(to, t, sc)
 	}
 	w.fail(&Error{
 		Code: "unsupported", Msg: "a redirection that is not known here: " + r.Op.String(),
 		Hint: "use > or <", At: w.pos(r),
 	})
-	return nil
+	return to
 }
 
-// emptied is a file that the shell empties before the command begins.
-func (w *walker) emptied(t program.Word, sc *scope) []File {
-	files := w.file(t, Write, false, sc)
-	for i := range files {
-		files[i].First = true
+// emptied adds a file that the shell empties before the command begins.
+func (w *walker) emptied(to []File, t program.Word, sc *scope) []File {
+	from := len(to)
+	to = w.addFile(to, t, Write, false, sc)
+	for i := range to[from:] {
+		to[from+i].First = true
 	}
-	return files
+	return to
 }
 
 // expandedTwice refuses a word that changes when it is expanded: bash expands the
@@ -168,8 +172,13 @@ func mayBeDots(pattern string) bool {
 // file is f as a file that a command uses, once for each directory that it may be
 // relative to.
 func (w *walker) file(f program.Word, a Access, recursive bool, sc *scope) []File {
+	return w.addFile(nil, f, a, recursive, sc)
+}
+
+// addFile is file, behind others.
+func (w *walker) addFile(to []File, f program.Word, a Access, recursive bool, sc *scope) []File {
 	if f.Fd {
-		return nil
+		return to
 	}
 	one := File{
 		Path: f.Text, Known: f.Known, Access: a, Recursive: recursive || f.Tree, At: f.At, Glob: f.Glob,
@@ -184,15 +193,14 @@ func (w *walker) file(f program.Word, a Access, recursive bool, sc *scope) []Fil
 		}
 	}
 	if !one.Known {
-		return []File{one}
+		return append(to, one)
 	}
 	if one.Path == "" {
-		return nil
+		return to
 	}
 	if strings.HasPrefix(one.Path, "/") {
-		return []File{one}
+		return append(to, one)
 	}
-	out := make([]File, 0, len(sc.dirs))
 	for _, d := range sc.dirs {
 		g := one
 		if d.path == "" {
@@ -205,7 +213,7 @@ func (w *walker) file(f program.Word, a Access, recursive bool, sc *scope) []Fil
 			g.Path = dir + "/" + one.Path
 		}
 		g.OnlyIfMissing = d.missing
-		out = append(out, g)
+		to = append(to, g)
 	}
-	return out
+	return to
 }

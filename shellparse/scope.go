@@ -21,7 +21,8 @@ type scope struct {
 	dirs  []workdir
 	// failed are the directories to be in if the last cd failed.
 	failed []workdir
-	export []string // besides those that every shell exports
+	export []string // what may be exported, besides what every shell exports
+	handed []string // what surely is
 	locals []string // names that belong to the function being followed
 	// function is where return leads, nil outside of one; loops where break and continue
 	// may lead.
@@ -58,11 +59,34 @@ const maxDirs = 8
 // clone is cheap, since most branches change nothing: lists that are only ever
 // appended to or replaced are shared.
 func (s *scope) clone() *scope {
+	c := new(scope)
+	s.cloneTo(c)
+	return c
+}
+
+func (s *scope) cloneTo(c *scope) {
 	s.failed, s.export, s.locals = slices.Clip(s.failed), slices.Clip(s.export), slices.Clip(s.locals)
-	s.shared = true
-	c := *s
+	s.handed, s.shared = slices.Clip(s.handed), true
+	*c = *s
 	c.funcs = maps.Clone(s.funcs)
-	return &c
+}
+
+// borrow is a clone in the memory of a scope that was given back, if there is one: a text has many.
+func (w *walker) borrow(s *scope) *scope {
+	n := len(w.spare) - 1
+	if n < 0 {
+		return s.clone()
+	}
+	c := w.spare[n]
+	w.spare = w.spare[:n]
+	s.cloneTo(c)
+	return c
+}
+
+// giveBack ends a scope that was borrowed. Nothing may hold it any more: what is noted of a scope for later is a clone.
+func (w *walker) giveBack(s *scope) {
+	*s = scope{}
+	w.spare = append(w.spare, s)
 }
 
 // own makes vars this scope's alone.
@@ -96,6 +120,11 @@ func (s *scope) merge(o *scope) {
 		for _, name := range o.export {
 			s.exported(name)
 		}
+	}
+	if !sameList(s.handed, o.handed) {
+		s.handed = slices.DeleteFunc(slices.Clone(s.handed), func(name string) bool {
+			return !slices.Contains(o.handed, name)
+		})
 	}
 	if !slices.EqualFunc(s.args, o.args, sameField) || (s.args == nil) != (o.args == nil) {
 		s.args = nil
@@ -170,11 +199,13 @@ func sameList[T any](a, b []T) bool {
 func (s *scope) settle() {
 	if s.failed != nil {
 		s.dirs, s.failed = union(s.dirs, s.failed), nil
+		s.forget("PWD")
+		s.forget("OLDPWD")
 	}
 }
 
 // forgetAll is a change that may be to any variable.
-func (s *scope) forgetAll() { s.vars, s.shared, s.changed = nil, false, true }
+func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed = nil, nil, false, true }
 
 func (s *scope) set(name string, v value) {
 	s.changed = true
@@ -257,7 +288,7 @@ func (s *scope) exported(name string) {
 
 func (s *scope) isExported(name string) bool {
 	switch name {
-	case "HOME", "PATH", "PWD", "SHELL", "TERM", "USER", "LANG":
+	case "HOME", "PATH", "SHELL":
 		return true
 	}
 	return slices.Contains(s.export, name)

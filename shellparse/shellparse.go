@@ -82,6 +82,7 @@ type Command struct {
 	Code []File `json:"-"`
 	// Builtin: the shell itself does it, unless the script switches that off with enable.
 	Builtin bool   `json:"-"`
+	listed  bool   // what Listed says, where that is known by now
 	Told    bool   `json:"-"` // an option names a file of Code in place of what the program looks for
 	Sub     string `json:"-"` // the subcommand, where the program has some
 	// Effects are what it would lose, publish or change elsewhere; nil: nothing that is known.
@@ -93,7 +94,7 @@ type Command struct {
 func (c *Command) Obeys() (o program.Obeys, known bool) { return program.LooksFor(c.Name, c.Sub) }
 
 // Listed reports whether a table has the program: what Obeys says at the end, in less time.
-func (c *Command) Listed() bool { return program.Knows(c.Name, c.Sub) }
+func (c *Command) Listed() bool { return c.listed || program.Knows(c.Name, c.Sub) }
 
 // Assign is NAME=VALUE in front of a command.
 type Assign struct {

@@ -29,8 +29,11 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	}
 	if mayFail(s.Redirs) {
 		// If a file cannot be opened, nothing of this happens.
-		before := sc.clone()
-		defer func() { sc.merge(before) }()
+		before := w.borrow(sc)
+		defer func() {
+			sc.merge(before)
+			w.giveBack(before)
+		}()
 	}
 	if s.Cmd == nil {
 		files, _ := w.redirects(s.Redirs, sc)
@@ -170,7 +173,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 		w.conds++
 		w.stmt(c.X, sc, in)
 		w.conds--
-		after := sc.clone()
+		after := w.borrow(sc)
 		failed := after.failed
 		after.failed = nil
 		w.stmt(c.Y, after, in)
@@ -181,6 +184,7 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 		if slices.Equal(failed, after.dirs) {
 			sc.failed = nil
 		}
+		w.giveBack(after)
 	case syntax.OrStmt:
 		w.conds++
 		w.stmt(c.X, sc, in)
@@ -221,7 +225,7 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	if b, ok := c.X.Cmd.(*syntax.BinaryCmd); ok && b.Op == syntax.Pipe && len(c.X.Redirs) == 0 && !c.X.Negated {
 		w.stmt(c.X, sc, in) // each of its stages has a shell of its own
 	} else {
-		w.stmt(c.X, sc.fork(), in)
+		w.apart(c.X, sc, in)
 	}
 	names := w.printedNames(lastStage(c.X), from, w.piped)
 	if t, ok := c.Y.Cmd.(*syntax.TimeClause); ok {
@@ -233,8 +237,16 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	}
 	// With lastpipe the right side would run in this shell; that needs shopt,
 	// which is refused.
-	w.stmt(c.Y, sc.fork(), w.printed(from, names))
+	w.apart(c.Y, sc, w.printed(from, names))
 	w.piped = names
+}
+
+// apart walks a statement in a shell of its own.
+func (w *walker) apart(s *syntax.Stmt, sc *scope, in program.Input) {
+	inner := w.borrow(sc)
+	inner.part()
+	w.stmt(s, inner, in)
+	w.giveBack(inner)
 }
 
 // lastStage is the stage of s that writes into the next pipe.
@@ -304,7 +316,7 @@ func (w *walker) forClause(c *syntax.ForClause, sc *scope, in program.Input) {
 func (w *walker) forWords(c *syntax.ForClause, loop *syntax.WordIter, sc *scope, in program.Input) {
 	items := sc.args
 	if loop.InPos.IsValid() || len(loop.Items) > 0 {
-		items = w.fields(loop.Items, sc)
+		items = w.fields(loop.Items, sc, true)
 	}
 	w.forgetChanged(c, sc)
 	name := loop.Name.Value
@@ -368,6 +380,7 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 		case *syntax.Assign:
 			if n.Name != nil {
 				sc.forget(n.Name.Value)
+				sc.withhold(n.Name.Value)
 			}
 		case *syntax.WordIter:
 			sc.forget(n.Name.Value)
@@ -396,6 +409,7 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 			case "read", "mapfile", "readarray", "unset", "getopts", "printf", "command", "builtin":
 				for _, a := range n.Args[1:] {
 					sc.forget(a.Lit())
+					sc.withhold(a.Lit())
 				}
 			case "eval", "source", ".", "":
 				moved = true
@@ -462,6 +476,7 @@ func (w *walker) invoke(name string, body *syntax.Stmt, args []program.Word, sc 
 	sc.landed(j)
 	for _, l := range sc.locals {
 		sc.forget(l)
+		sc.withhold(l)
 		sc.ifs = sc.ifs || l == "IFS" && ifs
 	}
 	sc.outer = savedOuter

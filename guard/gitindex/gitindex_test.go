@@ -130,6 +130,21 @@ func TestNamesOutOfOrderAreRefused(t *testing.T) {
 	}
 }
 
+// TestAnIndexThatIsCutOffIsRefused: an agent can write one, and its end may lie anywhere.
+func TestAnIndexThatIsCutOffIsRefused(t *testing.T) {
+	whole := append([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x01"), make([]byte, 60)...)
+	whole = append(whole, "\x00\x08src/a.go\x00\x00"...)
+	whole = append(whole, make([]byte, 20)...)
+	if n, err := gitindex.Read(whole); err != nil || !n.Has("src/a.go") {
+		t.Fatalf("%v, %v", n.List, err)
+	}
+	for length := range whole {
+		if n, err := gitindex.Read(whole[:length]); err == nil {
+			t.Errorf("%d bytes of it are %v", length, n.List)
+		}
+	}
+}
+
 func TestHas(t *testing.T) {
 	n := gitindex.Names{List: []string{"a b", "src-x/a", "src.go", "src/a.go", "src/b/c.go", "src0"}}
 	for path, want := range map[string]bool{

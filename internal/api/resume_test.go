@@ -1,11 +1,13 @@
 package api
 
 import (
+	"bufio"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/internal/events"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -74,6 +76,20 @@ func TestD15_TheHistoryIsCutBehindAMessage(t *testing.T) {
 	}
 	w.want(201, "POST", "/sessions", `{"id":"silent"}`)
 	w.want(200, "POST", "/sessions", `{"resume":"silent","resume_at":"u2"}`)
+}
+
+// TestACutIsToldAsAChange: who follows the session hears of it.
+func TestACutIsToldAsAChange(t *testing.T) {
+	w := newWorld(t)
+	w.talk("s", 3)
+	res := w.send(tool.RoleAgent, "GET", "/events?type=session_changed&type=session_deleted", strings.NewReader(""))
+	defer res.Body.Close()
+	in := bufio.NewReader(res.Body)
+	w.want(200, "POST", "/sessions", `{"resume":"s","resume_at":"u1"}`)
+	w.want(200, "DELETE", "/sessions/s", "")
+	if name, ev := next(t, in); name != string(events.SessionChanged) || ev.Session != "s" {
+		t.Errorf("first came %s %+v", name, ev)
+	}
 }
 
 func TestD16_AllThreeOptionsInTheirOrder(t *testing.T) {

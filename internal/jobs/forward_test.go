@@ -127,3 +127,48 @@ func TestAForwardIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAForwardHasRoomForSoMany: what comes then waits until one of them ends.
+func TestAForwardHasRoomForSoMany(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	defer j.finish(c, sandbox.Exit{}, fine)
+	j.program = &program{port: echo(t)}
+	f, err := j.Forward(80, 0, unrecorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func() net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", f.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		io.WriteString(conn, "x")
+		return conn
+	}
+	answers := func(conn net.Conn) error {
+		_, err := conn.Read(make([]byte, 1))
+		return err
+	}
+	var first net.Conn
+	for range maxConns {
+		conn := dial()
+		soon(t, conn)
+		if err := answers(conn); err != nil {
+			t.Fatal(err)
+		}
+		first = conn
+	}
+	late := dial()
+	_ = late.SetReadDeadline(time.Now().Add(300 * time.Millisecond)) // nothing comes, so a slow machine says the same
+	if err := answers(late); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one more than %d: %v", maxConns, err)
+	}
+	first.Close()
+	soon(t, late)
+	if err := answers(late); err != nil {
+		t.Errorf("when one of them has ended: %v", err)
+	}
+}

@@ -477,7 +477,7 @@ func TestTools(t *testing.T) {
 		}
 	}
 	io.WriteString(j.Output(), "three\nfour\n")
-	if text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f"}`); text != j.ID()+" running\nfour\n" {
+	if text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f.*r$"}`); text != j.ID()+" running\nfour\n" {
 		t.Errorf("got %q", text)
 	}
 	j.program.(*program).terminated = func(time.Duration) {

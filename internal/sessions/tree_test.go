@@ -45,6 +45,15 @@ func TestN10_ASessionIsNeverLooserThanThoseAbove(t *testing.T) {
 		if !slices.Equal(got.Ancestors(), want) {
 			t.Errorf("%s: above are %v", name, got.Ancestors())
 		}
+		page, err := s.List(t.Context(), "u", sessions.Filter{})
+		if err != nil || page.Total != 3 {
+			t.Fatalf("%s: %d sessions, %v", name, page.Total, err)
+		}
+		for x, err := range page.Rows(t.Context()) {
+			if err != nil || x.Mode != tool.ModePlan || x.Profile != "strict" {
+				t.Errorf("%s: in the list %s is %s, %s, %v", name, x.ID, x.Mode, x.Profile, err)
+			}
+		}
 	}
 	patched, err := s.Patch(t.Context(), "u", "b", func(x *tool.Session) error {
 		x.Mode, x.Parent, x.Agent = tool.ModeBypassPermissions, "", "other"

@@ -373,6 +373,17 @@ func TestWhoseChangesTheyAre(t *testing.T) {
 }
 
 // What is not kept is named, and what calls may not change is not copied.
+// TestWhereACommandMayChangeSomething: all that it may write is looked at, but for its private places.
+func TestWhereACommandMayChangeSomething(t *testing.T) {
+	var c tool.Call
+	c.Workspace.Roots = []string{"/w", "/tmp/w"}
+	c.Facts.Uses.Siblings = []guard.Sibling{{Path: "/beside"}, {Path: "/tmp/beside"}}
+	c.Settings.AllowedWritePaths = []string{"/w/sub", "/tmp", "/data"}
+	if got := rootsOf(&c); !slices.Equal(got, []string{"/w", "/tmp/w", "/beside", "/tmp/beside", "/data"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestWhatOfACommandIsNotKept(t *testing.T) {
 	config := defaults()
 	config.PerCallBytes = 100

@@ -337,6 +337,10 @@ func TestAClockThatJumps(t *testing.T) {
 			t.Errorf("%v ahead and back: %d in the minute, %d in the hour, %d in the day, want 4 or more", ahead,
 				got.Minute.Rules["push"], got.Hour.Rules["push"], got.Day.Rules["push"])
 		}
+		now = now.Add(50 * time.Second) // what was counted last, before and after, is in the window
+		if got := seen().Minute.Rules["push"]; got != 6 {
+			t.Errorf("%v ahead and back, 50 s later: %d in the minute, want 6", ahead, got)
+		}
 		now = now.Add(min(ahead, 26*time.Hour) + 30*time.Hour)
 		if got := seen(); got.Day.Calls != 0 {
 			t.Errorf("%v ahead and back: %d calls are counted when all of that is over", ahead, got.Day.Calls)

@@ -73,6 +73,8 @@ type Call struct {
 	Sub  string // its subcommand, where the program has some; Analyse finds it
 	Told bool   // an option names a file of code, in place of what the program looks for; likewise
 
+	Listed bool // a table has the program: what [Knows] says; likewise
+
 	// What Analyse reads of the words.
 	spec     *spec
 	unlisted bool         // the word in front is an option that the table does not have
@@ -96,6 +98,7 @@ func (a *Call) Analyse() string {
 		}
 	}
 	a.spec = find(a.Name)
+	a.Listed = a.spec != nil
 	args := a.Argv[1:]
 	if len(args) == 1 && (args[0].Is("--help") || args[0].Is("--version")) && a.spec != nil && a.spec.shell == "" {
 		return "" // it prints, whatever else it does with other words

@@ -7,7 +7,15 @@ import (
 
 // parse reads options and collects the operands.
 func (a *Call) parse(args []Word) {
-	a.Operands = make([]Word, 0, len(args))
+	n := 0
+	for i := range args {
+		if !strings.HasPrefix(args[i].Text, "-") {
+			n++ // some are values of options
+		}
+	}
+	if n > 0 {
+		a.Operands = make([]Word, 0, n)
+	}
 	if i := a.options(a.spec, args, a.spec.posix || a.wraps()); i < len(args) {
 		a.Operands = append(a.Operands, args[i:]...)
 	}

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -19,7 +18,7 @@ var bashOnly = []string{
 // BashBuiltin reports whether a name is a builtin that sh does not have.
 func BashBuiltin(name string) bool { return slices.Contains(bashOnly, name) }
 
-var posixParsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangPOSIX)) }}
+var posixParsers = parsersOf(syntax.LangPOSIX)
 
 // apart puts a blank into each &> that bash reads as one operator: to other shells it is
 // a command in the background and a redirection of the next one.

@@ -9,20 +9,18 @@ import (
 // Heredoc refuses a here-document that bash may end at another line than the parser.
 // quoted says that a part of its delimiter is quoted. The caller sets the place.
 func Heredoc(src string, r *syntax.Redirect, quoted bool) *Error {
-	e := &Error{Code: "parser_difference"}
+	differs := func(msg, hint string) *Error { return &Error{Code: "parser_difference", Msg: msg, Hint: hint} }
 	switch {
 	case escapedDelimiter(r.Word):
-		e.Msg, e.Hint = "an escape between the quotes of a here-document's delimiter", "use a plain word"
+		return differs("an escape between the quotes of a here-document's delimiter", "use a plain word")
 	case !quoted && joinsDelimiter(src, r):
-		e.Msg = "a backslash at the end of a here-document line next to its end"
-		e.Hint = "quote the delimiter, or leave the backslash out"
+		return differs("a backslash at the end of a here-document line next to its end",
+			"quote the delimiter, or leave the backslash out")
 	case r.Hdoc != nil && !endsAtDelimiter(src, r):
-		e.Msg = "a here-document that may end elsewhere"
-		e.Hint = "quote the delimiter, and give it a line of its own"
-	default:
-		return nil
+		return differs("a here-document that may end elsewhere",
+			"quote the delimiter, and give it a line of its own")
 	}
-	return e
+	return nil
 }
 
 // escapedDelimiter reports whether quotes in a delimiter hold a backslash that bash takes

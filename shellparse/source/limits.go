@@ -72,7 +72,12 @@ func depth(src string) error {
 	words, chain := 0, 0
 	inWord := false
 	for i := 0; i < len(src); i++ {
-		switch c := src[i]; c {
+		c := src[i]
+		if 'a' <= c && c <= 'z' { // most are, and below it is found last
+			run, inWord = 0, true
+			continue
+		}
+		switch c {
 		case ' ', '\n', '\t', ';':
 			if inWord {
 				words++

@@ -24,8 +24,18 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// parser has the text that it reads beside it.
+type parser struct {
+	*syntax.Parser
+	text strings.Reader
+}
+
 // parsers are costly to make and keep nothing of what they parsed.
-var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+var parsers = parsersOf(syntax.LangBash)
+
+func parsersOf(lang syntax.LangVariant) sync.Pool {
+	return sync.Pool{New: func() any { return &parser{Parser: syntax.NewParser(syntax.Variant(lang))} }}
+}
 
 // Parse is the tree of src as bash reads it.
 func Parse(src string) (*syntax.File, error) {
@@ -64,7 +74,7 @@ func Parse(src string) (*syntax.File, error) {
 func parseFile(src string) (*syntax.File, error) { return parseWith(&parsers, src) }
 
 func parseWith(pool *sync.Pool, src string) (file *syntax.File, err error) {
-	p := pool.Get().(*syntax.Parser)
+	p := pool.Get().(*parser)
 	defer func() {
 		if r := recover(); r != nil { // the parser is dropped with its state
 			err = &Error{
@@ -73,7 +83,9 @@ func parseWith(pool *sync.Pool, src string) (file *syntax.File, err error) {
 			}
 			return
 		}
+		p.text.Reset("")
 		pool.Put(p)
 	}()
-	return p.Parse(strings.NewReader(src), "")
+	p.text.Reset(src)
+	return p.Parse(&p.text, "")
 }

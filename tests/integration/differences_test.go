@@ -49,7 +49,7 @@ var unknownName = map[string]bool{
 	"early-end": true, "early-output": true, "aborted-line": true, "pattern-places": true, "prefix-stays": true,
 	"exported-function": true, "splitting": true, "local-name": true, "descriptor-name": true, "sh-unknown-name": true,
 	"prefix-of-eval": true, "prefix-of-function": true, "redirected-output": true,
-	"assigning-expansion": true, "refused-set": true, "refused-printf": true,
+	"assigning-expansion": true, "refused-set": true, "refused-printf": true, "child-value": true,
 }
 
 func tryDifference(t *testing.T, d *running, session string, l difference, byHook bool) {

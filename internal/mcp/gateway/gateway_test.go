@@ -74,7 +74,8 @@ func TestM23_M12_CX43_AServerInThisProcess(t *testing.T) {
 		var got json.RawMessage
 		c := servers.Defaults()
 		c.Servers = map[string]servers.Server{"own": {
-			Type: servers.TypeSDK, SDK: &servers.InProcess{Name: "own", Version: "1", Tools: []tool.Tool{weather{&got}}},
+			Type: servers.TypeSDK, SDK: &servers.InProcess{Name: "own", Version: "1", Tools: []tool.Tool{weather{&got}, named("hidden")}},
+			Tools: servers.Lists{Deny: []string{"hidden"}},
 		}}
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
@@ -91,6 +92,9 @@ func TestM23_M12_CX43_AServerInThisProcess(t *testing.T) {
 		found, err := r.Lookup(s, "mcp__own__get_weather")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, err := r.Lookup(s, "mcp__own__hidden"); err == nil {
+			t.Error("a tool that the configuration denies is there")
 		}
 		spec := found.Spec()
 		if spec.Name != "mcp__own__get_weather" || spec.ReadOnly || spec.MCP == nil || spec.MCP.Server != "own" {

@@ -178,7 +178,7 @@ func TestT48_WhatWebFetchRefuses(t *testing.T) {
 			fmt.Fprint(w, "short")
 		case "/tags":
 			h.Set("Content-Type", "text/html")
-			fmt.Fprint(w, strings.Repeat("<b>", maxNodes+1))
+			fmt.Fprint(w, strings.Repeat("<br>", maxNodes+1))
 		case "/deep":
 			h.Set("Content-Type", "text/html")
 			fmt.Fprint(w, strings.Repeat("<b>", 600))

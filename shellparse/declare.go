@@ -1,0 +1,219 @@
+package shellparse
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/sandboxd/sandboxd/shellparse/program"
+)
+
+// declClause is export, declare, local, readonly and typeset.
+func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
+	name := c.Variant.Value
+	cmd := Command{Name: name, Path: name, Via: w.via, At: w.pos(c.Variant), Dir: sc.dir()}
+	d := w.newDeclaration(name)
+	defer func() { w.handsDown = w.handsDown || d.functions && d.exports }()
+	// All words are expanded before any of them is assigned.
+	words, made := make([]program.Word, len(c.Args)), make([]assignment, len(c.Args))
+	for i, a := range c.Args {
+		if a.Value != nil && len(w.braces(a.Value)) > 1 {
+			// Bash expands them first, so that it sees several words, and the last one counts.
+			w.fail(&Error{
+				Code: "parser_difference", Msg: "a list in braces in the words of " + name,
+				Hint: "quote it, or write the words out", At: w.pos(a),
+			})
+		}
+		switch {
+		case a.Name == nil:
+			words[i] = w.single(a.Value, sc)
+		case !a.Naked:
+			made[i] = w.assignment(a, sc)
+			before := func(m assignment) bool { return m.name == a.Name.Value }
+			if a.Append && slices.ContainsFunc(made[:i], before) { // it is appended to what that assigns
+				made[i].value, made[i].known, made[i].parts = value{}, false, false
+			}
+		}
+	}
+	for i, a := range c.Args {
+		if a.Name == nil {
+			cmd.Args = append(cmd.Args, wordOf(words[i]))
+			w.declOption(&d, words[i], sc)
+			continue
+		}
+		if a.Naked {
+			if a.Index != nil {
+				w.arithm(a.Index, sc)
+			}
+			cmd.Args = append(cmd.Args, Word{Text: a.Name.Value, Known: true, At: w.pos(a)})
+			if name == "local" || name == "declare" || name == "typeset" {
+				w.localName(sc, a.Name.Value)
+			}
+			if d.exports && !d.functions {
+				w.exportVar(sc, a.Name.Value, w.pos(a))
+			}
+			w.declared1(sc, &d, a.Name.Value, nil, w.pos(a))
+			continue
+		}
+		as := made[i]
+		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
+		if d.exports {
+			sc.exported(as.name)
+		}
+		if name != "export" && name != "readonly" {
+			sc.locals = append(sc.locals, as.name)
+		}
+		w.apply(as, sc)
+		to := oneWord(as.value, as.at)
+		w.declared1(sc, &d, as.name, &to, as.at)
+		if d.mayFail {
+			sc.doubt(as.name)
+		}
+	}
+	w.emit(cmd)
+}
+
+// localName is a name that a function declares without a value: it has none then, or
+// the one that the function gave it before.
+func (w *walker) localName(sc *scope, name string) {
+	sc.locals = append(sc.locals, name)
+	if len(w.calls) > 0 {
+		sc.forget(name)
+	}
+}
+
+// declaration is what the options of export, declare, local, readonly and typeset say.
+type declaration struct {
+	name      string
+	exports   bool
+	functions bool
+	reference bool
+	readonly  bool // what is assigned later may not be the value
+	mayFail   bool // then what was assigned before stays
+	options   bool // there are some, or may be
+}
+
+func (w *walker) newDeclaration(name string) declaration {
+	// Outside of a function local fails. A text in a text may be outside of one.
+	return declaration{
+		name: name, exports: name == "export", readonly: name == "readonly",
+		mayFail: name == "local" && (len(w.calls) == 0 || w.nested > 0),
+	}
+}
+
+// declared1 notes what a declaration makes of a name; to is its value, if it has one.
+func (w *walker) declared1(sc *scope, d *declaration, name string, to *Word, at Pos) {
+	if d.reference {
+		if to == nil {
+			to = &Word{At: at} // the name is whatever is assigned first
+		}
+		w.refer(*to, at)
+		w.reference(name)
+	}
+	if d.readonly {
+		w.freeze(name)
+	}
+	switch {
+	case d.name == "export" && !d.options:
+		sc.hands(name)
+	case d.name != "readonly":
+		sc.withhold(name) // +x and -n take it back, and what is local goes
+	}
+}
+
+func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
+	text, name := f.Lit(), d.name
+	switch {
+	case f.Code || f.Known && (codeInIndex(f.Text) || compound(f.Text)) || compound(f.Skeleton):
+		w.opaque(Opaque{
+			Code:    "dynamic_eval",
+			Message: fmt.Sprintf("%s executes the index or the list in %s", name, f.Text), At: f.At,
+		})
+	case text == "":
+		d.options = true
+		// It may name any variable, and give it any attribute: a number, too.
+		w.evaluates(f.At)
+		w.references = true
+		sc.forgetAll()
+		// The source tells an underscore from what is not known.
+		if variable, _, ok := strings.Cut(strings.TrimLeft(f.Text, `"`), "="); d.reference {
+			w.refer(Word{}, f.At)
+		} else if ok && isName(variable) {
+			w.unknownValue(sc, variable, f.At)
+		} else {
+			w.opaque(Opaque{
+				Code:    "environment",
+				Message: name + " sets a variable that is only known when it runs: " + f.Text,
+				Hint:    "name the variable", At: f.At, CommandsOnly: true,
+			})
+		}
+	case text[0] == '+':
+		d.mayFail = d.mayFail || strings.Trim(text[1:], "aAgilrtuxcn") != ""
+	case text[0] == '-':
+		d.options = true
+		if strings.Contains(text, "x") {
+			d.exports = true
+		}
+		if strings.ContainsAny(text, "fF") {
+			d.functions = true
+		}
+		d.reference = d.reference || strings.Contains(text, "n") && name != "export" && name != "readonly"
+		integer := strings.Contains(text, "i") // the value is a number, whatever is assigned
+		d.readonly = d.readonly || strings.Contains(text, "r") || integer
+		d.mayFail = d.mayFail || integer || strings.Trim(text[1:], "aAgilrtuxcnI-") != ""
+		if strings.ContainsAny(text, "in") && name != "export" {
+			w.evaluates(f.At) // the value of an integer, the name in a reference
+		}
+		if strings.ContainsAny(text, "nluc") && name != "export" {
+			// A name means another, or a value is changed when it is set: nothing
+			// can be tracked.
+			w.references = true
+			sc.forgetAll()
+		}
+	default:
+		if name != "export" && name != "readonly" {
+			name, _, _ := strings.Cut(text, "=")
+			sc.locals = append(sc.locals, variableOf(name))
+		}
+		n, v, ok := strings.Cut(text, "=")
+		n = variableOf(strings.TrimSuffix(n, "+"))
+		if !ok {
+			if name != "export" && name != "readonly" {
+				w.localName(sc, n)
+			}
+			w.declared1(sc, d, n, nil, f.At)
+			break
+		}
+		if d.exports {
+			sc.exported(n)
+		}
+		w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
+		w.declared1(sc, d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
+		if d.mayFail {
+			sc.doubt(n)
+		}
+	}
+}
+
+// compound reports whether text is NAME=(…) with something in it to expand: a
+// list in quotes is expanded by declare itself.
+func compound(text string) bool {
+	_, v, ok := strings.Cut(text, "=(")
+	return ok && strings.ContainsAny(v, "$`")
+}
+
+func (w *walker) exportVar(sc *scope, name string, at Pos) {
+	sc.exported(name)
+	if v, ok := sc.vars.get(name); ok {
+		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+	}
+}
+
+func (s *scope) dir() string {
+	if len(s.dirs) == 1 {
+		return s.dirs[0].path
+	}
+	return ""
+}
