@@ -271,13 +271,7 @@ func TestX09_ManyConnections(t *testing.T) {
 func TestX09_DescriptorsComeBack(t *testing.T) {
 	w := newConnected(t)
 	box := w.box(t)
-	count := func() int {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(entries)
-	}
+	count := func() int { return ownDescriptors(t) }
 	run := func() {
 		if _, out := runIn(t, box, w.ws, "./try", "-connect", "times=3,db.test:5432", "dial=tcp:db.test:22"); out !=
 			"map[hello from db.test:3]\nECONNREFUSED\n" {
@@ -298,6 +292,41 @@ func TestX09_DescriptorsComeBack(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d descriptors, before %d", count(), before)
 		}
+	}
+}
+
+func ownDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// TestX09_ManyHosts: each address costs the daemon a descriptor while the session lasts, up to a bound; hosts
+// beyond it are reached as the others are.
+func TestX09_ManyHosts(t *testing.T) {
+	const hosts, bound = 400, 256
+	w := newConnected(t)
+	for i := range hosts {
+		w.hosts[fmt.Sprintf("h%d.test", i)] = w.hosts["db.test"]
+	}
+	box := w.box(t)
+	before := ownDescriptors(t)
+	if _, out := runIn(t, box, w.ws, "./try", "-connect", fmt.Sprintf("hosts=%d,5432", hosts), "dial=tcp:h0.test:5432"); out !=
+		fmt.Sprintf("map[hello from db.test:%d]\nhello from db.test\n", hosts) {
+		t.Fatalf("got %q", out)
+	}
+	w.empty(t)
+	const spare = 32 // the sockets of the session, and slots that wait
+	for deadline := time.Now().Add(time.Minute); ownDescriptors(t) > before+bound+spare; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors, before %d", ownDescriptors(t), before)
+		}
+	}
+	if got := ownDescriptors(t); got < before+bound/2 {
+		t.Errorf("%d descriptors, before %d: what does the test count?", got, before)
 	}
 }
 
