@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse"
 )
@@ -100,7 +101,7 @@ func (l *losses) loose(files []shellparse.File) {
 
 // destroys reports whether a use of a file leaves nothing of what is in it.
 func destroys(f shellparse.File) bool {
-	return f.Access == Write && !f.Keeps && !f.Guess && !f.Recursive && !f.Glob
+	return f.Access == Write && !f.Keeps && !f.Guess && !f.Recursive
 }
 
 // known is the physical path of a file, or "".
@@ -108,15 +109,69 @@ func (l *losses) known(f shellparse.File) string {
 	if !f.Known || f.OnlyIfMissing != "" && l.git.names.isDir(f.OnlyIfMissing) {
 		return ""
 	}
-	return known(l.rules.fileUse(f, l.dir, l.git.names))
+	return l.one(l.rules.fileUse(f, l.dir, l.git.names))
 }
 
-// known is the path of a use of one file, or "".
-func known(u PathUse) string {
-	if u.Glob {
+// one is the path of a use of one file, or "". A pattern is the one file that it matches.
+func (l *losses) one(u PathUse) string {
+	if !u.Glob || u.Path == "" {
+		return u.Path
+	}
+	path, err := l.rules.physical(matched(u.Path, l.git.names), "/", l.git.names)
+	if err != nil {
 		return ""
 	}
-	return u.Path
+	return path
+}
+
+// maxEntries is how many names of a directory are held against a pattern.
+const maxEntries = 1 << 16
+
+// matched is what the shell makes of a pattern that stands for one file: the name that it matches, or the word as it
+// stands where it matches none. It is "" if several match, of which no command makes one file.
+func matched(pattern string, tree *names) string {
+	dir, rest := splitGlob(pattern)
+	found := []string{dir}
+	for seg := range strings.SplitSeq(rest, "/") {
+		var next []string
+		for _, dir := range found {
+			if tree.hides(dir) {
+				return ""
+			}
+			d, err := os.Open(dir)
+			if err != nil {
+				continue
+			}
+			names, _ := d.Readdirnames(maxEntries)
+			_ = d.Close()
+			for _, name := range names {
+				hidden := strings.HasPrefix(name, ".") && !strings.HasPrefix(strings.TrimPrefix(seg, `\`), ".")
+				if ok, err := filepath.Match(seg, name); !hidden && (ok || err != nil) {
+					next = append(next, filepath.Join(dir, name))
+				}
+			}
+		}
+		found = next
+	}
+	switch len(found) {
+	case 0:
+		return literal(pattern)
+	case 1:
+		return found[0]
+	}
+	return ""
+}
+
+// literal is the word of which a pattern was made.
+func literal(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			i++
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
 }
 
 // edits reports whether the new content of a file is made from the old one: sort -o f f; jq . f > new && mv new f.
@@ -140,7 +195,11 @@ func (l *losses) replaces(r shellparse.Replace) {
 		from = append(from, l.known(f))
 	}
 	if !l.git.names.isDir(to) {
-		if l.isLink(r.To.Path) || l.edits(to, true, from) {
+		at := r.To.Path
+		if r.To.Glob {
+			at = matched(l.rules.fileUse(r.To, l.dir, l.git.names).Path, l.git.names)
+		}
+		if l.isLink(at) || l.edits(to, true, from) {
 			return
 		}
 		l.add(to, to)

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,26 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 	loses := mayLose(s)
 	var makers []string
 	var paths []string // of the files of one command, if it may lose something
+	note := func(use PathUse) {
+		switch {
+		case len(u.Paths) < fewPaths:
+			if slices.Contains(u.Paths, use) {
+				return
+			}
+		case seen == nil:
+			seen = make(map[PathUse]bool, 2*fewPaths)
+			for _, p := range u.Paths {
+				seen[p] = true
+			}
+			fallthrough
+		default:
+			if seen[use] {
+				return
+			}
+			seen[use] = true
+		}
+		u.Paths = append(u.Paths, use)
+	}
 	add := func(files []shellparse.File, command int) {
 		paths = paths[:0]
 		for _, f := range files {
@@ -45,8 +66,10 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 				continue // the cd that has to fail for this will not fail
 			}
 			use := r.fileUse(f, dir, tree)
+			path := ""
 			if loses {
-				paths = append(paths, known(use))
+				path = lost.one(use)
+				paths = append(paths, path)
 			}
 			if f.Access == Write && command >= 0 {
 				if makers == nil {
@@ -54,24 +77,16 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 				}
 				use.From = makers[command]
 			}
-			switch {
-			case len(u.Paths) < fewPaths:
-				if slices.Contains(u.Paths, use) {
-					continue
+			note(use)
+			if use.Glob && use.Path != "" {
+				if path == "" || f.Access != Write {
+					path = r.standsThere(use.Path, tree)
 				}
-			case seen == nil:
-				seen = make(map[PathUse]bool, 2*fewPaths)
-				for _, p := range u.Paths {
-					seen[p] = true
+				if path != "" {
+					use.Path, use.Glob = path, false
+					note(use)
 				}
-				fallthrough
-			default:
-				if seen[use] {
-					continue
-				}
-				seen[use] = true
 			}
-			u.Paths = append(u.Paths, use)
 		}
 	}
 	for i := range s.Commands {
@@ -116,6 +131,19 @@ func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
 		use.Path = filepath.Join(escapeGlob(resolved), pattern)
 	}
 	return use
+}
+
+// standsThere is the path of a file that has a pattern for its name, or "": a pattern that matches nothing is the word
+// itself. In a closed place nobody looks.
+func (r *Rules) standsThere(pattern string, tree *names) string {
+	path, err := r.physical(literal(pattern), "/", tree)
+	if err != nil {
+		return ""
+	}
+	if _, err := os.Lstat(path); err != nil && !tree.hides(path) {
+		return ""
+	}
+	return path
 }
 
 // throughProc reports whether a pattern may lead through the links of a process,
