@@ -117,26 +117,31 @@ func (l *losses) one(u PathUse) string {
 	if !u.Glob || u.Path == "" {
 		return u.Path
 	}
-	path, err := l.rules.physical(matched(u.Path, l.git.names), "/", l.git.names)
-	if err != nil {
+	path := ""
+	if found := matched(u.Path, l.git.names); len(found) == 1 {
+		path = found[0]
+	} else if len(found) == 0 {
+		path = literal(u.Path)
+	}
+	physical, err := l.rules.physical(path, "/", l.git.names)
+	if path == "" || err != nil {
 		return ""
 	}
-	return path
+	return physical
 }
 
 // maxEntries is how many names of a directory are held against a pattern.
 const maxEntries = 1 << 16
 
-// matched is what the shell makes of a pattern that stands for one file: the name that it matches, or the word as it
-// stands where it matches none. It is "" if several match, of which no command makes one file.
-func matched(pattern string, tree *names) string {
+// matched are the names that a pattern matches. The shell leaves one that matches none as it stands.
+func matched(pattern string, tree *names) []string {
 	dir, rest := splitGlob(pattern)
 	found := []string{dir}
 	for seg := range strings.SplitSeq(rest, "/") {
 		var next []string
 		for _, dir := range found {
 			if tree.hides(dir) {
-				return ""
+				continue
 			}
 			d, err := os.Open(dir)
 			if err != nil {
@@ -153,13 +158,7 @@ func matched(pattern string, tree *names) string {
 		}
 		found = next
 	}
-	switch len(found) {
-	case 0:
-		return literal(pattern)
-	case 1:
-		return found[0]
-	}
-	return ""
+	return found
 }
 
 // literal is the word of which a pattern was made.
@@ -197,7 +196,9 @@ func (l *losses) replaces(r shellparse.Replace) {
 	if !l.git.names.isDir(to) {
 		at := r.To.Path
 		if r.To.Glob {
-			at = matched(l.rules.fileUse(r.To, l.dir, l.git.names).Path, l.git.names)
+			if found := matched(l.rules.fileUse(r.To, l.dir, l.git.names).Path, l.git.names); len(found) == 1 {
+				at = found[0]
+			}
 		}
 		if l.isLink(at) || l.edits(to, true, from) {
 			return

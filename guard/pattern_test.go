@@ -61,6 +61,36 @@ func TestPatternsReachWhatBashMakesOfThem(t *testing.T) {
 	}
 }
 
+// TestFewMatchesOfAPatternAreNamed: rules know secrets by their names, and links lead elsewhere, so that a pattern must not
+// hide either. Of many matches none is named.
+func TestFewMatchesOfAPatternAreNamed(t *testing.T) {
+	dir := work(t)
+	write(t, filepath.Join(dir, ".env"), "K=1")
+	write(t, filepath.Join(dir, ".env.example"), "K=")
+	for i := range fewMatches + 1 {
+		write(t, filepath.Join(dir, "sub", "many"+string(rune(97+i))), "x")
+	}
+	for line, want := range map[string]string{
+		"cat .en?": ".env", "head .env*": ".env .env.example", "cat l[i]nk": "new.go", "cat sub/many*": "", "cat *.nothing": "",
+		"grep x cle*": "clean.go",
+	} {
+		s, err := shellparse.Parse(line, shellparse.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range (*Rules)(nil).ScriptUses(s, dir).Paths {
+			if !p.Glob {
+				got = append(got, strings.TrimPrefix(p.Path, dir+"/"))
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
 // TestAPatternThatNamesOneFileLosesIt: a target is often written as a pattern without being meant as one (pages/[id].tsx),
 // and one that matches a single file is that file.
 func TestAPatternThatNamesOneFileLosesIt(t *testing.T) {

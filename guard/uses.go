@@ -78,14 +78,16 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 				use.From = makers[command]
 			}
 			note(use)
-			if use.Glob && use.Path != "" {
-				if path == "" || f.Access != Write {
-					path = r.standsThere(use.Path, tree)
-				}
-				if path != "" {
-					use.Path, use.Glob = path, false
-					note(use)
-				}
+			if !use.Glob || use.Path == "" {
+				continue
+			}
+			named := []string{path}
+			if path == "" || f.Access != Write {
+				named = r.standsFor(use.Path, tree)
+			}
+			for _, path := range named {
+				use.Path, use.Glob = path, false
+				note(use)
 			}
 		}
 	}
@@ -133,17 +135,27 @@ func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
 	return use
 }
 
-// standsThere is the path of a file that has a pattern for its name, or "": a pattern that matches nothing is the word
-// itself. In a closed place nobody looks.
-func (r *Rules) standsThere(pattern string, tree *names) string {
-	path, err := r.physical(literal(pattern), "/", tree)
-	if err != nil {
-		return ""
+// fewMatches is how many names of a pattern are named one by one, so that rules about names see them.
+const fewMatches = 8
+
+// standsFor are the files that a pattern means, if they are few: those that it matches, or the one that has the pattern
+// for its name, which is what the shell leaves of one that matches nothing. In a closed place nobody looks.
+func (r *Rules) standsFor(pattern string, tree *names) []string {
+	found := matched(pattern, tree)
+	if len(found) > fewMatches {
+		return nil
 	}
-	if _, err := os.Lstat(path); err != nil && !tree.hides(path) {
-		return ""
+	var out []string
+	for _, path := range append(found, literal(pattern)) {
+		path, err := r.physical(path, "/", tree)
+		if err != nil || slices.Contains(out, path) {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil || tree.hides(path) {
+			out = append(out, path)
+		}
 	}
-	return path
+	return out
 }
 
 // throughProc reports whether a pattern may lead through the links of a process,
