@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
@@ -117,38 +119,47 @@ func (l *losses) one(u PathUse) string {
 	if !u.Glob || u.Path == "" {
 		return u.Path
 	}
-	path := ""
-	if found := matched(u.Path, l.git.names); len(found) == 1 {
-		path = found[0]
-	} else if len(found) == 0 {
-		path = literal(u.Path)
+	found, all := matched(u.Path, l.git.names)
+	if len(found) == 0 {
+		found = []string{literal(u.Path)}
 	}
-	physical, err := l.rules.physical(path, "/", l.git.names)
-	if path == "" || err != nil {
+	if !all || len(found) > 1 {
 		return ""
 	}
-	return physical
+	path, err := l.rules.physical(found[0], "/", l.git.names)
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
-// maxEntries is how many names of a directory are held against a pattern.
-const maxEntries = 1 << 16
+// maxEntries is how many names are held against a pattern, in all directories that it leads to.
+const maxEntries = 1 << 14
 
-// matched are the names that a pattern matches. The shell leaves one that matches none as it stands.
-func matched(pattern string, tree *names) []string {
+// matched are the names that a pattern matches, and whether these are all: no more is looked at than has a bound. The
+// shell leaves a pattern that matches none as it stands.
+func matched(pattern string, tree *names) (found []string, all bool) {
 	dir, rest := splitGlob(pattern)
-	found := []string{dir}
+	left := maxEntries
+	found = []string{dir}
 	for seg := range strings.SplitSeq(rest, "/") {
 		var next []string
 		for _, dir := range found {
 			if tree.hides(dir) {
 				continue
 			}
-			d, err := os.Open(dir)
+			if left--; left < 0 {
+				return nil, false
+			}
+			d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 			if err != nil {
 				continue
 			}
-			names, _ := d.Readdirnames(maxEntries)
+			names, _ := d.Readdirnames(left + 1)
 			_ = d.Close()
+			if left -= len(names); left < 0 {
+				return nil, false
+			}
 			for _, name := range names {
 				hidden := strings.HasPrefix(name, ".") && !strings.HasPrefix(strings.TrimPrefix(seg, `\`), ".")
 				if ok, err := filepath.Match(seg, name); !hidden && (ok || err != nil) {
@@ -158,7 +169,7 @@ func matched(pattern string, tree *names) []string {
 		}
 		found = next
 	}
-	return found
+	return found, true
 }
 
 // literal is the word of which a pattern was made.
@@ -196,7 +207,7 @@ func (l *losses) replaces(r shellparse.Replace) {
 	if !l.git.names.isDir(to) {
 		at := r.To.Path
 		if r.To.Glob {
-			if found := matched(l.rules.fileUse(r.To, l.dir, l.git.names).Path, l.git.names); len(found) == 1 {
+			if found, _ := matched(l.rules.fileUse(r.To, l.dir, l.git.names).Path, l.git.names); len(found) == 1 {
 				at = found[0]
 			}
 		}

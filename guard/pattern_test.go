@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -116,5 +118,26 @@ func TestAPatternThatNamesOneFileLosesIt(t *testing.T) {
 		if got := lostBy(t, nil, line, dir); got != want {
 			t.Errorf("%s: lost %q, want %q", line, got, want)
 		}
+	}
+}
+
+// TestPatternsLookAtNoMoreThanABound: a pattern may lead through all of a disk, and a name that was not looked at may be
+// another match.
+func TestPatternsLookAtNoMoreThanABound(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 140 { // the same names by each link
+		if err := os.MkdirAll(filepath.Join(dir, "names", strconv.Itoa(i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("names", filepath.Join(dir, strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := newNames(pathSet{})
+	if found, all := matched(filepath.Join(dir, "*/7"), tree); all || len(found) > 0 {
+		t.Errorf("%d names, all %v", len(found), all)
+	}
+	if found, all := matched(filepath.Join(dir, "1?/7"), tree); !all || len(found) != 10 {
+		t.Errorf("%d names, all %v, want 10", len(found), all)
 	}
 }

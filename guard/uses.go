@@ -141,7 +141,7 @@ const fewMatches = 8
 // standsFor are the files that a pattern means, if they are few: those that it matches, or the one that has the pattern
 // for its name, which is what the shell leaves of one that matches nothing. In a closed place nobody looks.
 func (r *Rules) standsFor(pattern string, tree *names) []string {
-	found := matched(pattern, tree)
+	found, _ := matched(pattern, tree)
 	if len(found) > fewMatches {
 		return nil
 	}
