@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/shellparse"
 )
@@ -100,7 +103,7 @@ func (l *losses) loose(files []shellparse.File) {
 
 // destroys reports whether a use of a file leaves nothing of what is in it.
 func destroys(f shellparse.File) bool {
-	return f.Access == Write && !f.Keeps && !f.Guess && !f.Recursive && !f.Glob
+	return f.Access == Write && !f.Keeps && !f.Guess && !f.Recursive
 }
 
 // known is the physical path of a file, or "".
@@ -108,15 +111,77 @@ func (l *losses) known(f shellparse.File) string {
 	if !f.Known || f.OnlyIfMissing != "" && l.git.names.isDir(f.OnlyIfMissing) {
 		return ""
 	}
-	return known(l.rules.fileUse(f, l.dir, l.git.names))
+	return l.one(l.rules.fileUse(f, l.dir, l.git.names))
 }
 
-// known is the path of a use of one file, or "".
-func known(u PathUse) string {
-	if u.Glob {
+// one is the path of a use of one file, or "". A pattern is the one file that it matches.
+func (l *losses) one(u PathUse) string {
+	if !u.Glob || u.Path == "" {
+		return u.Path
+	}
+	found, all := matched(u.Path, l.git.names)
+	if len(found) == 0 {
+		found = []string{literal(u.Path)}
+	}
+	if !all || len(found) > 1 {
 		return ""
 	}
-	return u.Path
+	path, err := l.rules.physical(found[0], "/", l.git.names)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// maxEntries is how many names are held against a pattern, in all directories that it leads to.
+const maxEntries = 1 << 14
+
+// matched are the names that a pattern matches, and whether these are all: no more is looked at than has a bound. The
+// shell leaves a pattern that matches none as it stands.
+func matched(pattern string, tree *names) (found []string, all bool) {
+	dir, rest := splitGlob(pattern)
+	left := maxEntries
+	found = []string{dir}
+	for seg := range strings.SplitSeq(rest, "/") {
+		var next []string
+		for _, dir := range found {
+			if tree.hides(dir) {
+				continue
+			}
+			if left--; left < 0 {
+				return nil, false
+			}
+			d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+			if err != nil {
+				continue
+			}
+			names, _ := d.Readdirnames(left + 1)
+			_ = d.Close()
+			if left -= len(names); left < 0 {
+				return nil, false
+			}
+			for _, name := range names {
+				hidden := strings.HasPrefix(name, ".") && !strings.HasPrefix(strings.TrimPrefix(seg, `\`), ".")
+				if ok, err := filepath.Match(seg, name); !hidden && (ok || err != nil) {
+					next = append(next, filepath.Join(dir, name))
+				}
+			}
+		}
+		found = next
+	}
+	return found, true
+}
+
+// literal is the word of which a pattern was made.
+func literal(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		if pattern[i] == '\\' && i+1 < len(pattern) {
+			i++
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
 }
 
 // edits reports whether the new content of a file is made from the old one: sort -o f f; jq . f > new && mv new f.
@@ -140,7 +205,13 @@ func (l *losses) replaces(r shellparse.Replace) {
 		from = append(from, l.known(f))
 	}
 	if !l.git.names.isDir(to) {
-		if l.isLink(r.To.Path) || l.edits(to, true, from) {
+		at := r.To.Path
+		if r.To.Glob {
+			if found, _ := matched(l.rules.fileUse(r.To, l.dir, l.git.names).Path, l.git.names); len(found) == 1 {
+				at = found[0]
+			}
+		}
+		if l.isLink(at) || l.edits(to, true, from) {
 			return
 		}
 		l.add(to, to)

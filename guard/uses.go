@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,26 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 	loses := mayLose(s)
 	var makers []string
 	var paths []string // of the files of one command, if it may lose something
+	note := func(use PathUse) {
+		switch {
+		case len(u.Paths) < fewPaths:
+			if slices.Contains(u.Paths, use) {
+				return
+			}
+		case seen == nil:
+			seen = make(map[PathUse]bool, 2*fewPaths)
+			for _, p := range u.Paths {
+				seen[p] = true
+			}
+			fallthrough
+		default:
+			if seen[use] {
+				return
+			}
+			seen[use] = true
+		}
+		u.Paths = append(u.Paths, use)
+	}
 	add := func(files []shellparse.File, command int) {
 		paths = paths[:0]
 		for _, f := range files {
@@ -45,8 +66,10 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 				continue // the cd that has to fail for this will not fail
 			}
 			use := r.fileUse(f, dir, tree)
+			path := ""
 			if loses {
-				paths = append(paths, known(use))
+				path = lost.one(use)
+				paths = append(paths, path)
 			}
 			if f.Access == Write && command >= 0 {
 				if makers == nil {
@@ -54,24 +77,18 @@ func (r *Rules) ScriptUses(s *shellparse.Script, dir string) Uses {
 				}
 				use.From = makers[command]
 			}
-			switch {
-			case len(u.Paths) < fewPaths:
-				if slices.Contains(u.Paths, use) {
-					continue
-				}
-			case seen == nil:
-				seen = make(map[PathUse]bool, 2*fewPaths)
-				for _, p := range u.Paths {
-					seen[p] = true
-				}
-				fallthrough
-			default:
-				if seen[use] {
-					continue
-				}
-				seen[use] = true
+			note(use)
+			if !use.Glob || use.Path == "" {
+				continue
 			}
-			u.Paths = append(u.Paths, use)
+			named := []string{path}
+			if path == "" || f.Access != Write {
+				named = r.standsFor(use.Path, tree)
+			}
+			for _, path := range named {
+				use.Path, use.Glob = path, false
+				note(use)
+			}
 		}
 	}
 	for i := range s.Commands {
@@ -116,6 +133,29 @@ func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
 		use.Path = filepath.Join(escapeGlob(resolved), pattern)
 	}
 	return use
+}
+
+// fewMatches is how many names of a pattern are named one by one, so that rules about names see them.
+const fewMatches = 8
+
+// standsFor are the files that a pattern means, if they are few: those that it matches, or the one that has the pattern
+// for its name, which is what the shell leaves of one that matches nothing. In a closed place nobody looks.
+func (r *Rules) standsFor(pattern string, tree *names) []string {
+	found, _ := matched(pattern, tree)
+	if len(found) > fewMatches {
+		return nil
+	}
+	var out []string
+	for _, path := range append(found, literal(pattern)) {
+		path, err := r.physical(path, "/", tree)
+		if err != nil || slices.Contains(out, path) {
+			continue
+		}
+		if _, err := os.Lstat(path); err == nil || tree.hides(path) {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // throughProc reports whether a pattern may lead through the links of a process,

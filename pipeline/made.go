@@ -52,9 +52,10 @@ func look(path string) (now version, there bool) {
 func newMade() *made { return &made{sessions: map[string]map[string]version{}} }
 
 // note remembers the files that a call is about to make, and forgets those that others have changed. A call that moves
-// files makes none, because their content is not new.
+// files makes none, because their content is not new. One that is held for a client makes none before it begins: it is
+// judged again then, and may never begin.
 func (m *made) note(c *tool.Call) {
-	if c.Request.Hypothetical || !c.Ran() ||
+	if c.Request.Hypothetical || c.Request.Lease || !c.Ran() ||
 		slices.ContainsFunc(c.Facts.Uses.Deletes, func(d guard.Deletion) bool { return d.Moved != "" }) {
 		return
 	}
@@ -64,6 +65,7 @@ func (m *made) note(c *tool.Call) {
 		now, there := look(path)
 		paths := m.sessions[c.Session.ID]
 		switch {
+		case !there && c.Request.DryRun && deletes(c, path): // nobody will see whether it is there afterwards
 		case !there:
 			m.add(c.Session.ID, path)
 		case own(paths, path, now):
@@ -100,6 +102,11 @@ func writes(c *tool.Call) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// deletes reports whether a call deletes this file.
+func deletes(c *tool.Call, path string) bool {
+	return slices.ContainsFunc(c.Facts.Uses.Deletes, func(d guard.Deletion) bool { return d.Path == path })
 }
 
 // own reports whether a file is as a call of the session left it.

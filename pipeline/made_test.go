@@ -89,6 +89,66 @@ func TestAFileOfTheSessionIsNoLoss(t *testing.T) {
 	}
 }
 
+// TestAHeldCallMakesNothingBeforeItBegins: what a person writes between the judgement of a call that a client runs and
+// its beginning is the person's, also if the call was to make or delete a file of that name.
+func TestAHeldCallMakesNothingBeforeItBegins(t *testing.T) {
+	for _, line := range []string{"echo > x", "rm -f x"} {
+		t.Run(line, func(t *testing.T) {
+			dir, w := madeWorld(t)
+			p := w.leasing()
+			w.echo.uses = usesIn(t, dir, line)
+			req := w.request(hello)
+			req.Lease = true
+			c := p.Decide(t.Context(), req)
+			put(t, dir, "x", "a person's")
+			w.echo.uses = usesIn(t, dir, line)
+			losses := w.losses()
+			if _, err := p.Lease(t.Context(), "a", "", c.ID, exited(p, nil), nil); err != nil {
+				t.Fatal(err)
+			}
+			if *losses != 1 {
+				t.Errorf("%d losses, want 1", *losses)
+			}
+		})
+	}
+}
+
+// TestWhatAnotherProgramWasToDeleteIsNotMade: its end is not known, and a file that a person makes later is the person's.
+func TestWhatAnotherProgramWasToDeleteIsNotMade(t *testing.T) {
+	dir, w := madeWorld(t)
+	p := w.pipeline()
+	w.echo.uses = usesIn(t, dir, "rm -f x")
+	p.Decide(t.Context(), w.request(hello))
+	put(t, dir, "x", "a person's")
+	w.echo.uses = usesIn(t, dir, "rm -f x")
+	losses := w.losses()
+	p.Do(t.Context(), w.request(hello))
+	if *losses != 1 {
+		t.Errorf("%d losses, want 1", *losses)
+	}
+}
+
+func madeWorld(t *testing.T) (dir string, w *world) {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = newWorld(tool.Spec{Class: tool.ClassExec})
+	w.session.Dir, w.settings.AllowedWritePaths = dir, []string{dir}
+	return dir, w
+}
+
+// losses is what the next call that is judged would lose; it is allowed.
+func (w *world) losses() *int {
+	n := -1
+	w.decide = func(c *tool.Call) tool.Decision {
+		n = len(c.Facts.Uses.Losses)
+		return tool.Decision{Verdict: tool.Allow}
+	}
+	return &n
+}
+
 func usesIn(t *testing.T, dir, line string) guard.Uses {
 	t.Helper()
 	s, err := shellparse.Parse(line, shellparse.Options{Dir: dir})

@@ -29,6 +29,10 @@ const (
 // for a moment, and questions that wait for an answer have theirs for hours.
 const roomTime = 5 * time.Second
 
+// judgeTime is how long a command waits to be judged: for others that are judged, each for a moment, and not
+// for leases, jobs and questions, which keep their room for longer than anybody would wait.
+const judgeTime = 30 * time.Second
+
 // room reserves the memory that the call needs until it ends, and waits for it. A command does not
 // wait and is refused at once. Judging a command takes more memory than anything else in a call,
 // and a queue of commands would take all memory that becomes free.
@@ -60,12 +64,18 @@ func whileJudged(ctx context.Context, c *tool.Call) (done func(), err error) {
 			runtime.GC()
 		}
 		hold.Give(n)
-	}, hold.Wait(ctx, lasting(c)+n)
+	}, waitToJudge(ctx, lasting(c)+n)
+}
+
+func waitToJudge(ctx context.Context, n int64) error {
+	wait, stop := context.WithTimeout(ctx, judgeTime)
+	defer stop()
+	return budget.Of(ctx).Wait(wait, n)
 }
 
 // RoomToJudge takes what judging a command line of so many bytes needs, until the request ends.
 func RoomToJudge(ctx context.Context, command int) error {
-	return budget.Of(ctx).Wait(ctx, judgeBytes+judgeFactor*min(int64(command), maxCommand))
+	return waitToJudge(ctx, judgeBytes+judgeFactor*min(int64(command), maxCommand))
 }
 
 // RoomToTell takes what the facts of a judged call need to be told, until the request ends, if it is there. It does

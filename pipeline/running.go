@@ -138,6 +138,8 @@ func (r *running) leave(c *tool.Call) {
 	defer r.mu.Unlock()
 	e := r.calls[c.ID]
 	e.cancel(nil)
+	// It holds the context of the call, and with that what the policies saw: megabytes for a long line.
+	e.cancel = func(error) {}
 	e.job, e.args = nil, nil
 	res := c.Result
 	res.Data, res.Content = nil, nil // the text is enough, and these may be large

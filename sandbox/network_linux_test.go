@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -298,6 +301,56 @@ func TestX09_DescriptorsComeBack(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d descriptors, before %d", count(), before)
 		}
+	}
+}
+
+// listeners is how many sockets of this process listen at a port, in whatever network.
+func listeners(t *testing.T, port int) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+		if err != nil || listens == 0 {
+			continue
+		}
+		if at, err := unix.Getsockname(fd); err == nil {
+			if at, ok := at.(*unix.SockaddrInet4); ok && at.Port == port {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestX09_ManyHosts: the daemon listens at each address of a session while it lasts, up to a bound; hosts beyond it
+// are reached as the others are.
+func TestX09_ManyHosts(t *testing.T) {
+	const hosts, bound, port = 400, 256, 5432
+	w := newConnected(t)
+	for i := range hosts {
+		w.hosts[fmt.Sprintf("h%d.test", i)] = w.hosts["db.test"]
+	}
+	box := w.box(t)
+	if _, out := runIn(t, box, w.ws, "./try", "-connect", fmt.Sprintf("hosts=%d,%d", hosts, port), "dial=tcp:h0.test:5432"); out !=
+		fmt.Sprintf("map[hello from db.test:%d]\nhello from db.test\n", hosts) {
+		t.Fatalf("got %q", out)
+	}
+	w.empty(t)
+	// Those of a test before this one close late.
+	for deadline := time.Now().Add(time.Minute); listeners(t, port) > bound; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the daemon listens at %d addresses, want %d at most", listeners(t, port), bound)
+		}
+	}
+	if got := listeners(t, port); got < bound/2 {
+		t.Errorf("the daemon listens at %d addresses: what does the test count?", got)
 	}
 }
 

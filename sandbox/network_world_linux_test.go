@@ -68,6 +68,14 @@ func connectInside(words []string) {
 				count[line(net.Dial("tcp", addr))]++
 			}
 			fmt.Println(count)
+		case "hosts": // n,port: h0.test, h1.test, ... one after the other
+			n, port, _ := strings.Cut(rest, ",")
+			times, _ := strconv.Atoi(n)
+			count := map[string]int{}
+			for i := range times {
+				count[line(net.Dial("tcp", fmt.Sprintf("h%d.test:%s", i, port)))]++
+			}
+			fmt.Println(count)
 		case "atonce": // n,address: all open before any is closed
 			n, addr, _ := strings.Cut(rest, ",")
 			times, _ := strconv.Atoi(n)

@@ -55,7 +55,11 @@ func (b *builder) quoted(s string) {
 	b.some = true
 	b.text.add(s)
 	if b.glob {
-		b.pat.WriteString(program.EscapePattern(s))
+		p := program.EscapePattern(s)
+		if strings.ContainsAny(s, "]!^-") && program.OpenBracket(b.pat.String()) {
+			p = program.EscapeBracket(s)
+		}
+		b.pat.WriteString(p)
 	}
 }
 
@@ -112,7 +116,7 @@ func (b *builder) field(src string, at Pos) program.Word {
 		return f
 	}
 	if b.glob && program.LivePattern(b.pat.String()) {
-		f.Glob, f.Pat, f.Number = true, b.pat.String(), !b.names
+		f.Glob, f.Pat, f.Number = true, program.PlainPattern(b.pat.String()), !b.names
 	}
 	return f
 }

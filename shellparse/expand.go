@@ -391,7 +391,7 @@ func (e *expansion) leadingLit(s string, whole bool) {
 		user, rest = s[1:i], s[i:]
 	}
 	switch {
-	case strings.Contains(user, ":"): // bash takes what follows as quoted
+	case strings.Contains(user, ":"), strings.Contains(user, "=~"): // bash takes what follows as quoted
 		e.b.missing()
 	case i < 0 && !whole: // ~"user" is not expanded; ~$x is text
 		e.lit(s)

@@ -1,5 +1,8 @@
-// Package agents knows the agents of an account: which ones work, which one started which, and how much
-// each has used.
+// Package agents starts agents, and knows those of an account: which ones work, which one started which,
+// and how much each has used.
+//
+// The tool Agent makes a session below that of its call. The program of agents.spawner works in it, and
+// what the program answers is the result of the call. Without such a program the call is an error.
 //
 // GET /agents lists them, each after its parent. The tree itself is kept by package sessions: a session
 // may have a parent, and never more rights than that. What an agent has used is counted since the daemon

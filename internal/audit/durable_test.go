@@ -196,3 +196,36 @@ func (d *disk) fail(err error) {
 	defer d.mu.Unlock()
 	d.broken = err
 }
+
+// The head beside the key comes to the last line, also when no other line follows it.
+func TestTheHeadCatchesUpByItself(t *testing.T) {
+	w := newWorld(t, t.TempDir())
+	w.KeepEvery = 200 * time.Millisecond
+	l, db, err := w.open(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	defer l.Close()
+	caught := func() bool {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if s := l.Status(); s.Kept == s.Line {
+				return true
+			}
+		}
+		return false
+	}
+	for range 5 { // the first is written at once, those in its 200 ms wait
+		for range 2 {
+			if err := l.Append(t.Context(), tool.Note{Name: "operator"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.waitSynced(t.Context(), l.Status().Line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !caught() {
+			t.Fatalf("the head stays behind: %+v", l.Status())
+		}
+	}
+}

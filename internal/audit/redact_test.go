@@ -91,6 +91,15 @@ func TestKnownValuesGoInEverySpelling(t *testing.T) {
 	}
 }
 
+// A secret that ran into another one stands by itself when that one is gone.
+func TestWhatIsLeftOfASecretIsLookedAtAgain(t *testing.T) {
+	const key = "AKIA234567ABCDEFGHIJ"
+	text := key + "hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
+	if got := NewRedactor().String(text); got != mark("aws-access-key")+mark("slack-webhook") {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestEnvSecrets(t *testing.T) {
 	got := EnvSecrets([]string{"HOME=/root", "GITHUB_TOKEN=abc123", "db_password=x y", "SANDBOXD_TOKEN_FILE=/etc/t", "OPENAI_API_KEY=k"})
 	if want := []string{"abc123", "x y", "k"}; !slices.Equal(got, want) {

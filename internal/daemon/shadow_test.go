@@ -144,6 +144,22 @@ func braced(section string) string {
 	return "{" + section + "}"
 }
 
+// The record of a reload says what it loosens, also when nobody asked for the reload.
+func TestTheRecordSaysThatChangedFilesLoosen(t *testing.T) {
+	d := withPolicies(t, "{dirs: [@/p]}", map[string]string{"p/a.rego": denies("make", "")})
+	d.judge("make")
+	d.write("p/a.rego", denies("cc", ""))
+	if err := d.current.policy.Reload(d.ctx, false); err != nil {
+		t.Fatal(err)
+	}
+	d.policiesChanged(d.ctx, d.current, nil)
+	record, err := os.ReadFile(filepath.Join(d.dir, "state", "audit.jsonl"))
+	want := "policies loaded, for their files changed: it loosens 1 of 1 recorded calls: Bash make"
+	if err != nil || !strings.Contains(string(record), want) {
+		t.Errorf("%v: the record has %s, want %q", err, record, want)
+	}
+}
+
 // Without a recorded call nobody knows what a reload loosens.
 func TestAGuardWithoutRecordedCallsRefuses(t *testing.T) {
 	d := withPolicies(t, "{guardReload: true}", nil)

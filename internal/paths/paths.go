@@ -3,6 +3,9 @@
 // Both must agree, so that all of it comes from the environment and the user, and never from
 // the configuration. Nothing is created here. The agent links this package: it imports nothing
 // but the standard library.
+//
+//	p, err := paths.Resolve(os.Getenv)     // the daemon opens p.Database and listens on p.AgentSocket
+//	socket := paths.AgentSocket(os.Getenv) // a client connects there
 package paths
 
 import (

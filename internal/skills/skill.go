@@ -6,6 +6,10 @@
 // where the configuration allows it, because a repository is not the user. A [Library] finds them
 // for a session: a [Set], in which a skill is found by its name or an alias.
 //
+//	var library skills.Library
+//	set := library.Of(dir, skills.Places{Home: "/home/me", User: sandbox.Daemon()})
+//	k, found := set.Find("tidy")
+//
 // The tool Skill puts a skill on the session's stack ([tool.Session]), and the request path refuses
 // what the stack does not list, for every front door. A skill loosens nothing: policies and settings
 // judge each call as before. What cannot be read (too large, no front matter, a link out of the

@@ -7,6 +7,9 @@
 // failed or cancelled; the last three are final. blocked_by and blocks are only declared. A change may
 // say what it expects of status and owner: of two agents that claim a task so, one gets it.
 //
+//	claim := team.Change{Owner: &owner, Status: &status, Expect: &team.Expect{Owner: &nobody}}
+//	_, task, err := s.Update(ctx, ann, task.ID, claim, provenance.ByModel)
+//
 // Teams have members and a leader, who counts as one. A team that is deleted is disbanded and stays. An
 // agent sends messages to agents of its active teams; they lie in a mailbox until they are read, which
 // empties it. A full mailbox refuses messages, and loses none.

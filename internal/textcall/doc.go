@@ -1,8 +1,9 @@
 // Package textcall lets a model that can only write text call tools: [CALL: name({"key": "value"})].
 //
-// The client sends each prompt through [Prompt], which puts in what can be called and how, and each
-// reply of its model through the route reply, which finds the first tag, makes a [tool.Request] of
-// it for the one request path, and answers with the message to append and whether to go on.
+// The client sends each prompt through the route prompt, which puts in what can be called and how, and
+// each reply of its model through the route reply, which finds the first tag ([Parse]), makes a
+// [tool.Request] of it for the one request path, and answers with the message to append and whether to
+// go on.
 //
 // Only text of the role assistant is read, so that a tag in a result or a question never runs.
 // Parsing is linear. The calls of a session run one after the other; too many within a short time

@@ -3,6 +3,7 @@ package undo
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -423,5 +424,53 @@ func TestAllOfManyIsMarked(t *testing.T) {
 	w.undo("again", "back")
 	if gone, back := marked(c.ID), marked("back"); gone != 0 || back != files {
 		t.Errorf("after the undo of the undo %d and %d are marked", gone, back)
+	}
+}
+
+// cancellingBox cancels the call when its first file is opened.
+type cancellingBox struct {
+	makingBox
+	cancel context.CancelFunc
+}
+
+func (b cancellingBox) Open(ctx context.Context, use guard.PathUse, flag int) (*os.File, error) {
+	b.cancel()
+	if err := ctx.Err(); err != nil { // as the box of a sandbox does
+		return nil, err
+	}
+	return b.makingBox.Open(ctx, use, flag)
+}
+
+// Who cancels an undo that has begun gets all of it, in the workspace and in the journal.
+func TestACancelledUndoIsDoneToItsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.write("first", "a", "1", "b", "1", "c", "1")
+	before := w.tree()
+	w.write("second", "a", "2", "b", "2", "c", "2")
+	in := tool.In{
+		Args: json.RawMessage(`{"call_id":"second"}`), CallID: "back", Account: "a", Session: "s", Dir: w.work,
+	}
+	var out tool.Output
+	w.call("back", func(ctx context.Context, _ sandbox.Box) (err error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if in.Judged, err = (undo{w.j}).Uses(ctx, in); err != nil {
+			return err
+		}
+		out, err = undo{w.j}.Run(ctx, in, cancellingBox{makingBox{bareBox{w.user}}, cancel})
+		if ctx.Err() == nil {
+			t.Error("nothing was cancelled")
+		}
+		return err
+	})
+	if got := out.Data.(undone); len(got.Restored) != 3 || len(got.Conflicts) > 0 || !sameTree(w.tree(), before) {
+		t.Errorf("got %+v", got)
+	}
+	var marked int
+	w.must(w.db.Read(t.Context(), func(tx *sql.Tx) error {
+		return tx.QueryRow(`SELECT count(*) FROM undo_changes WHERE call_id = 'second' AND undone = 'back'`).Scan(&marked)
+	}))
+	if marked != 3 {
+		t.Errorf("the journal has %d of 3 files undone", marked)
 	}
 }

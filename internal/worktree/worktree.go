@@ -3,6 +3,10 @@
 // [Git.New] makes a worktree of the last commit, on a branch worktree-NAME, in .worktrees of the workspace.
 // [Git.Changed] says what was changed in it, and [Git.Remove] removes it with its branch.
 //
+//	t, err := git.New(ctx, dir, roots, "try")
+//	what, err := git.Changed(ctx, t)
+//	err = git.Remove(ctx, t, false) // an error if there is work in it
+//
 // Guaranteed: the hooks of the repository do not run; hooks of the configuration may refuse a worktree;
 // Remove without discard loses no work, also what came after Changed looked. A directory that was put in the place of a
 // worktree, or a link to one, is not removed and not emptied. What git says is of the

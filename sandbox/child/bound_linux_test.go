@@ -3,6 +3,7 @@ package child
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"unsafe"
@@ -11,6 +12,40 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 	"golang.org/x/sys/unix"
 )
+
+// A running program has the content of a bound one only if every byte is the same.
+func TestSameContentOfARunningProgram(t *testing.T) {
+	sleep, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := unix.MemfdCreate("bound", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(want)
+	if _, err := unix.Write(want, append(sleep, "same"...)); err != nil {
+		t.Fatal(err)
+	}
+	for tail, same := range map[string]bool{"same": true, "sama": false, "sam": false, "same\n": false} {
+		path := filepath.Join(t.TempDir(), "sleep")
+		if err := os.WriteFile(path, append(sleep, tail...), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		program := exec.Command(path, "600")
+		if err := program.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := sameContent(fmt.Sprintf("/proc/%d/exe", program.Process.Pid), want); got != same {
+			t.Errorf("a program that ends with %q: %v, want %v", tail, got, same)
+		}
+		_ = program.Process.Kill()
+		_ = program.Wait()
+		if sameContent(path, want) {
+			t.Error("a file that can be written to counts as the same")
+		}
+	}
+}
 
 // TestNamesOfABoundFile: every path that may lead to the place of a bound file is found, and
 // paths of other files are not.

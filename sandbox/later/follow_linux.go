@@ -35,15 +35,10 @@ func (t *tree) lookFound(path string, k kind, pins int) (found, bool) {
 		f.several = st.Nlink > 1
 	}
 	delete(t.died, f.id()) // the number was given again
-	switch k {
-	case gitRead:
-		f.runs = gitRuns(path)
-	case gitPointer:
+	if k == gitPointer {
 		_, f.own = t.own[f.id()]
-		if _, known := pointed(path, f); !known {
-			f.runs = unreadableFile
-		}
 	}
+	f.runs = runsOf(path, f)
 	if f.several || f.own || k == gitRead {
 		f.change = st.Ctim.Nano()
 	}
@@ -56,6 +51,19 @@ func (t *tree) lookFound(path string, k kind, pins int) (found, bool) {
 		t.watchFile(path) // a directory of that name is scanned, and watched so
 	}
 	return f, true
+}
+
+// runsOf is what git would run because of a file of [gitRead] or a pointer.
+func runsOf(path string, f found) string {
+	switch f.kind {
+	case gitRead:
+		return gitRuns(path)
+	case gitPointer:
+		if _, known := pointed(path, f); !known {
+			return unreadableFile
+		}
+	}
+	return ""
 }
 
 // birth is when a file was made, in nanoseconds, or 0 where the file system does not say.
@@ -100,6 +108,13 @@ func (t *tree) follow() {
 	}
 	var steps []step
 	for p, f := range t.found {
+		// Of these the links on the way decide as well, and a link that changes is no event of the file.
+		if f.kind == gitRead && filepath.Base(p) == "commondir" || f.kind == gitPointer && f.link != "" {
+			t.size -= len(f.runs)
+			f.runs = runsOf(p, f)
+			t.size += len(f.runs)
+			t.found[p] = f
+		}
 		steps = append(steps, step{p, f})
 	}
 	one := func(path string, k kind) {

@@ -1,6 +1,7 @@
 package later
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -118,6 +119,45 @@ func TestWhatIsRememberedIsWhatIsThere(t *testing.T) {
 		}
 		if kept == 0 || found == 0 {
 			t.Errorf("%d answers kept, %d changed: nothing is shown", kept, found)
+		}
+	})
+}
+
+// Where a commondir or a pointer leads is decided by links on the way as well. One that is replaced changes what git
+// runs, although the file that names it stays as it was.
+func TestALinkOnTheWayChangesWhatGitRuns(t *testing.T) {
+	bothWays(t, func(t *testing.T, x *Index) {
+		ws := t.TempDir()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, dir := range []string{".git", "sub", "more"} {
+			must(os.Mkdir(filepath.Join(ws, dir), 0o755))
+		}
+		must(os.WriteFile(filepath.Join(ws, ".git/commondir"), []byte("../other\n"), 0o644))
+		must(os.WriteFile(filepath.Join(ws, "more/pointer"), []byte("gitdir: ../x\n"), 0o644))
+		must(os.Symlink("../pointer", filepath.Join(ws, "more/.git")))
+		other, pointer := filepath.Join(ws, "other"), filepath.Join(ws, "pointer")
+		steps := []func() error{
+			func() error { return os.Symlink("sub", other) },
+			func() error { return os.Symlink("more/pointer", pointer) },
+			func() error { return errors.Join(os.Remove(other), os.Mkdir(other, 0o755)) },
+			func() error {
+				return errors.Join(os.Remove(pointer), os.WriteFile(pointer, []byte("gitdir: y\n"), 0o644))
+			},
+			func() error { return errors.Join(os.Remove(other), os.Symlink("more", other)) },
+		}
+		tree := x.tree(ws)
+		tree.look()
+		for i, step := range steps {
+			must(step())
+			got, want := tree.look(), fresh(t, ws)
+			if !maps.Equal(got.found, want.found) || !maps.Equal(got.heeded, want.heeded) {
+				t.Errorf("step %d: remembered\n%s, there is\n%s", i, lines(got, want), lines(want, got))
+			}
 		}
 	})
 }

@@ -4,6 +4,9 @@
 // git repository it throws away, what it does to a service or registry, and code in its words
 // that deletes.
 //
+//	does := effect.Of(&call, nil) // aws s3 rm s3://backups
+//	// does.Acts: aws, s3 rm, s3://backups, destroys
+//
 // The knowledge is text, one verb on a line, in tables/, which tables/README.md explains; git,
 // deletion and SQL are functions of their own. A program without a line has no effects.
 //

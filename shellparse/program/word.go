@@ -125,6 +125,92 @@ func EscapePattern(s string) string {
 	return patternEscaper.Replace(s)
 }
 
+// bracketEscaper also hides what is special in brackets alone.
+var bracketEscaper = strings.NewReplacer(
+	`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `!`, `\!`, `^`, `\^`, `-`, `\-`,
+)
+
+// EscapeBracket is s inside of brackets, where each of its characters stands for itself.
+func EscapeBracket(s string) string { return bracketEscaper.Replace(s) }
+
+// OpenBracket reports whether what follows a part of a pattern is inside of brackets.
+func OpenBracket(part string) bool {
+	for i := 0; i < len(part); i++ {
+		switch part[i] {
+		case '\\':
+			i++
+		case '[':
+			end, _ := bracket(part[i:])
+			if end == 0 {
+				return !strings.Contains(part[i:], "/")
+			}
+			i += end
+		}
+	}
+	return false
+}
+
+// PlainPattern is a pattern of bash as [filepath.Match] reads it. That knows [^x] and not [!x], and no [:classes:];
+// brackets with a class become a character that may be any.
+func PlainPattern(pat string) string {
+	if !strings.Contains(pat, "[") {
+		return pat
+	}
+	var b strings.Builder
+	for i := 0; i < len(pat); i++ {
+		switch pat[i] {
+		case '\\':
+			b.WriteString(pat[i:min(i+2, len(pat))])
+			i++
+		case '[':
+			end, class := bracket(pat[i:])
+			switch {
+			case end == 0:
+				b.WriteByte('[')
+			case class:
+				b.WriteByte('?')
+			case pat[i+1] == '!':
+				b.WriteString("[^" + pat[i+2:i+end+1])
+			default:
+				b.WriteString(pat[i : i+end+1])
+			}
+			i += end
+		default:
+			b.WriteByte(pat[i])
+		}
+	}
+	return b.String()
+}
+
+// bracket is where the brackets end with which a pattern begins, and whether they hold a class, an equivalence or a
+// name of a character. It is 0 if they do not end in this segment.
+func bracket(pat string) (end int, class bool) {
+	i := 1
+	if i < len(pat) && (pat[i] == '!' || pat[i] == '^') {
+		i++
+	}
+	if i < len(pat) && pat[i] == ']' { // the first one is a letter
+		i++
+	}
+	for ; i < len(pat); i++ {
+		switch pat[i] {
+		case '/':
+			return 0, false
+		case '\\':
+			i++
+		case ']':
+			return i, class
+		case '[':
+			if i+1 < len(pat) && strings.IndexByte(":=.", pat[i+1]) >= 0 {
+				if n := strings.Index(pat[i+2:], pat[i+1:i+2]+"]"); n >= 0 {
+					i, class = i+n+3, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
 // Digits reports whether text is digits and nothing else.
 func Digits(s string) bool {
 	for i := 0; i < len(s); i++ {

@@ -10,8 +10,6 @@ import (
 
 // noExample are packages whose doc shows code that no Example runs, with the reason.
 var noExample = map[string]string{
-	"rego":                     "the block lists directories",
-	"sandbox/reaper":           "the block is a protocol",
 	"internal/store/storetest": "it is called with a *testing.T",
 	"internal/tools/toolstest": "it is called with a *testing.T",
 	"tests/pgtest":             "it is called with a testing.TB",

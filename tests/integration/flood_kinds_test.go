@@ -104,6 +104,7 @@ func moreFloods() []flood {
 		{name: "output of many commands at once", run: manyOutputs, fits: true, long: costs},
 		{name: "large files", before: largeFiles, run: readFiles, long: costs},
 		{name: "large questions", run: largeQuestions},
+		{name: "questions about long lines", run: longQuestions, long: costs},
 		{name: "large variables in arguments", before: largeVariable, run: expansions, long: costs},
 		{name: "results that wait for others", before: largeFiles, run: earlyResults, fits: true},
 		{name: "connections and few open files", before: fewFiles, run: connectionsAndCalls},
@@ -279,6 +280,30 @@ func longCommands(d *flooded) {
 		}
 		return "POST", "/decide", ask(i, map[string]any{"session_id": session})
 	})
+}
+
+// longQuestions are calls that wait for a person, with command lines of which the guard makes much.
+func longQuestions(d *flooded) {
+	session := d.session
+	if err := d.operator.Do(d.t.Context(), "PATCH", "/sessions/"+session, map[string]any{"mode": "default"}, nil); err != nil {
+		d.t.Fatal(err)
+	}
+	for i := range 60 {
+		line := longLines[i%len(longLines)]
+		if i%2 == 0 { // so short that the record keeps what policies saw
+			line = line[:14_000]
+		}
+		line = "git push --force o m;" + line
+		d.open(posted("/sessions/"+session+"/calls", fmt.Sprintf(`{"tool":"Bash","args":{"command":%q}}`, line)))
+	}
+	var waiting []struct{ ID string }
+	ok := waitFor(func() bool {
+		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=100", nil, &waiting)
+		return err == nil && len(waiting) >= 3
+	})
+	if !ok {
+		d.t.Errorf("%d questions wait, want 3 or more", len(waiting))
+	}
 }
 
 func manyOutputs(d *flooded) {

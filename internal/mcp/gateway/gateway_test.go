@@ -283,6 +283,11 @@ func TestEightQuestionsOfAServerWaitAtOnce(t *testing.T) {
 			answer <- struct{}{}
 		}
 		synctest.Wait()
+		select {
+		case <-v.rejudg:
+		default:
+			t.Error("when questions are answered nobody looks for the next ones")
+		}
 		look(11)
 		close(answer)
 		synctest.Wait()

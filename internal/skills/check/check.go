@@ -6,6 +6,12 @@
 // Agent Skills specification would, and REF which references lead nowhere; neither is more than
 // MEDIUM. Files are read once, with bounds; nothing is executed, and no link is followed out of the
 // package.
+//
+//	c := check.New("", dir)
+//	packages, err := c.Find()
+//	found := c.Check(packages...)
+//	check.Sort(found)
+//	check.Print(os.Stdout, found, len(packages))
 package check
 
 import (

@@ -50,6 +50,7 @@ func Run(t *testing.T, newOpen func(*testing.T) Open) {
 		{"a read cannot write", readOnly},
 		{"writers do not lose updates", concurrent},
 		{"a cancelled context does not begin", cancelled},
+		{"a write that has begun is finished, although its caller leaves", left},
 		{"migrations run once, in order, and are recorded", migrated},
 		{"a failed migration leaves the old state", failedMigration},
 		{"a newer database is refused", newer},
@@ -202,6 +203,18 @@ func cancelled(t *testing.T, open Open) {
 	}
 	if got := count(t, db); got != 0 {
 		t.Errorf("got %d rows, want 0", got)
+	}
+}
+
+func left(t *testing.T, open Open) {
+	db := must(t, open, Notes)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := db.Write(ctx, func(tx *sql.Tx) error {
+		cancel()
+		return insert("x")(tx)
+	})
+	if n := count(t, db); err != nil || n != 1 {
+		t.Errorf("got %v and %d rows, want 1", err, n)
 	}
 }
 

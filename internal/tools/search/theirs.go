@@ -21,7 +21,7 @@ func searched(in tool.In, root, pattern string) (guard.Uses, error) {
 	base.Recursive = true
 	uses := guard.Uses{Paths: []guard.PathUse{base}}
 	fixed, rest := fixedPart(pattern)
-	if mayLeave(rest) {
+	if mayLeave(rest) || fixed == "" && mayBegin(rest) {
 		return uses, &tool.Error{
 			Code: "invalid_pattern", Stage: "judge",
 			Msg:  fmt.Sprintf("pattern %q may lead out of the directory that is searched", pattern),
@@ -54,6 +54,26 @@ func fixedPart(pattern string) (fixed, rest string) {
 	}
 	at := strings.LastIndexByte(pattern[:i], '/') + 1
 	return pattern[:at], pattern[at:]
+}
+
+// mayBegin reports whether a pattern may begin at the root of the file system, by one of its alternatives or in quotes:
+// some programs read {/root/.ssh,x}/* as two patterns, and the first has a directory of its own.
+func mayBegin(pattern string) bool {
+	plain := strings.NewReplacer(`\`, "", "[", "", "]", "").Replace(pattern)
+	if strings.HasPrefix(plain, "/") {
+		return true
+	}
+	if !strings.HasPrefix(plain, "{") {
+		return false
+	}
+	for _, slash := range []string{"{/", ",/"} {
+		if strings.Contains(plain, slash) {
+			return true
+		}
+	}
+	// An empty alternative leaves what stands behind it.
+	empty := strings.Contains(plain, "{,") || strings.Contains(plain, ",,") || strings.Contains(plain, ",}")
+	return empty && strings.Contains(plain, "}/")
 }
 
 // mayLeave reports whether a pattern may have "..", also as a sum of its alternatives, or in
