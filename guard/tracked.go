@@ -113,6 +113,12 @@ func (t *tracker) fits(path string) bool {
 	return !t.unsaved(path)
 }
 
+// Unsaved reports whether a path, physical, is a file that holds something of which git has no copy. What cannot be
+// looked at is.
+func (r *Rules) Unsaved(path string) bool {
+	return (&tracker{rules: r, names: newNames(r.closedPlaces())}).unsaved(path)
+}
+
 // unsaved reports whether a path is a file that holds something of which git has no copy: it is tracked nowhere,
 // or is not as it was added. What cannot be looked at is.
 func (t *tracker) unsaved(path string) bool {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -158,19 +159,88 @@ func usesIn(t *testing.T, dir, line string) guard.Uses {
 	return (*guard.Rules)(nil).ScriptUses(s, dir)
 }
 
-// What is remembered is bounded, and the oldest session goes first.
+// TestAFileThatWasReadIsNoLossForWrite: who writes a file anew, not by a command, and has read it as it is, knows what
+// goes. The session, the version and the path count.
+func TestAFileThatWasReadIsNoLossForWrite(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before string // the call before; it leaves x in place
+		dryRun bool   // another program runs it, and writes x then
+		then   func(t *testing.T, w *world, dir string)
+		bash   bool // a command loses the file
+		losses int
+	}{
+		{name: "read", before: "cat x"},
+		{name: "read, by another program", before: "cat x", dryRun: true},
+		{name: "edited", before: "sed -i s/a/b/ x"},
+		{name: "edited by another program", before: "sed -i s/a/b/ x", dryRun: true},
+		{name: "not read", before: "cat y", losses: 1},
+		{name: "only looked at", before: "test -f x", losses: 1},
+		{name: "a command empties it", before: "cat x", bash: true, losses: 1},
+		{name: "read in another session", before: "cat x", losses: 1, then: func(_ *testing.T, w *world, _ string) {
+			w.session.ID = "other"
+		}},
+		{name: "a person wrote into it since", before: "cat x", losses: 1, then: func(t *testing.T, _ *world, dir string) {
+			put(t, dir, "x", "other words of a person")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, w := madeWorld(t)
+			put(t, dir, "x", "a person's")
+			p := w.pipeline()
+			w.echo.uses = usesIn(t, dir, tt.before)
+			if tt.dryRun {
+				p.Decide(t.Context(), w.request(hello))
+			} else {
+				p.Do(t.Context(), w.request(hello))
+			}
+			if tt.dryRun && tt.before != "cat x" {
+				put(t, dir, "x", "edited")
+			}
+			if tt.then != nil {
+				tt.then(t, w, dir)
+			}
+			x := filepath.Join(dir, "x")
+			w.echo.uses = guard.Uses{
+				Paths:  []guard.PathUse{{Raw: "x", Path: x, Op: guard.Write}},
+				Losses: []guard.Loss{{Use: 0, Path: x}},
+			}
+			if tt.bash {
+				w.echo.uses = usesIn(t, dir, "echo > x")
+			}
+			losses := w.losses()
+			req := w.request(hello)
+			req.Session = w.session.ID
+			p.Next(p.Options).Do(t.Context(), req)
+			if *losses != tt.losses {
+				t.Errorf("%d losses, want %d", *losses, tt.losses)
+			}
+		})
+	}
+}
+
+// What is remembered is bounded, and the oldest session goes first. What was read is forgotten to make room.
 func TestWhatSessionsMadeIsBounded(t *testing.T) {
 	m := newMade()
 	for i := range maxMadeSessions + 1 {
-		m.add(string(rune('a'+i)), "/x")
+		m.of(string(rune('a' + i)))
 	}
 	if len(m.sessions) != maxMadeSessions || m.sessions["a"] != nil {
 		t.Errorf("%d sessions, and the oldest is there: %v", len(m.sessions), m.sessions["a"] != nil)
 	}
-	for i := range maxMadePaths + 1 {
-		m.add("z", string(rune('a'+i)))
+	dir, w := madeWorld(t)
+	for i := range maxPaths + 1 {
+		name := strconv.Itoa(i)
+		put(t, dir, name, "x")
+		path := filepath.Join(dir, name)
+		w.echo.uses.Paths = append(w.echo.uses.Paths,
+			guard.PathUse{Raw: name, Path: path, Op: guard.Read},
+			guard.PathUse{Raw: name, Path: path + ".new", Op: guard.Write})
 	}
-	if n := len(m.sessions["z"]); n != maxMadePaths {
-		t.Errorf("%d paths of a session", n)
+	p := w.pipeline()
+	p.Decide(t.Context(), w.request(hello))
+	k := p.made.sessions[w.session.ID]
+	if k == nil || len(k.made) != maxPaths || len(k.read) != 1 {
+		t.Errorf("%+v paths of a session, want %d made and the last one read", k, maxPaths)
 	}
 }

@@ -101,9 +101,13 @@ func codexAnswer(a outcome) map[string]any {
 
 // unasked is the denial of a call about which the agent cannot ask its person.
 func unasked(agent string, a outcome) outcome {
+	todo := "ask your person to run it, or to allow it with a rule of sandboxd"
+	if a.todo != "" {
+		todo += "; or " + a.todo
+	}
 	return outcome{
 		verdict: tool.Deny, reason: "a person must allow it, and " + agent + " cannot ask from a hook: " + a.reason,
-		todo: "ask your person to run it, or to allow it with a rule of sandboxd",
+		todo: todo,
 	}
 }
 

@@ -146,29 +146,49 @@ func outsideName(t clients.Tool, input map[string]json.RawMessage) string {
 }
 
 // patchLine begins a part of a patch of Codex and names a file.
-var patchLine = lazyregexp.New(`^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$`)
+var patchLine = lazyregexp.New(`^\*\*\* (Add File|Update File|Delete File|Move to): (.+)$`)
 
-// patched are the files of a patch, each as one that is written with all of the patch: what
-// rules say of content holds for every part of it. A line that only looks like the name of a
-// file costs a question; a name that is missed would cost more.
+// patched are the calls that a patch makes: it writes a file anew, edits one, removes one as rm does, or moves the one
+// named before as mv does. What is written has all of the patch for its content: what rules say of content holds for
+// every part of it. A line that only looks like the name of a file costs a question; a name that is missed would cost
+// more.
 func patched(patch, dir string) ([]ourCall, error) {
 	var out []ourCall
+	add := func(tool string, args ...string) {
+		call := ourCall{tool: tool, dir: dir, args: map[string]json.RawMessage{}}
+		for i := 0; i < len(args); i += 2 {
+			call.args[args[i]] = jsonText(args[i+1])
+		}
+		out = append(out, call)
+	}
+	last := "" // the file of the part
 	for line := range strings.Lines(patch) {
 		m := patchLine().FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
 		}
-		path := m[1]
+		part, path := m[1], m[2]
 		if err := plainPath("the file of the patch", path); err != nil {
 			return nil, err
 		}
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		out = append(out, ourCall{
-			tool: "Write", dir: dir,
-			args: map[string]json.RawMessage{"file_path": jsonText(path), "content": jsonText(patch)},
-		})
+		switch part {
+		case "Update File":
+			add("Edit", "file_path", path, "old_string", "", "new_string", patch)
+		case "Delete File":
+			add("Bash", "command", "rm -- "+shellQuote(path))
+		case "Move to":
+			if last == "" {
+				return nil, errors.New("the patch moves a file that it does not name")
+			}
+			add("Bash", "command", "mv -T -- "+shellQuote(last)+" "+shellQuote(path))
+			fallthrough
+		default:
+			add("Write", "file_path", path, "content", patch)
+		}
+		last = path
 	}
 	if len(out) == 0 {
 		return nil, errors.New("the patch names no file")

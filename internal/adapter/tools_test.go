@@ -70,6 +70,7 @@ func TestHarmlessToolsAskAboutWhatIsNew(t *testing.T) {
 		{clients.Gemini, "run_shell_command", `{"command":"ls","dir_path":7}`, "the directory is not text"},
 		{clients.Codex, "spawn_agent", `{"items":[{"type":"local_image","path":"/x"}]}`, "the argument items of spawn_agent"},
 		{clients.Codex, "apply_patch", `{"command":"nothing"}`, "the patch names no file"},
+		{clients.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Move to: x\n"}`, "moves a file that it does not name"},
 		{
 			clients.Codex, "Bash", `{"command":"apply_patch <<'E'\n*** Begin Patch\n*** Add File: x\n*** End Patch\nE"}`,
 			"the command holds a patch",
@@ -194,7 +195,7 @@ func TestCommandsOfCodexMayBeTypedInto(t *testing.T) {
 	}
 }
 
-// Each file of a patch is judged, and the strictest answer holds for all.
+// Each file of a patch is judged by what becomes of it, and the strictest answer holds for all.
 func TestPatchesAreJudgedFileByFile(t *testing.T) {
 	patch := "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** Update File: /etc/x\n*** Move to: sub/y\n@@\n-a\n+b\n" +
 		"  *** Delete File: gone \n*** End Patch\n"
@@ -207,15 +208,18 @@ func TestPatchesAreJudgedFileByFile(t *testing.T) {
 	if err != nil || got != "" {
 		t.Errorf("got %q, %v, want silence", got, err)
 	}
-	var files []string
+	var asked []map[string]any
 	for _, a := range d.asked {
-		args := a["args"].(map[string]any)
-		if a["tool"] != "Write" || args["content"] != patch {
-			t.Errorf("asked about %v", a)
-		}
-		files = append(files, args["file_path"].(string))
+		asked = append(asked, map[string]any{"tool": a["tool"], "args": a["args"]})
 	}
-	if diff := cmp.Diff([]string{"/src/new.txt", "/etc/x", "/src/sub/y", "/src/gone"}, files); diff != "" {
+	want := []map[string]any{
+		{"tool": "Write", "args": map[string]any{"file_path": "/src/new.txt", "content": patch}},
+		{"tool": "Edit", "args": map[string]any{"file_path": "/etc/x", "old_string": "", "new_string": patch}},
+		{"tool": "Bash", "args": map[string]any{"command": "mv -T -- '/etc/x' '/src/sub/y'"}},
+		{"tool": "Write", "args": map[string]any{"file_path": "/src/sub/y", "content": patch}},
+		{"tool": "Bash", "args": map[string]any{"command": "rm -- '/src/gone'"}},
+	}
+	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Error(diff)
 	}
 	d = &decider{verdict: tool.Deny}

@@ -39,14 +39,21 @@ func (Write) Spec() tool.Spec {
 	}
 }
 
-// Uses implements [tool.Tool].
+// Uses implements [tool.Tool]. What the file holds is lost unless git has it: pipeline spares what the session knows.
 func (Write) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	args, err := toolkit.Decode[writeArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
 	u, err := toolkit.Path(in, args.FilePath, guard.Write)
-	return guard.Uses{Paths: []guard.PathUse{u}}, err
+	if err != nil {
+		return guard.Uses{}, err
+	}
+	uses := guard.Uses{Paths: []guard.PathUse{u}}
+	if in.Rules.Unsaved(u.Path) {
+		uses.Losses = []guard.Loss{{Use: 0, Path: u.Path}}
+	}
+	return uses, nil
 }
 
 // Run implements [tool.Tool].

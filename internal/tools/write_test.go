@@ -43,6 +43,19 @@ func TestT47_WriteMakesAndReplaces(t *testing.T) {
 	}
 }
 
+// TestWriteLosesTheOnlyCopy: what the file holds and git does not have is lost, as far as the tool knows.
+func TestWriteLosesTheOnlyCopy(t *testing.T) {
+	e := toolstest.New(t)
+	e.Write("only", "a person's")
+	e.Write("empty", "")
+	for file, want := range map[string]int{"only": 1, "empty": 0, "new": 0} {
+		uses, err := Write{}.Uses(t.Context(), e.In(m{"file_path": file, "content": "x"}))
+		if err != nil || len(uses.Losses) != want || want == 1 && uses.Losses[0].Path != uses.Paths[0].Path {
+			t.Errorf("%s: lost are %v (%v), want %d", file, uses.Losses, err, want)
+		}
+	}
+}
+
 func TestT47_WriteRefuses(t *testing.T) {
 	e := toolstest.New(t)
 	e.Write("dir/f", "x")

@@ -11,8 +11,8 @@ import data.sandboxd.policies.developer.deletes
 # title: File lost
 # description: >-
 #   A file that git does not track, or that has changed since it was added, is deleted, emptied, overwritten or replaced. What git has
-#   passes, and so do new and empty files, appending, editing in place, build output, temporary files, and what the same session has
-#   made.
+#   passes, and so do new and empty files, appending, editing in place, build output, temporary files, what the same session has
+#   made, and a Write of what the same session has read.
 # custom:
 #   not_match:
 #     - echo x > new.txt
@@ -24,7 +24,7 @@ findings contains {
 	"effect": "ask",
 	"undoable": true,
 	"message": sprintf("%s would be gone, and git has no copy of what is in it now", [gone.path]),
-	"hint": "git add it first, append, or write into another file",
+	"hint": hint,
 	"subject": path.id,
 } if {
 	"loses" in input.effects
@@ -32,3 +32,7 @@ findings contains {
 	some gone in path.loses
 	not deletes.passes(gone)
 }
+
+default hint := "git add it first, append, or write into another file"
+
+hint := "read it first, or git add it" if input.tool.name == "Write"

@@ -27,6 +27,14 @@ test_what_is_made_again_passes if {
 	}
 }
 
+test_write_says_to_read_first if {
+	loss := {"path": "/src/x", "below": ["x"], "in_workspace": true}
+	hints(written([loss])) == {"git add it first, append, or write into another file"}
+	hints(object.union(written([loss]), {"tool": {"name": "Write"}})) == {"read it first, or git add it"}
+}
+
+hints(call) := {f.hint | some f in findings} if findings := lost.findings with input as call
+
 test_nothing_lost_passes if count(lost.findings) == 0 with input as written([])
 
 moved(fields) := object.union(
