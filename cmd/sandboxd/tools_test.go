@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -42,6 +44,20 @@ func TestTools_ListAndShow(t *testing.T) {
 		if got, err := runTools(t, bad...); err == nil {
 			t.Errorf("%v: got %q, want an error", bad, got)
 		}
+	}
+}
+
+// The man pages of one source are the same bytes on every day: packages that are built again can be compared.
+func TestManPagesHaveNoDateOfTheirBuild(t *testing.T) {
+	dir := t.TempDir()
+	root := rootCmd()
+	root.SetArgs([]string{"docs", "man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "sandboxd.1"))
+	if err != nil || !strings.Contains(string(page), `"Jan 1970"`) {
+		t.Errorf("got %.200s (%v), want the first month of the epoch", page, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,17 @@ func TestWhatAnAgentHasIsNotGivenAgain(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name+" and resume exclude each other") {
 			t.Errorf("%s with resume: %v", name, err)
 		}
+	}
+}
+
+// Where the program that runs agents lies is looked at as for every program of the daemon.
+func TestTheSpawnerIsAProgramOfTheDaemon(t *testing.T) {
+	c := defaults()
+	if got := c.Programs(); len(got) != 0 {
+		t.Errorf("without a command: %v", got)
+	}
+	c.Spawner.Command = []string{"/opt/agent", "--once"}
+	if got := c.Programs()["spawner.command"]; !slices.Equal(got, c.Spawner.Command) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -122,6 +122,8 @@ func TestD16_AllThreeOptionsInTheirOrder(t *testing.T) {
 		`{"fork":true}`, `{"resume_at":"u1"}`, `{"fork":true,"resume_at":"u1"}`, `{"resume":"old","resume_at":""}`,
 		`{"resume":"old","reuse":true}`, `{"resume":"old","id":"x"}`, `{"continue_recent":true,"id":"x"}`,
 		`{"resume":"old","cwd":"/"}`, `{"resume":"old","mode":"plan"}`, `{"resume":"old","metadata":{}}`,
+		`{"resume":"old","parent":"new"}`, `{"resume":"old","agent":"Explore"}`,
+		`{"resume":"old","only":["Read"]}`, `{"resume":"old","without":["Bash"]}`,
 	} {
 		w.want(400, "POST", "/sessions", body)
 	}

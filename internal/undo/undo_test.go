@@ -474,3 +474,19 @@ func TestACancelledUndoIsDoneToItsEnd(t *testing.T) {
 		t.Errorf("the journal has %d of 3 files undone", marked)
 	}
 }
+
+func TestADiffSaysThatAModeChanged(t *testing.T) {
+	w := newWorld(t)
+	w.write("made", "f", "one\n")
+	w.write("changed", "f", "two\n")
+	of, err := w.j.call(t.Context(), "changed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.Changes[0].After.Mode = 0o755 // as after a command; a file tool keeps the mode
+	got, err := w.j.diff(of, maxDiff)
+	want := "diff f\nold mode 0644\nnew mode 0755\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+two\n"
+	if err != nil || got != want {
+		t.Errorf("got %q (%v), want %q", got, err, want)
+	}
+}

@@ -164,6 +164,29 @@ func TestV31_V32_NamesOfCalls(t *testing.T) {
 	}
 }
 
+// Lists and the record show the description of a variable; what is a secret in the arguments is masked there.
+func TestADescriptionHoldsNoSecret(t *testing.T) {
+	f := newFixture(t, vars.Options{Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }})
+	f.remember(tool.Spec{Name: "Bash"}, `{"command":"login hunter2"}`, "ok", false)
+	page, err := f.List(t.Context(), f.session, vars.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	masked := false
+	for v, err := range page.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		masked = masked || strings.Contains(v.Desc, "login ***")
+		if strings.Contains(v.Desc, "hunter2") {
+			t.Errorf("%s is described as %q", v.Name, v.Desc)
+		}
+	}
+	if !masked {
+		t.Error("no description has the masked argument")
+	}
+}
+
 func TestNoCacheLeavesNoVariables(t *testing.T) {
 	f := newFixture(t, vars.Options{})
 	c := f.remember(tool.Spec{Name: "Secret", NoCache: true, Origin: tool.OriginMCP}, `{}`, "s", false)
