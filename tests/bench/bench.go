@@ -30,7 +30,7 @@ import (
 const (
 	rounds    = 7
 	roundTime = 60 * time.Millisecond // of one case in one round, unless N or a slow call makes it longer
-	batchTime = time.Millisecond      // calls shorter than this are timed together
+	batchTime = 8 * time.Millisecond  // calls shorter than this are timed together: longer than the way to the next collection
 )
 
 // Case is one thing that is timed.
@@ -104,15 +104,20 @@ type timer struct {
 func newTimer(c Case) *timer {
 	t := &timer{c: c, batch: 1}
 	t.sample() // what the first call pays is not measured
-	once := max(t.sample(), 1)
+	once := t.quickest()
 	// One call alone says little of a quick one: batches grow until they last, so
 	// that each holds its share of collected garbage.
 	for c.N == 0 && c.Before == nil && once*time.Duration(t.batch) < batchTime {
 		t.batch *= 2
-		once = max(t.sample(), 1)
+		once = t.quickest()
 	}
 	t.n = max(int(roundTime/(once*time.Duration(t.batch))), 1, (c.N+rounds-1)/rounds)
 	return t
+}
+
+// quickest is the time of one call where the machine let it be.
+func (t *timer) quickest() time.Duration {
+	return max(min(t.sample(), t.sample(), t.sample()), 1)
 }
 
 // sample is the time of one call.
