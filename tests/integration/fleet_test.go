@@ -89,8 +89,8 @@ func TestFleet_AModeTightenedAtOneIsTightAtTheOther(t *testing.T) {
 	write := func(d *running, name string) client.Result {
 		return d.call(s, "Write", fmt.Sprintf(`{"file_path":%q,"content":"x"}`, filepath.Join(a.ws, name)))
 	}
-	for _, d := range fleet {
-		if r := write(d, "free"); r.Status != "SUCCESS" {
+	for i, d := range fleet {
+		if r := write(d, fmt.Sprint("free", i)); r.Status != "SUCCESS" {
 			t.Fatalf("before: %+v", r)
 		}
 	}
