@@ -400,6 +400,15 @@ func TestASessionStaysInTheWorkspace(t *testing.T) {
 	}
 }
 
+// TestTheAnswerSaysWhatTheHostCannotGive: weaker protection is never silent.
+func TestTheAnswerSaysWhatTheHostCannotGive(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.backend.report = sandbox.Report{Profile: "strict", Missing: []string{"cgroup2: not here"}}
+	if r := w.do(t, hello); r.Sandbox == nil || !slices.Equal(r.Sandbox.Missing, []string{"cgroup2: not here"}) {
+		t.Errorf("got %+v", r.Sandbox)
+	}
+}
+
 // TestACallThatMadeADeniedPathFails: the cage took the file away, and nobody may
 // go on as if it were there.
 func TestACallThatMadeADeniedPathFails(t *testing.T) {

@@ -123,7 +123,7 @@ func TestD16_AllThreeOptionsInTheirOrder(t *testing.T) {
 		`{"resume":"old","reuse":true}`, `{"resume":"old","id":"x"}`, `{"continue_recent":true,"id":"x"}`,
 		`{"resume":"old","cwd":"/"}`, `{"resume":"old","mode":"plan"}`, `{"resume":"old","metadata":{}}`,
 		`{"resume":"old","parent":"new"}`, `{"resume":"old","agent":"Explore"}`,
-		`{"resume":"old","only":["Read"]}`, `{"resume":"old","without":["Bash"]}`,
+		`{"resume":"old","allowed_tools":["Read"]}`, `{"resume":"old","disallowed_tools":["Bash"]}`,
 	} {
 		w.want(400, "POST", "/sessions", body)
 	}

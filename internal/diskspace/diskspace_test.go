@@ -122,6 +122,20 @@ func TestAnAccountKeepsAsMuchAsIsFreeForOthers(t *testing.T) {
 	}
 }
 
+// TestUseIsOfAllAccounts: what files and variables of all of them take.
+func TestUseIsOfAllAccounts(t *testing.T) {
+	d := &disks{
+		state:    limit.Space{Size: 80 * mib, Avail: 60 * mib},
+		sessions: map[string]Session{"s": {Account: "a", Values: 3}, "t": {Account: "b", Values: 4}},
+		files:    map[string]int64{"s": 10, "t": 20},
+	}
+	g := d.guard(0)
+	g.measure()
+	if u := g.Use(); u.Files != 30 || u.Values != 7 {
+		t.Errorf("files take %d, variables %d, want 30 and 7", u.Files, u.Values)
+	}
+}
+
 // TestWhatWasSentCountsUntilItIsMeasured, and then what is there.
 func TestWhatWasSentCountsUntilItIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -165,6 +165,30 @@ func TestWatchGoesThroughSeveralQuestions(t *testing.T) {
 	})
 }
 
+// TestWatchGoesBothWays: j to the next question and k to the one before, around the end.
+func TestWatchGoesBothWays(t *testing.T) {
+	onTerminal(t, func(x *terminal) {
+		var answers []<-chan tool.Approval
+		for _, target := range []string{"one", "two", "three"} {
+			answers = append(answers, x.call("make "+target))
+			time.Sleep(time.Second)
+		}
+		x.wait()
+		for _, tt := range []struct{ key, at string }{{"k", "[3/3]"}, {"k", "[2/3]"}, {"j", "[3/3]"}, {"j", "[1/3]"}} {
+			before := len(x.out.String())
+			x.press(tt.key)
+			if got := x.out.String()[before:]; !strings.Contains(got, tt.at) {
+				t.Errorf("after %s: %q, want %s", tt.key, got, tt.at)
+			}
+		}
+		for _, done := range answers {
+			x.wait()
+			x.press("y")
+			<-done
+		}
+	})
+}
+
 func TestWatchSaysThatSomebodyElseAnswered(t *testing.T) {
 	onTerminal(t, func(x *terminal) {
 		done := x.call("make")

@@ -340,3 +340,16 @@ func TestADefinitionThatSpeaksOfOthersWaits(t *testing.T) {
 		t.Errorf("withheld are %v, want %v", mail.withheld, want)
 	}
 }
+
+// TestAProgramOfAServerWritesNowhereUnlessAListSaysSo: an empty list would mean every path.
+func TestAProgramOfAServerWritesNowhereUnlessAListSaysSo(t *testing.T) {
+	workspace := guard.Settings{AllowedWritePaths: []string{"/work"}}
+	for _, tt := range []struct{ own, want []string }{
+		{nil, []string{guard.NoPath}}, {[]string{"/var/notes"}, []string{"/var/notes"}},
+	} {
+		v := &server{conf: servers.Server{Sandbox: servers.Sandbox{AllowedWritePaths: tt.own}}}
+		if got := v.programSettings(workspace).AllowedWritePaths; !slices.Equal(got, tt.want) {
+			t.Errorf("with the list %v it may write %v, want %v", tt.own, got, tt.want)
+		}
+	}
+}
