@@ -432,3 +432,16 @@ func TestS71_AccountsAreSeparate(t *testing.T) {
 		t.Errorf("an operator: %s", person)
 	}
 }
+
+// TestTheToolsLeaveNoVariablesOfTheSession: what they set and get is in the scopes already.
+func TestTheToolsLeaveNoVariablesOfTheSession(t *testing.T) {
+	w := newWorld(t)
+	for name, x := range w.tools {
+		if !x.Spec().NoCache {
+			t.Errorf("%s leaves its arguments and its result in the session", name)
+		}
+	}
+	if len(w.tools) != 2 {
+		t.Errorf("%d tools", len(w.tools))
+	}
+}

@@ -115,3 +115,14 @@ func TestAJobOfAnOlderSandboxIsOutOfReach(t *testing.T) {
 		t.Errorf("after its end: %q", r.FinalText)
 	}
 }
+
+// TestExecCommandCutsItsAnswer: max_output_tokens of Codex is about four characters each.
+func TestExecCommandCutsItsAnswer(t *testing.T) {
+	d := newDaemon(t, "")
+	s := d.session()
+	whole := d.call(s, "exec_command", `{"cmd":"seq 1000"}`).FinalText
+	cut := d.call(s, "exec_command", `{"cmd":"seq 1000","max_output_tokens":50}`).FinalText
+	if !strings.Contains(whole, "\n500\n") || strings.Contains(cut, "\n500\n") || len(cut) > 400 {
+		t.Errorf("cut to %d of %d bytes: %.500q", len(cut), len(whole), cut)
+	}
+}

@@ -170,6 +170,10 @@ func TestK07_K08_SkillsListSaysWhatOfARepositoryCounts(t *testing.T) {
 	if err != nil || !strings.Contains(out, "workspace, over builtin") || strings.Contains(out, "does not count") {
 		t.Errorf("got %s, %v", out, err)
 	}
+	d.write("ws/.claude/skills/bare/SKILL.md", "---\nallowed-tools: Read\n---\nNothing is said of it.\n")
+	if out, err := d.exec("sandboxd", "skills", "show", "bare"); err != nil || !strings.Contains(out, "note         description is missing") {
+		t.Errorf("got %s, %v", out, err)
+	}
 	r := d.startSkill(d.session(), "commit")
 	if !strings.Contains(r.FinalText, "The repository wrote it: it takes the place of the built-in skill of its name.") ||
 		!strings.Contains(r.FinalText, "Theirs.") {
