@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +39,30 @@ func (d *running) begins() int {
 		d.t.Fatal(err)
 	}
 	return bytes.Count(text, []byte(`"event":"begin"`)) + bytes.Count(text, []byte(`"event":"exec_begin"`))
+}
+
+// TestOldStoresOfLoneExecsGo: one that nobody used for undo.keepDays, and no other.
+func TestOldStoresOfLoneExecsGo(t *testing.T) {
+	d := newDaemon(t, "")
+	d.stop(os.Interrupt)
+	lock := func(store string, days int) string {
+		path := filepath.Join(d.work, "state/exec", store, "lock")
+		used := time.Now().AddDate(0, 0, -days)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Chtimes(path, used, used)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	old, recent := lock("old", 365), lock("recent", 0)
+	if out, err := d.lone("a").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(filepath.Dir(old)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the old store is there: %v", err)
+	}
+	if _, err := os.Stat(recent); err != nil {
+		t.Error(err)
+	}
 }
 
 // loneSays runs sandboxd in the workspace, and returns what it prints on both streams.
