@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // Every command is tried here in this process, as far as it goes without a daemon. What
@@ -143,4 +146,26 @@ func TestEveryCommandChecksItsArguments(t *testing.T) {
 	root := rootCmd()
 	wrapUsage(root)
 	check(root)
+}
+
+// TestSetupIsConfirmedAtATerminalAlone: what a pipe says is nobody's yes.
+func TestSetupIsConfirmedAtATerminalAlone(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString("y\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	defer r.Close()
+	stdin := os.Stdin
+	os.Stdin = r
+	defer func() { os.Stdin = stdin }()
+	cmd := setupCmd()
+	cmd.SetIn(r)
+	yes, err := confirmed(cmd)
+	if e, ok := errors.AsType[*tool.Error](err); yes || !ok || e.Code != "not_confirmed" || e.Hint == "" {
+		t.Errorf("got %v, %v", yes, err)
+	}
 }

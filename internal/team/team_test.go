@@ -417,3 +417,27 @@ func TestN38_EverythingGoesWithTheTree(t *testing.T) {
 		t.Errorf("the team is left: %v", err)
 	}
 }
+
+// TestATreeHasSoManyTasks: the last that fits is made, and the next one is refused with a hint.
+func TestATreeHasSoManyTasks(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "s.db"))
+	first := s.make(t, lead, "first")
+	if err := s.db.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO team_tasks (space, number, status, owner, created, updated, authors, data)
+WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < $1 - 1)
+SELECT space, i, status, owner, created, updated, authors, data FROM n, team_tasks`, maxTasks)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	create := func(id string) error {
+		_, err := s.Create(t.Context(), lead, Task{ID: id, Subject: "x", Status: Pending}, provenance.ByModel)
+		return err
+	}
+	if err := create(fmt.Sprint("task_", maxTasks)); err != nil {
+		t.Fatalf("the last task, after %s: %v", first.ID, err)
+	}
+	if err := create(fmt.Sprint("task_", maxTasks+1)); codeOf(err) != "too_many_tasks" {
+		t.Errorf("one more: %v", err)
+	}
+}

@@ -46,3 +46,17 @@ func TestX40_PATHHoldsNoDirectoryOfPrograms(t *testing.T) {
 		t.Errorf("no %q in %q", want, got)
 	}
 }
+
+// TestValuesOfEnvAreLiteral: those of the settings hold as they are, also in place of those of the caller.
+func TestValuesOfEnvAreLiteral(t *testing.T) {
+	own := []string{"LC_ALL=C.UTF-8", "TZ=UTC", "TOKEN=secret"}
+	env := environment(own, "/home/u", guard.Settings{Env: map[string]string{"A": "$HOME ${TZ} $(id)", "TZ": "Europe/Berlin"}})
+	for _, want := range []string{"A=$HOME ${TZ} $(id)", "TZ=Europe/Berlin", "LC_ALL=C.UTF-8", "HOME=/home/u"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%q lacks %q", env, want)
+		}
+	}
+	if slices.Contains(env, "TOKEN=secret") {
+		t.Errorf("%q has the caller's secret", env)
+	}
+}
