@@ -156,6 +156,9 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 	}
 	r.begun = r.begun || len(out.changes) > 0
 	r.lines = append(r.lines, lines...)
+	if out.large {
+		r.lacks("of what is new in " + s.root + " nothing is known: " + s.tooLarge().Error())
+	}
 	for _, dir := range out.closed {
 		r.lacks(dir + " cannot be looked into")
 	}

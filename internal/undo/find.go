@@ -319,7 +319,7 @@ func (s *snapshot) tooLarge() error {
 	if time.Since(s.large) >= largeFor {
 		s.large = time.Now()
 	}
-	return fmt.Errorf("%s has more than %d files", s.root, maxTree)
+	return fmt.Errorf("%s has %w than %d", s.root, errTooLarge, maxTree)
 }
 
 // excluded reports whether nothing is kept of a path.

@@ -69,6 +69,7 @@ type looked struct {
 	changes []change
 	closed  []string // directories that could not be read
 	doubt   bool     // files may have been written through names in other trees
+	large   bool     // the tree has too many files: only those that it had before were looked at
 	release func()
 }
 
@@ -138,11 +139,18 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	config := j.settings()
 	s.exclude = config.excluded(s.root)
 	found, err := s.find(g, config, &out)
+	if err == nil && s.count(found) > maxTree {
+		err = s.tooLarge()
+	}
+	if errors.Is(err, errTooLarge) && g.write != nil { // what is lost of what was there is told all the same
+		s.unwatch()
+		out.large = true
+		found, err = s.findKnown(g.user, &out)
+	}
 	if err != nil {
 		return out, err
 	}
 	var changed, gone, sums []string
-	fresh := 0
 	for path, is := range found.paths {
 		in := func(dir string) bool { return strings.HasPrefix(path, dir+"/") }
 		was, known := s.known[path]
@@ -153,18 +161,12 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 			gone = append(gone, path)
 		case !known || found.again[path] || !is.like(was) && !slices.ContainsFunc(out.closed, in):
 			changed = append(changed, path)
-			if !known {
-				fresh++
-			}
 		default:
 			continue
 		}
 		if was.Sum != "" {
 			sums = append(sums, was.Sum)
 		}
-	}
-	if len(s.known)-len(gone)+fresh > maxTree {
-		return out, s.tooLarge()
 	}
 	slices.Sort(changed)
 	out.release = j.hold(sums)
