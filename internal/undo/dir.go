@@ -71,16 +71,15 @@ func dressDir(above *os.File, name string, now, want state) error {
 }
 
 // opened is the state of a directory while an undo puts something into it: with the rights
-// of open700.
+// of open700. What comes into it gets no group of it yet.
 func opened(s state) state {
 	if s.Type == isDir {
-		s.Mode |= open700
+		s.Mode = s.Mode&0o777 | open700
 	}
 	return s
 }
 
-// close restores the modes of the directories that were opened with the rights of open700,
-// the deepest first.
+// close restores the modes of the directories that have those of opened, the deepest first.
 func (r restorer) close(ctx context.Context, p plan, why []string) {
 	last := map[string]int{} // by path, the place in the plan of what it was before all
 	for at, i := range p.Lines {
@@ -150,7 +149,7 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 	})
 	switch kind := st.Mode & unix.S_IFMT; {
 	case err == nil && kind == unix.S_IFDIR && why == nil:
-		return state{Type: isDir, Mode: st.Mode & 0o777}, nil
+		return state{Type: isDir, Mode: st.Mode & dirMode}, nil
 	case err == nil && kind == unix.S_IFIFO:
 		return state{Type: isPipe, Mode: st.Mode & 0o777}, nil
 	}

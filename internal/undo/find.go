@@ -192,7 +192,7 @@ func lstat(path string) (is seen, err error) {
 	case unix.S_IFREG:
 		is.Type, is.Size, is.linked = isFile, st.Size, st.Nlink > 1
 	case unix.S_IFDIR:
-		is.Type, is.Mode = isDir, st.Mode&0o777
+		is.Type, is.Mode = isDir, st.Mode&dirMode
 	case unix.S_IFLNK:
 		is.Type = isLink
 	case unix.S_IFIFO:
@@ -277,7 +277,7 @@ func (s *snapshot) reopen(path string, is seen) {
 	}
 	dir := os.NewFile(uintptr(fd), path)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Ino != is.inode || st.Dev != is.device || st.Mode&0o777 != is.Mode {
+	if unix.Fstat(fd, &st) != nil || st.Ino != is.inode || st.Dev != is.device || st.Mode&dirMode != is.Mode {
 		dir.Close()
 		return // somebody put another one there
 	}

@@ -280,7 +280,7 @@ func dirState(u sandbox.User, path string) (s state, absent bool) {
 	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return state{}, true
 	}
-	return state{Type: isDir, Mode: st.Mode & 0o777, Modified: st.Mtim.Nano()}, false
+	return state{Type: isDir, Mode: st.Mode & dirMode, Modified: st.Mtim.Nano()}, false
 }
 
 // Settle implements [part.Journal].

@@ -42,6 +42,10 @@ const (
 	unreadable = "unreadable"
 )
 
+// dirMode are the bits of a mode that a directory gets back: what comes into it gets its group (set-group-id),
+// and who may remove it (sticky).
+const dirMode = unix.S_ISGID | unix.S_ISVTX | 0o777
+
 // same reports whether two states are the same, except times.
 func (s state) same(o state) bool {
 	equal := func(a, b []byte) bool { return string(a) == string(b) }
@@ -97,7 +101,7 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		s.Type = isDir
+		s.Type, s.Mode = isDir, st.Mode&dirMode
 		return s, nil
 	case unix.S_IFIFO:
 		return state{Type: isPipe, Mode: s.Mode}, nil
