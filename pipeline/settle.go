@@ -86,7 +86,8 @@ func reasonOf(d tool.Decision) string {
 func (p *Pipeline) takeBack(ctx context.Context, c *tool.Call, why string) error {
 	by, left, err := c.Changes.Made.Undo(context.WithoutCancel(ctx))
 	c.Changes.List, c.Changes.Total, c.Changes.Made = left, len(left), nil
-	if len(left) == 0 && err == nil {
+	lost := c.Changes.Undo != nil && !c.Changes.Undo.Kept
+	if len(left) == 0 && err == nil && !lost {
 		c.Changes.Undo = nil
 	}
 	said := []string{why}
@@ -95,6 +96,8 @@ func (p *Pipeline) takeBack(ctx context.Context, c *tool.Call, why string) error
 		said = append(said, "What was changed could not be undone: "+err.Error())
 	case len(left) > 0:
 		said = append(said, fmt.Sprintf("It was undone except %d paths, which the answer names", len(left)))
+	case lost:
+		said = append(said, "What is known of it was undone, but not everything was kept: "+c.Changes.Undo.Why)
 	default:
 		said = append(said, "Everything is as it was before")
 	}

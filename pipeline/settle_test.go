@@ -87,6 +87,7 @@ func TestWhatACallChangedIsJudged(t *testing.T) {
 		{name: "a person approved the call, a rule denies", verdict: tool.Deny, before: tool.Ask, answer: tool.Approval{Approved: true}, undone: true, want: "acme.a"},
 		{name: "undoable", verdict: tool.Ask, undoable: true, want: "echo"},
 		{name: "undoable, and not kept", verdict: tool.Ask, undoable: true, made: changes{lost: true}, asked: 1, undone: true, want: "acme.a"},
+		{name: "denied, and not kept", verdict: tool.Deny, made: changes{lost: true}, undone: true, want: "not everything was kept"},
 		{name: "undoable does not allow what is denied", verdict: tool.Deny, undoable: true, undone: true, want: "acme.a"},
 		{name: "the tool failed", verdict: tool.Deny, fails: true, undone: true, want: "acme.a"},
 		{name: "the tool failed, and changed nothing", verdict: tool.Deny, fails: true, made: changes{none: true}, want: "it broke"},
