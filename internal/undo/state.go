@@ -126,26 +126,22 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 // growsCode is the code of the error for a file that grows while it is copied.
 const growsCode = "file_changed"
 
-// extended are the attributes of users.
+// extended are the attributes of users. Who changes them meanwhile does not end the look: one that went is none.
 func extended(fd int) (map[string][]byte, error) {
-	size, err := unix.Flistxattr(fd, nil)
-	if err == unix.ENOTSUP || err == nil && size == 0 {
-		return nil, nil
-	}
-	names := make([]byte, size)
-	if err == nil {
-		size, err = unix.Flistxattr(fd, names)
-	}
+	names, err := attributeNames(fd)
 	if err != nil {
 		return nil, fmt.Errorf("list attributes: %w", err)
 	}
 	var all map[string][]byte
-	for name := range strings.SplitSeq(string(names[:size]), "\x00") {
+	for name := range strings.SplitSeq(string(names), "\x00") {
 		if !strings.HasPrefix(name, "user.") {
 			continue
 		}
 		value := make([]byte, 64<<10) // the most that the kernel takes
 		n, err := unix.Fgetxattr(fd, name, value)
+		if err == unix.ENODATA {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read attribute %s: %w", name, err)
 		}
@@ -155,6 +151,24 @@ func extended(fd int) (map[string][]byte, error) {
 		all[name] = value[:n:n]
 	}
 	return all, nil
+}
+
+// attributeNames are the names of all attributes, each with a zero at its end.
+func attributeNames(fd int) ([]byte, error) {
+	size, err := unix.Flistxattr(fd, nil)
+	if err == unix.ENOTSUP || err == nil && size == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := make([]byte, size)
+	n, err := unix.Flistxattr(fd, names)
+	if err == unix.ERANGE { // some came
+		names = make([]byte, 64<<10) // the most that the kernel gives
+		n, err = unix.Flistxattr(fd, names)
+	}
+	return names[:max(n, 0)], err
 }
 
 // change is one line of the journal.
