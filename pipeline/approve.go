@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -64,9 +63,8 @@ func (p *Pipeline) passes(ctx context.Context, c *tool.Call) bool {
 	}
 	why := p.Journal.Whole(ctx, c)
 	if why != "" {
-		for i := range c.Decision.Reasons {
-			r := &c.Decision.Reasons[i]
-			r.Hint = strings.TrimPrefix(r.Hint+"; a person is asked, for not everything can be undone: "+why, "; ")
+		if len(c.Decision.Reasons) > 0 { // in the message, for a person is not shown the hints
+			c.Decision.Reasons[0].Message += "; not everything can be undone: " + why
 		}
 		return false
 	}

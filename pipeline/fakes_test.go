@@ -31,7 +31,8 @@ type world struct {
 	posts    bool
 	decide   func(*tool.Call) tool.Decision
 	answers  []tool.Approval
-	asked    []string // digests
+	shown    []tool.Reason // of the last question before a call runs
+	asked    []string      // digests
 	counted  []tool.Status
 	failAt   string // the stage that fails
 	echo     *echo
@@ -205,7 +206,7 @@ func (w *world) Connection(ctx context.Context, _ *tool.Call, to tool.Connecting
 }
 
 func (w *world) Execution(_ context.Context, c *tool.Call) (tool.Approval, error) {
-	w.asked = append(w.asked, c.Digest)
+	w.asked, w.shown = append(w.asked, c.Digest), c.Decision.Reasons
 	a := w.answer()
 	if a.Args != nil { // as the queue does when a person submits them
 		before := w.trace
