@@ -241,6 +241,22 @@ func TestPrivateFilesOfADeletedSession(t *testing.T) {
 	run("test -e /tmp/private || echo gone", "gone")
 }
 
+// Of a call that changed much, the history of a file begins with what happened to this file.
+func TestHistoryBeginsWithTheFile(t *testing.T) {
+	u := newUndoing(t)
+	u.call("s1", "Bash", map[string]any{"command": "mkdir d && touch a b c d/f z"})
+	for path, want := range map[string]string{"/d/f": "d/f", "/d": "d/", "/z": "z", "": "d/"} {
+		var list []struct {
+			Changes []struct{ Path string }
+			Total   int `json:"changes_total"`
+		}
+		do(t, u.agent, "GET", "/changes?path="+u.dir+path, nil, &list)
+		if len(list) != 1 || list[0].Total != 6 || len(list[0].Changes) != 6 || list[0].Changes[0].Path != want {
+			t.Errorf("%q: %+v, want %q first", path, list, want)
+		}
+	}
+}
+
 func TestHistoryDiffAndPurge(t *testing.T) {
 	u := newUndoing(t)
 	one := u.write("s1", "d/f", "one\n")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -160,16 +161,25 @@ type changed struct {
 	UndoneBy  string        `json:"undone_by,omitempty"` // where everything was undone
 }
 
-func (h handlers) changed(c call) changed {
+// changed is a call for a list. What it changed at or below the path that was asked for comes first.
+func (h handlers) changed(c call, asked string) changed {
 	out := changed{CallID: c.ID, SessionID: c.Session, Tool: c.Tool, At: c.At, Undoes: c.Undoes}
+	var first []tool.Change
 	for _, x := range c.Changes {
+		if asked != "" && guard.Within(x.Path, asked) {
+			first = append(first, x.shown(c.Dir))
+			continue
+		}
 		out.Changes = append(out.Changes, x.shown(c.Dir))
 	}
 	open := func(x change) bool { return x.Undone == "" }
 	if len(c.Changes) > 0 && !slices.ContainsFunc(c.Changes, open) {
 		out.UndoneBy = c.Changes[0].Undone
 	}
+	first, total := listed(first)
 	out.Changes, out.Total = listed(out.Changes)
+	out.Changes, out.Total = append(first, out.Changes...), out.Total+total
+	out.Changes = out.Changes[:min(len(out.Changes), maxListed)]
 	out.Undo = tool.Undo{Kept: c.Why == "", Why: c.Why}
 	if out.Undo.Kept {
 		until := c.At.Add(h.j.settingsKeep())
@@ -191,7 +201,7 @@ func (h handlers) session(r *http.Request) (any, error) {
 	if err := h.j.follow(r.Context(), s.Account, s.ID, s.Dir); err != nil {
 		return nil, err
 	}
-	return h.list(r, `account = $1 AND session = $2 AND settled <> 0`, s.Account, s.ID)
+	return h.list(r, "", `account = $1 AND session = $2 AND settled <> 0`, s.Account, s.ID)
 }
 
 func (h handlers) history(r *http.Request) (any, error) {
@@ -209,11 +219,11 @@ func (h handlers) history(r *http.Request) (any, error) {
 	if me := route.CallerOf(r); !me.Any {
 		where, args = where+` AND account = $4`, append(args, me.Account)
 	}
-	return h.list(r, where, args...)
+	return h.list(r, path, where, args...)
 }
 
-// list answers a page of calls, the newest first.
-func (h handlers) list(r *http.Request, where string, args ...any) (any, error) {
+// list answers a page of calls, the newest first, with what they changed at a path before the rest.
+func (h handlers) list(r *http.Request, path, where string, args ...any) (any, error) {
 	p, err := route.Paging(r)
 	if err != nil {
 		return nil, err
@@ -232,7 +242,7 @@ func (h handlers) list(r *http.Request, where string, args ...any) (any, error) 
 	}
 	out := make([]changed, 0, len(found))
 	for _, c := range found {
-		out = append(out, h.changed(c))
+		out = append(out, h.changed(c, path))
 	}
 	return p.List(out, len(out), total), nil
 }
