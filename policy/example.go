@@ -119,9 +119,12 @@ func (r *revision) checkExamples(ctx context.Context, facts Facts, modules map[s
 }
 
 func (r *revision) checkRule(ctx context.Context, facts Facts, rule *ast.Rule, custom map[string]any) (errs []error) {
-	for _, key := range []string{"match", "not_match"} {
-		if custom[key] == nil {
-			continue
+	for _, key := range slices.Sorted(maps.Keys(custom)) {
+		if key != "match" && key != "not_match" {
+			if strings.Contains(strings.ToLower(key), "match") { // its examples would never be run
+				errs = append(errs, fmt.Errorf("custom.%s is unknown; want match or not_match", key))
+			}
+			continue // custom metadata is for whatever its author likes
 		}
 		list, ok := custom[key].([]any)
 		if !ok {
