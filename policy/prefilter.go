@@ -12,13 +12,15 @@ import (
 
 // A prefilter says what the rules of one package need of a call before any of them can
 // hold, so that packages with nothing to say about it are not evaluated: for most
-// calls, most packages. It reads conditions of five kinds:
+// calls, most packages. It reads conditions of seven kinds:
 //
 //	input.hosts[0]                              # or: some host in input.hosts
 //	"git push" in input.starts
 //	some name in input.starts; name in {"rm"}   # or a constant set of another package
 //	some path in input.paths; path.op == "write"
 //	some path in input.paths; path.in_workspace == false
+//	some path in input.paths; path.runs_later != ""
+//	some path in input.paths; ".git" in path.segments
 //
 // A rule with none of them can always hold. What a prefilter gets wrong on the safe side
 // costs time; a property test shows that it loses no finding.
@@ -102,6 +104,8 @@ func (r reader) need(body ast.Body) need {
 			case len(terms) != 3:
 			case e.IsEquality():
 				n = r.equal(n, terms[1], terms[2])
+			case e.Operator().Equal(ast.NotEqual.Ref()):
+				n = r.unequal(n, terms[1], terms[2])
 			case e.Operator().Equal(ast.Member.Ref()):
 				n = r.member(n, terms[1], terms[2])
 			}
@@ -122,27 +126,47 @@ func (r reader) equal(n need, left, right *ast.Term) need {
 			r.refs[v] = ref
 		}
 	case ast.Ref:
-		element, _ := v[0].Value.(ast.Var)
-		i, ok := r.elements[element]
-		if !ok || n[i].list != "paths" || len(v) != 2 {
-			return n
-		}
 		op, isText := right.Value.(ast.String)
-		switch {
-		case isText && v[1].Equal(ast.InternedTerm("op")):
+		switch field := r.pathField(n, v); {
+		case field == "op" && isText:
 			return append(n, condition{"paths.op", []string{string(op)}})
-		case right.Equal(ast.InternedTerm(false)) && v[1].Equal(ast.InternedTerm("in_workspace")):
+		case field == "in_workspace" && right.Equal(ast.InternedTerm(false)):
 			return append(n, condition{list: "paths.outside"})
 		}
 	}
 	return n
 }
 
+// unequal reads a.runs_later != "".
+func (r reader) unequal(n need, left, right *ast.Term) need {
+	if r.pathField(n, r.ref(left)) == "runs_later" && right.Equal(ast.InternedTerm("")) {
+		return append(n, condition{list: "paths.runs_later"})
+	}
+	return n
+}
+
+// pathField is the field of a path of the input that ref is, "" if it is none.
+func (r reader) pathField(n need, ref ast.Ref) string {
+	if len(ref) != 2 {
+		return ""
+	}
+	element, _ := ref[0].Value.(ast.Var)
+	if i, ok := r.elements[element]; !ok || n[i].list != "paths" {
+		return ""
+	}
+	field, _ := ref[1].Value.(ast.String)
+	return string(field)
+}
+
 func (r reader) member(n need, element, collection *ast.Term) need {
 	switch v := element.Value.(type) {
 	case ast.String:
-		if list, ok := listName(r.ref(collection)); ok && prefiltered[list] {
+		ref := r.ref(collection)
+		if list, ok := listName(ref); ok && prefiltered[list] {
 			return append(n, condition{list, []string{string(v)}})
+		}
+		if r.pathField(n, ref) == "segments" {
+			return append(n, condition{"paths.segments", []string{string(v)}})
 		}
 	case ast.Var:
 		if i, ok := r.elements[v]; ok && prefiltered[n[i].list] && n[i].words == nil {

@@ -264,6 +264,17 @@ func (in *Document) List(name string) (texts []string, length int) {
 			}
 		}
 		return nil, length
+	case "paths.runs_later":
+		for _, p := range in.Paths {
+			if p.RunsLater != "" {
+				length++
+			}
+		}
+		return nil, length
+	case "paths.segments":
+		for _, p := range in.Paths {
+			texts = append(texts, p.Segments...)
+		}
 	case "starts":
 		texts = in.Starts
 	case "effects":

@@ -11,17 +11,25 @@ package sandboxd.policies.developer.files
 findings contains {
 	"id": "developer.files.runs_later",
 	"effect": "ask",
-	"message": sprintf("%s makes other programs run code later (%s)", [path.raw, program]),
+	"message": sprintf("%s makes other programs run code later (%s)", [path.raw, path.runs_later]),
 	"subject": path.id,
 } if {
 	some path in input.paths
 	path.op == "write"
-	program := runs_later(path)
+	path.runs_later != ""
 }
 
-runs_later(path) := path.runs_later if path.runs_later != ""
-
-runs_later(path) := "git" if {
+# METADATA
+# title: Files of a git directory
+# description: Whatever lies in it, also files that git does not obey by themselves.
+findings contains {
+	"id": "developer.files.runs_later",
+	"effect": "ask",
+	"message": sprintf("%s makes other programs run code later (git)", [path.raw]),
+	"subject": path.id,
+} if {
+	some path in input.paths
+	path.op == "write"
 	path.runs_later == ""
 	".git" in path.segments
 }
