@@ -69,7 +69,10 @@ func (p *Pipeline) askChanges(ctx context.Context, c *tool.Call, d tool.Decision
 	}
 	made := tool.Changing{
 		Changes: c.Changes.List[:min(len(c.Changes.List), maxAsked)], Total: c.Changes.Total, Diff: diff,
-		Kept: c.Changes.Undo != nil && c.Changes.Undo.Kept, Why: d.Reasons,
+		Why: d.Reasons,
+	}
+	if u := c.Changes.Undo; u != nil {
+		made.Kept, made.Unkept = u.Kept, u.Why
 	}
 	defer tool.YieldSlot(ctx)()
 	return p.Approvals.Changes(ctx, c, made)

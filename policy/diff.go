@@ -134,7 +134,7 @@ func ruleChange(rule string, a, b said, before, after bool) (RuleChange, bool) {
 	case !before:
 		return RuleChange{rule, "added", does(b.effect), b.at}, true
 	case !after:
-		return RuleChange{rule, "removed", "no longer " + does(a.effect), a.at}, true
+		return RuleChange{rule, "removed", did(a.effect), a.at}, true
 	}
 	var what []string
 	if a.effect != b.effect {
@@ -147,6 +147,9 @@ func ruleChange(rule string, a, b said, before, after bool) (RuleChange, bool) {
 	}
 	return RuleChange{rule, "changed", strings.Join(what, "; "), b.at}, what != nil
 }
+
+// usedByRules is what a helper does.
+const usedByRules = "is used by rules"
 
 // does is what a rule with this effect does, as a verb.
 func does(effect string) string {
@@ -162,7 +165,15 @@ func does(effect string) string {
 	case EffectCount:
 		return "counts"
 	}
-	return "is used by rules"
+	return usedByRules
+}
+
+// did is what a rule with this effect does no longer.
+func did(effect string) string {
+	if does := does(effect); does != usedByRules {
+		return "no longer " + does
+	}
+	return "no rule uses it any more"
 }
 
 // settingChanges say what differs beside Rego.

@@ -34,7 +34,7 @@ func TestDifferencesAreSaidInWords(t *testing.T) {
 		{
 			name: "a package less", a: dir(acme(ask + help)), b: Options{},
 			want: []string{
-				"removed sandboxd.policies.acme.x", "removed acme.x: no longer asks", "removed helped: no longer is used by rules",
+				"removed sandboxd.policies.acme.x", "removed acme.x: no longer asks", "removed helped: no rule uses it any more",
 			},
 		},
 		{

@@ -41,6 +41,7 @@ type File struct {
 	perm      os.FileMode
 	with      *Attributes
 	uid, gid  int                      // of the file that is replaced, or -1
+	has       map[string][]byte        // its attributes
 	do        func(func() error) error // with the rights of the box for the path
 	keeping   Keeping                  // nil: nobody keeps what is replaced
 	failed    atomic.Pointer[error]
@@ -50,7 +51,7 @@ type File struct {
 type Attributes struct {
 	Mode     os.FileMode       // its permissions
 	Modified time.Time         // zero: now
-	Extended map[string][]byte // those of users
+	Extended map[string][]byte // see [Extended]
 }
 
 // Create begins a new content for use.Path. A file that is new gets perm. Only regular
@@ -189,6 +190,10 @@ func (f *File) create() error {
 		// Set-user-id bits are dropped: the content is new.
 		f.perm = os.FileMode(st.Mode & 0o777)
 		f.uid, f.gid = int(st.Uid), int(st.Gid)
+		var err error
+		if f.has, err = attributesAt(fd, filepath.Base(f.path)); err != nil {
+			return fmt.Errorf("look at %s: %w", f.path, err)
+		}
 	case !errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("look at %s: %w", f.path, err)
 	}
@@ -199,6 +204,20 @@ func (f *File) create() error {
 	}
 	f.file = os.NewFile(uintptr(out), f.tmp)
 	return nil
+}
+
+// attributesAt are the attributes of a regular file; none of one that its writer cannot read.
+func attributesAt(dir int, name string) (map[string][]byte, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, name, flags, 0)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return Extended(fd)
 }
 
 // Path is where the content goes.
@@ -257,21 +276,27 @@ func (f *File) dress() error {
 	if err != nil {
 		return err
 	}
-	if f.with == nil {
+	if f.with == nil && f.uid < 0 { // it is new, and has what its directory gives
 		return f.file.Chmod(f.perm.Perm())
 	}
-	for name, value := range f.with.Extended {
-		if err := unix.Fsetxattr(int(f.file.Fd()), name, value, 0); err != nil {
-			return fmt.Errorf("set attribute %s: %w", name, err)
-		}
+	with := Attributes{Mode: f.perm, Extended: f.has}
+	if f.with != nil {
+		with = *f.with
 	}
-	if err := f.file.Chmod(f.with.Mode.Perm()); err != nil {
+	now, err := Extended(int(f.file.Fd()))
+	if err == nil {
+		err = SetExtended(fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()), now, with.Extended)
+	}
+	if err != nil {
 		return err
 	}
-	if f.with.Modified.IsZero() {
+	if err := f.file.Chmod(with.Mode.Perm()); err != nil {
+		return err
+	}
+	if with.Modified.IsZero() {
 		return nil
 	}
-	return f.touch(f.with.Modified)
+	return f.touch(with.Modified)
 }
 
 // touch sets the time of the last change.

@@ -148,6 +148,9 @@ func outsideName(t clients.Tool, input map[string]json.RawMessage) string {
 // patchLine begins a part of a patch of Codex and names a file.
 var patchLine = lazyregexp.New(`^\*\*\* (Add File|Update File|Delete File|Move to): (.+)$`)
 
+// patchMarks are the lines of a patch that begin like one that names a file, and name none.
+var patchMarks = map[string]bool{"*** Begin Patch": true, "*** End Patch": true, "*** End of File": true}
+
 // patched are the calls that a patch makes: it writes a file anew, edits one, removes one as rm does, or moves the one
 // named before as mv does. What is written has all of the patch for its content: what rules say of content holds for
 // every part of it. A line that only looks like the name of a file costs a question; a name that is missed would cost
@@ -165,6 +168,10 @@ func patched(patch, dir string) ([]ourCall, error) {
 	for line := range strings.Lines(patch) {
 		m := patchLine().FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
+			if strings.HasPrefix(line, "*** ") && !patchMarks[strings.TrimSpace(line)] {
+				return nil, fmt.Errorf("the line %.60q of the patch cannot be read: "+
+					"want Add File, Update File, Delete File or Move to, a colon, and a path", strings.TrimSpace(line))
+			}
 			continue
 		}
 		part, path := m[1], m[2]

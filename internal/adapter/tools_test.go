@@ -70,6 +70,10 @@ func TestHarmlessToolsAskAboutWhatIsNew(t *testing.T) {
 		{clients.Gemini, "run_shell_command", `{"command":"ls","dir_path":7}`, "the directory is not text"},
 		{clients.Codex, "spawn_agent", `{"items":[{"type":"local_image","path":"/x"}]}`, "the argument items of spawn_agent"},
 		{clients.Codex, "apply_patch", `{"command":"nothing"}`, "the patch names no file"},
+		{
+			clients.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Add Fil: a\n+x\n*** Add File: b\n+x\n*** End Patch"}`,
+			`the line \"*** Add Fil: a\" of the patch cannot be read`,
+		},
 		{clients.Codex, "apply_patch", `{"command":"*** Begin Patch\n*** Move to: x\n"}`, "moves a file that it does not name"},
 		{
 			clients.Codex, "Bash", `{"command":"apply_patch <<'E'\n*** Begin Patch\n*** Add File: x\n*** End Patch\nE"}`,

@@ -274,10 +274,15 @@ func decidedOf(ctx context.Context, c *tool.Call, args json.RawMessage) decided 
 func decisionOf(c *tool.Call) tool.Decision {
 	d := c.Decision
 	if e := c.Result.Error; e != nil && (d.Verdict != tool.Deny || len(d.Reasons) == 0) {
-		why := cmp.Or(c.Result.RejectReason, e.Msg) // of a person, for the model
+		why := tool.Reason{Rule: "core." + e.Code, Code: e.Code, Hint: e.Hint}
+		why.Message = cmp.Or(c.Result.RejectReason, e.Msg)                   // of a person, for the model
+		if a := c.Approval; a != nil && a.Code != "" && len(d.Reasons) > 0 { // nobody has said why not
+			asked := d.Reasons[0]
+			why.Message += fmt.Sprintf("; asked by %s: %s", asked.Rule, asked.Message)
+			why.Hint, why.At = cmp.Or(why.Hint, asked.Hint), asked.At
+		}
 		return tool.Decision{
-			Verdict: tool.Deny, Revision: d.Revision, By: tool.ByCore,
-			Reasons: []tool.Reason{{Rule: "core." + e.Code, Code: e.Code, Message: why, Hint: e.Hint}},
+			Verdict: tool.Deny, Revision: d.Revision, By: tool.ByCore, Reasons: []tool.Reason{why},
 		}
 	}
 	if a := c.Approval; a != nil && a.Approved && d.Verdict == tool.Ask {

@@ -171,3 +171,30 @@ func TestWhoLeavesAStreamEndsTheCall(t *testing.T) {
 		t.Errorf("got %+v", state)
 	}
 }
+
+// TestARefusalThatNobodyGaveNamesTheRule: the hook of an agent shows one reason, so it has to say what asked and what to
+// do instead. The words of a person stay as they are.
+func TestARefusalThatNobodyGaveNamesTheRule(t *testing.T) {
+	asked := tool.Reason{Rule: "acme.push", Message: "it publishes", Hint: "push to a branch"}
+	for _, tt := range []struct {
+		name          string
+		answer        *tool.Approval
+		message, hint string
+	}{
+		{
+			"nobody", &tool.Approval{Code: approvals.CodeTimedOut, Reason: "approval timed out"},
+			"approval timed out; asked by acme.push: it publishes", "push to a branch",
+		},
+		{"a person", &tool.Approval{By: "uid:0", Reason: "approval timed out"}, "approval timed out", ""},
+		{"nothing was asked", nil, "approval timed out", ""},
+	} {
+		c := &tool.Call{}
+		c.Approval, c.Decision = tt.answer, tool.Decision{Verdict: tool.Ask, Reasons: []tool.Reason{asked}}
+		c.Result = tool.Result{RejectReason: "approval timed out", Error: &tool.Error{Code: "approval_timed_out", Msg: "m"}}
+		d := decisionOf(c)
+		if d.Verdict != tool.Deny || len(d.Reasons) != 1 || d.Reasons[0].Message != tt.message ||
+			d.Reasons[0].Hint != tt.hint || d.Reasons[0].Rule != "core.approval_timed_out" {
+			t.Errorf("%s: got %+v", tt.name, d)
+		}
+	}
+}

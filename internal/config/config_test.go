@@ -90,6 +90,10 @@ func TestMistakesNameTheirLine(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"an unknown key", "log:\n  levle: info\n", `:2: log: unknown key "levle"; did you mean "level"?`},
 		{"a key of the sandbox at the top", "network: {}\n", `:1: unknown key "network"; it stands below "sandbox"`},
+		{
+			"a place", "paths:\n  stateDir: /x\n",
+			`:1: unknown key "paths"; places come from the environment: SANDBOXD_STATE_DIR, SANDBOXD_RUNTIME_DIR, SANDBOXD_KEY_DIR`,
+		},
 		{"an unknown top key", "\nworkspaces: {}\n", `:2: unknown key "workspaces"`},
 		{
 			"a key given twice", "log: {level: info}\nlog: {level: warn}\n",

@@ -162,10 +162,13 @@ func unknownKey(key string, known []string) string {
 	return msg
 }
 
-// elsewhere names the section that has a key, for one at the top of the file.
+// elsewhere names what has a key, for one at the top of the file.
 func elsewhere(key, at string) string {
 	if _, ok := keysOf(reflect.TypeFor[guard.Settings](), "json")[key]; ok && at == "" {
 		return fmt.Sprintf("; it stands below %q", "sandbox")
+	}
+	if key == "paths" && at == "" {
+		return "; places come from the environment: SANDBOXD_STATE_DIR, SANDBOXD_RUNTIME_DIR, SANDBOXD_KEY_DIR"
 	}
 	return ""
 }

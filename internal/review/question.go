@@ -151,7 +151,7 @@ func (f *fields) changes(c *tool.Changing) {
 		f.row("changes", fmt.Sprintf("and %d more", more))
 	}
 	if !c.Kept {
-		f.row("careful", "not all of it can be undone")
+		f.row("careful", strings.TrimSuffix("a no does not bring all of it back: "+c.Unkept, ": "))
 	}
 	f.block("diff", c.Diff, false)
 }

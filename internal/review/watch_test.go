@@ -426,12 +426,13 @@ func TestAQuestionAboutChanges(t *testing.T) {
 		Args: json.RawMessage(`{"command":"make tidy"}`), Remember: []string{"once"},
 		Changes: &tool.Changing{
 			Changes: []tool.Change{{Path: "notes\x1b[2Jmd", Kind: tool.ChangeDelete, BytesBefore: 7}}, Total: 3, Diff: "-my \x1bnotes\n",
+			Unkept: "big.bin is too large",
 		},
 	}
 	text := Render(item, time.Now(), Screen{Width: 120})
 	for _, want := range []string{
 		"Bash: may its changes stay?", "make tidy", "delete", "(7 bytes before, 0 after)", "and 2 more", "-my ",
-		"not all of it can be undone",
+		"a no does not bring all of it back: big.bin is too large",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the question lacks %q:\n%s", want, text)

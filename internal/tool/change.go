@@ -64,7 +64,8 @@ type Changing struct {
 	Changes []Change `json:"changes"`
 	Total   int      `json:"total"`
 	Diff    string   `json:"diff"`
-	Kept    bool     `json:"kept"` // all of it can be undone
+	Kept    bool     `json:"kept"`             // all of it can be undone
+	Unkept  string   `json:"unkept,omitempty"` // why not
 	Why     []Reason `json:"-"`
 }
 

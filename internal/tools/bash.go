@@ -407,7 +407,11 @@ func sandboxNotes(d bashData) []string {
 		return notes
 	}
 	for _, s := range []struct{ sign, note string }{
-		{"Read-only file system", "[sandbox: that place cannot be written; write inside the workspace or /tmp]"},
+		{
+			"Read-only file system",
+			"[sandbox: that place cannot be written; write inside the workspace or /tmp, " +
+				"and leave files that decide what runs outside (.git/hooks, .envrc) to a person]",
+		},
 		{"Could not resolve host", noNetwork},
 		{"Temporary failure in name resolution", noNetwork},
 		{"Network is unreachable", noNetwork},

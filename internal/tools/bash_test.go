@@ -285,7 +285,8 @@ func TestBash_SandboxNotes(t *testing.T) {
 
 func TestBash_ProtectedFilesAreExplained(t *testing.T) {
 	const why = " is write-protected, because it decides what runs outside the sandbox; a person has to change it"
-	const onlyThere = "[sandbox: that place cannot be written; write inside the workspace or /tmp]"
+	const onlyThere = "[sandbox: that place cannot be written; write inside the workspace or /tmp, " +
+		"and leave files that decide what runs outside (.git/hooks, .envrc) to a person]"
 	for _, tt := range []struct {
 		stderr string
 		code   int

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // open700 are the rights that an undo needs in a directory while it puts something into it.
@@ -55,31 +56,26 @@ func dressDir(above *os.File, name string, now, want state) error {
 	path := fmt.Sprintf("/proc/self/fd/%d", at)
 	chmod := func(mode uint32) error { return unix.Chmod(path, mode) }
 	if !maps.EqualFunc(now.Extended, want.Extended, slices.Equal) {
-		err = chmod(now.Mode | open700) // attributes need the right to write
-		for name := range now.Extended {
-			if _, stays := want.Extended[name]; !stays && err == nil {
-				err = unix.Removexattr(path, name)
-			}
-		}
-		for name, value := range want.Extended {
-			if err == nil {
-				err = unix.Setxattr(path, name, value, 0)
-			}
+		if err = chmod(now.Mode | open700); err == nil { // attributes need the right to write
+			err = sandbox.SetExtended(path, now.Extended, want.Extended)
 		}
 	}
 	return errors.Join(err, chmod(want.Mode))
 }
 
 // opened is the state of a directory while an undo puts something into it: with the rights
-// of open700. What comes into it gets no group of it yet.
+// of open700. What comes into it gets no group and no access rights of it yet.
 func opened(s state) state {
-	if s.Type == isDir {
-		s.Mode = s.Mode&0o777 | open700
+	if s.Type != isDir {
+		return s
 	}
+	s.Mode = s.Mode&0o777 | open700
+	s.Extended = maps.Clone(s.Extended)
+	maps.DeleteFunc(s.Extended, func(name string, _ []byte) bool { return sandbox.IsACL(name) })
 	return s
 }
 
-// close restores the modes of the directories that have those of opened, the deepest first.
+// close restores the modes and access rights of the directories that have those of opened, the deepest first.
 func (r restorer) close(ctx context.Context, p plan, why []string) {
 	last := map[string]int{} // by path, the place in the plan of what it was before all
 	for at, i := range p.Lines {
@@ -88,7 +84,7 @@ func (r restorer) close(ctx context.Context, p plan, why []string) {
 	for _, path := range slices.Backward(slices.Sorted(maps.Keys(last))) {
 		at := last[path]
 		want := r.of.Changes[p.Lines[at]].Before
-		if why[at] != "" || want.Type != isDir || opened(want).Mode == want.Mode {
+		if why[at] != "" || want.Type != isDir || opened(want).same(want) {
 			continue
 		}
 		use := guard.PathUse{Raw: path, Path: path, Op: guard.Read}

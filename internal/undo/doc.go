@@ -11,10 +11,9 @@
 // What somebody changed since is a conflict; it stays as it is, and the answer says so.
 //
 // Guaranteed: if the answer of a call says kept, each file that it changed can be put back,
-// with its content, mode, time and the attributes of users, as long as the answer says or
-// until the store is full. A daemon that is killed finds the tree as it was before a change
-// or after it, and finishes an undo that had begun. Not kept: set-user-id bits, owners, hard
-// links, and what lies in the private /tmp of a session.
+// with its content, mode, time, the attributes of users and its lists of access rights (acl(5)), as
+// long as the answer says or until the store is full. A daemon that is killed finds the tree as it was before a change
+// or after it, and finishes an undo that had begun. docs/undo.md lists what is not kept.
 //
 // Changes of commands are found by comparing trees before and after a call. Each new content is copied
 // before the call. Watches on directories say where to look; where they cannot say, everything is looked

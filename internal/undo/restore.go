@@ -61,12 +61,17 @@ const (
 	isGone       = "it is gone"
 	changedSince = "it changed since"
 	inUse        = "a program has it open for writing"
+	byCall       = ", by call "
+	byOthers     = ", by somebody else than calls"
 )
 
 // isLater reports whether somebody changed the path after the call.
 func (c conflict) isLater() bool {
 	return strings.HasPrefix(c.Why, isGone) || strings.HasPrefix(c.Why, changedSince)
 }
+
+// isOfCall reports whether a later call can be undone first.
+func (c conflict) isOfCall() bool { return strings.Contains(c.Why, byCall) }
 
 // isInUse reports whether the undo can be made when a program has ended.
 func (c conflict) isInUse() bool { return c.Why == inUse }
@@ -108,7 +113,7 @@ type restorer struct {
 // left as it is.
 func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 	out := nothingUndone(r.by, r.of.ID)
-	why := make([]string, len(p.Lines))
+	why, did := make([]string, len(p.Lines)), make([]bool, len(p.Lines))
 	lost := map[string]bool{} // an undo may have changed a path twice: half of that helps nobody
 	for _, i := range p.Lines {
 		c := r.of.Changes[i]
@@ -127,11 +132,10 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			why[at] = "what was there could not be read before the call"
 			continue
 		}
-		left, err := r.one(ctx, r.of.Changes[i], p.Force)
-		if err != nil {
-			left = err.Error()
+		var err error
+		if did[at], why[at], err = r.one(ctx, r.of.Changes[i], p.Force); err != nil {
+			why[at] = err.Error()
 		}
-		why[at] = left
 	}
 	r.close(ctx, p, why)
 	var done []change
@@ -140,6 +144,9 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		if why[at] != "" && (lost[c.Path] || !r.isAsBefore(ctx, c)) { // a file may have brought its directory
 			out.Conflicts = append(out.Conflicts, conflict{relative(r.of.Dir, c.Path), why[at]})
 			continue
+		}
+		if !did[at] && c.Undone != "" && c.Undone != r.by {
+			continue // another undo has done it
 		}
 		out.Restored = append(out.Restored, relative(r.of.Dir, c.Path))
 		if c.Before.Type == nothing {
@@ -160,30 +167,30 @@ func (r restorer) isAsBefore(ctx context.Context, c change) bool {
 	return err == nil && c.Before.Type != unreadable && now.same(c.Before)
 }
 
-// one undoes a change, or says why it does not.
-func (r restorer) one(ctx context.Context, c change, force bool) (why string, err error) {
+// one undoes a change, or says why it does not. It did nothing where all is as it was before the change.
+func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why string, err error) {
 	use := guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read}
 	now, err := r.look(ctx, use)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	if want, asked := r.approved[c.Path]; asked && now.Type != isDir && want != cmpSum(now) {
-		return "it changed after a person approved the call", nil
+		return false, "it changed after a person approved the call", nil
 	}
 	switch {
 	case now.same(c.Before) && (now.Modified == c.Before.Modified || !now.same(c.After)):
-		return "", nil
+		return false, "", nil
 	case force || now.same(c.After) || now.Index != "" && now.Index == c.After.Index || r.ours(ctx, c.Path, now):
 	case now.Type == nothing:
-		return isGone + r.since(ctx, c), nil
+		return false, isGone + r.since(ctx, c, now), nil
 	default:
-		return changedSince + r.since(ctx, c), nil
+		return false, changedSince + r.since(ctx, c, now), nil
 	}
 	if now.open && !force && !r.refused { // what they write would go to a file without a name
-		return inUse, nil
+		return false, inUse, nil
 	}
 	use.Op = guard.Write
-	return "", r.put(ctx, use, now, c.Before)
+	return true, "", r.put(ctx, use, now, c.Before)
 }
 
 // cmpSum is the sum of a state as an approval has it.
@@ -194,15 +201,19 @@ func cmpSum(s state) string {
 	return s.Sum
 }
 
-// since names the call that changed a path later.
-func (r restorer) since(ctx context.Context, c change) string {
+// since names the call that left the path as it is now, if it is a later one.
+func (r restorer) since(ctx context.Context, c change, now state) string {
 	later, err := r.j.calls(ctx, `account = $1 AND n > (SELECT n FROM undo_calls WHERE call_id = $2)
 		AND call_id <> $3 AND EXISTS (SELECT 1 FROM undo_changes c WHERE c.call_id = undo_calls.call_id AND c.path = $4)
 		ORDER BY n DESC LIMIT 1`, r.of.Account, r.of.ID, r.by, []byte(c.Path))
 	if err != nil || len(later) == 0 {
 		return ""
 	}
-	return ", by call " + later[0].ID
+	left := func(x change) bool { return x.Path == c.Path && x.After.same(now) }
+	if !slices.ContainsFunc(later[0].Changes, left) {
+		return byOthers
+	}
+	return byCall + later[0].ID
 }
 
 // look says what lies at a path.

@@ -283,7 +283,7 @@ func (w *world) wreck(t *rapid.T, name, other string) {
 	path, to := filepath.Join(w.work, name), filepath.Join(w.work, other)
 	switch rapid.SampledFrom([]string{
 		"write", "write", "append", "truncate", "remove", "remove all", "rename", "rename dir", "link", "hard link",
-		"mode", "time", "attribute", "dir", "pipe", "sparse",
+		"mode", "time", "attribute", "rights", "dir", "pipe", "sparse",
 	}).Draw(t, "act") {
 	case "write":
 		_ = os.MkdirAll(filepath.Dir(path), 0o755)
@@ -333,6 +333,12 @@ func (w *world) wreck(t *rapid.T, name, other string) {
 			return
 		}
 		_ = unix.Lsetxattr(path, "user.a", []byte{1, 0, 2}, 0)
+	case "rights":
+		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 {
+			return
+		}
+		_ = unix.Lsetxattr(path, aclAccess, acl(7, 1), 0)
+		_ = unix.Lsetxattr(filepath.Dir(path), aclDefault, acl(7, 3), 0) // what is put there must not get it
 	case "dir":
 		_ = os.Mkdir(path, 0o750)
 	case "pipe":

@@ -96,7 +96,7 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	}
 	s := state{Mode: st.Mode & 0o777, Modified: st.Mtim.Nano()}
 	var err error
-	if s.Extended, err = extended(fd); err != nil {
+	if s.Extended, err = sandbox.Extended(fd); err != nil {
 		return state{}, err
 	}
 	switch st.Mode & unix.S_IFMT {
@@ -125,51 +125,6 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 
 // growsCode is the code of the error for a file that grows while it is copied.
 const growsCode = "file_changed"
-
-// extended are the attributes of users. Who changes them meanwhile does not end the look: one that went is none.
-func extended(fd int) (map[string][]byte, error) {
-	names, err := attributeNames(fd)
-	if err != nil {
-		return nil, fmt.Errorf("list attributes: %w", err)
-	}
-	var all map[string][]byte
-	for name := range strings.SplitSeq(string(names), "\x00") {
-		if !strings.HasPrefix(name, "user.") {
-			continue
-		}
-		value := make([]byte, 64<<10) // the most that the kernel takes
-		n, err := unix.Fgetxattr(fd, name, value)
-		if err == unix.ENODATA {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read attribute %s: %w", name, err)
-		}
-		if all == nil {
-			all = map[string][]byte{}
-		}
-		all[name] = value[:n:n]
-	}
-	return all, nil
-}
-
-// attributeNames are the names of all attributes, each with a zero at its end.
-func attributeNames(fd int) ([]byte, error) {
-	size, err := unix.Flistxattr(fd, nil)
-	if err == unix.ENOTSUP || err == nil && size == 0 {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	names := make([]byte, size)
-	n, err := unix.Flistxattr(fd, names)
-	if err == unix.ERANGE { // some came
-		names = make([]byte, 64<<10) // the most that the kernel gives
-		n, err = unix.Flistxattr(fd, names)
-	}
-	return names[:max(n, 0)], err
-}
 
 // change is one line of the journal.
 type change struct {

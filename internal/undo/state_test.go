@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // A program that changes the attributes of one file all the time does not end the look at a tree. Otherwise it
@@ -31,7 +33,7 @@ func TestAttributesThatChangeWhileTheyAreRead(t *testing.T) {
 		}
 	}()
 	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		if _, err := extended(int(f.Fd())); err != nil {
+		if _, err := sandbox.Extended(int(f.Fd())); err != nil {
 			t.Error(err)
 			break
 		}

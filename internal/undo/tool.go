@@ -149,10 +149,15 @@ func (t undo) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 // text says what an undo did.
 func (u undone) text(tool string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "undid call %s (%s)", u.Undone, tool)
-	if len(u.Restored) == 0 {
-		b.Reset()
+	switch {
+	case len(u.Restored)+len(u.Conflicts) == 0:
+		fmt.Fprintf(&b, "nothing to do: call %s (%s) was undone before", u.Undone, tool)
+	case len(u.Restored) == 0:
 		fmt.Fprintf(&b, "call %s (%s) was not undone", u.Undone, tool)
+	case len(u.Conflicts) > 0:
+		fmt.Fprintf(&b, "undid a part of call %s (%s)", u.Undone, tool)
+	default:
+		fmt.Fprintf(&b, "undid call %s (%s)", u.Undone, tool)
 	}
 	removed := u.removed()
 	for i, path := range u.Restored {
@@ -169,8 +174,11 @@ func (u undone) text(tool string) string {
 	for _, c := range u.Conflicts {
 		fmt.Fprintf(&b, "\nleft %s: %s", c.Path, c.Why)
 	}
-	if slices.ContainsFunc(u.Conflicts, conflict.isLater) {
+	switch {
+	case slices.ContainsFunc(u.Conflicts, conflict.isOfCall):
 		b.WriteString("\nWhat changed since the call stays. Undo the later call first, or let an operator use --force.")
+	case slices.ContainsFunc(u.Conflicts, conflict.isLater):
+		b.WriteString("\nWhat changed since the call stays. An operator can put the old content back with --force.")
 	}
 	if slices.ContainsFunc(u.Conflicts, conflict.isInUse) {
 		b.WriteString("\nEnd the programs that write these files, and undo the call again.")

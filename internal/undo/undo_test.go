@@ -104,6 +104,14 @@ func TestConflictsStayAsTheyAre(t *testing.T) {
 			"open WORK/f: no such file or directory", "it is gone",
 		},
 		{"another call wrote", func(w *world) { w.write("later", "f", "three") }, "three", "it changed since, by call later"},
+		{"a person wrote behind another call", func(w *world) {
+			w.write("later", "f", "three")
+			w.person("f", "four")
+		}, "four", "it changed since, by somebody else than calls"},
+		{"a person wrote behind an undo of it", func(w *world) {
+			w.undo("first", "call")
+			w.person("f", "four")
+		}, "four", "it changed since, by somebody else than calls"},
 		{"another call, which was undone", func(w *world) {
 			w.write("later", "f", "three")
 			w.undo("undo later", "later")
@@ -186,13 +194,29 @@ func TestTheTextSaysWhatAnUndoDid(t *testing.T) {
 	w.write("call", "old", "2", "new", "2", "kept", "2")
 	w.write("later", "kept", "3")
 	out := w.undo("undo", "call")
-	want := "undid call call (Write)\nremoved new\nrestored old\nleft kept: it changed since, by call later\n" +
+	want := "undid a part of call call (Write)\nremoved new\nrestored old\nleft kept: it changed since, by call later\n" +
 		"What changed since the call stays. Undo the later call first, or let an operator use --force."
 	if got := out.text("Write"); got != want {
 		t.Errorf("got %s", got)
 	}
 	if !slices.Equal(out.Removed, []string{"new"}) || !slices.Equal(out.Restored, []string{"new", "old"}) {
 		t.Errorf("restored %v, removed %v", out.Restored, out.Removed)
+	}
+}
+
+// TestWhatWasUndoneIsToldOnce: an undo of a call that another undo has undone does nothing, and says so. The other one
+// can still be undone.
+func TestWhatWasUndoneIsToldOnce(t *testing.T) {
+	w := newWorld(t)
+	w.person("old", "1")
+	w.write("call", "old", "2", "new", "2")
+	w.undo("undo", "call")
+	out := w.undo("second", "call")
+	if want := "nothing to do: call call (Write) was undone before"; out.text("Write") != want {
+		t.Errorf("got %q, want %q", out.text("Write"), want)
+	}
+	if got := w.undo("back", "undo"); len(got.Conflicts) > 0 || w.read("old")+w.read("new") != "22" {
+		t.Errorf("got %+v, %s, %s", got, w.read("old"), w.read("new"))
 	}
 }
 

@@ -30,7 +30,7 @@ import (
 const (
 	rounds    = 7
 	roundTime = 160 * time.Millisecond // of one case in one round, unless N or a slow call makes it longer
-	batchTime = 8 * time.Millisecond  // calls shorter than this are timed together: several collections of garbage
+	batchTime = 8 * time.Millisecond   // calls shorter than this are timed together: several collections of garbage
 )
 
 // Case is one thing that is timed.

@@ -115,9 +115,36 @@ func TestChangesAreATable(t *testing.T) {
 	if err != nil || len(lines) != 5 {
 		t.Fatalf("got %q, %v", lines, err)
 	}
-	for i, want := range []string{"", "  kept         modify a", "  partly kept  modify a, modify b, modify c, and 1 more", "  undone"} {
+	for i, want := range []string{"", "  kept          modify a", "  not all kept  modify a, modify b, modify c, and 1 more", "  undone"} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("got %q, want %q in it", lines[i], want)
 		}
+	}
+}
+
+// TestPrintSaysWhatToDo: who is told that something was left is told what helps, and nobody that an undo was made where
+// there was nothing to do.
+func TestPrintSaysWhatToDo(t *testing.T) {
+	for _, tt := range []struct{ why, want string }{
+		{"it changed since, by call call_2", "undo the later call first, or use --force (operator)"},
+		{"it changed since, by somebody else than calls", "--force (operator) puts the old content back"},
+		{"it is gone", "--force (operator) puts the old content back"},
+		{"a program has it open for writing", "end the programs that write these files, and undo the call again"},
+		{"", "nothing to do: call_1 was undone before"},
+	} {
+		a := Answer{CallID: "call_3", Undone: "call_1"}
+		if tt.why != "" {
+			a.Conflicts = []conflict{{"f", tt.why}}
+		}
+		var b strings.Builder
+		a.Print(&b, "")
+		if !strings.HasSuffix(b.String(), tt.want+"\n") || strings.Contains(b.String(), "undid") {
+			t.Errorf("%s: got %q, want %q", tt.why, b.String(), tt.want)
+		}
+	}
+	var b strings.Builder
+	Answer{CallID: "call_3", Undone: "call_1", Restored: []string{"g"}, Conflicts: []conflict{{"f", "x"}}}.Print(&b, "")
+	if want := "undid a part of call_1; "; !strings.Contains(b.String(), want) {
+		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

@@ -77,7 +77,7 @@ func PrintChanges(out io.Writer, found []Changed) error {
 		case c.UndoneBy != "":
 			state = "undone"
 		case !c.Undo.Kept:
-			state = "partly kept"
+			state = "not all kept"
 		}
 		var paths []string
 		for _, x := range c.Changes[:min(len(c.Changes), shownPaths)] {

@@ -19,7 +19,7 @@ func (daemon) Do(_ context.Context, _, path string, _, out any) error {
 		{"call_id": "call_1"}]`
 	if strings.HasSuffix(path, "/undo") {
 		answer = `{"call_id": "call_4", "undone": "call_1", "restored": ["a.go", "new.go"], "removed": ["new.go"],
-			"conflicts": [{"path": "b.go", "why": "it was changed since"}]}`
+			"conflicts": [{"path": "b.go", "why": "it changed since, by call call_2"}]}`
 	}
 	return json.Unmarshal([]byte(answer), out)
 }
@@ -35,8 +35,8 @@ func Example() {
 	// [call_1] <nil>
 	// restored a.go
 	// removed  new.go
-	// left     b.go: it was changed since
+	// left     b.go: it changed since, by call call_2
 	// what changed since the call stays: undo the later call first, or use --force (operator)
-	// undid call_1; sandboxd undo call_4 takes that back
+	// undid a part of call_1; sandboxd undo call_4 takes that back
 	// true <nil>
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -25,16 +27,18 @@ type Undo struct {
 
 // Answer is what the daemon says of one undo.
 type Answer struct {
-	CallID    string   `json:"call_id"`
-	Undone    string   `json:"undone"`
-	Restored  []string `json:"restored"`
-	Removed   []string `json:"removed"` // those of them that the call had made
-	Conflicts []struct {
-		Path string `json:"path"`
-		Why  string `json:"why"`
-	} `json:"conflicts"`
-	Status tool.Status `json:"status"`
-	Error  *tool.Error `json:"error,omitempty"`
+	CallID    string      `json:"call_id"`
+	Undone    string      `json:"undone"`
+	Restored  []string    `json:"restored"`
+	Removed   []string    `json:"removed"` // those of them that the call had made
+	Conflicts []conflict  `json:"conflicts"`
+	Status    tool.Status `json:"status"`
+	Error     *tool.Error `json:"error,omitempty"`
+}
+
+type conflict struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
 }
 
 // Undoable are the last calls of a session that can be undone; 0 is all.
@@ -107,10 +111,25 @@ func (a Answer) Print(out io.Writer, flag string) {
 	for _, c := range a.Conflicts {
 		fmt.Fprintf(out, "left     %s: %s\n", c.Path, c.Why)
 	}
-	if len(a.Conflicts) > 0 {
+	why := func(part string) bool {
+		return slices.ContainsFunc(a.Conflicts, func(c conflict) bool { return strings.Contains(c.Why, part) })
+	}
+	if why("has it open") {
+		fmt.Fprintln(out, "end the programs that write these files, and undo the call again")
+	}
+	switch {
+	case why(", by call "):
 		fmt.Fprintln(out, "what changed since the call stays: undo the later call first, or use --force (operator)")
+	case why("it changed"), why("it is gone"):
+		fmt.Fprintln(out, "what changed since the call stays; --force (operator) puts the old content back")
+	case len(a.Restored)+len(a.Conflicts) == 0:
+		fmt.Fprintf(out, "nothing to do: %s was undone before\n", a.Undone)
 	}
 	if len(a.Restored) > 0 {
-		fmt.Fprintf(out, "undid %s; sandboxd undo%s %s takes that back\n", a.Undone, flag, a.CallID)
+		part := ""
+		if len(a.Conflicts) > 0 {
+			part = "a part of "
+		}
+		fmt.Fprintf(out, "undid %s%s; sandboxd undo%s %s takes that back\n", part, a.Undone, flag, a.CallID)
 	}
 }
