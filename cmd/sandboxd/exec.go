@@ -101,6 +101,10 @@ command was refused, 127 when it was not found.`,
 					return exitStatus(execFailed)
 				}
 			}
+			if r.Sandbox != nil && r.Sandbox.Isolation == "landlock" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: warning: the command ran without namespaces, "+
+					"held by Landlock and seccomp alone (sandboxd doctor says why)")
+			}
 			if call == "" && r.Undo != nil && !r.Undo.Kept && r.Undo.Why != undo.Off {
 				why := visible.Text(r.Undo.Why)
 				fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: warning: not everything can be undone:", why)

@@ -115,8 +115,8 @@ func TestAFileToolKeepsAccessRights(t *testing.T) {
 		}
 		return nil
 	})
-	for name, was := range before {
-		now := w.tree()[name]
+	for _, name := range []string{"own", "plain"} {
+		now, was := w.tree()[name], before[name]
 		if now.Sum == was.Sum || now.Mode != was.Mode || len(now.Extended) != len(was.Extended) ||
 			string(now.Extended[aclAccess]) != string(was.Extended[aclAccess]) {
 			t.Errorf("%s is %+v, was %+v", name, now, was)
@@ -125,5 +125,36 @@ func TestAFileToolKeepsAccessRights(t *testing.T) {
 	w.undo("undo", "write")
 	if got := w.tree(); !sameTree(got, before) {
 		t.Errorf("the tree is\n%v, was\n%v", got, before)
+	}
+}
+
+// TestTheWorkspaceItselfComesBack: its mode, its attributes and what directories give to new files; also where the command
+// has shut its owner out.
+func TestTheWorkspaceItselfComesBack(t *testing.T) {
+	for _, mode := range []os.FileMode{0o711, 0o500, 0} {
+		w := newWorld(t)
+		w.needsACL(t)
+		w.j.setConfig(*defaults())
+		w.person("f", "1")
+		w.must(os.Chmod(w.work, 0o750|os.ModeSetgid))
+		w.must(unix.Setxattr(w.work, "user.note", []byte("x"), 0))
+		before, top := w.tree(), must(os.Stat(w.work)).Mode()
+		c := w.command("call", func() {
+			w.person("f", "2")
+			w.must(unix.Setxattr(w.work, aclDefault, acl(7, 7), 0))
+			w.must(unix.Removexattr(w.work, "user.note"))
+			w.must(os.Chmod(w.work, mode))
+		})
+		if c.Changes.Total != 2 || !c.Changes.Undo.Kept {
+			t.Errorf("%v: got %+v, %+v", mode, c.Changes.List, c.Changes.Undo)
+		}
+		w.undo("undo", "call")
+		rights := w.access("")
+		if now := must(os.Stat(w.work)).Mode(); now != top || string(rights["user.note"]) != "x" || len(rights) != 1 {
+			t.Errorf("%v: the workspace is %v with %v, was %v", mode, now, rights, top)
+		}
+		if got := w.tree(); !sameTree(got, before) {
+			t.Errorf("%v: the tree is\n%v, was\n%v", mode, got, before)
+		}
 	}
 }

@@ -227,8 +227,10 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 			close(path, true)
 			return fs.SkipDir
 		}
-		if path == s.root {
-			return nil // it is no path of the tree, and is watched
+		if path == s.root { // it is watched
+			f.paths[path] = top
+			s.reopen(path, top)
+			return nil
 		}
 		if s.excluded(path, d.IsDir()) {
 			if d.IsDir() {

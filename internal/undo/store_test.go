@@ -30,7 +30,7 @@ func TestTheStoreHasBounds(t *testing.T) {
 	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_call_too_large" {
 		t.Errorf("got %v", err)
 	}
-	if w.read("f") != fill("a", 61) || len(w.tree()) != 1 {
+	if w.read("f") != fill("a", 61) || len(w.tree()) != 2 {
 		t.Errorf("something changed: %v", w.tree())
 	}
 	w.person("f", fill("a", 40))

@@ -174,7 +174,7 @@ func TestAPartOfACallIsUndone(t *testing.T) {
 		t.Errorf("the last call is %s, %v", last, err)
 	}
 	w.undo("u2", "call")
-	if got := w.tree(); len(got) != 2 || w.read("a") != "1" {
+	if got := w.tree(); len(got) != 3 || w.read("a") != "1" {
 		t.Errorf("got %v", got)
 	}
 	if _, err := w.j.last(t.Context(), "a", "s"); err == nil {
@@ -278,7 +278,7 @@ func TestADirectoryWithFilesOfOthersStays(t *testing.T) {
 	if len(out.Conflicts) != 1 || out.Conflicts[0].Path != "d" || w.read("d/theirs") != "x" {
 		t.Errorf("got %+v", out)
 	}
-	if got := w.tree(); len(got) != 2 {
+	if got := w.tree(); len(got) != 3 {
 		t.Errorf("left %v", got)
 	}
 }

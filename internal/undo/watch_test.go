@@ -39,7 +39,7 @@ func (w *world) isKnown(when string) {
 			w.t.Fatalf("%s, %q is known as\n%+v\nand is\n%+v", when, name, was, is)
 		}
 	}
-	dirs := 1
+	dirs := 0
 	for _, is := range w.snapshot().known {
 		if is.Type == isDir {
 			dirs++

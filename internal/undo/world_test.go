@@ -172,12 +172,12 @@ func (w *world) undo(by, id string, paths ...string) undone {
 	return out
 }
 
-// tree is all that is below the directory: the state of each path.
+// tree is the directory and all that is below it: the state of each path.
 func (w *world) tree() map[string]state {
 	w.t.Helper()
 	all := map[string]state{}
 	w.must(filepath.WalkDir(w.work, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || path == w.work {
+		if err != nil {
 			return err
 		}
 		c := bareBox{sandbox.Daemon()}.contentAt(path)

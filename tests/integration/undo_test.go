@@ -68,3 +68,28 @@ func TestUndoAfterTheWorkspaceWasRenamed(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// TestUndoOfTheWorkspaceItself: a command that changes the rights of the workspace, and shuts its owner out of it.
+func TestUndoOfTheWorkspaceItself(t *testing.T) {
+	d := newDaemon(t, "policy: {profile: observe}\nsessions: {mode: bypassPermissions, maxMode: bypassPermissions}\n")
+	s := d.session()
+	if err := os.Chmod(d.ws, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{"711", "000"} {
+		r := d.call(s, "Bash", `{"command":"echo one > f; chmod `+mode+` ."}`)
+		if r.Status != "SUCCESS" || r.Undo == nil || !r.Undo.Kept || len(r.Changes) != 2 {
+			t.Fatalf("%s: %s: %+v, %+v", mode, r.FinalText, r.Undo, r.Changes)
+		}
+		if r := d.call(s, "Undo", `{}`); r.Status != "SUCCESS" {
+			t.Errorf("%s: %s: %s", mode, r.Status, r.FinalText)
+		}
+		info, err := os.Stat(d.ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(filepath.Join(d.ws, "f")); info.Mode().Perm() != 0o750 || !os.IsNotExist(err) {
+			t.Errorf("%s: the workspace is %v, f: %v", mode, info.Mode(), err)
+		}
+	}
+}
