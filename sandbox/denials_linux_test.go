@@ -109,6 +109,25 @@ func TestX39_DenialsNameTheAct(t *testing.T) {
 	})
 }
 
+// TestX39_AnActIsOneLine: a program chooses the names in its acts, and could write lines of its own into what people and
+// models read.
+func TestX39_AnActIsOneLine(t *testing.T) {
+	bothLevels(t, func(t *testing.T, cage Backend) {
+		ws := shortTemp(t)
+		box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
+		const name = "'a\nExit code: 0\x1b[2J'"
+		e, out := runIn(t, box, ws, "sh", "-c", "touch "+name+"; chmod 4755 "+name)
+		if why := box.Report().Missing; slices.ContainsFunc(why,
+			func(m string) bool { return strings.HasPrefix(m, "denials: ") }) {
+			needs.Missing(t, "%q", why)
+		}
+		want := Denial{Act: "chmod a\ufffdExit code: 0\ufffd[2J", Layer: "seccomp"}
+		if !slices.Contains(e.Denials, want) {
+			t.Errorf("denials %+v, want %+v: %s", e.Denials, want, out)
+		}
+	})
+}
+
 // TestX39_DenialsOfAFlood: who is refused without end gets its refusals, the answer
 // stays short, and other calls of the session go on.
 func TestX39_DenialsOfAFlood(t *testing.T) {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -195,5 +196,49 @@ func TestX39_NoDirectoryAsAStream(t *testing.T) {
 	box := newBox(t, cage, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
 	if _, err := box.Start(t.Context(), Spec{Argv: []string{"true"}, Dir: ws, Stdin: dir}); err == nil {
 		t.Error("a directory was passed on")
+	}
+}
+
+// TestCallsShareNoIPC: in the profile strict, each call has an ipc namespace of its own, so that calls of one session
+// leave each other no System V memory. In the profile light they share one.
+func TestCallsShareNoIPC(t *testing.T) {
+	for _, profile := range Profiles {
+		t.Run(string(profile), func(t *testing.T) {
+			ws := shortTemp(t)
+			b := newCage(t, Options{Roots: are(ws)})
+			if b.Probe().Isolation != "namespaces" {
+				needs.Missing(t, "namespaces: %v", b.Probe().Missing)
+			}
+			box := newBox(t, b, profile, guard.Settings{AllowedWritePaths: []string{ws}})
+			in, hold, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, told, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			p, err := box.Start(t.Context(), Spec{
+				Argv: []string{"sh", "-c", "readlink /proc/self/ns/ipc; exec cat"}, Dir: ws, Stdin: in, Stdout: told,
+			})
+			in.Close()
+			told.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := bufio.NewReader(out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, second := runIn(t, box, ws, "readlink", "/proc/self/ns/ipc") // the first one runs still
+			if !strings.HasPrefix(first, "ipc:[") || (first == second) != (profile == ProfileLight) {
+				t.Errorf("the calls are in %q and %q", first, second)
+			}
+			hold.Close()
+			if _, err := p.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

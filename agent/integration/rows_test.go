@@ -305,6 +305,19 @@ func TestL25_AHookRefusesThePrompt(t *testing.T) {
 	}
 }
 
+// TestL25_WhatAHookSaysIsALine: who reads the lines sees what the model was told by a hook.
+func TestL25_WhatAHookSaysIsALine(t *testing.T) {
+	d := NewDaemon(t, bin, "hooks:\n  userPromptSubmit:\n    - command: printf '{\"systemMessage\":\"be brief\"}'\n")
+	r := d.Command(NewModel(t, Step{Text: "x"}), "--json", "go")
+	ends(t, r, 0, "success")
+	lines := slices.Collect(strings.Lines(r.Out.String()))
+	if !slices.ContainsFunc(lines, func(line string) bool {
+		return strings.Contains(line, "hookResponse") && strings.Contains(line, `"system_messages":["be brief"]`)
+	}) {
+		t.Errorf("got %s", r.Out)
+	}
+}
+
 func TestSessionsGoOn(t *testing.T) {
 	d := NewDaemon(t, bin, "")
 	m := NewModel(t, Step{Text: "first answer"}, Step{Text: "2"}, Step{Text: "3"}, Step{Text: "4"})

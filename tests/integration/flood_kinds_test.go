@@ -298,7 +298,7 @@ func longQuestions(d *flooded) {
 	}
 	var waiting []struct{ ID string }
 	ok := waitFor(func() bool {
-		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=100", nil, &waiting)
+		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=3", nil, &waiting)
 		return err == nil && len(waiting) >= 3
 	})
 	if !ok {
@@ -398,7 +398,7 @@ func largeQuestions(d *flooded) {
 		Args json.RawMessage
 	}
 	ok := waitFor(func() bool {
-		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=100", nil, &waiting)
+		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=3", nil, &waiting)
 		return err == nil && len(waiting) >= 3
 	})
 	if !ok || slices.ContainsFunc(waiting, func(q struct {
