@@ -76,6 +76,18 @@ func TestEveryChangeAboveAWatchedPathIsSeen(t *testing.T) {
 	}
 }
 
+// TestTimesOfOtherFileSystemsAreNotTrusted: what a file system says that computes its times, or gets them from another
+// machine, is never taken for unchanged. The kernel's own file systems stand for those of a network.
+func TestTimesOfOtherFileSystemsAreNotTrusted(t *testing.T) {
+	for _, path := range []string{"/proc", "/sys"} {
+		s := &Set{}
+		s.Add(path)
+		if s.Unchanged() || s.Unchanged() || Local(path) {
+			t.Errorf("the times of %s are trusted", path)
+		}
+	}
+}
+
 // TestChangesWithinATickAreSeen makes changes as close to each other and to the
 // questions as it can: the clock of the file system does not tell them apart.
 func TestChangesWithinATickAreSeen(t *testing.T) {
