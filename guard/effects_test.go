@@ -3,6 +3,7 @@ package guard
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,23 @@ func TestADeletionIsOfThePhysicalPath(t *testing.T) {
 	dir, u := usesOf(t, "rm -rf out/*")
 	if len(u.Deletes) != 1 || u.Deletes[0].Path != filepath.Join(dir, "src", "*") {
 		t.Errorf("%+v, want src/*", u.Deletes)
+	}
+}
+
+// TestWhereACdLeads: one that may fail leaves the rest where it was, unless the shell ends then.
+func TestWhereACdLeads(t *testing.T) {
+	for line, mayStay := range map[string]bool{
+		"cd sub; cat x": true, "set -e; cd sub; cat x": false, "set -o errexit; cd sub; cat x": false,
+		"set -e; set +e; cd sub; cat x": true, "set -e; set +o errexit; cd sub; cat x": true,
+		"set -e; cd sub || true; cat x": true, "set +e; set -e; cd sub; cat x": false,
+	} {
+		dir, u := usesOf(t, line)
+		reads := func(path string) bool {
+			return slices.ContainsFunc(u.Paths, func(p PathUse) bool { return p.Path == filepath.Join(dir, path) })
+		}
+		if !reads("sub/x") || reads("x") != mayStay {
+			t.Errorf("%s: reads %+v, may stay %v", line, u.Paths, mayStay)
+		}
 	}
 }
 
