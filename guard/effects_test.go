@@ -91,6 +91,31 @@ func TestWhereACdLeads(t *testing.T) {
 	}
 }
 
+// TestFindWritesFiles: what it prints into a file replaces that.
+func TestFindWritesFiles(t *testing.T) {
+	for _, line := range []string{
+		"find . -fprint w", "find . -fprint0 w", "find . -fls w", `find . -fprintf w '%p\n'`, "find . -name x -fls w -print",
+	} {
+		dir, u := usesOf(t, line)
+		if !slices.ContainsFunc(u.Paths, func(p PathUse) bool { return p.Path == filepath.Join(dir, "w") && p.Op == Write }) {
+			t.Errorf("%s: %+v, want a write of w", line, u.Paths)
+		}
+	}
+}
+
+// TestVariablesThatProgramsGet: they get these also where the line does not export them.
+func TestVariablesThatProgramsGet(t *testing.T) {
+	r := NewRules(Settings{DeniedCommands: []string{"rm"}})
+	for line, want := range map[string]Verdict{
+		"HOME=/x; git status": Deny, "SHELL=./x; git log": Deny, "PATH=/x; git log": Deny,
+		"OTHER=/x; git status": Allow, "export HOME=/x; git status": Deny,
+	} {
+		if j := r.JudgeCommand(line, "/work", ""); j.Verdict != want {
+			t.Errorf("%s: %s, want %s: %+v", line, j.Verdict, want, j.Reasons)
+		}
+	}
+}
+
 func TestARenamedTreeIsWhatItWas(t *testing.T) {
 	dir, u := usesOf(t, "mv src build; mv build dist; rm -rf dist")
 	if len(u.Deletes) != 3 || u.Deletes[2].Was != filepath.Join(dir, "src") {
