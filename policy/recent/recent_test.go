@@ -124,6 +124,55 @@ func TestACallDoesNotCountItself(t *testing.T) {
 	}
 }
 
+// TestACallCountsFromWhereItWasJudgedFirst, so that an answer that comes late does not keep it.
+func TestACallCountsFromWhereItWasJudgedFirst(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	k := recent.New(func() time.Time { return now })
+	c := newCall("1", "s1")
+	judged(k, c)
+	now = now.Add(50 * time.Second)
+	judged(k, c)
+	now = now.Add(20 * time.Second)
+	if n := judged(k, newCall("2", "s1")).Session; n.Minute.Calls != 0 || n.Hour.Calls != 1 {
+		t.Errorf("70 s after the first judgement: %d in the minute, %d in the hour", n.Minute.Calls, n.Hour.Calls)
+	}
+}
+
+// TestALeaseIsRememberedForAnHour, which a client has to start the call; one that was denied
+// has ended at once.
+func TestALeaseIsRememberedForAnHour(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status tool.Status
+		after  time.Duration
+		open   bool
+		calls  int
+	}{
+		{"for its client", tool.StatusSuccess, 59 * time.Minute, true, 2},
+		{"never started", tool.StatusSuccess, 61 * time.Minute, false, 2},
+		{"denied", tool.StatusError, 0, false, 1},
+	} {
+		now := time.Unix(1_800_000_000, 0)
+		k := recent.New(func() time.Time { return now })
+		c := newCall("1", "s1")
+		c.Request.Lease = true
+		judged(k, c)
+		verdict := tool.Allow
+		if tt.status == tool.StatusError {
+			verdict = tool.Deny
+		}
+		ended(k, c, verdict, tt.status)
+		now = now.Add(tt.after)
+		other := newCall("2", "s1")
+		judged(k, other)
+		ended(k, other, tool.Allow, tool.StatusSuccess)
+		c.Request.Hypothetical = true // one that is under way has nothing before it
+		if n := judged(k, c).Session.Day.Calls; (n == 0) != tt.open || n != 0 && n != tt.calls {
+			t.Errorf("%s: %d calls before it, want open=%v or %d", tt.name, n, tt.open, tt.calls)
+		}
+	}
+}
+
 func TestAQuestionIsNoCall(t *testing.T) {
 	k := recent.New(time.Now)
 	c := newCall("1", "s1")
@@ -183,7 +232,7 @@ func TestWindowsSlide(t *testing.T) {
 			c.Request.Hypothetical = true
 			n := judged(k, c).Account
 			if n.Minute.Calls != tt.minute || n.Hour.Calls != tt.hour || n.Day.Calls != tt.day ||
-				n.Minute.Verdicts.Allow != tt.minute || n.Day.Rules["r"] != tt.day {
+				n.Minute.Verdicts.Allow != tt.minute || n.Day.Rules["r"] != tt.day || len(n.Day.Rules) != tt.day {
 				t.Errorf("after another %s: %+v", tt.after, n)
 			}
 		}
