@@ -95,12 +95,14 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{tools["Config"], m{"action": "get"}, "invalid_arguments", `field "key" is missing`, "title, tag, metadata, mode, profile, cwd"},
 		{tools["Config"], m{"action": "set", "key": "title", "value": nil}, "invalid_arguments", "the value is not text", "in quotes"},
 		{
-			tools["Config"], m{"action": "set", "key": "title", "value": strings.Repeat("é", 201)},
+			tools["Config"],
+			m{"action": "set", "key": "title", "value": strings.Repeat("é", 201)},
 			"invalid_arguments", "longer than 200 characters", "shorten it",
 		},
 		{tools["Config"], m{"action": "set", "key": "metadata", "value": nil}, "invalid_arguments", "metadata is not an object", "send {"},
 		{
-			tools["Config"], m{"action": "set", "key": "metadata", "value": m{"a": strings.Repeat("x", 64<<10)}},
+			tools["Config"],
+			m{"action": "set", "key": "metadata", "value": m{"a": strings.Repeat("x", 64<<10)}},
 			"invalid_arguments", "metadata is larger than 64 kB", "keep large texts as variables",
 		},
 		{RemoteTrigger{}, m{"action": "list"}, "no_remote_backend", "RemoteTrigger list: no remote backend", "nothing was done"},
@@ -108,15 +110,18 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		{NotebookEdit{}, m{"notebook_path": "n.ipynb", "cell_id": "a"}, "invalid_arguments", `"new_source" is missing`, "text of the cell"},
 		{NotebookEdit{}, m{"notebook_path": "n.ipynb", "new_source": ""}, "invalid_arguments", `"cell_id" is missing`, "Read shows the ids"},
 		{
-			NotebookEdit{}, m{"notebook_path": "n.ipynb", "new_source": "", "edit_mode": "insert"},
+			NotebookEdit{},
+			m{"notebook_path": "n.ipynb", "new_source": "", "edit_mode": "insert"},
 			"invalid_arguments", `"cell_type" is missing`, "code or markdown",
 		},
 		{
-			NotebookEdit{}, m{"notebook_path": "n.ipynb", "new_source": "", "cell_id": "b"},
+			NotebookEdit{},
+			m{"notebook_path": "n.ipynb", "new_source": "", "cell_id": "b"},
 			"cell_not_found", `there is no cell "b" among 1`, "Read shows the ids",
 		},
 		{
-			NotebookEdit{}, m{"notebook_path": "bad.ipynb", "new_source": "", "cell_id": "b"},
+			NotebookEdit{},
+			m{"notebook_path": "bad.ipynb", "new_source": "", "cell_id": "b"},
 			"not_a_notebook", "bad.ipynb cannot be read as a notebook: ", "as it is",
 		},
 	} {
