@@ -161,8 +161,11 @@ func TestSecretsAreFilledInAndWithheld(t *testing.T) {
 		t.Errorf("intercepted are %q, want %q", got, want)
 	}
 	for _, s := range []Secret{
-		{Host: "a.test", Credential: ".."}, {Host: "a.test", Credential: "a/b"}, {Host: "a b", File: "/x"},
-		{Host: "a.test", File: "/x", User: "u", Value: "{{file}}"}, {Host: "a.test", File: "/x", Value: "{{file}}{{x}}"},
+		{Host: "a.test", Credential: ".."},
+		{Host: "a.test", Credential: "a/b"},
+		{Host: "a b", File: "/x"},
+		{Host: "a.test", File: "/x", User: "u", Value: "{{file}}"},
+		{Host: "a.test", File: "/x", Value: "{{file}}{{x}}"},
 	} {
 		if err := s.validate(); err == nil {
 			t.Errorf("%+v is taken", s)

@@ -198,3 +198,63 @@ func TestWebSearchThatFails(t *testing.T) {
 		})
 	}
 }
+
+// TestWebSearchSaysWhatToDo: who has to act on each failure, and never the key.
+func TestWebSearchSaysWhatToDo(t *testing.T) {
+	status, body := 200, ""
+	b, n := engine(t, "searxng", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	})
+	for _, tt := range []struct {
+		status          int
+		body, args      string
+		change          func(*guard.Network)
+		code, msg, hint string
+	}{
+		{200, "", `{"query":" "}`, nil, "invalid_arguments", fmt.Sprintf("0 bytes, want 1 to %d", maxQuery), "a few words"},
+		{200, "", "", func(n *guard.Network) { n.Search = nil }, "no_search", "no search engine is configured", "use WebFetch"},
+		{
+			200, "", "", func(n *guard.Network) { n.Search = &guard.Search{Provider: "x"} },
+			"no_search", `provider "x" is not`, "mend network.search",
+		},
+		{403, "", "", nil, "http_status", "search.example answered 403 Forbidden", "operator's key"},
+		{200, `{"x":1}`, "", nil, "bad_answer", "search.example does not answer as searxng does: it has no results", "SearXNG answers JSON"},
+		{
+			200, "", "", func(n *guard.Network) { n.Secrets = []guard.Secret{{Host: "search.example", File: "/nowhere"}} },
+			"no_secret", "the secret for search.example cannot be had", "sandboxd network secrets",
+		},
+	} {
+		status, body = tt.status, tt.body
+		m := n
+		if tt.change != nil {
+			tt.change(&m)
+		}
+		if tt.args == "" {
+			tt.args = `{"query":"x"}`
+		}
+		_, _, err := b.search(t, m, tt.args)
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != tt.code || !strings.Contains(e.Msg, tt.msg) || !strings.Contains(e.Hint, tt.hint) {
+			t.Errorf("%s: got %+v, want %q and %q", tt.code, e, tt.msg, tt.hint)
+		}
+	}
+	for _, tt := range []struct {
+		provider, body string
+		want           int // -1: an error
+	}{
+		{"brave", `{"type":"search"}`, 0},
+		{"brave", `{"type":"error"}`, -1},
+		{"brave", `{"results":[]}`, -1},
+		{"searxng", `{"type":"search"}`, -1},
+		{"searxng", `{"web":{"results":[]}}`, -1},
+		{"searxng", `{"results":[]}`, 0},
+		{"searxng", `[`, -1},
+	} {
+		got, err := resultsOf(tt.provider, tt.body)
+		if (err != nil) != (tt.want < 0) || err == nil && len(got) != tt.want {
+			t.Errorf("%s %s: got %v, %v", tt.provider, tt.body, got, err)
+		}
+	}
+}
