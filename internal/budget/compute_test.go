@@ -23,7 +23,7 @@ func TestAnAccountLeavesProcessorsToOthers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			began := time.Now()
-			h.Compute(ctx)() // has no turn: it neither waits for ever nor ends one of another
+			h.Compute(ctx) // has no turn, not even later: it is over, and nobody ends it
 			if time.Since(began) == 0 {
 				t.Errorf("one more than %d computes", want)
 			}
@@ -36,11 +36,59 @@ func TestAnAccountLeavesProcessorsToOthers(t *testing.T) {
 		bob := request(t, b, "bob")
 		most(alice, 2)
 		most(bob, 2)
+		time.Sleep(2 * aloneAfter)
+		most(alice, 2) // bob's request is under way, however long
+		request(t, b, "bob").Release()
 		bob.Release()
 		most(alice, 2) // he will come again
 		time.Sleep(aloneAfter)
 		most(alice, 4)
+		alice.Release()
+		bob = request(t, b, "bob")
+		most(bob, 4) // alice ended long ago, whenever she ended
+		bob.Release()
+		request(t, b, "bob").Release()
+		most(request(t, b, "alice"), 2) // bob came just before
 	})
+}
+
+// Where there is one processor, everybody has it.
+func TestOneProcessorIsForEverybody(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Limits{})
+		for _, name := range []string{"alice", "bob"} {
+			h := request(t, b, name)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			h.Compute(ctx)()
+			if ctx.Err() != nil {
+				t.Errorf("%s has no turn", name)
+			}
+			cancel()
+		}
+	})
+}
+
+// There are as many accounts as uids: one that has nothing any more is forgotten.
+func TestAnAccountIsForgotten(t *testing.T) {
+	b := New(Limits{Connections: 2})
+	c, ok := b.Connect("a", func() {})
+	if !ok || !c.Begin() {
+		t.Fatal("the first connection is refused")
+	}
+	if _, ok := b.Connect("b", func() {}); ok {
+		t.Fatal("a second connection is admitted")
+	}
+	h := request(t, b, "c")
+	h.Part().Release()
+	if len(b.accounts) != 2 || len(h.parts) != 0 {
+		t.Errorf("accounts: %d, want 2; parts: %d, want none", len(b.accounts), len(h.parts))
+	}
+	h.Release()
+	c.Close()
+	if len(b.accounts) != 0 {
+		t.Errorf("%d accounts are left", len(b.accounts))
+	}
 }
 
 // Whoever waits is served when a turn ends, in order, and other accounts do not wait for it.
