@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/diskspace"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
@@ -120,12 +121,20 @@ func TestConfigurationRolesAndGauges(t *testing.T) {
 	use := budget.Use{Bytes: 9, Connections: 2, Requests: 1}
 	use.Refused[0] = 5
 	s.Budget(func() budget.Use { return use })
+	disk := diskspace.Use{Free: 11, Reserve: 12, Low: true, Files: 13, Values: 14, Full: 15}
+	disk.Refused[1] = 16
+	s.Disk(func() diskspace.Use { return disk })
+	s.Shadow("looser")
+	s.Shadow("a result that there is not")
 	text := scrape(t, s)
 	for _, want := range []string{
 		`sandboxd_config_reloads_total{result="success"} 1`, `sandboxd_config_reloads_total{result="error"} 1`,
 		`sandboxd_role_split_info{state="enforced"} 1`, "sandboxd_notes 4", "sandboxd_budget_bytes 9",
 		"sandboxd_budget_connections 2", "sandboxd_budget_requests 1",
 		`sandboxd_budget_refused_total{reason="` + budget.Reasons[0] + `"} 5`,
+		"sandboxd_disk_free_bytes 11", "sandboxd_disk_reserve_bytes 12", "sandboxd_disk_low 1",
+		"sandboxd_disk_files_bytes 13", "sandboxd_disk_values_bytes 14", "sandboxd_disk_full_accounts 15",
+		`sandboxd_disk_refused_total{reason="account"} 16`, `{result="looser"} 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %s", want)
@@ -133,6 +142,12 @@ func TestConfigurationRolesAndGauges(t *testing.T) {
 	}
 	if strings.Contains(text, `state="advisory"`) {
 		t.Error("two states of the role split at once")
+	}
+	if strings.Contains(text, "a result that there is not") {
+		t.Error("a label is as it was given")
+	}
+	if disk.Low = false; !strings.Contains(scrape(t, s), "sandboxd_disk_low 0") {
+		t.Error("the reserve is touched for ever")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -88,15 +89,94 @@ func TestALargeBodyIsRefused(t *testing.T) {
 			t.Errorf("%s, as large as may be: %v", name, err)
 		}
 	}
-	broken := without{io.MultiReader(strings.NewReader("{"), &failing{})}
-	if err := route.Read(httptest.NewRequest("POST", "/", broken), &asked{}); status(err) != 400 {
-		t.Errorf("a body that breaks off: %v", err)
+	for name, tt := range map[string]struct {
+		body io.Reader
+		want int
+	}{
+		"breaks off":      {&failing{errors.New("connection reset")}, 400},
+		"ends too early":  {io.LimitReader(&failing{io.EOF}, 0), 400},
+		"does not arrive": {&failing{os.ErrDeadlineExceeded}, 408},
+	} {
+		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("{"), tt.body))
+		if r.ContentLength = -1; name == "ends too early" {
+			r.ContentLength = 20
+		}
+		if err := route.Read(r, &asked{}); status(err) != tt.want {
+			t.Errorf("a body that %s: %v, want %d", name, err, tt.want)
+		}
 	}
 }
 
-type failing struct{}
+type failing struct{ err error }
 
-func (*failing) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A body of unknown length is read in steps, and is held once when it is there.
+func TestABodyOfUnknownLengthIsHeldOnce(t *testing.T) {
+	const length = 300 << 10
+	b := budget.New(budget.Limits{Bytes: 64 << 20})
+	h, err := b.Request("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := b.Use().Bytes
+	r := httptest.NewRequest("POST", "/", without{strings.NewReader(strings.Repeat("x", length))})
+	body, err := route.Body(r.WithContext(budget.With(t.Context(), h)))
+	if held := b.Use().Bytes - before; err != nil || len(body) != length || held < length || held > 2*length {
+		t.Errorf("%d bytes are held for %d, %v; want no more than twice as many", held, len(body), err)
+	}
+}
+
+// A stream says how it may be kept, and has an id where it is given one, of which no line is part.
+func TestWhatAStreamSays(t *testing.T) {
+	w := httptest.NewRecorder()
+	route.ServeStream(w, httptest.NewRequest("GET", "/", nil), func(w *route.Writer) error {
+		w.Buffer(1 << 10)
+		w.Buffer(1 << 20) // the first stays
+		return w.SendID("7", "said", "hello")
+	})
+	if got := w.Body.String(); got != "id: 7\nevent: said\ndata: \"hello\"\n\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := w.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control is %q", got)
+	}
+}
+
+func TestWhoAsksForEvents(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"": false, "application/json": false, "*/*": false, "text/event-stream": true, "text/event-stream;q": false,
+		"application/json, text/event-stream; charset=utf-8": true,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept", accept)
+		if got := route.AcceptsEvents(r); got != want {
+			t.Errorf("%q: %v", accept, got)
+		}
+	}
+}
+
+// Another protocol over HTTP ends with the daemon if it is endless; else it has the grace that all requests have.
+func TestARawAnswerEndsWithTheDaemonIfItIsEndless(t *testing.T) {
+	for _, endless := range []bool{true, false} {
+		stopping, stop := context.WithCancel(t.Context())
+		served := false
+		raw := route.Raw{Endless: endless, Serve: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			served = true
+			stop()
+			if endless {
+				<-r.Context().Done()
+			} else if r.Context().Err() != nil {
+				t.Error("what ends by itself has no grace")
+			}
+		})}
+		ctx := route.WithStop(t.Context(), stopping)
+		route.ServeRaw(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/", nil), raw)
+		if !served {
+			t.Error("nothing is served")
+		}
+	}
+}
 
 func TestParametersAreReadStrictly(t *testing.T) {
 	known := []route.Param{
@@ -231,7 +311,11 @@ func TestErrorsAndCallers(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r = r.WithContext(route.WithCaller(r.Context(), route.Caller{Account: "a", UID: 7}))
-	if c := route.CallerOf(r); c.Operator() != "uid:7" || c.Account != "a" {
+	c := route.CallerOf(r)
+	if c.Operator() != "uid:7" || c.Account != "a" {
 		t.Errorf("%+v", c)
+	}
+	if c.Person = "Ada"; c.Operator() != "Ada (uid:7)" {
+		t.Errorf("a person is %q", c.Operator())
 	}
 }
