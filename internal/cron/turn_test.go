@@ -1,0 +1,106 @@
+package cron
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// A daemon that was there, with a machine that stood still, says so: nobody looks for another daemon.
+func TestT51_TheMachineStoodStill(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		f, stop := w.open(*Defaults())
+		defer stop()
+		f.create(t, "s", line{"n", "@hourly", "make"})
+		f.tick(t.Context(), time.Now().Add(90*time.Minute))
+		j := f.only(t, "s")
+		if len(w.called()) != 0 || j.Missed == nil || j.Missed.Reason != "the daemon or its machine stood still" {
+			t.Errorf("%d calls, %+v", len(w.called()), j.Missed)
+		}
+	})
+}
+
+// A panic in a run is an end of that run alone.
+func TestT51_APanicEndsOneRun(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.do = func(context.Context, tool.Request) tool.Result { panic("boom") }
+		f, stop := w.open(*Defaults())
+		defer stop()
+		f.create(t, "s", line{"n", "* * * * *", "make"})
+		time.Sleep(2*time.Minute + time.Second)
+		if j := f.only(t, "s"); len(w.called()) != 2 || j.Last.Status != refused || j.Last.Code != "internal" {
+			t.Errorf("%d calls, %+v", len(w.called()), j.Last)
+		}
+	})
+}
+
+// A job that was deleted, or made anew in another session of this id, is neither run nor changed.
+func TestT51_AnotherDaemonTookTheJob(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		f, stop := w.open(*Defaults())
+		defer stop()
+		j := f.create(t, "s", line{"n", "@hourly", "make"})
+		before := j
+		before.began = before.began.Add(-time.Hour)
+		if err := f.turn(t.Context(), before, j.Next); err != nil {
+			t.Error(err)
+		}
+		if now := f.only(t, "s"); now.Last != nil || !now.Next.Equal(j.Next) {
+			t.Errorf("the new job has the run of the old one: %+v", now)
+		}
+		if _, err := f.table.remove(t.Context(), "s", j.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.turn(t.Context(), j, j.Next); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if len(w.called()) != 0 || f.running() != 0 {
+			t.Errorf("%d calls, %d running", len(w.called()), f.running())
+		}
+	})
+}
+
+// Routes list the jobs of the caller, or of all where an operator names no account, and a deletion says whose it is.
+func TestT51_RoutesAreOfTheCaller(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		f, stop := w.open(*Defaults())
+		defer stop()
+		f.create(t, "s", line{"n", "@hourly", "make"})
+		f.create(t, "s", line{"n", "@hourly", "make"})
+		as := func(c route.Caller) *http.Request {
+			r := httptest.NewRequestWithContext(route.WithCaller(t.Context(), c), http.MethodGet, "/", nil)
+			r.SetPathValue("id", "s")
+			return r
+		}
+		for want, c := range map[int]route.Caller{2: {Account: "b", Any: true}, 0: {Account: "b"}} {
+			if out, err := f.listAll(as(c)); err != nil || len(out.([]Job)) != want {
+				t.Errorf("%+v: got %v, %v, want %d", c, out, err, want)
+			}
+		}
+		for i, c := range []route.Caller{{Account: "a"}, {Account: "a", Role: tool.RoleOperator, UID: 7}} {
+			r := as(c)
+			r.SetPathValue("cron", fmt.Sprintf("cron_%d", i+1))
+			if _, err := f.deleteOne(r); err != nil {
+				t.Error(err)
+			}
+			by := []string{"an agent", "operator uid:7"}[i]
+			if n := w.noted("cron_deleted"); len(n) != i+1 || !strings.HasSuffix(n[i].Message, "was deleted by "+by) {
+				t.Errorf("recorded: %+v", n)
+			}
+		}
+		f.part().Reload(t.Context(), &Config{})
+		_, err := f.cronCreate(t.Context(), in("s", line{"n", "@hourly", "make"}))
+		if codeOf(err) != "too_many_cron_jobs" {
+			t.Errorf("after a reload that permits none: %v", err)
+		}
+	})
+}
