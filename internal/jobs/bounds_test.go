@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,9 @@ func TestWhatBecameOfAJob(t *testing.T) {
 	if _, err := w.Find(nobody, j.ID()); code(err) != "job_not_found" || len(w.List(nobody)) != 0 {
 		t.Errorf("a job that no answer names is found: %v", err)
 	}
+	if files, _ := os.ReadDir(w.dir); len(files) != 0 {
+		t.Errorf("of a job that no answer names %v is left", files)
+	}
 	// A job that was ended before it began is ended when it begins.
 	opened, err = w.Open(c, false)
 	if err != nil {
@@ -212,8 +216,8 @@ func TestANewConfigurationHoldsAtOnce(t *testing.T) {
 	c := Defaults()
 	c.KeepEnded, c.PerSession = 1, 0
 	w.reload(c)
-	if all := w.List(nobody); len(all) != 1 {
-		t.Errorf("%d that ended are kept, want 1", len(all))
+	if files, _ := os.ReadDir(w.dir); len(files) != 2 || len(w.List(nobody)) != 1 {
+		t.Errorf("%d that ended are kept, want 1; on the disk: %v", len(w.List(nobody)), files)
 	}
 	if _, err := w.Open(call("x"), false); code(err) != "too_many_jobs" {
 		t.Errorf("got %v", err)

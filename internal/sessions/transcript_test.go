@@ -102,3 +102,62 @@ func TestWhatADeletedSessionLeftGoes(t *testing.T) {
 		t.Errorf("left are %q, want %q", left, want)
 	}
 }
+
+// A save keeps what it does not say, a cut without its message changes nothing, and a fork of nothing has no prompt.
+func TestWhatASaveAndACutLeave(t *testing.T) {
+	s, _ := kept(t)
+	sess := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	text := func(s string) *string { return &s }
+	two := []json.RawMessage{
+		json.RawMessage(`{"role":"user","content":"first","uuid":"1"}`),
+		json.RawMessage(`{"role":"user","content":"second","uuid":"2"}`),
+	}
+	save := func(in sessions.Save) transcript.About {
+		t.Helper()
+		if _, err := s.Save(t.Context(), "a", sess.ID, in); err != nil {
+			t.Fatal(err)
+		}
+		meta, _, err := s.Transcript(sess.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return meta.About
+	}
+	about := save(sessions.Save{Messages: two, Model: text("m"), Summary: text("s"), GitBranch: text("b")})
+	if about.FirstPrompt != "first" || about.Model != "m" || about.Summary != "s" || about.GitBranch != "b" {
+		t.Errorf("got %+v", about)
+	}
+	about = save(sessions.Save{Messages: two[1:], Append: true, Model: text("n")})
+	if about.FirstPrompt != "first" || about.Model != "n" || about.Summary != "s" {
+		t.Errorf("after more messages: %+v", about)
+	}
+	if about = save(sessions.Save{Messages: two, FirstPrompt: text("said")}); about.FirstPrompt != "said" {
+		t.Errorf("a prompt that is said: %+v", about)
+	}
+	before, err := s.Session(t.Context(), "a", sess.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []string{"none", "2"} { // there is none behind the last
+		now, err := s.Cut(t.Context(), "a", sess.ID, message)
+		if err != nil || !now.Updated.Equal(before.Updated) {
+			t.Errorf("a cut behind %s: changed at %v, before at %v, %v", message, now.Updated, before.Updated, err)
+		}
+	}
+	if _, err := s.Cut(t.Context(), "a", sess.ID, "1"); err != nil {
+		t.Fatal(err)
+	}
+	for most, prompt := range []string{"", "said"} {
+		fork, err := s.Fork(t.Context(), sess, tool.Session{Account: "a", Dir: "/"}, sessions.Until{Messages: &most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if meta, _, err := s.Transcript(fork.ID); err != nil || meta.FirstPrompt != prompt {
+			t.Errorf("a fork of %d messages has the prompt %q, %v", most, meta.FirstPrompt, err)
+		}
+	}
+	empty := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	if _, err := s.Cut(t.Context(), "a", empty.ID, "1"); err != nil {
+		t.Errorf("a cut of a session without messages: %v", err)
+	}
+}

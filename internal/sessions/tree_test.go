@@ -2,8 +2,10 @@ package sessions_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,5 +195,49 @@ func TestN01_SessionsOfATreeAreListedAfterTheirParents(t *testing.T) {
 	as.ID = ""
 	if x, err = s.Fork(t.Context(), all[1], as, sessions.Until{}); err != nil || x.Parent != "root" || x.Agent != "one-2" {
 		t.Errorf("a copy is %q below %q, %v", x.Agent, x.Parent, err)
+	}
+}
+
+// The name of the agent at the top belongs to it in every spelling.
+func TestNobodyElseIsSelf(t *testing.T) {
+	for name, want := range map[string]string{
+		"self": "top of its tree", "SELF": "top of its tree", "": "agent is missing", "-a": "not a name", "a": "",
+	} {
+		err := sessions.CheckAgent(name)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", name, err, want)
+		}
+	}
+}
+
+// A tree is so deep, and whoever starts one agent more below the last is told.
+func TestATreeIsSoDeep(t *testing.T) {
+	s := open(t, ":memory:", sessions.Options{})
+	create(t, s, tool.Session{ID: "s0", Account: "u"})
+	var err error
+	i := 0
+	for err == nil && i < 100 {
+		i++
+		_, err = s.Create(t.Context(), tool.Session{
+			ID: fmt.Sprint("s", i), Account: "u", Parent: fmt.Sprint("s", i-1), Agent: fmt.Sprint("a", i),
+		})
+	}
+	if wantCode(t, err, "validation_error"); i != 17 {
+		t.Errorf("session %d is refused, want the one with 17 above", i)
+	}
+	if _, err := s.Session(t.Context(), "u", "s16"); err != nil {
+		t.Errorf("the last is not read: %v", err)
+	}
+}
+
+// An account without a session has no recent one, which is no error.
+func TestNoSessionIsRecent(t *testing.T) {
+	s := open(t, ":memory:", sessions.Options{})
+	if sess, ok, err := s.Recent(t.Context(), "u"); ok || err != nil {
+		t.Errorf("got %+v, %v", sess, err)
+	}
+	tree(t, s)
+	if sess, ok, err := s.Recent(t.Context(), "u"); sess.ID != "root" || !ok || err != nil {
+		t.Errorf("got %s, %v, %v", sess.ID, ok, err)
 	}
 }

@@ -1,0 +1,123 @@
+package team
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+func numbered(n int, format string) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf(format, i+1))
+	}
+	return all
+}
+
+// A task, a team and a tree hold so much, and what is beyond is refused with the number.
+func TestWhatATeamHoldsIsBounded(t *testing.T) {
+	s := open(t, ":memory:")
+	links := numbered(maxLinks+1, "task_%d")
+	for name, x := range map[string]Task{
+		"blocked_by has 1001 tasks": {Subject: "x", BlockedBy: links}, "blocks has 1001 tasks": {Subject: "x", Blocks: links},
+	} {
+		x.Status = Pending
+		if _, err := s.Create(t.Context(), lead, x, 0); codeOf(err) != "validation_error" || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	names := numbered(maxMembers+1, "agent-%d")
+	for name, c := range map[string]struct {
+		task    string
+		members []string
+	}{"members": {"", names}, "description": {strings.Repeat("a", maxText+1), nil}} {
+		_, err := s.CreateTeam(t.Context(), lead, "t", c.task, c.members)
+		if codeOf(err) != "validation_error" || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("too long %s: got %v", name, err)
+		}
+	}
+	full, err := s.CreateTeam(t.Context(), lead, "full", strings.Repeat("a", maxText), names[:maxMembers])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.AddMember(t.Context(), lead, full.ID, Member{Name: "one-more"})
+	if codeOf(err) != "validation_error" || !strings.Contains(err.Error(), "1000 at most") {
+		t.Errorf("one member more: %v", err)
+	}
+	_, err = s.RemoveMember(t.Context(), lead, full.ID, "nobody")
+	if e, ok := errors.AsType[*tool.Error](err); !ok || !strings.HasSuffix(e.Hint, "agent-49 and 951 more") {
+		t.Errorf("the hint of a long list: %v", err)
+	}
+	for i := range maxTeams - 1 {
+		if _, err := s.CreateTeam(t.Context(), lead, fmt.Sprint("t", i), "", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.CreateTeam(t.Context(), lead, "late", "", nil); codeOf(err) != "too_many_teams" {
+		t.Errorf("one team more: %v", err)
+	}
+}
+
+// An agent joins an active team of its tree by name or id, and is told which there are.
+func TestWhichTeamAnAgentJoins(t *testing.T) {
+	s := open(t, ":memory:")
+	f := &feature{store: s}
+	sess := tool.Session{ID: "root", Account: "u"}
+	p := PlaceOf(sess)
+	hint := func(name string) string {
+		err := f.Join(t.Context(), sess, name, "")
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != "team_not_found" {
+			t.Errorf("join %s: %v", name, err)
+			return ""
+		}
+		return e.Hint
+	}
+	if got := hint("none"); got != "active teams are: none; make one with TeamCreate" {
+		t.Errorf("without a team: %q", got)
+	}
+	first := done(s.CreateTeam(t.Context(), p, "first", "", []string{"one"}))
+	gone := done(s.CreateTeam(t.Context(), p, "gone", "", nil))
+	if _, err := s.DeleteTeam(t.Context(), p, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := hint("gone"); got != "active teams are: first; make one with TeamCreate" {
+		t.Errorf("a disbanded team: %q", got)
+	}
+	for _, name := range []string{"first", first.ID} {
+		for _, agent := range []string{"", "one", "two"} {
+			if err := f.Join(t.Context(), sess, name, agent); err != nil {
+				t.Errorf("%q joins %s: %v", agent, name, err)
+			}
+		}
+	}
+	if now := done(s.Team(t.Context(), p, first.ID)); len(now.Members) != 2 || !now.has("two") {
+		t.Errorf("members are %+v", now.Members)
+	}
+}
+
+// What is of jobs alone is refused for a task, and the other way round, and a task without output says its status.
+func TestTheToolsTellTasksFromJobs(t *testing.T) {
+	s := open(t, ":memory:")
+	f := &feature{store: s}
+	sess := tool.Session{ID: "root", Account: "u"}
+	x := s.make(t, PlaceOf(sess), "x")
+	in := func(args string) tool.In {
+		return tool.In{Args: json.RawMessage(strings.ReplaceAll(args, "TASK", x.ID))}
+	}
+	for _, args := range []string{`{}`, `{"id":"TASK","task_id":"TASK"}`, `{"id":"TASK","offset":0}`} {
+		if _, err := f.taskOutput(t.Context(), in(args), sess); codeOf(err) != "invalid_arguments" {
+			t.Errorf("TaskOutput %s: %v", args, err)
+		}
+	}
+	if _, err := f.taskStop(t.Context(), in(`{"id":"job_1","reason":"r"}`), sess); codeOf(err) != "invalid_arguments" {
+		t.Errorf("a reason for a job: %v", err)
+	}
+	out, err := f.taskOutput(t.Context(), in(`{"id":"TASK"}`), sess)
+	if err != nil || out.Text != "(task task_1 has no output; it is pending)" {
+		t.Errorf("got %q, %v", out.Text, err)
+	}
+}
