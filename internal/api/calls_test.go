@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -119,5 +121,77 @@ func TestABatchIsBounded(t *testing.T) {
 	must(t, json.Unmarshal(a.Data, &all))
 	if a.status != http.StatusOK || len(all) != 1000 {
 		t.Errorf("1000 calls: got %d and %d results", a.status, len(all))
+	}
+}
+
+// What a request of calls cannot be is refused before anything runs, with what is wrong.
+func TestRequestsOfCallsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	calls := "/sessions/" + w.session(tool.RoleAgent) + "/calls"
+	word := strings.Repeat("x", maxWord+1)
+	many := strings.TrimSuffix(strings.Repeat(`{"tool":"Echo"},`, maxBatch+1), ",")
+	events := []string{"Accept", "text/event-stream"}
+	for _, tt := range []struct {
+		name, path, body, says string
+		header                 []string
+	}{
+		{"one call and several", calls, `{"tool":"Echo","calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
+		{"arguments beside several", calls, `{"args":{},"calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
+		{"too many", calls, `{"calls":[` + many + `]}`, "1001 calls in one request, 1000 at most", nil},
+		{"a long name", calls, `{"tool":"` + word + `"}`, "tool has 257 bytes", nil},
+		{"a long id", calls, `{"tool":"Echo","tool_use_id":"` + word + `"}`, "tool_use_id has 257 bytes", nil},
+		{"a long floor", calls, `{"tool":"Echo","context":{"floor_id":"` + word + `"}}`, "context.floor_id has 257 bytes", nil},
+		{"a long name of several", calls, `{"calls":[{"tool":"Echo"},{"tool":"` + word + `"}]}`, "tool has 257", nil},
+		{"events of several", calls, `{"calls":[{"tool":"Echo"}]}`, "events are sent of one call", events},
+		{"no word for output", calls + "?output=some", `{"tool":"Echo"}`, `want true or false`, events},
+		{"reuse and an id", "/sessions", `{"reuse":true,"id":"mine"}`, "reuse and id exclude each other", nil},
+		{"a relative directory", "/sessions", `{"cwd":"work"}`, "is not absolute", nil},
+	} {
+		a := w.do(tool.RoleAgent, "POST", tt.path, tt.body, tt.header...)
+		if a.status != 400 || a.Error.Code != "validation_error" || !strings.Contains(string(a.body), tt.says) {
+			t.Errorf("%s: got %d %.200s, want 400 with %q", tt.name, a.status, a.body, tt.says)
+		}
+	}
+	if a := w.do(tool.RoleAgent, "GET", "/sessions?accounts=all", ""); a.status != 403 || a.Error.Code != "operator_only" {
+		t.Errorf("sessions of all accounts, for an agent: %d %s", a.status, a.Error.Code)
+	}
+	a := w.do(tool.RoleOperator, "GET", "/sessions?accounts=all", "", "X-Account-Id", "ann")
+	if a.status != 403 || a.Error.Code != "operator_only" {
+		t.Errorf("sessions of all accounts, for an operator who named one: %d %s", a.status, a.Error.Code)
+	}
+}
+
+// A sub-agent that the daemon runs reaches what is of its session, and what says how the daemon is.
+func TestASubAgentStaysInItsSession(t *testing.T) {
+	w := newWorld(t)
+	ann := []string{"X-Account-Id", "ann"}
+	mine, other := w.session(tool.RoleOperator, ann...), w.session(tool.RoleOperator, ann...)
+	call := func(session string) string {
+		var r tool.Result
+		a := w.do(tool.RoleOperator, "POST", "/sessions/"+session+"/calls", `{"tool":"Echo"}`, ann...)
+		must(t, json.Unmarshal(a.Data, &r))
+		return r.CallID
+	}
+	ours, theirs := call(mine), call(other)
+	s := &Server{Options: w.opts}
+	for _, tt := range []struct {
+		path, id string
+		ok       bool
+	}{
+		{"/status", "", true},
+		{"/v1/healthz", "", true},
+		{"/v1/sessions/" + mine + "/calls", mine, true},
+		{"/sessions/" + mine + "/fork", mine, false},
+		{"/sessions/" + other + "/calls", other, false},
+		{"/sessions", "", false},
+		{"/calls/" + ours, ours, true},
+		{"/calls/" + theirs, theirs, false},
+		{"/calls/call_none", "call_none", false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tt.path, nil)
+		r.SetPathValue("id", tt.id)
+		if err := s.stays(r, route.Caller{Account: "ann", Only: mine}); (err == nil) != tt.ok {
+			t.Errorf("%s: %v, want that it is allowed: %v", tt.path, err, tt.ok)
+		}
 	}
 }

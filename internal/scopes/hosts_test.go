@@ -39,6 +39,8 @@ func TestFloorsAreRefusedByTheirCodes(t *testing.T) {
 		{"PATCH /floors/" + f, `{"parent_floor_id":"` + f + `"}`, "floor_patch_topology_invalid"},
 		{"PATCH /floors/" + g, `{"parent_floor_id":"` + other + `"}`, "floor_parent_session_mismatch"},
 		{"PATCH /floors/" + g, `{"parent_floor_id":7}`, "validation_error"},
+		{"PATCH /floors/" + g, `{"floor_no":-1}`, "validation_error"},
+		{"POST /floors/" + g + "/fail", `{"reason":"` + strings.Repeat("r", maxReason+1) + `"}`, "validation_error"},
 		{"PATCH /floors/" + gen, `{"floor_no":7}`, "invalid_state"},
 		{"DELETE /floors/" + gen, "", "active_run_in_progress"},
 		{"DELETE /floors/nobody", "", "not_found"},
@@ -89,11 +91,13 @@ func TestBranchesAreResetAndDeleted(t *testing.T) {
 	reset := func(target, head string) string {
 		return w.do("POST /sessions/s/branches/main/reset", fmt.Sprintf(`{"target_floor_id":%q,"expected_head_floor_id":%q}`, target, head))
 	}
+	elsewhere := w.floor("t", "main", 0)
 	p := w.page(f[2], 0, "output")
 	w.stage("s", p, `{"key":"k","value":1}`)
 	for _, tt := range []struct{ got, want string }{
 		{reset(f[0], f[1]), "branch_head_conflict"},
 		{reset("nobody", f[2]), "not_found"},
+		{reset(elsewhere, f[2]), "not_found"},
 		{w.do("POST /sessions/s/branches/ghost/reset", fmt.Sprintf(`{"target_floor_id":%q,"expected_head_floor_id":%q}`, f[0], f[0])), "not_found"},
 		{w.do("POST /sessions/s/branches/main/reset", `{"target_floor_id":"x"}`), "validation_error"},
 		{reset(f[0], f[2]), fmt.Sprintf(`{"session_id":"s","branch_id":"main","target_floor_id":%q,"expected_head_floor_id":%q,"superseded_floor_ids":[%q,%q],"superseded_count":2}`, f[0], f[2], f[1], f[2])},
@@ -131,6 +135,10 @@ func TestBranchesAreResetAndDeleted(t *testing.T) {
 	}
 	gen := w.id("POST /floors", `{"session_id":"s","floor_no":0,"branch_id":"busy","state":"generating"}`)
 	w.want("active_run_in_progress", "DELETE /branches/busy", "")
+	low := w.floor("s", "running", 0)
+	high := w.id("POST /floors", `{"session_id":"s","floor_no":1,"branch_id":"running","state":"generating"}`)
+	w.want("invalid_state", "POST /sessions/s/branches/running/reset",
+		fmt.Sprintf(`{"target_floor_id":%q,"expected_head_floor_id":%q}`, low, high))
 	w.want("{", "GET /floors/"+gen, "")
 }
 
@@ -151,6 +159,9 @@ func TestPagesAreRefusedByTheirCodes(t *testing.T) {
 		{"POST /pages", `{"floor_id":"` + f + `","page_no":5,"page_kind":"both"}`, "validation_error"},
 		{"POST /pages", `{"floor_id":"` + f + `","page_no":5,"page_kind":"output","version":0}`, "validation_error"},
 		{"POST /pages", `{"floor_id":"nobody","page_no":5,"page_kind":"output"}`, "not_found"},
+		{"PATCH /pages/" + id, `{"checksum":"` + strings.Repeat("c", maxChecksum+1) + `"}`, "validation_error"},
+		{"PATCH /pages/" + id, `{"checksum":7}`, "validation_error"},
+		{"PATCH /pages/" + id, `{"page_kind":"both"}`, "validation_error"},
 		{"POST /pages", `{"floor_id":"` + f + `","page_no":0,"page_kind":"output"}`, "page_conflict"},
 		{"GET /pages?floor_id=" + f, "", "3 ["},
 		{"GET /pages?is_active=false", "", "1 ["},
@@ -183,4 +194,51 @@ func TestPagesAreRefusedByTheirCodes(t *testing.T) {
 	if after, _, _ := strings.Cut(w.dump(), "snapshots|"); strings.Count(after, "\nvars|") != strings.Count(before, "\nvars|") {
 		t.Error("activating a page has changed variables")
 	}
+}
+
+// A page of a floor that was reset is not activated, and the floor keeps its number beside the one that has it now.
+func TestASupersededFloorIsClosed(t *testing.T) {
+	w := newWorld(t)
+	w.session("s")
+	first, second := w.floor("s", "main", 0), w.floor("s", "main", 1)
+	w.page(second, 0, "output")
+	v2 := w.id("POST /pages", fmt.Sprintf(`{"floor_id":%q,"page_no":0,"page_kind":"output","version":2}`, second))
+	if got := w.made("PATCH /pages/"+v2, `{"page_kind":"mixed"}`); got["page_kind"] != "mixed" {
+		t.Errorf("the page is %v", got)
+	}
+	w.want("{", "POST /sessions/s/branches/main/reset",
+		fmt.Sprintf(`{"target_floor_id":%q,"expected_head_floor_id":%q}`, first, second))
+	w.want("content_target_locked", "PATCH /pages/"+v2+"/activate", "")
+}
+
+// A name that is no path is refused, and a name without a path is a key.
+func TestPathsOfMacros(t *testing.T) {
+	for name, want := range map[string]string{
+		"a": "a []", "a.b.c": "a [b c]", `a["x.y"].z['q']`: "a [x.y z q]",
+		".a": "", "[a]": "", "a.": "", "a..b": "", "a.*": "", "a[0]": "", `a[""]`: "", `a["x"]y`: "", `a["x`: "", "a]b": "a]b []",
+		"a.b]": "",
+	} {
+		key, path, err := parsePath(name)
+		if got := fmt.Sprint(key, " ", path); (err != nil) != (want == "") || err == nil && got != want {
+			t.Errorf("%s: got %s, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
+// The parts of a branch go together, and none of them is empty.
+func TestWhichBranchIsMeant(t *testing.T) {
+	w := newWorld(t)
+	w.session("s")
+	value := func(more string) string { return `{"scope":"branch","key":"k","value":1,` + more + `}` }
+	for _, tt := range []struct{ body, want string }{
+		{value(`"session_id":"s"`), "invalid_variable_context"},
+		{value(`"session_id":"","branch_id":"main"`), "validation_error"},
+		{value(`"session_id":"s","branch_id":""`), "validation_error"},
+		{value(`"scope_id":"branch:s:main","session_id":"s","branch_id":"other"`), "invalid_variable_context"},
+	} {
+		w.want(tt.want, "PUT /variables", tt.body)
+	}
+	w.want("invalid_variable_context", "GET /variables?scope=branch&scope_id=branch:s:main&session_id=s", "")
+	w.want("invalid_variable_context", "GET /variables?scope=branch&branch_id=main", "")
+	w.want("0 [", "GET /variables?scope=branch&session_id=s", "")
 }
