@@ -108,3 +108,31 @@ func TestTheStricterHookWins(t *testing.T) {
 		}
 	}
 }
+
+// Of two decisions the stricter one holds, a word that nobody defined counts as strict, and null is no input.
+func TestWhichDecisionIsStricter(t *testing.T) {
+	for _, tt := range [][3]string{
+		{"", "allow", "allow"},
+		{"allow", "", "allow"},
+		{"defer", "allow", "defer"},
+		{"ask", "defer", "ask"},
+		{"ask", "deny", "deny"},
+		{"deny", "maybe", "maybe"},
+		{"maybe", "deny", "maybe"},
+	} {
+		if got := strictest(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("%q and %q: got %q, want %q", tt[0], tt[1], got, tt[2])
+		}
+	}
+	for input, want := range map[string]string{" null ": "", ` {"a":1} `: `{"a":1}`} {
+		o := Output{UpdatedInput: []byte(input)}
+		if err := o.check(); err != nil || string(o.UpdatedInput) != want {
+			t.Errorf("%q became %q, %v", input, o.UpdatedInput, err)
+		}
+	}
+	for _, o := range []Output{{UpdatedInput: []byte("[]")}, {Decision: "maybe"}, {Permission: "maybe"}} {
+		if o.check() == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -169,5 +170,31 @@ func TestHooksOfBashAreOfExecCommandToo(t *testing.T) {
 		if a := before(t, r, codex()); a.Block != (said == "deny") || a.Ask != (said == "ask") {
 			t.Errorf("%s: %+v", said, a)
 		}
+	}
+}
+
+// Without a database the same holds: what is said of one tool leaves the others, and what loosens can be forgotten.
+func TestPermissionsWithoutADatabase(t *testing.T) {
+	for name, db := range map[string]*store.DB{"without": nil, "with": openStore(t, ":memory:")} {
+		p, err := openPermissions(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range []PermissionUpdate{{"Bash", "allow"}, {"Read", "deny"}, {"Edit", "ask"}, {"Bash", "allow"}} {
+			if err := p.set(t.Context(), "s", u); err != nil {
+				t.Fatal(err)
+			}
+		}
+		is := func(want said) {
+			t.Helper()
+			if got, err := p.of(t.Context(), "s"); err != nil || !maps.Equal(got, want) {
+				t.Errorf("%s: got %v, %v, want %v", name, got, err, want)
+			}
+		}
+		is(said{"Bash": "allow", "Read": "deny", "Edit": "ask"})
+		if err := p.forgetAllows(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		is(said{"Read": "deny", "Edit": "ask"})
 	}
 }
