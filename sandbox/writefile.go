@@ -284,6 +284,9 @@ func (f *File) dress() error {
 		with = *f.with
 	}
 	now, err := Extended(int(f.file.Fd()))
+	if err == nil && len(now) > 0 { // the directory gave it a list, which may deny its owner to write
+		err = f.file.Chmod(0o700)
+	}
 	if err == nil {
 		err = SetExtended(fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()), now, with.Extended)
 	}

@@ -162,6 +162,11 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 	for _, dir := range out.closed {
 		r.lacks(dir + " cannot be looked into")
 	}
+	for _, dir := range out.shut {
+		if !slices.Contains(out.closed, dir) {
+			r.lacks(dir + " could not be looked into before")
+		}
+	}
 	if len(lost) > 0 {
 		r.lacks(fmt.Sprintf("%d files were not kept before: %s", len(lost),
 			strings.Join(lost[:min(len(lost), maxNamed)], ", ")))

@@ -55,7 +55,7 @@ func dressDir(above *os.File, name string, now, want state) error {
 	defer unix.Close(at)
 	path := fmt.Sprintf("/proc/self/fd/%d", at)
 	chmod := func(mode uint32) error { return unix.Chmod(path, mode) }
-	if !maps.EqualFunc(now.Extended, want.Extended, slices.Equal) {
+	if !maps.EqualFunc(now.Extended, want.Extended, sameValue) {
 		if err = chmod(now.Mode | open700); err == nil { // attributes need the right to write
 			err = sandbox.SetExtended(path, now.Extended, want.Extended)
 		}
@@ -119,12 +119,18 @@ func between(now, a, b state) bool {
 	if a.Type != isDir {
 		return now.same(b)
 	}
-	for name, value := range now.Extended {
-		if !slices.Equal(value, a.Extended[name]) && !slices.Equal(value, b.Extended[name]) {
+	isOf := func(s state, name string) bool { // whatever the mode is, for a change of that changes lists
+		value, has := s.Extended[name]
+		return has && sameValue(sandbox.WithMode(name, now.Extended[name], 0), sandbox.WithMode(name, value, 0))
+	}
+	for name := range now.Extended {
+		if !isOf(a, name) && !isOf(b, name) {
 			return false
 		}
 	}
-	return slices.Contains([]uint32{a.Mode, a.Mode | open700, b.Mode}, now.Mode)
+	// A list brings the rights of b, and the set-group-id bit of a may go with it.
+	return now.Mode&^(a.Mode|b.Mode|0o777) == 0 &&
+		slices.Contains([]uint32{a.Mode & 0o777, a.Mode&0o777 | open700, b.Mode & 0o777}, now.Mode&0o777)
 }
 
 // lookUnopened returns the state of a file that could not be opened, and why is the reason. A directory
@@ -135,6 +141,10 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 	}
 	unread := state{Type: unreadable}
 	above, err := r.box.Open(ctx, guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}, unix.O_DIRECTORY)
+	if err != nil { // nobody may read what is above a workspace
+		use.Op = guard.Write
+		above, err = r.box.Open(ctx, use, unix.O_NOFOLLOW)
+	}
 	if err != nil {
 		return unread, why
 	}
@@ -145,9 +155,34 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 	})
 	switch kind := st.Mode & unix.S_IFMT; {
 	case err == nil && kind == unix.S_IFDIR && why == nil:
-		return state{Type: isDir, Mode: st.Mode & dirMode}, nil
+		s := unread
+		err = r.box.Do(use, func() (err error) {
+			s, err = closedDir(int(above.Fd()), filepath.Base(use.Path))
+			return err
+		})
+		return s, err
 	case err == nil && kind == unix.S_IFIFO:
 		return state{Type: isPipe, Mode: st.Mode & 0o777}, nil
 	}
 	return unread, why
+}
+
+// closedDir is the state of a directory that cannot be opened, in the directory above, which is an open one or
+// unix.AT_FDCWD.
+func closedDir(above int, name string) (state, error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	at, err := unix.Openat2(above, name, &unix.OpenHow{
+		Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return state{Type: unreadable}, err
+	}
+	defer unix.Close(at)
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil {
+		return state{Type: unreadable}, err
+	}
+	s := state{Type: isDir, Mode: st.Mode & dirMode}
+	s.Extended, err = sandbox.ExtendedAt(fmt.Sprintf("/proc/self/fd/%d", at))
+	return s, err
 }

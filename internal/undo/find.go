@@ -263,10 +263,12 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 	})
 }
 
+// looks are the rights with which its owner can look into a directory.
+const looks = 0o500
+
 // reopen lets its owner look into a directory that a command has closed, until the look has ended. Otherwise
 // nobody would know what the command had deleted there.
 func (s *snapshot) reopen(path string, is seen) {
-	const looks = 0o500
 	if was := s.known[path]; !s.reopens || is.Mode&looks == looks || was.Type != isDir || was.Mode&looks != looks {
 		return
 	}

@@ -51,8 +51,15 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 		defer content.File.Close()
 	}
 	if is.Type == isDir {
-		if now, err := stateOf(content, io.Discard); err == nil && now.Type == isDir {
+		now, err := stateOf(content, io.Discard)
+		if now.Type == unreadable {
+			err = k.box.user.Do(func() (err error) { now, err = closedDir(unix.AT_FDCWD, path); return err })
+		}
+		if err == nil && now.Type == isDir {
 			is.Extended = now.Extended
+		}
+		for name, value := range is.Extended { // it may be open for this look alone
+			is.Extended[name] = sandbox.WithMode(name, value, is.Mode)
 		}
 		return k.keepNode(ctx, path, is)
 	}

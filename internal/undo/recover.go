@@ -97,8 +97,12 @@ func (r *recorder) finish(ctx context.Context, box bareBox, l *line) error {
 	name, temp := filepath.Base(l.Path), filepath.Base(l.Temp)
 	if l.Before.Type == isDir && l.After.Type == isDir {
 		now, err := box.state(dir, name, io.Discard)
-		l.drop = now.same(l.Before)
-		return err
+		if l.drop = now.same(l.Before); err != nil || l.drop || !now.same(l.After) || now.Mode&open700 == open700 {
+			return err
+		}
+		// What the call did in it before can be looked at when it is open. The end of the undo closes it again.
+		l.drop = true
+		return box.user.Do(func() error { return dressDir(dir, name, now, l.Before) })
 	}
 	if l.Temp == "" { // a directory that was made for a file
 		return r.finishDir(box, dir, l)
@@ -187,7 +191,16 @@ func (b bareBox) state(dir *os.File, name string, w io.Writer) (state, error) {
 	if c.File != nil {
 		defer c.File.Close()
 	}
-	return stateOf(c, w)
+	s, err := stateOf(c, w)
+	if errors.Is(c.Err, os.ErrPermission) {
+		err = b.user.Do(func() error {
+			if closed, err := closedDir(int(dir.Fd()), name); err == nil {
+				s = closed
+			}
+			return nil
+		})
+	}
+	return s, err
 }
 
 // Open implements [sandbox.Box].

@@ -76,8 +76,8 @@ func (c conflict) isOfCall() bool { return strings.Contains(c.Why, byCall) }
 // isInUse reports whether the undo can be made when a program has ended.
 func (c conflict) isInUse() bool { return c.Why == inUse }
 
-// planOf chooses the changes of a call below these paths, absolute ones; none is all of them.
-// The last change is undone first.
+// planOf chooses the changes of a call below these paths, absolute ones; none is all of them. What was in a
+// directory that is gone comes back with it, for it may have denied that to others. The last change is undone first.
 func planOf(of call, paths []string, force bool) (plan, error) {
 	p := plan{Call: of.ID, Force: force}
 	for _, path := range paths {
@@ -89,7 +89,8 @@ func planOf(of call, paths []string, force bool) (plan, error) {
 		}
 	}
 	for i, c := range slices.Backward(of.Changes) {
-		within := func(path string) bool { return guard.Within(c.Path, path) }
+		gone := c.Before.Type == isDir && c.After.Type != isDir
+		within := func(path string) bool { return guard.Within(c.Path, path) || gone && guard.Within(path, c.Path) }
 		if len(paths) == 0 || slices.ContainsFunc(paths, within) {
 			p.Lines = append(p.Lines, i)
 		}

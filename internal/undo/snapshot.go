@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +70,7 @@ type seen struct {
 type looked struct {
 	changes []change
 	closed  []string // directories that could not be read
+	shut    []string // those that could not be read at the look before
 	doubt   bool     // files may have been written through names in other trees
 	large   bool     // the tree has too many files: only those that it had before were looked at
 	release func()
@@ -138,6 +141,8 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	}
 	config := j.settings()
 	s.exclude = config.excluded(s.root)
+	shut := maps.Clone(s.closed)
+	out.shut = slices.Sorted(maps.Keys(shut))
 	found, err := s.find(g, config, &out)
 	if err == nil && s.count(found) > maxTree {
 		err = s.tooLarge()
@@ -173,7 +178,11 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	k := &looking{j: j, s: s, box: bareBox{g.user}, may: g.may, whole: g.write != nil}
 	defer k.drop()
 	for _, path := range changed {
-		before := s.known[path].state
+		was, known := s.known[path]
+		before := was.state
+		if !known && below(path, shut) { // nobody knows whether it is new
+			before.Type = unreadable
+		}
 		now, err := k.keep(ctx, path, found.paths[path])
 		if err != nil {
 			return out, err
@@ -237,15 +246,28 @@ func (s *snapshot) load(ctx context.Context, j *journal) error {
 			return err
 		}, `SELECT path, inode, changed, state FROM undo_trees WHERE root = $1`, s.root)
 	})
+	holds := map[string]bool{} // directories in which something is known
+	for path := range s.known {
+		holds[filepath.Dir(path)] = true
+	}
+	s.closed = map[string]bool{}
+	for path, is := range s.known {
+		if is.Type == isDir && is.Mode&looks != looks && !holds[path] {
+			s.closed[path] = true
+		}
+	}
 	s.ready = err == nil
 	return err
 }
 
 // inOrder sorts the changes of a tree into an order in which they could have been made, so that the
-// opposite order undoes them: removed files, removed directories, new directories, new files.
+// opposite order undoes them: removed files, removed directories, new directories, new files, and modes and
+// attributes of directories, which may let nobody change what is in them.
 func inOrder(all []change) {
 	rank := func(c change) int {
 		switch {
+		case c.Before.Type == isDir && c.After.Type == isDir:
+			return 4
 		case c.Before.Type == nothing && c.After.Type == isDir:
 			return 2
 		case c.Before.Type == nothing:
@@ -259,7 +281,7 @@ func inOrder(all []change) {
 		if x, y := rank(a), rank(b); x != y {
 			return x - y
 		}
-		if rank(a) == 1 { // the deepest goes first
+		if rank(a) == 1 || rank(a) == 4 { // the deepest goes first
 			return strings.Compare(b.Path, a.Path)
 		}
 		return strings.Compare(a.Path, b.Path)

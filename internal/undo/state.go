@@ -48,10 +48,12 @@ const dirMode = unix.S_ISGID | unix.S_ISVTX | 0o777
 
 // same reports whether two states are the same, except times.
 func (s state) same(o state) bool {
-	equal := func(a, b []byte) bool { return string(a) == string(b) }
 	return s.Type == o.Type && s.Mode == o.Mode && s.Size == o.Size && s.Sum == o.Sum &&
-		equal(s.Link, o.Link) && maps.EqualFunc(s.Extended, o.Extended, equal)
+		string(s.Link) == string(o.Link) && maps.EqualFunc(s.Extended, o.Extended, sameValue)
 }
+
+// sameValue compares values of attributes. One that could not be read is nil, and may be any; see [sandbox.ExtendedAt].
+func sameValue(a, b []byte) bool { return a == nil || b == nil || string(a) == string(b) }
 
 // indexOf is the sum of what an index of git says; "" of any other file.
 func indexOf(path string, s state, f io.ReaderAt) string {
@@ -72,7 +74,7 @@ func indexOf(path string, s state, f io.ReaderAt) string {
 // attributes are what a file gets back beside its content.
 func (s state) attributes() sandbox.Attributes {
 	a := sandbox.Attributes{Mode: os.FileMode(s.Mode), Extended: s.Extended}
-	if s.Modified != 0 {
+	if s.Type == isFile || s.Modified != 0 { // a file may have the time 0
 		a.Modified = time.Unix(0, s.Modified)
 	}
 	return a
