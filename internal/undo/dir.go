@@ -140,10 +140,12 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 		why = nil
 	}
 	unread := state{Type: unreadable}
-	above, err := r.box.Open(ctx, guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}, unix.O_DIRECTORY)
-	if err != nil { // nobody may read what is above a workspace
-		use.Op = guard.Write
-		above, err = r.box.Open(ctx, use, unix.O_NOFOLLOW)
+	// What is above a workspace may be hidden, or a private /tmp: it is opened as for a change of the workspace.
+	write := use
+	write.Op = guard.Write
+	above, err := r.box.Open(ctx, write, unix.O_NOFOLLOW)
+	if err != nil {
+		above, err = r.box.Open(ctx, guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}, unix.O_DIRECTORY)
 	}
 	if err != nil {
 		return unread, why
