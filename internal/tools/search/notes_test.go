@@ -15,21 +15,21 @@ import (
 func TestNotesOfASearchThatIsNotWhole(t *testing.T) {
 	one := []hits{{path: "/w/a", lines: []hitLine{{number: 1, text: "x", match: true}}, count: 1}}
 	for _, tt := range []struct {
-		r    results
+		r    *results
 		args grepArgs
 		want string
 	}{
-		{results{hits: one}, grepArgs{}, "a"},
-		{results{hits: one, full: true}, grepArgs{}, "[note: the search stopped early, there are too many matches; narrow it]"},
-		{results{hits: one, partial: 2}, grepArgs{}, "[note: 2 files were not searched to their end: the limit is "},
-		{results{hits: one, refused: 3}, grepArgs{}, "[note: 3 directories or ignore files could not be read]"},
+		{&results{hits: one}, grepArgs{}, "a"},
+		{&results{hits: one, full: true}, grepArgs{}, "[note: the search stopped early, there are too many matches; narrow it]"},
+		{&results{hits: one, partial: 2}, grepArgs{}, "[note: 2 files were not searched to their end: the limit is "},
+		{&results{hits: one, refused: 3}, grepArgs{}, "[note: 3 directories or ignore files could not be read]"},
 		{
-			results{hits: one, withheld: 4},
+			&results{hits: one, withheld: 4},
 			grepArgs{},
 			"a\n[note: left out are files with matches that policies deny or ask to read: 4]",
 		},
-		{results{hits: one}, grepArgs{Offset: 5}, "[note: offset 5 is past the end: there are 1 lines]"},
-		{results{}, grepArgs{}, "no matches found in ."},
+		{&results{hits: one}, grepArgs{Offset: 5}, "[note: offset 5 is past the end: there are 1 lines]"},
+		{&results{}, grepArgs{}, "no matches found in ."},
 	} {
 		if got := tt.r.output("/w", tt.args); !strings.Contains(got.Text, tt.want) {
 			t.Errorf("got %q, want %q", got.Text, tt.want)
