@@ -49,7 +49,7 @@ func TestWhatTheOwnerIsShutOutOfComesBack(t *testing.T) {
 			c := w.command("call", func() {
 				as(func() error {
 					return errors.Join(os.Mkdir(d+"/made", 0o755), write(d+"/made/f"), write(d+"/new"), os.Remove(d+"/gone"),
-						os.WriteFile(d+"/f", nil, 0), os.Chmod(d, mode))
+						os.WriteFile(d+"/f", nil, 0), list(d, "user.b", []byte("y")), os.Chmod(d, mode))
 				})
 			})
 			if !c.Changes.Undo.Kept {

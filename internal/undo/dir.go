@@ -55,7 +55,7 @@ func dressDir(above *os.File, name string, now, want state) error {
 	defer unix.Close(at)
 	path := fmt.Sprintf("/proc/self/fd/%d", at)
 	chmod := func(mode uint32) error { return unix.Chmod(path, mode) }
-	if !maps.EqualFunc(now.Extended, want.Extended, sameValue) {
+	if !sameExtended(now.Extended, want.Extended) {
 		if err = chmod(now.Mode | open700); err == nil { // attributes need the right to write
 			err = sandbox.SetExtended(path, now.Extended, want.Extended)
 		}
@@ -89,8 +89,11 @@ func (r restorer) close(ctx context.Context, p plan, why []string) {
 		}
 		use := guard.PathUse{Raw: path, Path: path, Op: guard.Read}
 		now, err := r.look(ctx, use)
-		if err == nil && now.same(opened(want)) {
+		switch {
+		case err == nil && now.same(opened(want)):
 			err = r.dress(ctx, use, now, want)
+		case err == nil && !now.same(want):
+			why[at] = changedSince
 		}
 		if err != nil {
 			why[at] = err.Error()

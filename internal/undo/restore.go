@@ -190,6 +190,9 @@ func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why 
 	if now.open && !force && !r.refused { // what they write would go to a file without a name
 		return false, inUse, nil
 	}
+	if now.same(c.After) {
+		now.learn(c.After)
+	}
 	use.Op = guard.Write
 	return true, "", r.put(ctx, use, now, c.Before)
 }

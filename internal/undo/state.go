@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,11 +48,33 @@ const dirMode = unix.S_ISGID | unix.S_ISVTX | 0o777
 // same reports whether two states are the same, except times.
 func (s state) same(o state) bool {
 	return s.Type == o.Type && s.Mode == o.Mode && s.Size == o.Size && s.Sum == o.Sum &&
-		string(s.Link) == string(o.Link) && maps.EqualFunc(s.Extended, o.Extended, sameValue)
+		string(s.Link) == string(o.Link) && sameExtended(s.Extended, o.Extended)
 }
 
-// sameValue compares values of attributes. One that could not be read is nil, and may be any; see [sandbox.ExtendedAt].
+// sameExtended compares attributes. One that could not be read is nil, and may be any; see [sandbox.ExtendedAt].
+func sameExtended(a, b map[string][]byte) bool {
+	differs := func(a, b map[string][]byte) bool {
+		for name, x := range a {
+			y, there := b[name]
+			if x != nil && !(there && sameValue(x, y)) {
+				return true
+			}
+		}
+		return false
+	}
+	return !differs(a, b) && !differs(b, a)
+}
+
 func sameValue(a, b []byte) bool { return a == nil || b == nil || string(a) == string(b) }
+
+// learn takes the attributes that could not be read from a state that is the same.
+func (s *state) learn(o state) {
+	for name, value := range s.Extended {
+		if value == nil {
+			s.Extended[name] = o.Extended[name]
+		}
+	}
+}
 
 // indexOf is the sum of what an index of git says; "" of any other file.
 func indexOf(path string, s state, f io.ReaderAt) string {
