@@ -224,3 +224,37 @@ func TestAClosedWorkspaceIsSeen(t *testing.T) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
+
+// TestReadOnlyDirectoriesThatACallMade go with what is in them, as those of a module cache; one in which a person has put
+// something stays as it was.
+func TestReadOnlyDirectoriesThatACallMade(t *testing.T) {
+	for _, theirs := range []bool{false, true} {
+		w, as := ofUser(t)
+		c := w.command("call", func() {
+			as(func() error {
+				return errors.Join(os.MkdirAll(w.work+"/mod/v1/sub", 0o755), write(w.work+"/mod/v1/f"),
+					write(w.work+"/mod/v1/sub/f"), os.Chmod(w.work+"/mod/v1/sub", 0o555), os.Chmod(w.work+"/mod/v1", 0o555))
+			})
+		})
+		if !c.Changes.Undo.Kept {
+			t.Errorf("got %+v", c.Changes.Undo)
+		}
+		after := w.tree()
+		if theirs {
+			w.must(os.WriteFile(w.work+"/mod/v1/theirs", nil, 0o644))
+		}
+		out := w.undo("undo", "call")
+		if left := len(w.tree()); theirs && left != 4 || !theirs && (left != 1 || len(out.Conflicts) > 0) {
+			t.Errorf("got %+v and %v", out, w.tree())
+		}
+		if theirs {
+			if now := w.tree()["mod/v1"]; now.Mode != 0o555 {
+				t.Errorf("the directory that stays is %+v", now)
+			}
+			continue
+		}
+		if w.undo("again", "undo"); !sameTree(w.tree(), after) {
+			t.Errorf("the undone undo leaves %v, want %v", w.tree(), after)
+		}
+	}
+}

@@ -101,6 +101,30 @@ func (r restorer) close(ctx context.Context, p plan, why []string) {
 	}
 }
 
+// openMade gives the rights of open700 to directories that the call made with fewer, as package managers do: what is in
+// them goes before them. closeMade takes these rights from those that stay.
+func (r restorer) openMade(ctx context.Context, p plan) {
+	for _, i := range slices.Backward(p.Lines) { // the outermost first
+		r.dressMade(ctx, r.of.Changes[i], r.of.Changes[i].After, opened(r.of.Changes[i].After))
+	}
+}
+
+func (r restorer) closeMade(ctx context.Context, p plan) {
+	for _, i := range p.Lines {
+		r.dressMade(ctx, r.of.Changes[i], opened(r.of.Changes[i].After), r.of.Changes[i].After)
+	}
+}
+
+func (r restorer) dressMade(ctx context.Context, c change, from, to state) {
+	if c.Before.Type != nothing || c.After.Type != isDir || c.After.Mode&open700 == open700 {
+		return
+	}
+	use := guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read}
+	if now, err := r.look(ctx, use); err == nil && now.same(from) {
+		_ = r.dress(ctx, use, now, to) // what then cannot be removed is told
+	}
+}
+
 // ours reports whether a path is as this undo left it before a crash. That is a directory which
 // is not restored yet, or nothing, if the undo had removed what was in the way.
 func (r restorer) ours(ctx context.Context, path string, now state) bool {

@@ -120,6 +120,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		c := r.of.Changes[i]
 		lost[c.Path] = lost[c.Path] || c.Before.Type == unreadable
 	}
+	r.openMade(ctx, p)
 	told := 0
 	for at, i := range p.Lines {
 		if at >= told {
@@ -138,6 +139,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			why[at] = err.Error()
 		}
 	}
+	r.closeMade(ctx, p)
 	r.close(ctx, p, why)
 	var done []change
 	for at, i := range p.Lines {
