@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/catalog"
@@ -350,6 +353,95 @@ func TestAProgramOfAServerWritesNowhereUnlessAListSaysSo(t *testing.T) {
 		v := &server{conf: servers.Server{Sandbox: servers.Sandbox{AllowedWritePaths: tt.own}}}
 		if got := v.programSettings(workspace).AllowedWritePaths; !slices.Equal(got, tt.want) {
 			t.Errorf("with the list %v it may write %v, want %v", tt.own, got, tt.want)
+		}
+	}
+}
+
+// An answer of a server is text, and what is no text is kept beside it; an error of it is an error.
+func TestWhatAnAnswerBecomes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer *mcp.CallToolResult
+		text   string
+		fails  string
+	}{
+		"nothing": {nil, "", "the answer is empty"},
+		"an error": {
+			&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "boom"}}}, "", "MCP tool error: boom",
+		},
+		"data without a text": {&mcp.CallToolResult{StructuredContent: map[string]int{"a": 1}}, "{\n  \"a\": 1\n}", ""},
+		"a part that is no text": {
+			&mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{}}}, "[a part of a kind that is not known]", "",
+		},
+		"a text with its address": {
+			&mcp.CallToolResult{Content: []mcp.Content{
+				&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "u:x", Text: "\xff"}},
+				&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "u:y", Blob: []byte("b")}},
+			}}, "[u:x]\n\uFFFD", "",
+		},
+	} {
+		out, err := output(t.Context(), tt.answer)
+		if (err == nil) != (tt.fails == "") || err != nil && err.Error() != tt.fails {
+			t.Errorf("%s: got %v, want %q", name, err, tt.fails)
+		}
+		if got := text(out.Content); got != tt.text {
+			t.Errorf("%s: got %q, want %q", name, got, tt.text)
+		}
+	}
+}
+
+// Paths and hosts in arguments are judged, each host once and so many at most, unless the configuration lets them pass.
+func TestM28_ArgumentsNamePathsAndHosts(t *testing.T) {
+	c := servers.Defaults()
+	g := &gateway{}
+	g.config.Store(c)
+	v := &server{name: "x", x: &session{g: g}}
+	v.conf.Sandbox.AllowedWritePaths = []string{"/w"}
+	in := func(args any) tool.In {
+		b, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tool.In{Args: b, Dir: "/", Home: "/", Rules: guard.NewRules(guard.Settings{})}
+	}
+	u, err := v.uses(in([]string{"https://a.test/x", "https://a.test/y", "/w/file", "/r/file"}))
+	want := []guard.PathUse{
+		{Raw: "/w/file", Path: "/w/file", Op: guard.Read},
+		{Raw: "/w/file", Path: "/w/file", Op: guard.Write},
+		{Raw: "/r/file", Path: "/r/file", Op: guard.Read},
+	}
+	if err != nil || !slices.Equal(u.Hosts, []string{"a.test"}) || !slices.Equal(u.Paths, want) {
+		t.Errorf("got %+v, %v", u, err)
+	}
+	many := make([]string, maxUses+2)
+	for i := range many {
+		many[i] = "/" + strconv.Itoa(i)
+	}
+	for name, args := range map[string]any{"too many": many, "no URL": "https://"} {
+		_, err := v.uses(in(args))
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "invalid_arguments" || e.Stage != "judge" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c.PathArguments = servers.PathsPass
+	if u, err := v.uses(in("/w/file")); err != nil || len(u.Paths) != 0 {
+		t.Errorf("where they pass: %+v, %v", u, err)
+	}
+}
+
+// What a person could not see in a list is not in it, and a definition of many lines is compared as one.
+func TestWhatIsShownOfAServer(t *testing.T) {
+	v := &server{name: "x"}
+	got := v.readable([]*mcp.Resource{nil, {Name: "a\u202eb", URI: "u:1"}, {Name: "good", URI: "u:2"}})
+	if len(got) != 1 || got[0].Name != "good" || got[0].Server != "x" {
+		t.Errorf("got %+v", got)
+	}
+	long, err := json.Marshal(make([]int, maxLines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]int{`{"a":1}`: 3, "no JSON\nat all": 1, string(long): 1} {
+		if n := len(lines(text)); n != want {
+			t.Errorf("%.20s has %d lines, want %d", text, n, want)
 		}
 	}
 }

@@ -49,6 +49,11 @@ func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
 		{"a variable that is none", `{"command":"x","env":{"A=B":"c"}}`, "env:"},
 		{"a variable twice", `{"command":"x","env":{"A":"c"},"envFiles":{"A":"/f"}}`, "both"},
 		{"a header that is none", `{"type":"http","url":"http://a.example","headers":{"A B":"c"}}`, "cannot be sent"},
+		{"a header twice", `{"type":"http","url":"http://a.example","headers":{"A":"c"},"headerFiles":{"A":"/f"}}`, "both"},
+		{"a relative file of a header", `{"type":"http","url":"http://a.example","headerFiles":{"A":"f"}}`, "headerFiles:"},
+		{"a relative file of a variable", `{"command":"x","envFiles":{"A":"f"}}`, "envFiles:"},
+		{"a time before now", `{"command":"x","callTimeout":"-1s"}`, "callTimeout:"},
+		{"a time that is too long", `{"command":"x","callTimeout":"1000h"}`, "callTimeout:"},
 		{"no object", `[]`, "cannot unmarshal"},
 	} {
 		good, errs := servers.Parse(map[string]json.RawMessage{"s": json.RawMessage(tt.server)})
@@ -112,5 +117,30 @@ func TestM05_M09_SecretsComeFromFilesOfTheOwner(t *testing.T) {
 	}
 	if _, err := s.Environ(); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others read: %v", err)
+	}
+}
+
+// A secret is a short file of its owner, and one that cannot be sent in a header is said.
+func TestWhatASecretMayBe(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for path, want := range map[string]string{
+		dir: "is not a regular file", file("long", strings.Repeat("x", 8<<10+1)): "has more than 8192 bytes",
+		file("most", strings.Repeat("x", 8<<10)): "", file("lines", "a\nb"): "has control characters", file("end", "a\r\n"): "",
+	} {
+		s := servers.Server{Type: servers.TypeHTTP, URL: "http://a.example", HeaderFiles: map[string]string{"Token": path}}
+		h, err := s.Header()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+		if filepath.Base(path) == "end" && h.Get("Token") != "a" {
+			t.Errorf("the end of the line is part of it: %q", h.Get("Token"))
+		}
 	}
 }
