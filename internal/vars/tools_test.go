@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -269,4 +272,56 @@ func TestCX22_DiscardTakesPublishedResultsBack(t *testing.T) {
 	if got := fmt.Sprint(f.list(vars.Filter{})); got != "[z y x]" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// Numbers out of range become the nearest that there is, and a line of the list says all of a variable but its value.
+func TestV15_AListIsWithinItsBounds(t *testing.T) {
+	f := newFixture(t, vars.Options{})
+	for _, args := range []string{`{"page":-3}`, `{"pageSize":0}`, `{"pageSize":100000}`, `{"page":2000000000,"pageSize":200}`} {
+		b, err := json.Marshal(f.mustCall("ListVars", args).Data)
+		var got struct{ Page, PageSize, Total, TotalPage int }
+		if err == nil {
+			err = json.Unmarshal(b, &got)
+		}
+		if err != nil || got.Page < 1 || got.PageSize < 1 || got.PageSize > 200 || got.TotalPage < 1 {
+			t.Errorf("%s: %+v, %v", args, got, err)
+		}
+	}
+	text := f.mustCall("WriteVar", `{"name":"x","value":"ab","desc":" two\n  words ","tags":["t","u"]}`).Text
+	if text != "Variable 'x' created (2 characters)." {
+		t.Errorf("got %q", text)
+	}
+	if text := f.mustCall("WriteVar", `{"name":"x","value":"abc"}`).Text; text != "Variable 'x' updated (3 characters)." {
+		t.Errorf("got %q", text)
+	}
+	text = f.mustCall("ListVars", `{}`).Text
+	if !strings.Contains(text, "\n- x (LLMAdd, 3 characters) [t, u]: two words\n") || !strings.Contains(text, ", kept): Skill rule") {
+		t.Errorf("got %q", text)
+	}
+	for args, want := range map[string]string{
+		`{"name":"x","start":-5,"length":2}`: "ab", `{"name":"x","start":1,"length":-1}`: "", `{"name":"x","start":3}`: "",
+	} {
+		if got := f.mustCall("ReadVar", args).Text; got != want {
+			t.Errorf("%s: got %q, want %q", args, got, want)
+		}
+	}
+	text = f.mustCall("RemoveVars", `{"names":["x","none","Rule/Agent/TODO"]}`).Text
+	if text != "Removed 1: x. Not removed, because missing or a rule: none, Rule/Agent/TODO." {
+		t.Errorf("got %q", text)
+	}
+}
+
+// A variable that is written again keeps the time at which it was made.
+func TestAVariableKeepsTheTimeOfItsMaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, vars.Options{})
+		f.put("x", "1")
+		before := f.mustCall("ListVars", `{"filter":{"search":"x"}}`)
+		time.Sleep(time.Hour)
+		f.put("x", "2")
+		f.put("y", "2")
+		if after := f.mustCall("ListVars", `{"filter":{"search":"x"}}`); !reflect.DeepEqual(after.Data, before.Data) {
+			t.Errorf("got %+v, before %+v", after.Data, before.Data)
+		}
+	})
 }
