@@ -25,18 +25,21 @@ func TestWhatAFailureBecomes(t *testing.T) {
 		{"of a stage", "run", &tool.Error{Code: "c", Msg: "m", Stage: "judge"}, tool.StatusError, "c", "judge", "m"},
 		{"of a tool", "run", errors.New("boom"), tool.StatusError, "run_failed", "run", "Error executing tool T: boom"},
 		{"of another stage", "begin", errors.New("boom"), tool.StatusError, "begin_failed", "begin", "boom"},
-		{"no tool", "lookup", &tool.Error{Code: "tool_not_found", Msg: "m"}, tool.StatusNotFound, "tool_not_found", "lookup", "m"},
-		{"not given", "lookup", &tool.Error{Code: "tool_disabled", Msg: "m"}, tool.StatusNotFound, "tool_disabled", "lookup", "m"},
+		{"no tool", "find", &tool.Error{Code: "tool_not_found", Msg: "m"}, tool.StatusNotFound, "tool_not_found", "find", "m"},
+		{"not given", "find", &tool.Error{Code: "tool_disabled", Msg: "m"}, tool.StatusNotFound, "tool_disabled", "find", "m"},
 		{
-			"refused", "judge", no(tool.StatusExecutionRejected), tool.StatusExecutionRejected, "execution_rejected", "approve",
+			"refused", "judge", no(tool.StatusExecutionRejected), tool.StatusExecutionRejected,
+			"execution_rejected", "approve",
 			"Execution not approved: why",
 		},
 		{
-			"withheld", "release", no(tool.StatusResultRejected), tool.StatusResultRejected, "result_rejected", "approve",
+			"withheld", "release", no(tool.StatusResultRejected), tool.StatusResultRejected,
+			"result_rejected", "approve",
 			"Result not approved for LLM: why",
 		},
 		{
-			"taken back", "settle", no(tool.StatusExecutionRejected), tool.StatusExecutionRejected, "execution_rejected", "settle",
+			"taken back", "settle", no(tool.StatusExecutionRejected), tool.StatusExecutionRejected,
+			"execution_rejected", "settle",
 			"Changes not approved: why",
 		},
 	} {
@@ -68,13 +71,15 @@ func TestWhatEachResultHas(t *testing.T) {
 	if r.Sandbox == nil || r.Sandbox.Denials == nil || r.Sandbox.Missing == nil {
 		t.Errorf("the sandbox says %+v", r.Sandbox)
 	}
-	if r.Status != tool.StatusSuccess || r.FinalText != "judged, not run: ask" || r.Decision == nil || r.ChangesTotal != 3 {
+	if r.Status != tool.StatusSuccess || r.FinalText != "judged, not run: ask" ||
+		r.Decision == nil || r.ChangesTotal != 3 {
 		t.Errorf("got %s %q, %+v, %d changes", r.Status, r.FinalText, r.Decision, r.ChangesTotal)
 	}
 	c = &tool.Call{}
 	c.Changes.List, c.Changes.Total = []tool.Change{{Path: "/a"}}, 1
-	if finish(c); c.Result.ChangesTotal != 0 || c.Result.Decision != nil || c.Result.Sandbox != nil || c.Result.Network != nil {
-		t.Errorf("got %+v", c.Result)
+	finish(c)
+	if r := c.Result; r.ChangesTotal != 0 || r.Decision != nil || r.Sandbox != nil || r.Network != nil {
+		t.Errorf("got %+v", r)
 	}
 }
 

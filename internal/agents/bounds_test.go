@@ -36,10 +36,11 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		{`{"prompt":"p","description":"d","resume":"up"}`, "agent_not_found", "no agent"}, // it is no agent of itself
 	} {
 		made := 0
-		f := newFeature(part.Host{Sessions: above{}, NewSession: func(context.Context, tool.Session) (tool.Session, error) {
+		makes := func(context.Context, tool.Session) (tool.Session, error) {
 			made++
 			return tool.Session{}, errors.New("made")
-		}})
+		}
+		f := newFeature(part.Host{Sessions: above{}, NewSession: makes})
 		c := defaults()
 		c.Spawner.Command = []string{"/opt/agent"}
 		f.config.Store(c)

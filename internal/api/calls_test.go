@@ -140,7 +140,10 @@ func TestRequestsOfCallsAreBounded(t *testing.T) {
 		{"too many", calls, `{"calls":[` + many + `]}`, "1001 calls in one request, 1000 at most", nil},
 		{"a long name", calls, `{"tool":"` + word + `"}`, "tool has 257 bytes", nil},
 		{"a long id", calls, `{"tool":"Echo","tool_use_id":"` + word + `"}`, "tool_use_id has 257 bytes", nil},
-		{"a long floor", calls, `{"tool":"Echo","context":{"floor_id":"` + word + `"}}`, "context.floor_id has 257 bytes", nil},
+		{
+			"a long floor", calls, `{"tool":"Echo","context":{"floor_id":"` + word + `"}}`,
+			"context.floor_id has 257 bytes", nil,
+		},
 		{"a long name of several", calls, `{"calls":[{"tool":"Echo"},{"tool":"` + word + `"}]}`, "tool has 257", nil},
 		{"events of several", calls, `{"calls":[{"tool":"Echo"}]}`, "events are sent of one call", events},
 		{"no word for output", calls + "?output=some", `{"tool":"Echo"}`, `want true or false`, events},
@@ -152,10 +155,11 @@ func TestRequestsOfCallsAreBounded(t *testing.T) {
 			t.Errorf("%s: got %d %.200s, want 400 with %q", tt.name, a.status, a.body, tt.says)
 		}
 	}
-	if a := w.do(tool.RoleAgent, "GET", "/sessions?accounts=all", ""); a.status != 403 || a.Error.Code != "operator_only" {
+	a := w.do(tool.RoleAgent, "GET", "/sessions?accounts=all", "")
+	if a.status != 403 || a.Error.Code != "operator_only" {
 		t.Errorf("sessions of all accounts, for an agent: %d %s", a.status, a.Error.Code)
 	}
-	a := w.do(tool.RoleOperator, "GET", "/sessions?accounts=all", "", "X-Account-Id", "ann")
+	a = w.do(tool.RoleOperator, "GET", "/sessions?accounts=all", "", "X-Account-Id", "ann")
 	if a.status != 403 || a.Error.Code != "operator_only" {
 		t.Errorf("sessions of all accounts, for an operator who named one: %d %s", a.status, a.Error.Code)
 	}

@@ -15,10 +15,12 @@ import (
 func TestWhatIsGivenBackGoesToWhoWaits(t *testing.T) {
 	limits := budget.Limits{Bytes: 64 * mib}
 	for name, back := range map[string]func(b *budget.Budget, h *budget.Hold, c *budget.Conn){
-		"give":                  func(_ *budget.Budget, h *budget.Hold, _ *budget.Conn) { h.Give(8 * mib) },
-		"shrink":                func(_ *budget.Budget, h *budget.Hold, _ *budget.Conn) { h.Shrink(6 * mib) },
-		"release":               func(_ *budget.Budget, h *budget.Hold, _ *budget.Conn) { h.Release() },
-		"a higher limit":        func(b *budget.Budget, _ *budget.Hold, _ *budget.Conn) { b.Limit(budget.Limits{Bytes: 128 * mib}) },
+		"give":    func(_ *budget.Budget, h *budget.Hold, _ *budget.Conn) { h.Give(8 * mib) },
+		"shrink":  func(_ *budget.Budget, h *budget.Hold, _ *budget.Conn) { h.Shrink(6 * mib) },
+		"release": func(_ *budget.Budget, h *budget.Hold, _ *budget.Conn) { h.Release() },
+		"a higher limit": func(b *budget.Budget, _ *budget.Hold, _ *budget.Conn) {
+			b.Limit(budget.Limits{Bytes: 128 * mib})
+		},
 		"an answer":             func(_ *budget.Budget, _ *budget.Hold, c *budget.Conn) { c.End() },
 		"a closed connection":   func(_ *budget.Budget, _ *budget.Hold, c *budget.Conn) { c.Close() },
 		"one who waits no more": nil,

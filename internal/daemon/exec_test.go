@@ -28,7 +28,7 @@ func TestTheOptionsOfOneCommand(t *testing.T) {
 		{o: StandaloneOptions{Mode: "wild"}, profile: "strict", mode: tool.ModeAuto, fails: "unknown mode wild"},
 		{o: StandaloneOptions{Terminal: true}, profile: "strict", mode: tool.ModeAuto, raised: true},
 		{o: StandaloneOptions{Terminal: true}, wall: 7, profile: "strict", mode: tool.ModeAuto},
-		{o: StandaloneOptions{Settings: "/nowhere.json"}, profile: "strict", mode: tool.ModeAuto, fails: "/nowhere.json"},
+		{o: StandaloneOptions{Settings: "/no.json"}, profile: "strict", mode: tool.ModeAuto, fails: "/no.json"},
 	} {
 		s := &Site{Config: &config.Config{Profile: "strict"}}
 		s.Config.Sessions.Mode = tool.ModeAuto
@@ -96,7 +96,8 @@ func TestWhichCopiesThereAre(t *testing.T) {
 		{StoreCopy{From: a, To: database, Daemon: "d"}, "for copies into a state directory"},
 	} {
 		_, err := new(Site).StoreCopy(t.Context(), tt.copy)
-		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "validation_error" || !strings.Contains(e.Msg, tt.says) {
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != "validation_error" || !strings.Contains(e.Msg, tt.says) {
 			t.Errorf("%+v: got %v, want %q", tt.copy, err, tt.says)
 		}
 	}

@@ -135,7 +135,8 @@ func TestNumbersOfRoutesAreBounded(t *testing.T) {
 func TestWhatBecameOfAJob(t *testing.T) {
 	status := 1
 	i := Info{
-		ID: "job_1", State: Killed, By: "the agent", ExitCode: &status, Signal: "SIGTERM", Error: "full", OutOfReach: "newer",
+		ID: "job_1", State: Killed, By: "the agent", ExitCode: &status, Signal: "SIGTERM", Error: "full",
+		OutOfReach: "newer",
 	}
 	want := "job_1 killed by the agent, exit code 1, SIGTERM: full; its ports are out of reach: newer"
 	if got := i.line(); got != want {

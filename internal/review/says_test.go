@@ -46,14 +46,17 @@ func TestWhatAnAnswerBinds(t *testing.T) {
 		Type: approvals.TypeExecution, Tool: "Bash", Args: json.RawMessage(`[1]`), Status: approvals.StatusPending,
 		Facts: approvals.Facts{
 			Bound: []sandbox.Approved{
-				{Path: "/w/run.sh", Bytes: 7, Sum: "0123456789abcdef"}, {Path: "/w/a", Absent: true}, {Path: "/w/b", Absent: true},
+				{Path: "/w/run.sh", Bytes: 7, Sum: "0123456789abcdef"},
+				{Path: "/w/a", Absent: true},
+				{Path: "/w/b", Absent: true},
 			},
 			NotBound: []string{"/w/far: it is too large"},
 			Commands: []shellparse.Command{{Args: []shellparse.Word{{Text: "x"}}, Via: []string{"sudo", "env"}}},
 		},
 	}, time.Now(), Screen{Width: 120})
 	for _, want := range []string{
-		"/w/run.sh (7 bytes, sha256 0123456789ab…)", "absent, and stays so: /w/a, /w/b", "not bound: /w/far: it is too large",
+		"/w/run.sh (7 bytes, sha256 0123456789ab…)", "absent, and stays so: /w/a, /w/b",
+		"not bound: /w/far: it is too large",
 		"(unknown program) x   (via sudo, env)",
 		"args:\n    [1]\n", // arguments that are no object are shown as they are
 	} {
@@ -75,7 +78,10 @@ func TestWhatIsRemembered(t *testing.T) {
 		scope, want string
 	}{
 		{call, approvals.RememberSession, "allow Bash in /w, for session s, where the arguments are exactly:"},
-		{call, approvals.RememberAlways, "allow Bash in /w, for every session of team, where the arguments are exactly:"},
+		{
+			call, approvals.RememberAlways,
+			"allow Bash in /w, for every session of team, where the arguments are exactly:",
+		},
 		{
 			other, approvals.RememberAlways,
 			"allow Bash in /w, for every session of team as uid:7, where the arguments are exactly:",

@@ -215,7 +215,8 @@ func TestASupersededFloorIsClosed(t *testing.T) {
 func TestPathsOfMacros(t *testing.T) {
 	for name, want := range map[string]string{
 		"a": "a []", "a.b.c": "a [b c]", `a["x.y"].z['q']`: "a [x.y z q]",
-		".a": "", "[a]": "", "a.": "", "a..b": "", "a.*": "", "a[0]": "", `a[""]`: "", `a["x"]y`: "", `a["x`: "", "a]b": "a]b []",
+		".a": "", "[a]": "", "a.": "", "a..b": "", "a.*": "", "a[0]": "", `a[""]`: "", `a["x"]y`: "", `a["x`: "",
+		"a]b":  "a]b []",
 		"a.b]": "",
 	} {
 		key, path, err := parsePath(name)

@@ -22,10 +22,12 @@ func TestWhatATeamHoldsIsBounded(t *testing.T) {
 	s := open(t, ":memory:")
 	links := numbered(maxLinks+1, "task_%d")
 	for name, x := range map[string]Task{
-		"blocked_by has 1001 tasks": {Subject: "x", BlockedBy: links}, "blocks has 1001 tasks": {Subject: "x", Blocks: links},
+		"blocked_by has 1001 tasks": {Subject: "x", BlockedBy: links},
+		"blocks has 1001 tasks":     {Subject: "x", Blocks: links},
 	} {
 		x.Status = Pending
-		if _, err := s.Create(t.Context(), lead, x, 0); codeOf(err) != "validation_error" || !strings.Contains(err.Error(), name) {
+		_, err := s.Create(t.Context(), lead, x, 0)
+		if codeOf(err) != "validation_error" || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -277,7 +277,9 @@ func TestCX22_DiscardTakesPublishedResultsBack(t *testing.T) {
 // Numbers out of range become the nearest that there is, and a line of the list says all of a variable but its value.
 func TestV15_AListIsWithinItsBounds(t *testing.T) {
 	f := newFixture(t, vars.Options{})
-	for _, args := range []string{`{"page":-3}`, `{"pageSize":0}`, `{"pageSize":100000}`, `{"page":2000000000,"pageSize":200}`} {
+	for _, args := range []string{
+		`{"page":-3}`, `{"pageSize":0}`, `{"pageSize":100000}`, `{"page":2000000000,"pageSize":200}`,
+	} {
 		b, err := json.Marshal(f.mustCall("ListVars", args).Data)
 		var got struct{ Page, PageSize, Total, TotalPage int }
 		if err == nil {
@@ -291,15 +293,18 @@ func TestV15_AListIsWithinItsBounds(t *testing.T) {
 	if text != "Variable 'x' created (2 characters)." {
 		t.Errorf("got %q", text)
 	}
-	if text := f.mustCall("WriteVar", `{"name":"x","value":"abc"}`).Text; text != "Variable 'x' updated (3 characters)." {
+	text = f.mustCall("WriteVar", `{"name":"x","value":"abc"}`).Text
+	if text != "Variable 'x' updated (3 characters)." {
 		t.Errorf("got %q", text)
 	}
 	text = f.mustCall("ListVars", `{}`).Text
-	if !strings.Contains(text, "\n- x (LLMAdd, 3 characters) [t, u]: two words\n") || !strings.Contains(text, ", kept): Skill rule") {
+	if !strings.Contains(text, "\n- x (LLMAdd, 3 characters) [t, u]: two words\n") ||
+		!strings.Contains(text, ", kept): Skill rule") {
 		t.Errorf("got %q", text)
 	}
 	for args, want := range map[string]string{
-		`{"name":"x","start":-5,"length":2}`: "ab", `{"name":"x","start":1,"length":-1}`: "", `{"name":"x","start":3}`: "",
+		`{"name":"x","start":-5,"length":2}`: "ab", `{"name":"x","start":1,"length":-1}`: "",
+		`{"name":"x","start":3}`: "",
 	} {
 		if got := f.mustCall("ReadVar", args).Text; got != want {
 			t.Errorf("%s: got %q, want %q", args, got, want)

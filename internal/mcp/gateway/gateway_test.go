@@ -366,11 +366,13 @@ func TestWhatAnAnswerBecomes(t *testing.T) {
 	}{
 		"nothing": {nil, "", "the answer is empty"},
 		"an error": {
-			&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "boom"}}}, "", "MCP tool error: boom",
+			&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "boom"}}},
+			"", "MCP tool error: boom",
 		},
 		"data without a text": {&mcp.CallToolResult{StructuredContent: map[string]int{"a": 1}}, "{\n  \"a\": 1\n}", ""},
 		"a part that is no text": {
-			&mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{}}}, "[a part of a kind that is not known]", "",
+			&mcp.CallToolResult{Content: []mcp.Content{&mcp.EmbeddedResource{}}},
+			"[a part of a kind that is not known]", "",
 		},
 		"a text with its address": {
 			&mcp.CallToolResult{Content: []mcp.Content{

@@ -73,14 +73,15 @@ func TestSoManyCallsAreHeld(t *testing.T) {
 
 // Each part of a result is what it is for a client of MCP; text is in the text already.
 func TestPartsOfAResult(t *testing.T) {
+	d := []byte("d")
 	for _, tt := range []struct {
 		part client.Content
 		want mcp.Content
 	}{
 		{client.Content{Type: "text", Text: "t"}, nil},
 		{client.Content{Type: "resource"}, nil},
-		{client.Content{Type: "image", Data: []byte("d"), MIMEType: "m"}, &mcp.ImageContent{Data: []byte("d"), MIMEType: "m"}},
-		{client.Content{Type: "audio", Data: []byte("d"), MIMEType: "m"}, &mcp.AudioContent{Data: []byte("d"), MIMEType: "m"}},
+		{client.Content{Type: "image", Data: d, MIMEType: "m"}, &mcp.ImageContent{Data: d, MIMEType: "m"}},
+		{client.Content{Type: "audio", Data: d, MIMEType: "m"}, &mcp.AudioContent{Data: d, MIMEType: "m"}},
 		{client.Content{Type: "resource", URI: "u", Name: "n"}, &mcp.ResourceLink{URI: "u", Name: "n"}},
 		{
 			client.Content{Type: "resource", URI: "u", Text: "t"},

@@ -49,8 +49,8 @@ func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
 		{"a variable that is none", `{"command":"x","env":{"A=B":"c"}}`, "env:"},
 		{"a variable twice", `{"command":"x","env":{"A":"c"},"envFiles":{"A":"/f"}}`, "both"},
 		{"a header that is none", `{"type":"http","url":"http://a.example","headers":{"A B":"c"}}`, "cannot be sent"},
-		{"a header twice", `{"type":"http","url":"http://a.example","headers":{"A":"c"},"headerFiles":{"A":"/f"}}`, "both"},
-		{"a relative file of a header", `{"type":"http","url":"http://a.example","headerFiles":{"A":"f"}}`, "headerFiles:"},
+		{"a header twice", `{"type":"http","url":"http://a.test","headers":{"A":"c"},"headerFiles":{"A":"/f"}}`, "both"},
+		{"a relative file of a header", `{"type":"http","url":"http://a.test","headerFiles":{"A":"f"}}`, "headerFiles:"},
 		{"a relative file of a variable", `{"command":"x","envFiles":{"A":"f"}}`, "envFiles:"},
 		{"a time before now", `{"command":"x","callTimeout":"-1s"}`, "callTimeout:"},
 		{"a time that is too long", `{"command":"x","callTimeout":"1000h"}`, "callTimeout:"},
@@ -132,9 +132,10 @@ func TestWhatASecretMayBe(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		dir: "is not a regular file", file("long", strings.Repeat("x", 8<<10+1)): "has more than 8192 bytes",
-		file("most", strings.Repeat("x", 8<<10)): "", file("lines", "a\nb"): "has control characters", file("end", "a\r\n"): "",
+		file("most", strings.Repeat("x", 8<<10)): "",
+		file("lines", "a\nb"):                    "has control characters", file("end", "a\r\n"): "",
 	} {
-		s := servers.Server{Type: servers.TypeHTTP, URL: "http://a.example", HeaderFiles: map[string]string{"Token": path}}
+		s := servers.Server{Type: servers.TypeHTTP, URL: "http://a.test", HeaderFiles: map[string]string{"Token": path}}
 		h, err := s.Header()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)

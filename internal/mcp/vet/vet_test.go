@@ -158,14 +158,17 @@ func FuzzTool(f *testing.F) {
 // A name of a server cannot be taken for a part of another name, and bytes that are no text are seen by nobody.
 func TestNamesOfServers(t *testing.T) {
 	for name, ok := range map[string]bool{
-		"github": true, "a-b_c": true, strings.Repeat("x", 32): true, strings.Repeat("x", 33): false, "": false, "a b": false,
+		"github": true, "a-b_c": true,
+		strings.Repeat("x", 32): true, strings.Repeat("x", 33): false, "": false, "a b": false,
 		"a.b": false, "ä": false, "a__b": false, "_a": false, "a_": false,
 	} {
 		if err := vet.CheckServer(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for text, want := range map[string]bool{"a\tb\r\n": false, "\xff": true, "a\x1b": true, "\u202e": true, "ü": false} {
+	for text, want := range map[string]bool{
+		"a\tb\r\n": false, "\xff": true, "a\x1b": true, "\u202e": true, "ü": false,
+	} {
 		if got := vet.Unseen(text); (got != "") != want {
 			t.Errorf("%q: %q", text, got)
 		}
