@@ -58,3 +58,37 @@ func TestWhatIsExportedDecidesAlike(t *testing.T) {
 		t.Error("files were written over")
 	}
 }
+
+// TestAnExportIsWhole: with the tests and schemas that the tools of OPA take, and without the
+// files of the operator; a directory that holds something is refused by its name.
+func TestAnExportIsWhole(t *testing.T) {
+	own := policyDir(t, acme(`findings contains {"id": "acme.x", "effect": "deny", "message": "m"} if false`))
+	dir := filepath.Join(t.TempDir(), "a", "rego")
+	if err := Export(dir, Options{Profile: "developer", Dirs: []string{own}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"schemas/input.json", "schemas/finding.json", "capabilities.json", "data.json", "judge.rego", "library/core",
+	} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if judge, err := os.ReadFile(filepath.Join(dir, "judge.rego")); err != nil || !strings.Contains(string(judge), "acme") {
+		t.Errorf("what is judged is %s, %v", judge, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, own)); err == nil {
+		t.Error("the files of the operator are there again")
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := Export(full, Options{Profile: "developer"})
+	if err == nil || !strings.Contains(err.Error(), full+`" is not an empty directory`) {
+		t.Errorf("a directory that holds a file: %v", err)
+	}
+	if err := Export(filepath.Join(full, "x", "y"), Options{}); err == nil {
+		t.Error("a directory below a file is made")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/route/routetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -65,6 +66,9 @@ func TestTheRoutesOfPolicies(t *testing.T) {
 	keep(t, d, e, c, "call_1")
 	var said []string
 	p := e.Part(part.Host{Record: func(_ context.Context, n tool.Note) error {
+		if n.Name != "reload" {
+			t.Errorf("recorded %+v, want a note of a reload", n)
+		}
 		said = append(said, n.Message)
 		return nil
 	}}, d, nil)
@@ -91,5 +95,35 @@ func TestTheRoutesOfPolicies(t *testing.T) {
 	}
 	if len(reloads) != 2 || reloads[0] != nil || reloads[1] == nil {
 		t.Errorf("told of %v", reloads)
+	}
+}
+
+// TestALineOfTheListOfDecisions has what a person looks for, and who answered.
+func TestALineOfTheListOfDecisions(t *testing.T) {
+	e := newEngine(t, Options{})
+	d := newDecisions(t, DecisionOptions{Keep: time.Hour})
+	c := bash(t, tool.ModeDefault, "ls verdict")
+	c.Session.Account = "a"
+	keep(t, d, e, c, "call_1")
+	found, err := d.List(t.Context(), Wanted{Page: route.Page{Limit: 10}})
+	if err != nil || found.Total != 1 {
+		t.Fatal(found.Total, err)
+	}
+	for j, err := range found.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.CallID != "call_1" || j.Account != "a" || j.Session != "s1" || j.Tool != "Bash" || j.What != "ls verdict" ||
+			j.Verdict != "ask" || len(j.Rules) == 0 || j.At.IsZero() || j.By != "" || j.Said != "" {
+			t.Errorf("got %+v", j)
+		}
+	}
+	routes := e.Part(part.Host{}, d, nil).Routes
+	for query, n := range map[string]string{
+		"?session_id=s1": "1 ", "?session_id=s2": "0 ", "?verdict=ask": "1 ", "?verdict=deny": "0 ", "?limit=x": "validation_error: ",
+	} {
+		if got := routetest.Call(t, routes, tool.RoleOperator, "GET /decisions"+query, ""); !strings.HasPrefix(got, n) {
+			t.Errorf("GET /decisions%s: %.200s, want %s", query, got, n)
+		}
 	}
 }

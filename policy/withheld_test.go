@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -61,7 +62,8 @@ func TestWhatCannotBeJudgedIsNotFound(t *testing.T) {
 	e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(fails))}})
 	c := newCall(t, tool.ModeDefault, "Grep", map[string]any{"pattern": "x"})
 	c.Facts.Uses.Paths = []guard.PathUse{{Raw: ".", Path: "/src", Op: guard.Read, Recursive: true}}
-	if got, err := e.Withheld(t.Context(), c, []string{"/src/a"}); err == nil {
-		t.Errorf("it is judged: %v", got)
+	got, err := e.Withheld(t.Context(), c, []string{"/src/a"})
+	if te, ok := errors.AsType[*tool.Error](err); !ok || te.Code == "" || te.Msg == "" {
+		t.Errorf("it is judged: %v, %+v", got, err)
 	}
 }
