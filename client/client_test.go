@@ -76,13 +76,17 @@ func TestRequestsAndAnswersOfDo(t *testing.T) {
 		{"nothing sent", nil, 200, `{"data": "x"}`, "", "", "x", ""},
 		{"sent", map[string]int{"a": 1}, 200, `{"data": "x"}`, "application/json", `{"a":1}`, "x", ""},
 		{"no JSON", nil, 502, `<html>`, "", "", "", "read the answer of the daemon (502 Bad Gateway)"},
-		{"a status alone", nil, 503, `{}`, "", "", "", "the daemon answered 503 Service Unavailable without saying why"},
+		{
+			"a status alone", nil, 503, `{}`, "", "", "",
+			"the daemon answered 503 Service Unavailable without saying why",
+		},
 		{"an error", nil, 200, `{"error": {"code": "c", "message": "why"}}`, "", "", "", "why"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := serving(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				if kind := r.Header.Get("Content-Type"); kind != tt.kind || string(body) != tt.body || r.URL.Path != "/v1/x" {
+				if kind := r.Header.Get("Content-Type"); kind != tt.kind || string(body) != tt.body ||
+					r.URL.Path != "/v1/x" {
 					t.Errorf("sent %q of %q to %s", body, kind, r.URL.Path)
 				}
 				w.WriteHeader(tt.status)
@@ -90,7 +94,8 @@ func TestRequestsAndAnswersOfDo(t *testing.T) {
 			})
 			out := ""
 			err := c.Do(t.Context(), "POST", "/x", tt.in, &out)
-			if out != tt.out || (err == nil) != (tt.failure == "") || err != nil && !strings.HasPrefix(err.Error(), tt.failure) {
+			if out != tt.out || (err == nil) != (tt.failure == "") ||
+				err != nil && !strings.HasPrefix(err.Error(), tt.failure) {
 				t.Errorf("got %q, %v", out, err)
 			}
 		})
@@ -220,7 +225,10 @@ func TestStreamsAreAskedForAndEnd(t *testing.T) {
 	}{
 		{"events", events, "event: a\ndata: {}\n\nevent: b\ndata: {}\n\n", "ab", "", "stream_ended", "connect again"},
 		{"a broken event", events, "event: a\ndata: [\n\n", "", "", "", "unexpected end"},
-		{"a job", job, output + "event: new\ndata: 1\n\nevent: end\ndata: {\"state\":\"exited\"}\n\n", "exited", "o", "", ""},
+		{
+			"a job", job, output + "event: new\ndata: 1\n\nevent: end\ndata: {\"state\":\"exited\"}\n\n", "exited", "o",
+			"", "",
+		},
 		{"a job that is cut", job, output, "", "o", "connection_lost", "audit tail"},
 		{"a job with broken output", job, "event: output\ndata: [\n\n", "", "", "", "read the event output"},
 		{

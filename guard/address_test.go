@@ -188,7 +188,10 @@ func TestWarningsNameWhatHasNoEffect(t *testing.T) {
 		{Settings{Network: Network{Intercept: []string{"*.a.test"}}}, ""},
 		{Settings{Network: Network{Intercept: []string{"a.test"}}}, "list it in network.allowedDomains"},
 		{Settings{Network: Network{Intercept: []string{"a.test"}, AllowedDomains: []string{"a.test"}}}, ""},
-		{Settings{Network: Network{Intercept: []string{"a.test:8443"}, AllowedDomains: []string{"a.test"}}}, "list it in"},
+		{
+			Settings{Network: Network{Intercept: []string{"a.test:8443"}, AllowedDomains: []string{"a.test"}}},
+			"list it in",
+		},
 	} {
 		got := strings.Join(tt.s.warnings(), "\n")
 		if !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
@@ -261,7 +264,13 @@ func TestWhatAPolicyDemandsIsNeverLooser(t *testing.T) {
 
 // TestWhyAHostIsRefused: denied, not listed, or a name without a dot, about which nobody is asked.
 func TestWhyAHostIsRefused(t *testing.T) {
-	s := Settings{Network: Network{AllowedDomains: []string{"a.test"}, DeniedDomains: []string{"bad.test"}, Unlisted: UnlistedAsk}}
+	s := Settings{
+		Network: Network{
+			AllowedDomains: []string{"a.test"},
+			DeniedDomains:  []string{"bad.test"},
+			Unlisted:       UnlistedAsk,
+		},
+	}
 	for _, tt := range []struct{ host, message, hint string }{
 		{"bad.test", "host 'bad.test' is in the denied domains", noWayOut},
 		{"other.test", "host 'other.test' is not in the allowed domains", noWayOut},

@@ -38,7 +38,8 @@ func TestACallThatCannotBeJudgedSaysWhatToDo(t *testing.T) {
 	}{
 		{
 			"a hint of the daemon", t.Context(), false,
-			preToolUse("deny", "sandboxd denied this call: this call cannot be judged: "+busy.Error()+". What to do: try again."),
+			preToolUse("deny", "sandboxd denied this call: this call cannot be judged: "+busy.Error()+
+				". What to do: try again."),
 		},
 		{
 			"asked where the daemon is away", t.Context(), true,
@@ -114,7 +115,8 @@ func TestAPathThatIsReadOtherwiseSaysWhy(t *testing.T) {
 	}
 	in := call(clients.Gemini, "replace", `{"file_path":"no-such.txt","old_string":"a","new_string":"b"}`)
 	got := answerWith(t.Context(), t, &decider{}, in, Options{Agent: clients.Gemini})
-	if !strings.Contains(got, `may take another file of that name`) || !strings.Contains(got, "write the path out from /") {
+	if !strings.Contains(got, `may take another file of that name`) ||
+		!strings.Contains(got, "write the path out from /") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -153,7 +155,14 @@ func TestHooksAreToldTheEvent(t *testing.T) {
 		}
 		told := d.asked[0]["input"].(map[string]any)
 		if d.asked[0]["event"] != tt.wantEvent || told["toolName"] != tt.wantName {
-			t.Errorf("%s: told %v of %v, want %s of %s", in, d.asked[0]["event"], told["toolName"], tt.wantEvent, tt.wantName)
+			t.Errorf(
+				"%s: told %v of %v, want %s of %s",
+				in,
+				d.asked[0]["event"],
+				told["toolName"],
+				tt.wantEvent,
+				tt.wantName,
+			)
 		}
 	}
 }
@@ -190,14 +199,16 @@ func TestOpenCodeCannotAskFromAHook(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	var out bytes.Buffer
-	if err := writeOutcome(&out, clients.OpenCode, "PreToolUse", outcome{verdict: tool.Ask, reason: "because"}); err != nil {
+	asks, allows := outcome{verdict: tool.Ask, reason: "because"}, outcome{verdict: tool.Allow, reason: "because"}
+	if err := writeOutcome(&out, clients.OpenCode, "PreToolUse", asks); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), `"deny"`) || !strings.Contains(out.String(), "OpenCode cannot ask from a hook: because") {
+	if !strings.Contains(out.String(), `"deny"`) ||
+		!strings.Contains(out.String(), "OpenCode cannot ask from a hook: because") {
 		t.Errorf("got %s", &out)
 	}
 	out.Reset()
-	if err := writeOutcome(&out, clients.OpenCode, "PreToolUse", outcome{verdict: tool.Allow, reason: "because"}); err != nil {
+	if err := writeOutcome(&out, clients.OpenCode, "PreToolUse", allows); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"allow"`) {
@@ -208,7 +219,8 @@ func TestOpenCodeCannotAskFromAHook(t *testing.T) {
 func TestAnUnknownAgentIsToldTheKnownOnes(t *testing.T) {
 	err := Answer(t.Context(), &decider{}, strings.NewReader(claudeBash), &bytes.Buffer{}, Options{Agent: "emacs"})
 	e, ok := errors.AsType[*tool.Error](err)
-	if !ok || e.Code != "unknown_agent" || !strings.Contains(e.Msg, `"emacs"`) || !strings.Contains(e.Hint, clients.ClaudeCode) {
+	if !ok || e.Code != "unknown_agent" || !strings.Contains(e.Msg, `"emacs"`) ||
+		!strings.Contains(e.Hint, clients.ClaudeCode) {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -226,7 +238,10 @@ func TestWhatADaemonIsToldOfACommand(t *testing.T) {
 		{"of Codex", clients.Codex, codexBash, false, true, ``},
 		{"a file", clients.ClaudeCode, claudeEdit, false, false, `"allow"`},
 		{"a file, of Codex", clients.Codex, call(clients.Codex, "mcp__db__x", `{}`), false, false, ``},
-		{"of a server, with a judged command", clients.ClaudeCode, call(clients.ClaudeCode, "mcp__db__x", server), false, false, `"allow"`},
+		{
+			"of a server, with a judged command", clients.ClaudeCode, call(clients.ClaudeCode, "mcp__db__x", server),
+			false, false, `"allow"`,
+		},
 		{
 			"outside of the sandbox", clients.ClaudeCode,
 			call(clients.ClaudeCode, "Bash", `{"command":"ls","dangerouslyDisableSandbox":true}`), false, false, `"ask"`,
@@ -292,7 +307,10 @@ func TestAPluginThatIsNotOursIsBroken(t *testing.T) {
 		why    string
 	}{
 		{"as written", func(s string) string { return s }, Installed, ""},
-		{"another beginning", func(s string) string { return "x" + s }, Broken, "is not what sandboxd wrote: sandboxd hook install"},
+		{
+			"another beginning", func(s string) string { return "x" + s }, Broken,
+			"is not what sandboxd wrote: sandboxd hook install",
+		},
 		{"another end", func(s string) string { return s + "x" }, Broken, "is not what sandboxd wrote"},
 		{
 			"the program is gone", func(s string) string { return strings.Replace(s, exe, "/gone/sandboxd", 1) },

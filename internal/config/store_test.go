@@ -41,7 +41,10 @@ func TestStoreOfTheFile(t *testing.T) {
 		{"too long", url + ", timeout: 61s", "timeout: 1m1s is not between"},
 		{"too few", url + ", maxConns: 2", "maxConns: 2 is not between 3 and 1000"},
 		{"too many", url + ", maxConns: 1001", "maxConns: 1001 is not between"},
-		{"a relative file", url + ", passwordFile: secret", "passwordFile: \"secret\" is relative; write the absolute path"},
+		{
+			"a relative file", url + ", passwordFile: secret",
+			"passwordFile: \"secret\" is relative; write the absolute path",
+		},
 		{"where agents write", url + ", passwordFile: " + password(h.dir, "p", 0o600), "agents can write"},
 		{"no file", url + ", passwordFile: " + filepath.Join(h.away, "none"), "no such file"},
 		{"open to others", url + ", passwordFile: " + password(h.away, "open", 0o644), "chmod 600"},

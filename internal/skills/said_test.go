@@ -53,7 +53,10 @@ func TestK19_RefusalsOfSkillSayWhatToDo(t *testing.T) {
 		}
 	}
 	refused(`{"skill":"self"}`, `"self" names Skill in allowed-tools`, "take Skill out of allowed-tools")
-	if k := w.find("self"); !strings.Contains(strings.Join(k.Diagnostics, "\n"), "which cannot be restricted: it does not run") {
+	if k := w.find("self"); !strings.Contains(
+		strings.Join(k.Diagnostics, "\n"),
+		"which cannot be restricted: it does not run",
+	) {
 		t.Errorf("its diagnostics are %q", k.Diagnostics)
 	}
 	for i := range maxDepth {

@@ -17,7 +17,10 @@ func TestBoundsOfTheSectionText(t *testing.T) {
 		{func(c *Config) { c.BreakerCalls, c.BreakerWindow, c.MaxCalls = 10_000, 24*time.Hour, 32 }, ""},
 		{func(c *Config) { c.BreakerCalls = 10_001 }, "text.breakerCalls: 10001 is not between 1 and 10000"},
 		{func(c *Config) { c.BreakerCalls = 0 }, "text.breakerCalls: 0 is not"},
-		{func(c *Config) { c.BreakerWindow = 24*time.Hour + 1 }, "text.breakerWindow: 24h0m0.000000001s is not between 1s and 24h"},
+		{
+			func(c *Config) { c.BreakerWindow = 24*time.Hour + 1 },
+			"text.breakerWindow: 24h0m0.000000001s is not between 1s and 24h",
+		},
 		{func(c *Config) { c.BreakerWindow = time.Second - 1 }, "text.breakerWindow: 999.999999ms is not"},
 		{func(c *Config) { c.MaxCalls = 33 }, "text.maxCallsPerMessage: 33 is not between 1 and 32"},
 		{func(c *Config) { c.MaxCalls = 0 }, "text.maxCallsPerMessage: 0 is not"},
@@ -35,11 +38,17 @@ func TestBoundsOfTheSectionText(t *testing.T) {
 func TestASessionKeeps256Callables(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxCallables {
-		if got := w.call("POST /callables", fmt.Sprintf(`{"name":"c%d","text":"x"}`, i)); !strings.HasPrefix(got, "created ") {
+		if got := w.call("POST /callables", fmt.Sprintf(`{"name":"c%d","text":"x"}`, i)); !strings.HasPrefix(
+			got,
+			"created ",
+		) {
 			t.Fatalf("%d: %s", i, got)
 		}
 	}
-	if got := w.call("POST /callables", `{"name":"more","text":"x"}`); !strings.HasPrefix(got, "too_many_callables: ") ||
+	if got := w.call("POST /callables", `{"name":"more","text":"x"}`); !strings.HasPrefix(
+		got,
+		"too_many_callables: ",
+	) ||
 		!strings.Contains(got, "256 callables") {
 		t.Errorf("one more: %s", got)
 	}

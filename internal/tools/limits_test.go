@@ -48,7 +48,10 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 // TestANotebookIsShownWhole, and as its text where a part of it is asked for.
 func TestANotebookIsShownWhole(t *testing.T) {
 	e := toolstest.New(t)
-	e.Write("n.ipynb", "\xef\xbb\xbf"+`{"cells":[{"cell_type":"code","source":"x","outputs":[{"data":{"text/plain":["a","b"]}}]}]}`)
+	e.Write(
+		"n.ipynb",
+		"\xef\xbb\xbf"+`{"cells":[{"cell_type":"code","source":"x","outputs":[{"data":{"text/plain":["a","b"]}}]}]}`,
+	)
 	text, out, err := e.Call(Read{}, m{"file_path": "n.ipynb"})
 	const want = "<cell id=\"cell-0\" type=\"code\">\nx\n[output]\nab\n</cell>\n" +
 		"[note: notebook with 1 cells; change one with NotebookEdit]"
@@ -75,7 +78,8 @@ func TestAPDFIsNamed(t *testing.T) {
 	e := toolstest.New(t)
 	e.Write("d.pdf", "%PDF-1.7 rest")
 	_, out, err := e.Call(Read{}, m{"file_path": "d.pdf"})
-	if err != nil || len(out.Content) != 2 || out.Content[1].URI != "file://"+e.Dir+"/d.pdf" || out.Content[1].Name != "d.pdf" {
+	if err != nil || len(out.Content) != 2 || out.Content[1].URI != "file://"+e.Dir+"/d.pdf" ||
+		out.Content[1].Name != "d.pdf" {
 		t.Errorf("got %+v, %v", out.Content, err)
 	}
 }
@@ -90,25 +94,65 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		args            m
 		code, msg, hint string
 	}{
-		{tools["Config"], m{"action": "set", "key": "mode", "value": "plan"}, "config_read_only", "mode can only be read", "operator"},
-		{tools["Config"], m{"action": "set", "key": "title"}, "invalid_arguments", `field "value" is missing`, "new value"},
-		{tools["Config"], m{"action": "get"}, "invalid_arguments", `field "key" is missing`, "title, tag, metadata, mode, profile, cwd"},
-		{tools["Config"], m{"action": "set", "key": "title", "value": nil}, "invalid_arguments", "the value is not text", "in quotes"},
+		{
+			tools["Config"],
+			m{"action": "set", "key": "mode", "value": "plan"},
+			"config_read_only",
+			"mode can only be read", "operator",
+		},
+		{
+			tools["Config"],
+			m{"action": "set", "key": "title"},
+			"invalid_arguments", `field "value" is missing`,
+			"new value",
+		},
+		{
+			tools["Config"],
+			m{"action": "get"},
+			"invalid_arguments", `field "key" is missing`,
+			"title, tag, metadata, mode, profile, cwd",
+		},
+		{
+			tools["Config"],
+			m{"action": "set", "key": "title", "value": nil},
+			"invalid_arguments",
+			"the value is not text", "in quotes",
+		},
 		{
 			tools["Config"],
 			m{"action": "set", "key": "title", "value": strings.Repeat("é", 201)},
 			"invalid_arguments", "longer than 200 characters", "shorten it",
 		},
-		{tools["Config"], m{"action": "set", "key": "metadata", "value": nil}, "invalid_arguments", "metadata is not an object", "send {"},
+		{
+			tools["Config"],
+			m{"action": "set", "key": "metadata", "value": nil},
+			"invalid_arguments",
+			"metadata is not an object", "send {",
+		},
 		{
 			tools["Config"],
 			m{"action": "set", "key": "metadata", "value": m{"a": strings.Repeat("x", 64<<10)}},
 			"invalid_arguments", "metadata is larger than 64 kB", "keep large texts as variables",
 		},
-		{RemoteTrigger{}, m{"action": "list"}, "no_remote_backend", "RemoteTrigger list: no remote backend", "nothing was done"},
+		{
+			RemoteTrigger{},
+			m{"action": "list"},
+			"no_remote_backend", "RemoteTrigger list: no remote backend",
+			"nothing was done",
+		},
 		{Write{}, m{"file_path": "x/", "content": ""}, "is_directory", "x/ names a directory", "name the file"},
-		{NotebookEdit{}, m{"notebook_path": "n.ipynb", "cell_id": "a"}, "invalid_arguments", `"new_source" is missing`, "text of the cell"},
-		{NotebookEdit{}, m{"notebook_path": "n.ipynb", "new_source": ""}, "invalid_arguments", `"cell_id" is missing`, "Read shows the ids"},
+		{
+			NotebookEdit{},
+			m{"notebook_path": "n.ipynb", "cell_id": "a"},
+			"invalid_arguments",
+			`"new_source" is missing`, "text of the cell",
+		},
+		{
+			NotebookEdit{},
+			m{"notebook_path": "n.ipynb", "new_source": ""},
+			"invalid_arguments",
+			`"cell_id" is missing`, "Read shows the ids",
+		},
 		{
 			NotebookEdit{},
 			m{"notebook_path": "n.ipynb", "new_source": "", "edit_mode": "insert"},
@@ -161,10 +205,26 @@ func TestWhyAProgramEnded(t *testing.T) {
 		code, msg, hint string
 	}{
 		{bashData{}, false, "", "", ""},
-		{bashData{Interrupted: true, TimedOut: true}, true, "cancelled", "the command was cancelled and ended; it wrote nothing", ""},
-		{bashData{TimedOut: true}, true, "limit_wall", "at the wall clock limit of the sandbox; it wrote nothing", "limits.wallSeconds"},
-		{bashData{TimedOut: true, Stdout: "x"}, false, "timeout", "after its timeout of 5000 ms; until then it wrote\nx", "at most 600000"},
-		{bashData{Limit: "memory"}, false, "limit_memory", "reached a limit of the sandbox: memory; it wrote nothing", "fewer jobs"},
+		{
+			bashData{Interrupted: true, TimedOut: true},
+			true, "cancelled",
+			"the command was cancelled and ended; it wrote nothing", "",
+		},
+		{
+			bashData{TimedOut: true},
+			true, "limit_wall", "at the wall clock limit of the sandbox; it wrote nothing",
+			"limits.wallSeconds",
+		},
+		{
+			bashData{TimedOut: true, Stdout: "x"},
+			false, "timeout",
+			"after its timeout of 5000 ms; until then it wrote\nx", "at most 600000",
+		},
+		{
+			bashData{Limit: "memory"},
+			false, "limit_memory",
+			"reached a limit of the sandbox: memory; it wrote nothing", "fewer jobs",
+		},
 		{bashData{Limit: "cpu"}, false, "limit_cpu", ": cpu", "fewer jobs"},
 		{bashData{Limit: "output"}, false, "limit_output", ": output", "print less"},
 		{bashData{Limit: "file_size"}, false, "limit_file_size", ": file_size", "write less"},
@@ -261,7 +321,8 @@ func TestACommandOfCodexWaitsForAWhile(t *testing.T) {
 		}
 	}
 	for args, code := range map[string]string{
-		`{"cmd":"ls"}`: "", `{"cmd":"ls","workdir":"/x"}`: "invalid_arguments", `{"cmd":"ls","tty":true}`: "invalid_arguments",
+		`{"cmd":"ls"}`: "", `{"cmd":"ls","workdir":"/x"}`: "invalid_arguments",
+		`{"cmd":"ls","tty":true}`: "invalid_arguments",
 	} {
 		if _, err := (ExecCommand{}).Argv(tool.In{Args: json.RawMessage(args)}); toolstest.Code(err) != code {
 			t.Errorf("%s for another program: got %v, want %q", args, err, code)
@@ -340,7 +401,10 @@ func TestADescriptionSaysHowMuchReachesTheModel(t *testing.T) {
 		want string
 		no   string
 	}{
-		{tool.Spec{Name: "X", ReadOnly: true}, fmt.Sprintf("; read-only; at most %d characters", tool.DefaultOutputLimit), "destructive"},
+		{
+			tool.Spec{Name: "X", ReadOnly: true},
+			fmt.Sprintf("; read-only; at most %d characters", tool.DefaultOutputLimit), "destructive",
+		},
 		{tool.Spec{Name: "X", OutputLimit: 7}, "at most 7 characters reach the model", ""},
 		{tool.Spec{Name: "X", NoTruncate: true}, "class ", "reach the model"},
 		{

@@ -56,7 +56,8 @@ func TestSizesAndUseOfADirectory(t *testing.T) {
 		}
 		want[id], total = info.Size(), total+info.Size()
 		if id == "b" { // a link and a directory without a transcript are none
-			if err := errors.Join(os.MkdirAll(filepath.Join(path, "c"), 0o700), os.MkdirAll(filepath.Join(path, "d"), 0o700),
+			if err := errors.Join(os.MkdirAll(filepath.Join(path, "c"), 0o700),
+				os.MkdirAll(filepath.Join(path, "d"), 0o700),
 				os.Symlink(found[0], filepath.Join(path, "d", filepath.Base(found[0])))); err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,9 @@ import (
 func TestWhatACommandLosesAndReaches(t *testing.T) {
 	at := func(line int32) shellparse.Pos { return shellparse.Pos{Line: line} }
 	c := &tool.Call{
-		Judgement: tool.Judgement{Settings: guard.Settings{AllowedWritePaths: []string{"/tmp", "/var/tmp/", "/dev/shm", "/src/"}}},
+		Judgement: tool.Judgement{
+			Settings: guard.Settings{AllowedWritePaths: []string{"/tmp", "/var/tmp/", "/dev/shm", "/src/"}},
+		},
 	}
 	c.Facts.Uses = guard.Uses{
 		Script: &shellparse.Script{
@@ -44,13 +46,18 @@ func TestWhatACommandLosesAndReaches(t *testing.T) {
 		},
 		Deletes: []guard.Deletion{
 			{
-				Command: 1, PathUse: guard.PathUse{Raw: "x", Path: "/src/d/x", Recursive: true}, Many: true, Names: []string{"*.o"},
+				Command: 1, PathUse: guard.PathUse{Raw: "x", Path: "/src/d/x", Recursive: true},
+				Many: true, Names: []string{"*.o"},
 				Was: "/src/old", Outside: true, Tracked: true, Unsaved: true,
 			},
 			{Command: 2, PathUse: guard.PathUse{Raw: "y", Path: "/tmp/y"}, Moved: "/srcs/y"},
 			{Command: 2, PathUse: guard.PathUse{Raw: "$z"}},
 		},
-		Discards: []guard.Discard{{Command: 0, What: "stash"}, {Command: 1, What: "index"}, {Command: 1, What: "index"}},
+		Discards: []guard.Discard{
+			{Command: 0, What: "stash"},
+			{Command: 1, What: "index"},
+			{Command: 1, What: "index"},
+		},
 		Acts: []guard.Act{
 			{Command: 0, Act: shellparse.Act{Program: "ls", Verb: "never", Does: "changes"}},
 			{Command: 2, Act: shellparse.Act{Program: "psql", Verb: "drop", Target: "db", Does: "deletes"}},
@@ -69,10 +76,15 @@ func TestWhatACommandLosesAndReaches(t *testing.T) {
 		}
 	}
 	check("the second deletes", in.Commands[1].Deletes, []input.Delete{{
-		Raw: "x", Path: "/src/d/x", Tree: true, Many: true, Names: []string{"*.o"}, Below: []string{"d", "x"}, InWorkspace: true,
+		Raw: "x", Path: "/src/d/x", Tree: true, Many: true, Names: []string{"*.o"},
+		Below: []string{"d", "x"}, InWorkspace: true,
 		Was: []string{"old"}, Outside: true, Tracked: true, Unsaved: true,
 	}})
-	check("the third deletes", in.Commands[2].Deletes, []input.Delete{{Raw: "y", Path: "/tmp/y", To: []string{"srcs", "y"}}, {Raw: "$z"}})
+	check(
+		"the third deletes",
+		in.Commands[2].Deletes,
+		[]input.Delete{{Raw: "y", Path: "/tmp/y", To: []string{"srcs", "y"}}, {Raw: "$z"}},
+	)
 	check("the first deletes", len(in.Commands[0].Deletes), 0)
 	check("the first discards", in.Commands[0].Discards, []string{"stash"})
 	check("the second discards", in.Commands[1].Discards, []string{"index"})
@@ -81,17 +93,38 @@ func TestWhatACommandLosesAndReaches(t *testing.T) {
 		{Program: "npm", Verb: "publish", Target: "a.test", Does: string(shellparse.Publishes)},
 	})
 	check("the second runs", in.Commands[1].RunsText, []input.Run{{From: "download"}})
-	check("the third reaches", in.Commands[2].Remote, []input.Remote{{Program: "psql", Verb: "drop", Target: "db", Does: "deletes"}})
+	check(
+		"the third reaches",
+		in.Commands[2].Remote,
+		[]input.Remote{{Program: "psql", Verb: "drop", Target: "db", Does: "deletes"}},
+	)
 	check("planted", in.Plants, []input.Plant{{Subject: "command:1", Raw: "crontab", Program: "crontab"}})
-	check("lost", in.Paths[1].Loses, []input.Loss{{Path: "/src/c", Below: []string{"c"}, InWorkspace: true}, {Path: "/etc/c"}})
-	check("a path", []any{in.Paths[0].ID, in.Paths[0].Raw, in.Paths[0].Recursive, in.Paths[0].Looks, in.Paths[0].Segments},
-		[]any{"path:0", "a/b", true, true, []string{"src", "a", "b"}})
+	check(
+		"lost",
+		in.Paths[1].Loses,
+		[]input.Loss{{Path: "/src/c", Below: []string{"c"}, InWorkspace: true}, {Path: "/etc/c"}},
+	)
+	check(
+		"a path",
+		[]any{in.Paths[0].ID, in.Paths[0].Raw, in.Paths[0].Recursive, in.Paths[0].Looks, in.Paths[0].Segments},
+		[]any{"path:0", "a/b", true, true, []string{"src", "a", "b"}},
+	)
 	slices.Sort(in.Effects)
-	check("kinds", in.Effects, []string{"deletes", "discards", "loses", "moves", "plants", "publishes", "remote", "runs_text"})
+	check(
+		"kinds",
+		in.Effects,
+		[]string{"deletes", "discards", "loses", "moves", "plants", "publishes", "remote", "runs_text"},
+	)
 	check("opaque", in.Opaque, []input.Opaque{{ID: "opaque:0", Code: "inline_code", Command: "sh"}})
 	check("hosts", len(in.Hosts), 1)
-	check("a command", []any{in.Commands[1].ID, in.Commands[1].Dir, in.Commands[1].Hosts}, []any{"command:1", "/src", []string{"a.test"}})
-	for id, line := range map[string]int32{"command:0": 1, "command:2": 3, "opaque:0": 4, "path:0": 5, "path:1": 0, "host:0": 0} {
+	check(
+		"a command",
+		[]any{in.Commands[1].ID, in.Commands[1].Dir, in.Commands[1].Hosts},
+		[]any{"command:1", "/src", []string{"a.test"}},
+	)
+	for id, line := range map[string]int32{
+		"command:0": 1, "command:2": 3, "opaque:0": 4, "path:0": 5, "path:1": 0, "host:0": 0,
+	} {
 		if at, ok := in.Place(id); ok != (line > 0) || at.Line != line {
 			t.Errorf("%s stands in line %d, %v, want %d", id, at.Line, ok, line)
 		}
@@ -108,21 +141,36 @@ func TestWhatACommandLosesAndReaches(t *testing.T) {
 
 // TestAConnectionIsOfAHostOfTheDocument, which is listed where its port is.
 func TestAConnectionIsOfAHostOfTheDocument(t *testing.T) {
-	c := &tool.Call{Judgement: tool.Judgement{Settings: guard.Settings{Network: guard.Network{AllowedDomains: []string{"a.test", "b.test:22"}}}}}
+	c := &tool.Call{
+		Judgement: tool.Judgement{
+			Settings: guard.Settings{Network: guard.Network{AllowedDomains: []string{"a.test", "b.test:22"}}},
+		},
+	}
 	for _, tt := range []struct {
 		host   string
 		port   int
 		listed bool
 	}{{"a.test", 443, true}, {"a.test", 22, false}, {"b.test", 22, true}, {"b.test", 443, false}, {"c.test", 443, false}} {
-		in, err := input.NewConnecting(c, egress.Connection{Host: tt.host, Port: tt.port, Protocol: "http", Method: "GET", Path: "/p", Via: "proxy"})
+		in, err := input.NewConnecting(
+			c,
+			egress.Connection{Host: tt.host, Port: tt.port, Protocol: "http", Method: "GET", Path: "/p", Via: "proxy"},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := &input.Connection{Host: tt.host, Port: tt.port, Protocol: "http", Method: "GET", Path: "/p", Via: "proxy"}
+		want := &input.Connection{
+			Host:     tt.host,
+			Port:     tt.port,
+			Protocol: "http",
+			Method:   "GET",
+			Path:     "/p",
+			Via:      "proxy",
+		}
 		if diff := cmp.Diff(want, in.Connection); diff != "" {
 			t.Error(diff)
 		}
-		if len(in.Hosts) != 1 || in.Hosts[0].Name != tt.host || in.Hosts[0].Listed != tt.listed || in.Hosts[0].ID != "host:0" {
+		if len(in.Hosts) != 1 || in.Hosts[0].Name != tt.host || in.Hosts[0].Listed != tt.listed ||
+			in.Hosts[0].ID != "host:0" {
 			t.Errorf("%s:%d: %+v, want listed %v", tt.host, tt.port, in.Hosts, tt.listed)
 		}
 	}
@@ -165,7 +213,9 @@ func TestP05_AnEditIsOfKnownFilesOfTheWorkspace(t *testing.T) {
 // TestWhatNoRuleReadsIsLeftOut: what costs most to make is there only for rules that read it.
 func TestWhatNoRuleReadsIsLeftOut(t *testing.T) {
 	in := &input.Document{
-		MCP: &tool.MCP{Server: "s"}, Recent: &input.Recent{}, Connection: &input.Connection{}, Changes: []tool.Changed{{Path: "/a"}},
+		MCP: &tool.MCP{
+			Server: "s",
+		}, Recent: &input.Recent{}, Connection: &input.Connection{}, Changes: []tool.Changed{{Path: "/a"}},
 	}
 	for _, name := range []string{"mcp", "recent", "connection", "changes"} {
 		if _, ok := in.Fields(nil)[name]; !ok {

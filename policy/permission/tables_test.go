@@ -116,7 +116,13 @@ func TestARuleIsKeptByWhatItIsAbout(t *testing.T) {
 // argument that a rule names.
 func TestTheIndexFindsTreesAndArguments(t *testing.T) {
 	tree := input.Path{Op: "read", Recursive: true, Forms: []string{"/src", "."}, Under: []string{"/src", "."}}
-	link := input.Path{Op: "read", Recursive: true, Forms: []string{"/x"}, Spelled: []string{"./l"}, SpelledIn: []string{"./l", "."}}
+	link := input.Path{
+		Op:        "read",
+		Recursive: true,
+		Forms:     []string{"/x"},
+		Spelled:   []string{"./l"},
+		SpelledIn: []string{"./l", "."},
+	}
 	for _, tt := range []struct {
 		rule string
 		in   input.Document

@@ -20,7 +20,11 @@ func TestNotesOfASearchThatIsNotWhole(t *testing.T) {
 		want string
 	}{
 		{&results{hits: one}, grepArgs{}, "a"},
-		{&results{hits: one, full: true}, grepArgs{}, "[note: the search stopped early, there are too many matches; narrow it]"},
+		{
+			&results{hits: one, full: true},
+			grepArgs{},
+			"[note: the search stopped early, there are too many matches; narrow it]",
+		},
 		{&results{hits: one, partial: 2}, grepArgs{}, "[note: 2 files were not searched to their end: the limit is "},
 		{&results{hits: one, refused: 3}, grepArgs{}, "[note: 3 directories or ignore files could not be read]"},
 		{
@@ -49,7 +53,8 @@ func TestASearchLeavesOutWhatPoliciesWithhold(t *testing.T) {
 		return map[string]bool{"/w/a": true}, nil
 	}}
 	r := &results{hits: all()}
-	if err := r.withhold(t.Context(), in); err != nil || len(r.hits) != 1 || r.hits[0].path != "/w/b" || r.withheld != 1 {
+	if err := r.withhold(t.Context(), in); err != nil || len(r.hits) != 1 || r.hits[0].path != "/w/b" ||
+		r.withheld != 1 {
 		t.Errorf("%+v, %v", r.hits, err)
 	}
 	none := &results{}
@@ -74,7 +79,8 @@ func TestReadWholeIsBounded(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	_, err := ReadWhole(t.Context(), e.Box, use("f"), 2)
-	if te, ok := errors.AsType[*tool.Error](err); !ok || te.Code != "file_too_large" || te.Msg != "f has more than 2 bytes" ||
+	if te, ok := errors.AsType[*tool.Error](err); !ok || te.Code != "file_too_large" ||
+		te.Msg != "f has more than 2 bytes" ||
 		te.Hint != "Grep searches it" {
 		t.Errorf("got %+v", err)
 	}
