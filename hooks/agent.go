@@ -42,7 +42,7 @@ func (r *Registry) RunAgent(ctx context.Context, a tool.AgentProgram) (stdout []
 	if ctx.Err() != nil {
 		return nil, "", context.Cause(ctx)
 	}
-	x, err := r.start(p)
+	x, err := r.start(ctx, p)
 	if err != nil {
 		return nil, "", failure(ctx, "start", err)
 	}

@@ -42,7 +42,7 @@ func (r *Registry) execute(ctx context.Context, h hook, in Input, argv []string,
 	if ctx.Err() != nil {
 		return ended{}, context.Cause(ctx)
 	}
-	x, err := r.start(p)
+	x, err := r.start(ctx, p)
 	if err != nil {
 		return ended{}, failure(ctx, "start", err)
 	}

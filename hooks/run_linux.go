@@ -34,10 +34,10 @@ type run struct {
 	forget func()
 }
 
-// start starts a program in a process group of its own.
-func (r *Registry) start(p program) (*run, error) {
+// start starts a program in a process group of its own. It waits for the reaper no longer than ctx lasts.
+func (r *Registry) start(ctx context.Context, p program) (*run, error) {
 	x := &run{ended: make(chan reaper.Report, 1), forget: func() {}}
-	from, err := r.begin(x, p)
+	from, err := r.begin(ctx, x, p)
 	if err != nil {
 		close(x.ended)
 		x.end()
@@ -49,7 +49,7 @@ func (r *Registry) start(p program) (*run, error) {
 }
 
 // begin starts the program of x.
-func (r *Registry) begin(x *run, p program) (from *json.Decoder, err error) {
+func (r *Registry) begin(ctx context.Context, x *run, p program) (from *json.Decoder, err error) {
 	path, err := exec.LookPath(p.argv[0])
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
@@ -74,7 +74,12 @@ func (r *Registry) begin(x *run, p program) (from *json.Decoder, err error) {
 	from = json.NewDecoder(x.daemon)
 	var said reaper.Report
 	if err = x.send(order, files); err == nil {
+		told := make(chan struct{})
+		// The program may have stopped the reaper before it says so.
+		unhook := context.AfterFunc(ctx, func() { x.goOn(told) })
 		err = from.Decode(&said)
+		close(told)
+		unhook()
 	}
 	switch {
 	case err != nil:

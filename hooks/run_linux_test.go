@@ -181,12 +181,42 @@ func TestNothingLivesAfterTheProgramOfAnAgent(t *testing.T) {
 	}
 }
 
+// TestAParentThatIsStoppedBeforeItSaysAnything: a hook can be faster than its parent, which has not said yet that the hook
+// runs. A script stands for the parent: it stops itself until it is let go on.
+func TestAParentThatIsStoppedBeforeItSaysAnything(t *testing.T) {
+	child := filepath.Join(t.TempDir(), "child")
+	if err := os.WriteFile(child, []byte("#!/bin/sh\necho > $0.on\nkill -STOP $$\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(child+".on", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRegistry(t, PreToolUse, Definition{Command: "true", TimeoutMS: 600_000})
+	r.opts.Child = child
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Fire(ctx, PreToolUse, Input{})
+		done <- err
+	}()
+	if _, err := os.ReadFile(child + ".on"); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the call still waits")
+	}
+}
+
 // TestAProgramIsAskedToEnd before it is killed, where it gets a grace.
 func TestAProgramIsAskedToEnd(t *testing.T) {
 	h := newHeld(t)
 	ctx := whenItHangs(t, h, "trap 'echo asked; exit' TERM\n(echo > $0.on) &\nsleep 600 & wait")
 	out := &capped{max: 100}
-	x, err := newRegistry(t, PreToolUse).start(program{argv: []string{"/bin/bash", h.path + ".sh"}, env: os.Environ(), stdout: out})
+	p := program{argv: []string{"/bin/bash", h.path + ".sh"}, env: os.Environ(), stdout: out}
+	x, err := newRegistry(t, PreToolUse).start(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

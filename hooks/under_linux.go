@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -81,9 +82,26 @@ func (u *under) finish() (alone bool) {
 	if u.alone {
 		return true
 	}
-	_ = u.cont()
-	<-u.gone
+	u.goOn(u.gone)
 	return false
+}
+
+// contEvery is how often a reaper is let go on.
+const contEvery = 10 * time.Millisecond
+
+// goOn lets the reaper go on until something is done: a program has the rights to stop its parent at any moment, and
+// as often as it likes.
+func (u *under) goOn(until <-chan struct{}) {
+	again := time.NewTicker(contEvery)
+	defer again.Stop()
+	for {
+		_ = u.cont()
+		select {
+		case <-until:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // spare is a reaper that has no program yet: to start one takes longer than to start most hooks.
