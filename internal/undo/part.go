@@ -68,6 +68,7 @@ func open(ctx context.Context, h part.Host) (part.Part, error) {
 		stop()
 		<-done
 		j.snapshots.close()
+		j.marks.close()
 		return nil
 	}
 	return p, nil

@@ -11,44 +11,77 @@ import (
 	"sync"
 )
 
-// marks say which commands run, each in a file of its own. Most commands change nothing, and two files cost
+// marks say which commands run, each in a file of its own. Most commands change nothing, and a file costs
 // less than two writes to the journal, which has a call from its first change on. A mark survives a kill.
 type marks struct {
 	dir string
 
-	mu    sync.Mutex // guards calls; nobody waits for the database with it
-	calls map[string]*recorder
+	mu    sync.Mutex // guards what follows; nobody waits for the database with it
+	calls map[string]marked
+	// free are files of commands that have ended. They are empty, and used again: to make a file and to remove
+	// it costs six times as much.
+	free []*os.File
+}
+
+type marked struct {
+	*recorder
+	file *os.File
 }
 
 func openMarks(dir string) (*marks, error) {
-	return &marks{dir: dir, calls: map[string]*recorder{}}, os.MkdirAll(dir, 0o700)
+	return &marks{dir: dir, calls: map[string]marked{}}, os.MkdirAll(dir, 0o700)
+}
+
+// close closes the files of commands that have ended.
+func (m *marks) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.free {
+		f.Close()
+	}
+	m.free = nil
 }
 
 // put marks a command before it runs.
 func (m *marks) put(r *recorder) error {
 	m.mu.Lock()
-	m.calls[r.call.ID] = r
-	m.mu.Unlock()
-	if err := os.WriteFile(m.path(r.call.ID), []byte(encode(r.row())), 0o600); err != nil {
-		return noRoom(err)
+	defer m.mu.Unlock()
+	var f *os.File
+	if last := len(m.free) - 1; last >= 0 {
+		f, m.free = m.free[last], m.free[:last]
+	} else {
+		var err error
+		if f, err = os.CreateTemp(m.dir, ""); err != nil {
+			return noRoom(err)
+		}
+	}
+	m.calls[r.call.ID] = marked{r, f}
+	if _, err := f.WriteAt([]byte(encode(r.row())), 0); err != nil {
+		return noRoom(errors.Join(err, m.end(r.call.ID)))
 	}
 	return nil
 }
 
-func (m *marks) path(id string) string { return filepath.Join(m.dir, id) }
+func (m *marks) path(name string) string { return filepath.Join(m.dir, name) }
 
 // remove takes the mark of a command away, when the journal has what it changed.
 func (m *marks) remove(r *recorder) error {
 	m.mu.Lock()
-	_, marked := m.calls[r.call.ID]
-	delete(m.calls, r.call.ID)
-	m.mu.Unlock()
-	if !marked {
+	defer m.mu.Unlock()
+	return m.end(r.call.ID)
+}
+
+// end empties the file of a command. The caller holds mu.
+func (m *marks) end(id string) error {
+	r, found := m.calls[id]
+	if !found {
 		return nil
 	}
-	if err := os.Remove(m.path(r.call.ID)); !errors.Is(err, os.ErrNotExist) {
-		return err
+	delete(m.calls, id)
+	if err := r.file.Truncate(0); err != nil {
+		return errors.Join(err, os.Remove(r.file.Name()), r.file.Close())
 	}
+	m.free = append(m.free, r.file)
 	return nil
 }
 
@@ -74,7 +107,7 @@ func (m *marks) left() ([]call, error) {
 			continue
 		}
 		var c call
-		if json.Unmarshal(text, &c) == nil && c.ID == e.Name() { // else it had not begun
+		if json.Unmarshal(text, &c) == nil && c.ID != "" { // else it had not begun, or has ended
 			all = append(all, c)
 		}
 	}

@@ -85,7 +85,7 @@ func rootsOf(c *tool.Call) []string {
 	}
 	add := func(dir string) {
 		within := func(other string) bool { return guard.Within(dir, other) }
-		if !slices.ContainsFunc(append(slices.Clone(roots), "/tmp", "/var/tmp", "/dev/shm"), within) {
+		if !slices.ContainsFunc(append(slices.Clone(roots), "/tmp", "/var/tmp", "/dev"), within) {
 			roots = append(roots, dir)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,7 +136,8 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	s.Type = isFile
 	sum := sha256.New()
 	// One byte more shows that it grows: who writes it could fill the disk of the store.
-	s.Size, err = io.Copy(io.MultiWriter(sum, w), io.NewSectionReader(c.File, 0, st.Size+1))
+	whole := io.LimitReader(io.NewSectionReader(c.File, 0, math.MaxInt64), st.Size+1)
+	s.Size, err = io.Copy(io.MultiWriter(sum, w), whole) // a small file needs a small buffer
 	if err == nil && s.Size > st.Size {
 		err = &tool.Error{
 			Code: growsCode, Msg: "the file grows while it is read",

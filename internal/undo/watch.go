@@ -139,7 +139,7 @@ func (w *watch) read() (n news, err error) {
 		n.all = true // a directory above was moved
 	}
 	s := story{watch: w, news: &n, names: map[place]*name{}, moved: map[uint32]bool{}}
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 4<<10)
 	for {
 		got, err := unix.Read(w.fd, buf)
 		if errors.Is(err, unix.EAGAIN) {

@@ -58,6 +58,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) close() {
 	w.j.snapshots.close()
+	w.j.marks.close()
 	w.db.Close()
 }
 
