@@ -3,16 +3,25 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/audit"
+	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/visible"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -151,4 +160,226 @@ func (l *calls) decision(ctx context.Context, callID string) (policy.Record, err
 	var rec policy.Record
 	err := l.api.Do(ctx, http.MethodGet, "/decisions/"+url.PathEscape(callID), nil, &rec)
 	return rec, err
+}
+
+// auditCmd reads the record from the state directory; no daemon is needed.
+func auditCmd(place func() (audit.Options, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show and check the record of every call and decision",
+	}
+	cmd.AddCommand(auditTailCmd(place), auditVerifyCmd(place), auditAcceptCmd())
+	return cmd
+}
+
+func auditTailCmd(place func() (audit.Options, error)) *cobra.Command {
+	var lines int
+	var follow, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Show the newest lines",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := place()
+			if err != nil {
+				return err
+			}
+			r := recordReader{cmd.OutOrStdout(), screenOf(cmd), o.Dir}
+			show := func(line []byte) error { return r.printEntry(cmd.Context(), line) }
+			if asJSON {
+				show = func(line []byte) error { _, err := results(cmd).Write(line); return err }
+			}
+			err = audit.Tail(cmd.Context(), o.Path(), lines, follow, show)
+			if errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("no record in %q yet", o.Dir)
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVarP(&lines, "lines", "n", 20, "how many lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for new lines and print them")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lines as they are recorded")
+	return cmd
+}
+
+// printEntry writes one line of the record for people.
+func (r recordReader) printEntry(ctx context.Context, line []byte) error {
+	var e audit.Entry
+	if err := json.Unmarshal(line, &e); err != nil {
+		_, err := fmt.Fprintf(r.out, "(not a line of the log: %d bytes)\n", len(line))
+		return err
+	}
+	if c, ok := lineOf(e); ok && c.Event != eventAsked {
+		for c.fill(ctx, r.decision); c.What == "" && time.Since(c.Time) < writtenWithin; c.fill(ctx, r.decision) {
+			if !pause(ctx, followEvery) {
+				break
+			}
+		}
+		return c.print(r.out, r.screen, true)
+	}
+	words := []string{e.Event, e.Tool}
+	if a := e.Approval; a != nil {
+		answer := "refused"
+		if a.Approved {
+			answer = "approved"
+		}
+		words = append(words, answer+" by "+a.By)
+	}
+	words = append(words, e.Detail["approval"], e.Call, joined(e.Message))
+	var shown []string
+	for _, word := range words {
+		if word != "" {
+			shown = append(shown, visible.Text(word))
+		}
+	}
+	head := fmt.Sprintf("%s %6d", e.Time.Local().Format(time.DateTime), e.Seq)
+	text := strings.Join(shown, "  ")
+	if r.screen.Terminal {
+		text = review.Clip(text, max(r.screen.Width-len(head)-1, 20))
+	}
+	_, err := fmt.Fprintf(r.out, "%s %s\n", r.screen.Dim(head), text)
+	return err
+}
+
+// writtenWithin is when the decision about a call that has ended is in the database.
+const writtenWithin = time.Second
+
+// pause waits; false means that ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// recordReader shows the record of a state directory.
+type recordReader struct {
+	out    io.Writer
+	screen review.Screen
+	dir    string
+}
+
+// decision is what was judged about a call, from the database. That is opened for a
+// moment: a daemon may be using it.
+func (r recordReader) decision(ctx context.Context, callID string) (rec policy.Record, err error) {
+	path := filepath.Join(r.dir, "state.db")
+	if _, err := os.Stat(path); err != nil {
+		return rec, err // opening would make one
+	}
+	db, err := store.Open(ctx, store.Options{Path: path})
+	if err != nil {
+		return rec, err
+	}
+	rec, err = policy.Kept(ctx, db, "", callID)
+	return rec, errors.Join(err, db.Close())
+}
+
+// auditPlace is where the record is, for commands that only read it.
+func auditPlace() (audit.Options, error) {
+	h, err := daemon.Load(version, nil)
+	if err != nil {
+		return audit.Options{}, err
+	}
+	return h.AuditOptions(), nil
+}
+
+func auditVerifyCmd(place func() (audit.Options, error)) *cobra.Command {
+	var asJSON bool
+	var anchor string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check that nobody changed the record",
+		Long: `Checks every line against its hash, the line before it and the signed checkpoints,
+and the whole against the database, the head beside the key and the anchor. It
+names the first bad line. A crash can cut the last line short. That is reported
+and is no failure: the daemon accounts for it when it starts.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := place()
+			if err != nil {
+				return err
+			}
+			if anchor != "" {
+				if _, err := os.Stat(anchor); err != nil {
+					return fmt.Errorf("read the anchor: %w", err)
+				}
+				o.Anchor.File = anchor
+			}
+			rep, err := audit.Verify(cmd.Context(), o, audit.MirrorAt(filepath.Join(o.Dir, "state.db")))
+			if err != nil {
+				return err
+			}
+			if err := printReport(cmd.OutOrStdout(), rep, asJSON); err != nil {
+				return err
+			}
+			if rep.Bad != nil {
+				return fmt.Errorf("audit %v", rep.Bad)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	cmd.Flags().StringVar(&anchor, "anchor", "",
+		"file with a head that an anchor has kept, in place of the configured one")
+	return cmd
+}
+
+func auditAcceptCmd() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "accept",
+		Short: "Begin again after a file of the record was lost",
+		Long: `Makes a record usable again that the daemon refuses: a file of it was lost, moved
+away or restored from an older copy. Lines that are in order are continued; a log
+that is not is moved aside. What did not fit, what was known of the lines that are
+gone, the reason and your uid become a line of the record, which audit verify shows
+from then on. The daemon must not run. A database that is damaged has to be moved
+away first.`,
+		Example: `  sandboxd audit accept --reason "restored from the backup of Monday"`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := daemon.Load(version, nil)
+			if err != nil {
+				return err
+			}
+			a, err := h.AcceptRecord(cmd.Context(), reason)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "accepted, and recorded in line %d: %s\n", a.Line, a.Problem)
+			if a.Moved != "" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "the log before is in %s\n", a.Moved)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the record (required)")
+	_ = cmd.MarkFlagRequired("reason") // there is such a flag
+	return cmd
+}
+
+func printReport(w io.Writer, rep audit.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(rep)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "good lines\t%d\n", rep.Lines)
+	fmt.Fprintf(t, "signed checkpoints\t%d\n", rep.Checkpoints)
+	fmt.Fprintf(t, "known to the database\t%d\n", rep.Mirrored)
+	fmt.Fprintf(t, "known beside the key\t%d\n", rep.Kept)
+	if rep.Anchored > 0 {
+		fmt.Fprintf(t, "known to the anchor\t%d\n", rep.Anchored)
+	}
+	for _, a := range rep.Accepted {
+		fmt.Fprintf(t, "accepted in line %d\t%s by %s: %s (%s)\n", a.Line, a.Time.Local().Format(time.DateTime),
+			visible.Text(a.By), visible.Text(a.Reason), visible.Text(a.Problem))
+	}
+	if rep.TornBytes > 0 {
+		fmt.Fprintf(t, "torn by a crash\t%d bytes of line %d\n", rep.TornBytes, rep.Lines+1)
+	}
+	return t.Flush()
 }

@@ -11,12 +11,20 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/config"
+	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/paths"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox/child"
 )
@@ -192,4 +200,109 @@ func versionCmd() *cobra.Command {
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "sandboxd", version) },
 	}
+}
+
+// configFlags adds --config to every command.
+func configFlags(root *cobra.Command) {
+	var file string
+	root.PersistentFlags().StringVar(&file, "config", "", "configuration file (default: $SANDBOXD_CONFIG, or none)")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if file == "" {
+			return nil
+		}
+		return os.Setenv("SANDBOXD_CONFIG", file)
+	}
+}
+
+// overrideFlags adds a flag for each key of config.Overrides to a command:
+// sessions.maxMode is --sessions-max-mode.
+func overrideFlags(c *cobra.Command) {
+	for _, key := range config.Overrides {
+		c.PersistentFlags().String(flagName(key), "", "sets "+key+", over "+config.Variable(key)+" and the file")
+	}
+}
+
+// flagsOf are the keys that were given on the command line of c.
+func flagsOf(c *cobra.Command) map[string]string {
+	out := map[string]string{}
+	for _, key := range config.Overrides {
+		if f := c.Flag(flagName(key)); f != nil && f.Changed {
+			out[key] = f.Value.String()
+		}
+	}
+	return out
+}
+
+func flagName(key string) string {
+	var b strings.Builder
+	for _, r := range key {
+		switch {
+		case r == '.':
+			b.WriteByte('-')
+		case unicode.IsUpper(r):
+			b.WriteByte('-')
+			b.WriteRune(unicode.ToLower(r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// flagError says what is wrong with a flag, without the names of Go's functions.
+func flagError(err error) string {
+	var value *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &value) || !errors.As(err, &number) {
+		return err.Error()
+	}
+	what := "is not a number"
+	switch {
+	case errors.Is(number, strconv.ErrRange):
+		what = "is out of range"
+	case value.GetFlag().Value.Type() == "bool":
+		what = "is neither true nor false"
+	}
+	return fmt.Sprintf("--%s: %q %s", value.GetFlag().Name, value.GetValue(), what)
+}
+
+// agentSocket and operatorSocket are where the daemon of this environment listens.
+func agentSocket() string    { return paths.AgentSocket(os.Getenv) }
+func operatorSocket() string { return paths.OperatorSocket(os.Getenv) }
+
+// docsCmd writes what packagers install; make man calls it.
+func docsCmd() *cobra.Command {
+	c := &cobra.Command{Use: "docs", Short: "Write generated documents", Hidden: true}
+	man := &cobra.Command{
+		Use: "man DIR", Short: "Write the man pages into a directory", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			epoch := time.Unix(0, 0).UTC() // the same pages from every build
+			cmd.Root().DisableAutoGenTag = true
+			return doc.GenManTree(
+				cmd.Root(), &doc.GenManHeader{Section: "1", Source: "sandboxd " + version, Date: &epoch}, args[0],
+			)
+		},
+	}
+	openapi := &cobra.Command{
+		Use: "openapi", Short: "Print the OpenAPI document of the HTTP interface", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := daemon.OpenAPI()
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+			}
+			return err
+		},
+	}
+	page := &cobra.Command{
+		Use: "tools", Short: "Print the page that describes the tools", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), toolsPage())
+			return err
+		},
+	}
+	c.AddCommand(man, openapi, page)
+	return c
 }

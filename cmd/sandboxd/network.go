@@ -7,16 +7,22 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/secrets"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/visible"
+	"github.com/sandboxd/sandboxd/internal/web"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
@@ -150,4 +156,95 @@ func connectionTo(text string) (egress.Connection, error) {
 		c.Protocol, c.Method, c.Path = egress.ProtocolHTTP, "GET", "/"
 	}
 	return c, nil
+}
+
+// secretShown is what is told about a secret: everything but its value.
+type secretShown struct {
+	Host   string `json:"host"`
+	Header string `json:"header"`
+	Source string `json:"source"` // file, credential or command
+	Name   string `json:"name"`   // of the file, the credential or the program
+	Error  string `json:"error,omitempty"`
+}
+
+func networkSecretsCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "secrets", Short: "List the secrets that requests get, and whether each can be read",
+		Long: `Reads each secret of network.secrets as the daemon does when a request needs it, runs the
+programs that print one, and says what is wrong. No value is shown. Credentials of systemd are
+in the daemon's unit alone.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			site, err := daemon.LoadFile(version, "", flagsOf(cmd))
+			if err != nil {
+				return err
+			}
+			reader := &secrets.Reader{Stderr: cmd.ErrOrStderr()}
+			list := []secretShown{}
+			for _, s := range site.Config.Sandbox.Network.Secrets {
+				show := secretShown{Host: s.Host, Header: s.Name(), Source: s.Source(), Name: nameOf(s)}
+				if _, err := reader.Value(cmd.Context(), s); err != nil {
+					show.Error = err.Error()
+				}
+				list = append(list, show)
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(t, "HOST\tHEADER\tSOURCE\tSTATE")
+			for _, s := range list {
+				visible.Row(t, s.Host, s.Header, s.Source+" "+s.Name, cmp.Or(s.Error, "ready"))
+			}
+			return t.Flush()
+		},
+	}
+	overrideFlags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func nameOf(s guard.Secret) string {
+	if len(s.Command) > 0 {
+		return s.Command[0]
+	}
+	return cmp.Or(s.File, s.Credential)
+}
+
+// webCmd makes a link to the page.
+func webCmd() *cobra.Command {
+	var as string
+	var asJSON, open bool
+	c := &cobra.Command{
+		Use: "web", Short: "Print a link to the page on which people answer and watch",
+		Long: `Print a link that logs in once, within a minute, on the page of the daemon. The page
+is off until web.listen says where it listens, such as 127.0.0.1:3456; docs/web.md says
+what it shows.`,
+		Example: "  sandboxd web --as Ada --open",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var made web.Link
+			in := map[string]string{"as": cmp.Or(as, os.Getenv("USER"))}
+			if err := client.New(operatorSocket()).Do(cmd.Context(), "POST", "/web/links", in, &made); err != nil {
+				return err
+			}
+			if open {
+				show := exec.CommandContext(cmd.Context(), "xdg-open", made.URL)
+				show.Stderr = cmd.ErrOrStderr()
+				if err := show.Run(); err != nil {
+					return fmt.Errorf("open the link: %w", err)
+				}
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), made)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), made.URL)
+			return err
+		},
+	}
+	c.Flags().StringVar(&as, "as", "", "name of the person, which answers carry (default: $USER)")
+	c.Flags().BoolVar(&open, "open", false, "open it in a browser, by xdg-open")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
 }

@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/whatif"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/policy/permission"
 )
@@ -233,4 +238,183 @@ func formatFile(name string, write bool) (differs bool, err error) {
 		return true, nil
 	}
 	return true, os.WriteFile(name, text, info.Mode().Perm())
+}
+
+// policyCall says which calls a command judges, and what cannot be known of them without
+// a daemon.
+type policyCall struct {
+	command, dir, home, confined, recent string
+	mode                                 tool.Mode
+}
+
+func (p *policyCall) add(c *cobra.Command) {
+	c.Flags().StringVarP(
+		&p.command, "command", "c", "", "judge this command line (default: read calls as JSON from stdin)",
+	)
+	c.Flags().StringVar((*string)(&p.mode), "mode", "", "permission mode (default: the configuration's)")
+	c.Flags().StringVar(&p.dir, "cwd", "", "directory of the session, in a workspace (default: the first workspace)")
+	c.Flags().StringVar(&p.home, "home", "", "home directory of the caller (default: yours)")
+	c.Flags().StringVar(&p.recent, "recent", "", "what was counted before the call, as the JSON of input.recent")
+	c.Flags().StringVar(&p.confined, "confined", "", "true or false: programs run confined (default: ask this host)")
+}
+
+// offline opens the request path of the configuration, with the flags.
+func (p *policyCall) offline(cmd *cobra.Command, f *policyFlags, dirs []string) (*daemon.Offline, error) {
+	if p.mode != "" && !p.mode.Valid() {
+		return nil, fmt.Errorf("%q is not a permission mode: want one of %v", p.mode, tool.Modes)
+	}
+	o := daemon.OfflineOptions{Home: p.home}
+	if p.confined != "" {
+		yes, err := strconv.ParseBool(p.confined)
+		if err != nil {
+			return nil, fmt.Errorf("--confined %q: want true or false", p.confined)
+		}
+		o.Confined = &yes
+	}
+	if p.dir != "" {
+		abs, err := filepath.Abs(p.dir)
+		if err != nil {
+			return nil, err
+		}
+		o.Dir = abs
+	}
+	site, err := f.site(nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.Policies, err = more(site.Config.Policy.Dirs, dirs); err != nil {
+		return nil, err
+	}
+	return site.Offline(cmd.Context(), o)
+}
+
+// each gives every described call to judge.
+func (p *policyCall) each(stdin io.Reader, judge func(policy.Example) error) error {
+	err := whatif.Calls{Command: p.command, Recent: p.recent, Mode: p.mode}.Each(stdin, judge)
+	if errors.Is(err, whatif.ErrNoCall) {
+		return usageError{err}
+	}
+	return err
+}
+
+func policyEvalCmd() *cobra.Command {
+	var f policyFlags
+	var p policyCall
+	c := &cobra.Command{
+		Use: "eval [DIR...]", Short: "Print the decision about calls as JSON",
+		Long: `Judges as policy explain does without a daemon, and prints only the decision. Stdin
+may hold several calls, one JSON value after the other; each has its answer, in order.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.explainAll(cmd, &f, args, false, func(x policy.Explanation) error {
+				return printJSON(cmd.OutOrStdout(), x.Decision)
+			})
+		},
+	}
+	f.add(c)
+	p.add(c)
+	return c
+}
+
+// explainAll judges every call and hands the answers on.
+func (p *policyCall) explainAll(cmd *cobra.Command, f *policyFlags, dirs []string, nearest bool,
+	show func(policy.Explanation) error,
+) error {
+	judge, err := p.offline(cmd, f, dirs)
+	if err != nil {
+		return err
+	}
+	defer judge.Close()
+	return p.each(cmd.InOrStdin(), func(e policy.Example) error {
+		x, err := judge.Explain(cmd.Context(), e, nearest)
+		if err != nil {
+			return err
+		}
+		return show(x)
+	})
+}
+
+func policyExplainCmd() *cobra.Command {
+	var f policyFlags
+	var p policyCall
+	var asJSON, nearest, live bool
+	var session string
+	c := &cobra.Command{
+		Use: "explain [CALL-ID | JSON | DIR...]", Short: "Say why a call is allowed, asked about or denied",
+		Long: `Prints what the rules found about a call, which rule decided and where it is, what
+the call would lose, publish or change elsewhere, and a small change after which it
+would be allowed.
+
+CALL-ID is the id of a call that the daemon judged; the result of the call and the
+audit have it. JSON is {"tool", "args"}. For both, the running daemon judges as
+for a real call, over the operator socket; it runs the hooks before the call and
+nothing else. With --live it does so for --command, or for JSON from stdin.
+
+In every other case no daemon is needed. The call is judged as the first of a new
+session: by the same code, with the tools, the sandbox settings and the policies of
+the configuration and the policies in DIR. Hooks and policy.canUseTool are not asked.
+Stdin may hold several calls, one JSON value after the other.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l := liveExplain{session: session, nearest: nearest, asJSON: asJSON}
+			switch {
+			case len(args) == 1 && isCallID(args[0]):
+				return l.past(cmd, args[0])
+			case len(args) == 1 && strings.HasPrefix(args[0], "{"):
+				return l.described(cmd, "", args[0])
+			case live:
+				return l.described(cmd, p.command, "")
+			}
+			return p.explainAll(cmd, &f, args, nearest, func(x policy.Explanation) error {
+				if asJSON {
+					return printJSON(cmd.OutOrStdout(), x)
+				}
+				whatif.PrintExplanation(cmd.OutOrStdout(), x)
+				return nil
+			})
+		},
+	}
+	f.add(c)
+	p.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the whole input of the rules")
+	c.Flags().BoolVar(&live, "live", false, "ask the running daemon")
+	c.Flags().StringVar(&session, "session", "", "with --live: session id (default: a session of this directory)")
+	c.Flags().BoolVar(&nearest, "nearest", true, "search for a small change that would be allowed")
+	return c
+}
+
+func policyBenchCmd() *cobra.Command {
+	var f policyFlags
+	var p policyCall
+	var n int
+	c := &cobra.Command{
+		Use: "bench [DIR...]", Short: "Measure how long a decision takes",
+		Long: `Judges each call --count times, as policy explain does without a daemon: what the call
+would touch, the rules, and the sandbox settings.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n < 1 {
+				return fmt.Errorf("--count %d: want at least 1", n)
+			}
+			x, err := p.offline(cmd, &f, args)
+			if err != nil {
+				return err
+			}
+			defer x.Close()
+			return p.each(cmd.InOrStdin(), func(e policy.Example) error {
+				judge, err := x.Judge(cmd.Context(), e)
+				if err != nil {
+					return err
+				}
+				took, err := whatif.Measure(n, judge)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d decisions: median %s, p99 %s, slowest %s\n",
+					n, took.Median, took.P99, took.Slowest)
+				return err
+			})
+		},
+	}
+	f.add(c)
+	p.add(c)
+	c.Flags().IntVar(&n, "count", 1000, "how many decisions")
+	return c
 }

@@ -1,12 +1,27 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
+	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/internal/api"
 	"github.com/sandboxd/sandboxd/internal/daemon"
+	"github.com/sandboxd/sandboxd/internal/doctor"
 	"github.com/sandboxd/sandboxd/internal/idspace"
+	"github.com/sandboxd/sandboxd/internal/review"
+	"github.com/sandboxd/sandboxd/internal/visible"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // serveCmd runs the daemon.
@@ -40,4 +55,224 @@ deploy/sandboxd.service and deploy/sandboxd.socket; sandboxd setup installs them
 	}
 	overrideFlags(c)
 	return c
+}
+
+// reloadCmd makes the daemon read its configuration again.
+func reloadCmd() *cobra.Command {
+	var in policy.Reload
+	c := &cobra.Command{
+		Use: "reload", Short: "Make the daemon read its configuration again (operator)", Args: cobra.NoArgs,
+		Long: `Reads the whole configuration again. New calls use it; running calls finish under
+the old one. A configuration that is invalid, or that needs a restart, changes
+nothing: the command then fails and says why.
+
+A daemon that takes the rights of its accounts starts again for new accounts and their
+groups if no call runs; the command waits for it. While calls run it says what it lacks.
+
+Where the policies let calls pass that those before them did not, of the recorded
+calls, that is said. With policy.guardReload such a reload needs --loosen.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var loaded api.ConfigStatus
+			err := client.New(operatorSocket()).Do(cmd.Context(), http.MethodPost, "/reload", in, &loaded)
+			if err != nil {
+				return err
+			}
+			said := "configuration loaded: " + visible.Text(loaded.File)
+			if loaded.File == "" {
+				said = "the daemon has no configuration file: defaults, variables and flags hold"
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), said)
+			if loaded.Loosens != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "it "+loaded.Loosens.Words())
+			}
+			return startedAgain(cmd, loaded)
+		},
+	}
+	c.Flags().BoolVar(&in.Loosen, "loosen", false, "let calls pass that did not pass before")
+	return c
+}
+
+// startedAgain waits for a daemon that starts again for new accounts, or says why it does not.
+func startedAgain(cmd *cobra.Command, loaded api.ConfigStatus) error {
+	if len(loaded.Lacking) == 0 {
+		return nil
+	}
+	ids := strings.Join(loaded.Lacking, ", ")
+	if !loaded.StartsAgain {
+		fmt.Fprintln(cmd.ErrOrStderr(), "the daemon must start again for "+ids+", and calls run: "+
+			"reload once more when none runs, or restart it, which ends them")
+		return nil
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "the daemon starts again for "+ids)
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+	defer cancel()
+	for {
+		var now api.Status
+		err := client.New(operatorSocket()).Do(ctx, http.MethodGet, "/status", nil, &now)
+		if err == nil && now.Config.Loaded.After(loaded.Loaded) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(errors.New("the daemon does not answer since it started again; its log says why"), err)
+		case <-time.After(50 * time.Millisecond): // before it opens its sockets there is nothing else to wait for
+		}
+	}
+}
+
+// stopAllCmd ends everything now.
+func stopAllCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "stop-all", Short: "End every call and the daemon, now (operator)", Args: cobra.NoArgs,
+		Long: `Cancels every call of every account, ends everything that they started, refuses
+every waiting question, and ends the daemon. Nothing gets time to finish. If a
+service manager opens the sockets, stop the sockets as well: otherwise the next
+call starts the daemon again.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var out struct {
+				Cancelled int `json:"cancelled"`
+			}
+			err := client.New(operatorSocket()).Do(cmd.Context(), http.MethodPost, "/stop-all", nil, &out)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "the daemon stops; cancelled %d calls\n", out.Cancelled)
+			return nil
+		},
+	}
+}
+
+// noteConfig says on stderr when a running daemon has read another configuration than this
+// command, which needs no daemon and so asks none. Who names one with --config knows.
+func noteConfig(cmd *cobra.Command, site *daemon.Site) {
+	if f := cmd.Flag("config"); f != nil && f.Changed {
+		return
+	}
+	s, err := statusOfDaemon(cmd)
+	if e, ok := toolError(err); ok && e.Code == "daemon_unreachable" {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "sandboxd: note: which configuration the daemon uses is not known:", err)
+		return
+	}
+	if s.Config.File == site.Config.File {
+		return
+	}
+	theirs, ours, cure := "none", "the defaults", "name none"
+	if s.Config.File != "" {
+		theirs = visible.Text(s.Config.File)
+		cure = "--config " + theirs
+		if unix.Access(s.Config.File, unix.R_OK) != nil {
+			cure = "this user may not read it"
+		}
+	}
+	if site.Config.File != "" {
+		ours = site.Config.File
+	}
+	if cmd.Flags().Lookup("live") != nil {
+		cure += " or --live"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "sandboxd: note: the configuration of the daemon is %s, this used %s: %s\n",
+		theirs, ours, cure)
+}
+
+// statusOfDaemon asks a running daemon, over the socket that this user may reach.
+func statusOfDaemon(cmd *cobra.Command) (s api.Status, err error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	if err = client.New(agentSocket()).Do(ctx, http.MethodGet, "/status", nil, &s); err == nil {
+		return s, nil
+	}
+	if client.New(operatorSocket()).Do(ctx, http.MethodGet, "/status", nil, &s) == nil {
+		return s, nil
+	}
+	return s, err
+}
+
+// daemonCounts reports whether the command is about the daemon that runs, and not about a
+// configuration that somebody named.
+func daemonCounts(cmd *cobra.Command) (s api.Status, yes bool) {
+	if f := cmd.Flag("config"); f != nil && f.Changed {
+		return s, false
+	}
+	s, err := statusOfDaemon(cmd)
+	return s, err == nil
+}
+
+// doctorCmd tries the forbidden acts in a live sandbox.
+func doctorCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show what the sandbox stops on this host, by trying it",
+		Long: `Starts a sandbox like that of a call and tries in it what it must stop. The exit
+status is 0 when every row with NEEDED yes also has PROVED yes: the forbidden
+acts, and the layers that sandbox.require names. The sandbox is one of this user with
+the configuration that is named; whether roles are split is asked of the daemon, if
+one runs.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found, err := examine(cmd)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(cmd.OutOrStdout(), found)
+			} else {
+				err = printFindings(cmd.OutOrStdout(), screenOf(cmd), found)
+			}
+			if doctor.Failed(found) {
+				return exitStatus(exitFailed)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// printFindings writes a row for each finding, or two where the terminal is narrow.
+func printFindings(out io.Writer, s review.Screen, found []doctor.Finding) error {
+	yes := map[bool]string{true: "yes", false: "no"}
+	if s.Terminal && s.Width < 80 {
+		for _, f := range found {
+			needed, proved := yes[f.Needed], yes[f.Proved]
+			_, err := fmt.Fprintf(out, "%s: needed %s, proved %s\n  %s\n", f.Layer, needed, proved, f.What)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LAYER\tNEEDED\tPROVED\tWHAT")
+	for _, f := range found {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Layer, yes[f.Needed], yes[f.Proved], f.What)
+	}
+	return w.Flush()
+}
+
+func examine(cmd *cobra.Command) ([]doctor.Finding, error) {
+	ctx := cmd.Context()
+	site, err := daemon.Load(version, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := site.Here(); err != nil {
+		return nil, err
+	}
+	backend, err := site.Backend("")
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	h := doctor.Host{
+		Settings: site.Settings, Profile: site.Config.Profile, Dir: site.Roots[0], RoleSplit: site.RoleSplit(),
+		Idle: site.Idle(ctx, backend), TakesRights: sandbox.TakesRights(), Parts: site.Doctor(ctx),
+	}
+	if s, ok := daemonCounts(cmd); ok { // of which another user is
+		h.RoleSplit, h.TakesRights = s.RoleSplit, s.Rights == "caller"
+	}
+	return doctor.Examine(ctx, backend, h)
 }

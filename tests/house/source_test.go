@@ -60,6 +60,21 @@ func sources(t *testing.T, visit func(path string, text []byte, f *ast.File)) {
 	}
 }
 
+// A folder is read at one glance: its tests are beside it, and do not count.
+func TestAFolderHoldsAtMost25FilesOfCode(t *testing.T) {
+	files := map[string]int{}
+	sources(t, func(path string, _ []byte, _ *ast.File) {
+		if !strings.HasSuffix(path, "_test.go") {
+			files[filepath.Dir(path)]++
+		}
+	})
+	for dir, n := range files {
+		if n > 25 {
+			t.Errorf("%s holds %d files of code", dir, n)
+		}
+	}
+}
+
 func TestOnePackageDocEach(t *testing.T) {
 	docs := map[string][]string{}
 	sources(t, func(path string, _ []byte, f *ast.File) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -110,4 +111,115 @@ func seesRequests(refs []ast.Ref) bool {
 		return len(ref) < 3 || ref[2].Equal(ast.StringTerm("method")) || ref[2].Equal(ast.StringTerm("path")) ||
 			!ref[2].IsGround()
 	})
+}
+
+const (
+	// maxChanges is how many changes rules see at a time.
+	maxChanges = 1000
+	// changesDeadline is for rules about changes: no program waits for them, and a busy machine must not
+	// undo what a call did.
+	changesDeadline = 5 * time.Second
+)
+
+// JudgeChanges says what the rules say of what a call has changed, beyond what they said of the call:
+// all of them are asked again, with input.changes, and what is new counts. Nothing has to be
+// allowed. Of many changes rules see some at a time: deletions first, and of those what is in no commit.
+// Callbacks and list policies judge calls alone. The error is only ever the cancellation of ctx.
+func (e *Engine) JudgeChanges(ctx context.Context, c *tool.Call, changes []tool.Changed) (tool.Decision, error) {
+	r := e.current.Load()
+	changes = slices.SortedStableFunc(slices.Values(changes), func(a, b tool.Changed) int {
+		return cmp.Compare(weight(b), weight(a))
+	})
+	all := tool.Decision{Verdict: tool.Allow, Revision: r.id}
+	for some := range slices.Chunk(changes, maxChanges) {
+		d := e.judgeChanges(ctx, r, c, some)
+		if err := ctx.Err(); err != nil {
+			return coreDeny(r.id, "core.cancelled", err.Error()), err
+		}
+		if d.Verdict < all.Verdict { // the strictest counts
+			all = d
+		}
+	}
+	return all, nil
+}
+
+// weight is more for what rules should see together.
+func weight(c tool.Changed) (n int) {
+	for i, is := range []bool{c.Tracked, c.Uncommitted, c.Kind == tool.ChangeModify, c.Kind == tool.ChangeDelete} {
+		if is {
+			n += 1 << i
+		}
+	}
+	return n
+}
+
+// SeesChanges reports whether a rule reads input.changes.
+func (e *Engine) SeesChanges() bool { return e.current.Load().changes }
+
+func (e *Engine) judgeChanges(ctx context.Context, r *revision, c *tool.Call, changes []tool.Changed) tool.Decision {
+	said, err := input.New(c)
+	if err != nil {
+		return coreDeny(r.id, "core.input", err.Error())
+	}
+	in, err := input.NewChanged(c, changes)
+	if err != nil {
+		return coreDeny(r.id, "core.input", err.Error())
+	}
+	return e.fresh(ctx, r, c, changesDeadline, said, in)
+}
+
+// maxFiles is how many files that a search found rules see at a time.
+const maxFiles = 256
+
+// Withheld says which of the files that a call found by itself it may not read: those of which rules deny or
+// ask more than they said of the call. A rule for a whole tree has judged the search; one for a name at any
+// depth, such as Read(*.pem), has not, and nobody is asked about each file. Callbacks and list policies judge
+// calls alone. What cannot be judged is an error.
+func (e *Engine) Withheld(ctx context.Context, c *tool.Call, paths []string) (map[string]bool, error) {
+	r := e.current.Load()
+	said, err := input.New(c)
+	if err != nil {
+		return nil, err
+	}
+	withheld := map[string]bool{}
+	var judge func([]string) error
+	judge = func(some []string) error {
+		with := *c
+		with.Facts.Uses.Paths = slices.Clone(c.Facts.Uses.Paths)
+		for _, p := range some {
+			with.Facts.Uses.Paths = append(with.Facts.Uses.Paths, guard.PathUse{Raw: p, Path: p, Op: guard.Read})
+		}
+		in, err := input.New(&with)
+		if err != nil {
+			return err
+		}
+		d := e.fresh(ctx, r, c, changesDeadline, said, in)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case d.By == tool.ByCore:
+			return &tool.Error{Code: d.Reasons[0].Code, Msg: d.Reasons[0].Message, Hint: d.Reasons[0].Hint}
+		case d.Verdict == tool.Allow:
+			return nil
+		case len(some) == 1:
+			withheld[some[0]] = true
+			return nil
+		}
+		half := len(some) / 2
+		if err := judge(some[:half]); err != nil {
+			return err
+		}
+		return judge(some[half:])
+	}
+	found := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { // what the call names was judged with it
+		return slices.ContainsFunc(c.Facts.Uses.Paths, func(u guard.PathUse) bool {
+			return u.Path == path && u.Op == guard.Read && !u.Recursive
+		})
+	})
+	for some := range slices.Chunk(found, maxFiles) {
+		if err := judge(some); err != nil {
+			return nil, err
+		}
+	}
+	return withheld, nil
 }
