@@ -205,6 +205,34 @@ func TestUpstreamOfIPv6(t *testing.T) {
 	}
 }
 
+// The connections that the daemon makes for a call count among those of the call.
+func TestDialHasTheLimitOfTheCall(t *testing.T) {
+	w := newWorld(t, func(o *CallOptions) { o.Limits.Connections = 2 })
+	l := w.server("direct.test", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
+	host, port := "direct.test", int(addrPort(l).Port())
+	dial := func() (net.Conn, error) {
+		return w.call.Dial(t.Context(), Connection{Host: host, Port: port, Protocol: ProtocolTLS})
+	}
+	var open []net.Conn
+	for range 2 {
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+	}
+	if _, err := dial(); err == nil || !strings.Contains(err.Error(), tooMany.Reason) {
+		t.Errorf("a third connection: %v", err)
+	}
+	open[0].Close()
+	if c, err := dial(); err != nil {
+		t.Errorf("after one was closed: %v", err)
+	} else {
+		c.Close()
+	}
+}
+
 func TestDialTakesNames(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "8.8.8.8", "::1"} {
 		if _, err := (&Dialer{}).Dial(t.Context(), guard.Network{}, host, 80); err == nil ||

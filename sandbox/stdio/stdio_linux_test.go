@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -54,5 +55,31 @@ func TestAProgramThatPrintsForNobodyIsStopped(t *testing.T) {
 				t.Errorf("stopped %d times, want %d", stopped, tt.wantStopped)
 			}
 		})
+	}
+}
+
+// A program reads all of a file on its standard input, however large it is.
+func TestStandardInputIsWhole(t *testing.T) {
+	for _, size := range []int{1, stdio.MaxCopied - 1, stdio.MaxCopied, stdio.MaxCopied + 100_000} {
+		want := bytes.Repeat([]byte("0123456789"), size/10+1)[:size]
+		name := filepath.Join(t.TempDir(), "input")
+		if err := os.WriteFile(name, want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s stdio.Streams
+		if err := s.Open(f, nil, nil, stdio.Limit{Bytes: 1}, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(s.Files[0])
+		s.Start()
+		s.Wait()
+		f.Close()
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("of %d bytes it reads %d: %v", size, len(got), err)
+		}
 	}
 }
