@@ -277,8 +277,12 @@ func TestBusyConnectionsAreNotClosed(t *testing.T) {
 			t.Fatal("refused")
 		}
 	}
+	before := b.Use().Bytes
 	if connect("a") {
 		t.Error("a fifth connection of a is admitted")
+	}
+	if after := b.Use().Bytes; after != before {
+		t.Errorf("a connection that is refused holds %d bytes", after-before)
 	}
 	if !connect("b") || b.Use().Refused[slices.Index(budget.Reasons[:], "connections")] != 1 {
 		t.Errorf("b is refused: %+v", b.Use())
@@ -296,6 +300,10 @@ func TestMemoryClosesNoConnectionOfOthers(t *testing.T) {
 	}
 	if _, ok := b.Connect("a", func() {}); ok {
 		t.Error("a has no byte left, and gets a connection")
+	}
+	b.Limit(budget.Limits{Bytes: 64 * mib, Connections: 10}) // and nothing is left of those either
+	if _, ok := b.Connect("a", func() {}); ok {
+		t.Error("a has no byte and no connection left, and gets one")
 	}
 }
 

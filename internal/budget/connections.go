@@ -32,16 +32,19 @@ func (b *Budget) Connect(name string, end func()) (*Conn, bool) {
 	defer b.mu.Unlock()
 	a := b.account(name)
 	c.hold = &Hold{b: b, a: a}
-	for !b.room(a) || !b.fits(c.hold, connectionBytes) {
-		x := b.oldestIdle(a)
+	bytes := b.fits(c.hold, connectionBytes) // first: what others have idle is not what takes them
+	for !bytes || !b.room(a) {
+		x := b.oldestIdle(a, bytes)
 		if x == nil {
 			b.refused[byConnections]++
+			b.give(c.hold, c.hold.bytes)
 			b.drop(a)
 			return nil, false
 		}
 		b.refused[byIdle]++
 		b.leave(x)
 		gone = append(gone, x)
+		bytes = bytes || b.fits(c.hold, connectionBytes)
 	}
 	a.conns++
 	b.conns++
@@ -56,12 +59,11 @@ func (b *Budget) room(a *account) bool {
 }
 
 // oldestIdle is the connection to close for one more of the account: of the account that
-// has most, and never of one that has less than it. Where bytes are missing it is one of
-// its own: what others have idle is not what takes them.
-func (b *Budget) oldestIdle(newcomer *account) *Conn {
+// has most, and never of one that has less than it. Without bytes for it, it is one of its own.
+func (b *Budget) oldestIdle(newcomer *account, bytes bool) *Conn {
 	most := newcomer
 	for _, a := range b.accounts {
-		if b.room(newcomer) {
+		if !bytes {
 			break
 		}
 		if len(a.idle) > 0 && (a.conns > most.conns || len(most.idle) == 0 && a.conns >= most.conns) {
