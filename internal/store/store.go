@@ -96,6 +96,7 @@ type DB struct {
 	path   string                 // of the file; "" for an in-memory or a shared database
 	file   os.FileInfo            // the file at path when it was opened
 	tight  atomic.Bool
+	log    log
 	asIs   bool
 	hub    hub
 	shared *shared // nil over a file, which belongs to one daemon
@@ -123,7 +124,7 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 			return nil, err
 		}
 	}
-	db := &DB{stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs}
+	db := &DB{stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs, log: log{pages: map[string]int{}}}
 	var err error
 	if db.writer, err = connect(o.Path, sync, "immediate"); err != nil {
 		return nil, err
@@ -182,6 +183,8 @@ func connect(path, sync, lock string) (*sql.DB, error) {
 	}}
 	if lock == "deferred" {
 		q.Add("_pragma", "query_only(1)")
+	} else {
+		q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", mostPages))
 	}
 	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
 	return sql.Open("sqlite", name)

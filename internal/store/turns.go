@@ -32,10 +32,7 @@ func (t *turns) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	account := ""
-	if t.account != nil {
-		account = t.account(ctx)
-	}
+	account := t.accountOf(ctx)
 	t.mu.Lock()
 	if !t.taken {
 		t.taken, t.last = true, account
@@ -68,6 +65,13 @@ func (t *turns) take(ctx context.Context) error {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 	}
 	return ctx.Err()
+}
+
+func (t *turns) accountOf(ctx context.Context) string {
+	if t.account == nil {
+		return ""
+	}
+	return t.account(ctx)
 }
 
 // of is where an account waits; -1 where it does not. Whoever holds mu calls it.

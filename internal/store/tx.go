@@ -14,6 +14,7 @@ func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
 	if db.shared != nil {
 		return db.writeInTime(ctx, fn)
 	}
+	db.copyLog(ctx)
 	release, err := db.acquire(ctx)
 	if err != nil {
 		return err
@@ -28,6 +29,7 @@ func (db *DB) WriteSynced(ctx context.Context, fn func(*sql.Tx) error) error {
 	if db.shared != nil { // it syncs each commit
 		return db.writeInTime(ctx, fn)
 	}
+	db.copyLog(ctx)
 	release, err := db.acquire(ctx)
 	if err != nil {
 		return err
@@ -62,6 +64,7 @@ func (db *DB) write(ctx context.Context, fn func(*sql.Tx) error) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	err = transact(ctx, db.conn, nil, fn)
 	committed = err == nil
+	db.log.wrote(db.turns.last, db.conn)
 	if committed && db.tight.Load() || errors.Is(err, ErrFull) {
 		// What cannot be copied now is copied later; the write is what it is.
 		_, _ = db.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
