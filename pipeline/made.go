@@ -55,7 +55,7 @@ func look(path string) (now version, there bool) {
 func newMade() *made { return &made{sessions: map[string]*known{}} }
 
 // note remembers the files that a call is about to read or to make, and forgets those that others have changed. A call
-// that moves files makes none, because their content is not new. One that is held for a client makes none before it
+// that moves or restores files makes none, because their content is not new. One that is held for a client makes none before it
 // begins: it is judged again then, and may never begin.
 func (m *made) note(c *tool.Call) {
 	if c.Request.Hypothetical || c.Request.Lease || !c.Ran() {
@@ -74,7 +74,7 @@ func (m *made) note(c *tool.Call) {
 		}
 		k.read[f.path] = f.now
 	}
-	if slices.ContainsFunc(c.Facts.Uses.Deletes, func(d guard.Deletion) bool { return d.Moved != "" }) {
+	if c.Spec.Restores || slices.ContainsFunc(c.Facts.Uses.Deletes, func(d guard.Deletion) bool { return d.Moved != "" }) {
 		return
 	}
 	for _, f := range writes {

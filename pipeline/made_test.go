@@ -22,6 +22,7 @@ func TestAFileOfTheSessionIsNoLoss(t *testing.T) {
 		losses  int  // both commands would lose it
 		nothing bool // the call makes no file
 		links   bool // it links x to work
+		old     bool // it puts back what was there before
 	}{
 		{name: "made by this session", before: "echo > x"},
 		{name: "made by another session", before: "echo > x", then: func(w *world) { w.session.ID = "other" }, losses: 2},
@@ -32,6 +33,7 @@ func TestAFileOfTheSessionIsNoLoss(t *testing.T) {
 		{name: "another name of a person's file", before: "ln work x", links: true, losses: 2},
 		{name: "there before", before: "echo > y", losses: 2},
 		{name: "moved there", before: "mv work x", losses: 2},
+		{name: "restored", before: "echo > x", old: true, losses: 2},
 		{name: "denied", before: "echo > x", change: func(w *world, _ *tool.Request) {
 			w.decide = func(*tool.Call) tool.Decision { return tool.Decision{} }
 		}, losses: 2},
@@ -45,7 +47,7 @@ func TestAFileOfTheSessionIsNoLoss(t *testing.T) {
 				t.Fatal(err)
 			}
 			put(t, dir, "work", "a person's")
-			w := newWorld(tool.Spec{Class: tool.ClassExec})
+			w := newWorld(tool.Spec{Class: tool.ClassExec, Restores: tt.old})
 			w.session.Dir, w.settings.AllowedWritePaths = dir, []string{dir}
 			w.echo.uses = usesIn(t, dir, tt.before)
 			p, req := w.pipeline(), w.request(`{"text":"x"}`)

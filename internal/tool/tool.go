@@ -83,6 +83,7 @@ type Spec struct {
 	Execution ExecutionPolicy // "" is auto
 	Results   ResultPolicy    // "" is never
 
+	Restores    bool     // what it writes is old content, and no work of the session
 	Origin      Origin   // author of what it returns; "" is tool
 	OutputLimit int      // characters for the model; 0 is DefaultOutputLimit (T-22)
 	NoTruncate  bool     // T-19, SKIP_EXTERNAL_TRUNCATE

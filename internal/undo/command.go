@@ -131,9 +131,9 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 		return looked{}, nil
 	}
 	var lines []*line
-	lost := []string{}
+	lost, unknown := []string{}, []string{}
 	g.write = func(tx *sql.Tx, changes []change) error {
-		lines, lost = nil, lost[:0]
+		lines, lost, unknown = nil, lost[:0], unknown[:0]
 		for _, c := range changes {
 			if r.has(c) {
 				continue
@@ -142,6 +142,8 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 			lines = append(lines, &line{change: c, done: true})
 			if c.Before.Type == unreadable {
 				lost = append(lost, c.Path)
+			} else if c.After.Type == unreadable {
+				unknown = append(unknown, c.Path)
 			}
 		}
 		if err := r.start(tx); err != nil {
@@ -168,8 +170,12 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 		}
 	}
 	if len(lost) > 0 {
-		r.lacks(fmt.Sprintf("%d files were not kept before: %s", len(lost),
-			strings.Join(lost[:min(len(lost), maxNamed)], ", ")))
+		r.lacks(fmt.Sprintf("%d files were not kept before: %s; they were larger than undo.perCallBytes, could not be "+
+			"read, or had no room in the store", len(lost), strings.Join(lost[:min(len(lost), maxNamed)], ", ")))
+	}
+	if len(unknown) > 0 {
+		r.lacks(fmt.Sprintf("%d files cannot be read or kept as they are now: %s; only an operator can put back what they "+
+			"were, with --force", len(unknown), strings.Join(unknown[:min(len(unknown), maxNamed)], ", ")))
 	}
 	return out, nil
 }

@@ -51,7 +51,8 @@ func (m outcome) Facts(ctx context.Context) ([]tool.Changed, error) {
 	return all, nil
 }
 
-// own reports whether calls of the session made a file, and nobody else changed it since.
+// own reports whether calls of the session made a file, and nobody else changed it since. What an undo has put back
+// may be anybody's.
 func (m outcome) own(ctx context.Context, of call, c change) (bool, error) {
 	if of.Session == "" {
 		return false, nil
@@ -63,14 +64,14 @@ func (m outcome) own(ctx context.Context, of call, c change) (bool, error) {
 		err := each(tx, func(row scan) error {
 			var x change
 			var before, after []byte
-			var session string
-			if err := row(&session, &before, &after); err != nil {
+			var session, undoes string
+			if err := row(&session, &undoes, &before, &after); err != nil {
 				return err
 			}
 			if err := x.decode(before, after); err != nil {
 				return err
 			}
-			if session != of.Session || !x.After.same(next) || x.After.Modified != next.Modified {
+			if session != of.Session || undoes != "" || !x.After.same(next) || x.After.Modified != next.Modified {
 				return ended
 			}
 			if next = x.Before; next.Type == nothing {
@@ -78,7 +79,7 @@ func (m outcome) own(ctx context.Context, of call, c change) (bool, error) {
 				return ended
 			}
 			return nil
-		}, `SELECT d.session, c.before, c.after FROM undo_changes c JOIN undo_calls d ON d.call_id = c.call_id
+		}, `SELECT d.session, d.undoes, c.before, c.after FROM undo_changes c JOIN undo_calls d ON d.call_id = c.call_id
 			WHERE c.path = $1 AND d.n < (SELECT n FROM undo_calls WHERE call_id = $2) ORDER BY d.n DESC, c.n DESC`,
 			[]byte(c.Path), of.ID)
 		if errors.Is(err, ended) {

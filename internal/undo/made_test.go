@@ -65,7 +65,7 @@ func TestWhatGitKnewOfChanges(t *testing.T) {
 			"clean": "delete tracked", "changed": "delete tracked uncommitted", "staged": "delete tracked uncommitted",
 			"new": "delete uncommitted", "x.log": "delete", "out/deep/x": "delete", "lib/keep.log": "delete uncommitted",
 			"mine": "delete own uncommitted", "theirs": "delete uncommitted", "link": "delete tracked",
-			".git/HEAD": "delete uncommitted", ".git/index": "delete", "lib": "delete", "ä\xff": "delete tracked",
+			"back": "delete uncommitted", ".git/HEAD": "delete uncommitted", ".git/index": "delete", "lib": "delete", "ä\xff": "delete tracked",
 		}},
 		{"a move", func(_ *testing.T, w *world) {
 			w.must(os.Rename(w.work+"/changed", w.work+"/elsewhere"))
@@ -123,6 +123,9 @@ func TestWhatGitKnewOfChanges(t *testing.T) {
 			w.command("mine", func() { w.person("mine", "x"); w.person("theirs", "x") })
 			w.command("mine too", func() { w.person("mine", "xy") })
 			w.person("theirs", "by a person")
+			w.person("back", "by a person")
+			w.command("gone", func() { w.must(os.Remove(w.work + "/back")) })
+			w.undo("undo of gone", "gone")
 			if strings.Contains(tt.name, "packs") {
 				w.git(t, "gc", "-q")
 			}

@@ -131,7 +131,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			told = at + n
 		}
 		if lost[r.of.Changes[i].Path] {
-			why[at] = "what was there could not be read before the call"
+			why[at] = "what was there was not kept before the call: it was too large, could not be read, or had no room"
 			continue
 		}
 		var err error

@@ -187,7 +187,9 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 		if err != nil {
 			return out, err
 		}
-		if !now.same(before) || now.Modified != before.Modified && now.Type == isFile {
+		// What could not be read before and cannot be now may be something else.
+		unread := known && now.Type == unreadable && before.Type == unreadable && !found.paths[path].like(was)
+		if unread || !now.same(before) || now.Modified != before.Modified && now.Type == isFile {
 			out.changes = append(out.changes, change{Path: path, State: made, Before: before, After: now})
 		}
 	}

@@ -541,3 +541,39 @@ func TestACommandOfAKilledDaemon(t *testing.T) {
 		t.Errorf("got %+v: %s", out, w.read("f"))
 	}
 }
+
+// A change of a file that is not kept, before or after, is told, however large the file is and stays.
+func TestAFileThatIsNotKeptIsTold(t *testing.T) {
+	w := openWorld(t, physicalDir(t), &Config{Mode: "auto", KeepDays: 14, KeepBytes: 1 << 20, PerCallBytes: 1000})
+	defer w.close()
+	large := strings.Repeat("x", 2000)
+	w.person("large", large)
+	w.person("small", "text")
+	settled := func() { time.Sleep(2 * racy) } // what is younger may have changed again
+	settled()
+	w.command("first", func() {})
+	for _, tt := range []struct {
+		act  func()
+		path string
+		kept bool
+		why  string
+	}{
+		{func() {}, "", false, ""},
+		{func() { w.person("large", strings.Repeat("y", 2000)) }, "large", false, "larger than undo.perCallBytes"},
+		{func() { w.person("small", large) }, "small", false, "only an operator can put back"},
+		{func() { w.person("small", large+"x") }, "small", false, "larger than undo.perCallBytes"},
+		{func() { w.person("new", "text") }, "new", true, ""},
+	} {
+		c := w.command("call "+tt.path+tt.why, func() { tt.act(); settled() })
+		if tt.path == "" {
+			if c.Changes.Total > 0 {
+				t.Errorf("nothing changed: %+v", c.Changes)
+			}
+			continue
+		}
+		if c.Changes.Total != 1 || c.Changes.List[0].Path != tt.path || c.Changes.Undo.Kept != tt.kept ||
+			!strings.Contains(c.Changes.Undo.Why, tt.why) {
+			t.Errorf("%s: %+v, %+v", tt.path, c.Changes, c.Changes.Undo)
+		}
+	}
+}

@@ -43,6 +43,7 @@ func (undo) Spec() tool.Spec {
 "force":{"type":"boolean","description":"for operators: also files that changed since"}},
 "additionalProperties":false}`),
 		Class:       tool.ClassWrite,
+		Restores:    true,
 		Annotations: &tool.Annotations{},
 		Returns:     &tool.Returns{Type: "object", Note: "which files were restored, and which were left"},
 	}
