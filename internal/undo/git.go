@@ -2,6 +2,7 @@ package undo
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -263,4 +264,35 @@ func (g *gitBefore) List(dir string) ([]string, error) {
 		err = nil
 	}
 	return append(names, now...), err
+}
+
+// objectsOfGit are the lines of objects that a call has made in a repository that was there. They stay: what somebody
+// made since may need them, a commit, a branch or what was pushed. What nobody needs git removes by itself. Their names
+// come from their content, so they are in nobody's way. Changes that were refused go with all that belongs to them.
+func (r restorer) objectsOfGit(p plan) map[int]bool {
+	stay, fresh := map[int]bool{}, map[string]bool{}
+	if r.refused {
+		return stay
+	}
+	for _, c := range r.of.Changes {
+		if c.Before.Type == nothing && filepath.Base(c.Path) == "objects" {
+			fresh[c.Path] = true
+		}
+	}
+	for _, i := range p.Lines {
+		c := r.of.Changes[i]
+		at := strings.LastIndex(c.Path, "/objects/")
+		if c.Before.Type != nothing || at < 0 || !strings.Contains(c.Path[:at]+"/", "/.git/") || fresh[c.Path[:at]+"/objects"] {
+			continue
+		}
+		first, _, _ := strings.Cut(c.Path[at+len("/objects/"):], "/")
+		stay[i] = first == "pack" || isFanOut(first)
+	}
+	return stay
+}
+
+// isFanOut reports whether a directory of objects holds those whose names begin with its two hexadecimal digits.
+func isFanOut(name string) bool {
+	_, err := hex.DecodeString(name)
+	return len(name) == 2 && err == nil
 }

@@ -195,3 +195,58 @@ func TestRefusedChangesAreUndone(t *testing.T) {
 		t.Errorf("%v: left %+v: %s, %s", err, left, w.read("g"), w.read("h"))
 	}
 }
+
+// Objects that a call has made stay when it is undone, because a branch that a person made since needs them. They go
+// with a repository that the call made, and with changes that were refused.
+func TestObjectsOfGitStay(t *testing.T) {
+	w := openWorld(t, physicalDir(t), defaults())
+	defer w.close()
+	objects := func(repository string) (n int) {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(w.work, repository, ".git/objects/??/*"))
+		w.must(err)
+		return len(all)
+	}
+	w.git(t, "init", "-q", "-b", "master")
+	w.person("f", "one")
+	w.git(t, "add", "-A")
+	w.git(t, "commit", "-qm", "one")
+	head := w.read(".git/refs/heads/master")
+	w.command("commit", func() {
+		w.person("f", "two")
+		w.git(t, "commit", "-qam", "two")
+	})
+	later := w.read(".git/refs/heads/master")
+	w.git(t, "branch", "keep")
+	if out := w.undo("undo", "commit"); len(out.Conflicts) > 0 || slices.ContainsFunc(out.Removed, func(path string) bool {
+		return strings.Contains(path, "objects")
+	}) {
+		t.Errorf("got %+v", out)
+	}
+	if got := w.read(".git/refs/heads/master"); got != head || w.read("f") != "one" {
+		t.Errorf("master is %s, want %s", got, head)
+	}
+	w.git(t, "fsck", "--strict")
+	w.git(t, "log", "keep")
+	if last, err := w.j.last(t.Context(), "a", "s"); err == nil {
+		t.Errorf("call %s is not undone as a whole", last)
+	}
+	if out := w.undo("again", "undo"); len(out.Conflicts) > 0 || w.read(".git/refs/heads/master") != later {
+		t.Errorf("got %+v", out)
+	}
+
+	c := w.command("refused", func() { w.git(t, "commit", "--allow-empty", "-qm", "three") })
+	before := objects("")
+	if _, left, err := c.Changes.Made.Undo(t.Context()); err != nil || len(left) > 0 || objects("") != before-1 {
+		t.Errorf("got %v, %+v: %d objects, there were %d", err, left, objects(""), before)
+	}
+	w.command("init", func() {
+		w.must(os.Mkdir(w.work+"/own", 0o755))
+		w.git(t, "init", "-q", "own")
+		w.person("own/g", "x")
+		w.git(t, "-C", "own", "add", "-A")
+	})
+	if out := w.undo("undo of init", "init"); len(out.Conflicts) > 0 || objects("own") > 0 {
+		t.Errorf("got %+v, %d objects", out, objects("own"))
+	}
+}

@@ -115,6 +115,7 @@ type restorer struct {
 func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 	out := nothingUndone(r.by, r.of.ID)
 	why, did := make([]string, len(p.Lines)), make([]bool, len(p.Lines))
+	stays := r.objectsOfGit(p)
 	lost := map[string]bool{} // an undo may have changed a path twice: half of that helps nobody
 	for _, i := range p.Lines {
 		c := r.of.Changes[i]
@@ -130,6 +131,9 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			}
 			told = at + n
 		}
+		if stays[i] {
+			continue
+		}
 		if lost[r.of.Changes[i].Path] {
 			why[at] = "what was there was not kept before the call: it was too large, could not be read, or had no room"
 			continue
@@ -144,6 +148,10 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 	var done []change
 	for at, i := range p.Lines {
 		c := r.of.Changes[i]
+		if stays[i] {
+			done = append(done, c)
+			continue
+		}
 		if why[at] != "" && (lost[c.Path] || !r.isAsBefore(ctx, c)) { // a file may have brought its directory
 			out.Conflicts = append(out.Conflicts, conflict{relative(r.of.Dir, c.Path), why[at]})
 			continue
