@@ -42,9 +42,9 @@ func (p *Pipeline) settle(ctx context.Context, c *tool.Call) error {
 		if answer.Approved {
 			return nil
 		}
-		return p.takeBack(ctx, c, cmp.Or(answer.Reason, reasonOf(d)))
+		return p.takeBack(ctx, c, cmp.Or(answer.Reason, reasonOf(d)), "A person can have the changes again")
 	}
-	return p.takeBack(ctx, c, reasonOf(d))
+	return p.takeBack(ctx, c, reasonOf(d), "When the rule is changed, a person can have the changes again")
 }
 
 func (p *Pipeline) judgeChanges(ctx context.Context, c *tool.Call) (tool.Decision, error) {
@@ -82,11 +82,16 @@ func reasonOf(d tool.Decision) string {
 	if len(d.Reasons) == 0 {
 		return "denied without a reason, which is a bug of the judge"
 	}
-	return fmt.Sprintf("%s (%s)", d.Reasons[0].Message, d.Reasons[0].Rule)
+	why := fmt.Sprintf("%s (%s)", d.Reasons[0].Message, d.Reasons[0].Rule)
+	if hint := d.Reasons[0].Hint; hint != "" {
+		why += ". Hint: " + hint
+	}
+	return why
 }
 
-// takeBack undoes what the call changed. It returns the rejection that ends the call.
-func (p *Pipeline) takeBack(ctx context.Context, c *tool.Call, why string) error {
+// takeBack undoes what the call changed. It returns the rejection that ends the call; again says how to get the
+// changes again.
+func (p *Pipeline) takeBack(ctx context.Context, c *tool.Call, why, again string) error {
 	by, left, err := c.Changes.Made.Undo(context.WithoutCancel(ctx))
 	c.Changes.List, c.Changes.Total, c.Changes.Made = left, len(left), nil
 	lost := c.Changes.Undo != nil && !c.Changes.Undo.Kept
@@ -105,7 +110,7 @@ func (p *Pipeline) takeBack(ctx context.Context, c *tool.Call, why string) error
 		said = append(said, "Everything is as it was before")
 	}
 	if by != "" {
-		said = append(said, "A person can have the changes again by "+cmp.Or(p.UndoBy, "sandboxd undo")+" "+by)
+		said = append(said, again+" by "+cmp.Or(p.UndoBy, "sandboxd undo")+" "+by)
 	}
 	answer := tool.Approval{Code: "changes_rejected", Reason: strings.Join(said, ". ")}
 	return rejection{tool.StatusExecutionRejected, answer}

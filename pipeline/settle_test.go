@@ -61,7 +61,7 @@ func TestWhatACallChangedIsJudged(t *testing.T) {
 			if len(list) != 1 || list[0].Path != "/w/a" {
 				return tool.Decision{Verdict: tool.Allow}
 			}
-			return tool.Decision{Verdict: v, Reasons: []tool.Reason{{Rule: "acme.a", Message: "a is deleted"}}}
+			return tool.Decision{Verdict: v, Reasons: []tool.Reason{{Rule: "acme.a", Message: "a is deleted", Hint: "move it"}}}
 		}
 	}
 	left := []tool.Change{{Path: "a", Kind: tool.ChangeDelete, Conflict: "it changed since"}}
@@ -79,10 +79,11 @@ func TestWhatACallChangedIsJudged(t *testing.T) {
 		want     string // in the text for the model
 	}{
 		{name: "allowed", verdict: tool.Allow, want: "echo"},
-		{name: "denied", verdict: tool.Deny, undone: true, want: "a is deleted (acme.a). Everything is as it was before. " +
-			"A person can have the changes again by sandboxd undo call_undo"},
+		{name: "denied", verdict: tool.Deny, undone: true, want: "a is deleted (acme.a). Hint: move it. " +
+			"Everything is as it was before. When the rule is changed, a person can have the changes again by sandboxd undo call_undo"},
 		{name: "a person lets it stay", verdict: tool.Ask, answer: tool.Approval{Approved: true}, asked: 1, want: "echo"},
-		{name: "a person refuses", verdict: tool.Ask, answer: tool.Approval{Reason: "no, keep a"}, asked: 1, undone: true, want: "no, keep a"},
+		{name: "a person refuses", verdict: tool.Ask, answer: tool.Approval{Reason: "no, keep a"}, asked: 1, undone: true, want: "no, keep a. " +
+			"Everything is as it was before. A person can have the changes again by sandboxd undo call_undo"},
 		{name: "a person approved the call", verdict: tool.Ask, before: tool.Ask, answer: tool.Approval{Approved: true}, want: "echo"},
 		{name: "a person approved the call, a rule denies", verdict: tool.Deny, before: tool.Ask, answer: tool.Approval{Approved: true}, undone: true, want: "acme.a"},
 		{name: "undoable", verdict: tool.Ask, undoable: true, want: "echo"},

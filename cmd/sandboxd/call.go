@@ -141,6 +141,9 @@ func printResult(out, errOut io.Writer, r tool.Result) {
 	for _, m := range r.SystemMessages {
 		fmt.Fprintln(errOut, "sandboxd: note:", m)
 	}
+	if u := r.Undo; u != nil && !u.Kept && u.Why != undo.Off {
+		fmt.Fprintln(errOut, "sandboxd: note: not all that the call changed can be undone:", u.Why)
+	}
 	if r.Error == nil {
 		fmt.Fprintln(out, r.FinalText)
 		return

@@ -168,6 +168,37 @@ func TestAnUndoIsACall(t *testing.T) {
 	}
 }
 
+// What runs outside of the sandbox comes back by the undo of an operator, and no other: a command can remove it.
+func TestAnOperatorsUndoRestoresWhatRunsOutside(t *testing.T) {
+	u := newUndoing(t, "policy: {profile: observe}\nsessions: {mode: bypassPermissions, maxMode: bypassPermissions}\n")
+	module := filepath.Join(u.dir, ".git/modules/lib")
+	if err := os.MkdirAll(filepath.Join(module, "hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n", "hooks/x": "#!/bin/sh\n"}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := u.call("s1", "Bash", map[string]any{"command": "rm -rf .git/modules"})
+	if u.read(".git/modules/lib/HEAD") != "nothing" {
+		t.Fatalf("the command removed nothing: %+v", gone)
+	}
+	a := u.undo(u.agent, gone.CallID, nil)
+	if len(a.Conflicts) == 0 || u.read(".git/modules/lib/HEAD") != "nothing" {
+		t.Errorf("by the agent: %+v", a)
+	}
+	if a = u.undo(u.operator, gone.CallID, nil); a.Status != "SUCCESS" || len(a.Conflicts) > 0 {
+		t.Errorf("by an operator: %+v, %+v", a, a.Error)
+	}
+	for name, want := range files {
+		if got := u.read(".git/modules/lib/" + name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // An agent undoes calls of its account, the model those of its session; nobody but an
 // operator forces one.
 func TestWhoMayUndo(t *testing.T) {

@@ -2,6 +2,7 @@ package undo
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,6 +65,9 @@ func (j *journal) diffOf(of call, c change) (string, error) {
 		head = fmt.Sprintf("old mode %s\nnew mode %04o\n", shown.ModeBefore, c.After.Mode)
 	}
 	head = fmt.Sprintf("diff %s\n%s", name, head)
+	if c.Before.same(c.After) && c.Before.Type == isFile {
+		return head + "[another time]\n", nil
+	}
 	switch {
 	case c.Before.Type == isDir:
 		return head + "deleted directory\n", nil
@@ -72,7 +76,7 @@ func (j *journal) diffOf(of call, c change) (string, error) {
 	}
 	before, why := j.content(of, c.Before, c.Path)
 	after, whyAfter := j.content(of, c.After, c.Path)
-	if why += whyAfter; why != "" {
+	if why = cmp.Or(why, whyAfter); why != "" {
 		return fmt.Sprintf("%s[%s: %d bytes before, %d after]\n", head, why, c.Before.Size, c.After.Size), nil
 	}
 	from, to := "a/"+strings.TrimPrefix(name, "/"), "b/"+strings.TrimPrefix(name, "/")

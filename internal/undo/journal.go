@@ -413,12 +413,21 @@ func (c *change) decode(before, after []byte) error {
 func (j *journal) call(ctx context.Context, id string) (call, error) {
 	all, err := j.calls(ctx, `call_id = $1`, id)
 	if err == nil && len(all) == 0 {
-		err = notKept(id)
+		if err = notKept(id); j.marks.has(id) {
+			err = isRunning(id)
+		}
 	}
 	if err != nil {
 		return call{}, err
 	}
 	return all[0], nil
+}
+
+func isRunning(id string) error {
+	return &tool.Error{
+		Code: "undo_running", Msg: "call " + id + " has not ended",
+		Hint: "wait for its end, or stop it: sandboxd jobs stop, if it is a job",
+	}
 }
 
 func notKept(id string) error {

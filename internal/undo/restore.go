@@ -319,20 +319,35 @@ func (r restorer) write(ctx context.Context, use guard.PathUse, want state) erro
 // maxMarked is how many changes one write to the journal marks as undone.
 const maxMarked = 1000
 
-// markUndone notes that changes were undone. If the call was itself an undo, what it had undone no longer is.
+// markUndone notes that changes were undone. If the call was itself an undo, what it had undone no longer is; if that
+// was one, too, what it had undone is so again.
 func (j *journal) markUndone(ctx context.Context, of call, all []change, by string) error {
 	return j.db.Write(ctx, func(tx *sql.Tx) error {
 		mark, err := tx.Prepare(`UPDATE undo_changes SET undone = $1 WHERE call_id = $2 AND n = $3`)
-		if err != nil {
-			return err
-		}
-		again, err := tx.Prepare(`UPDATE undo_changes SET undone = '' WHERE undone = $1 AND path = $2`)
 		for _, c := range all {
 			if err == nil {
 				_, err = mark.Exec(by, of.ID, c.N)
 			}
-			if err == nil && of.Undoes != "" {
-				_, err = again.Exec(of.ID, []byte(c.Path))
+		}
+		holds, was := false, of.ID // whether the call that is looked at holds
+		for next := of.Undoes; err == nil && next != ""; {
+			from, to := was, ""
+			if holds {
+				from, to = "", was
+			}
+			var again *sql.Stmt
+			again, err = tx.Prepare(`UPDATE undo_changes SET undone = $1 WHERE call_id = $2 AND undone = $3 AND path = $4`)
+			for _, c := range all {
+				if err == nil {
+					_, err = again.Exec(to, next, from, []byte(c.Path))
+				}
+			}
+			holds, was = !holds, next
+			if err == nil {
+				err = tx.QueryRow(`SELECT undoes FROM undo_calls WHERE call_id = $1`, was).Scan(&next)
+			}
+			if errors.Is(err, sql.ErrNoRows) { // it is purged
+				return nil
 			}
 		}
 		return err

@@ -74,7 +74,10 @@ type undoAnswer struct {
 }
 
 // asked is in the context of an undo that came by the route.
-type asked struct{ operator bool }
+type asked struct {
+	operator bool
+	user     sandbox.User // of the call that is undone
+}
 
 type askedKey struct{}
 
@@ -114,8 +117,13 @@ func (h handlers) undo(r *http.Request) (any, error) {
 			Hint: "an operator can undo it from another session of the account, with session_id",
 		}
 	}
-	got := h.host.Do(context.WithValue(r.Context(), askedKey{}, asked{operator}), req)
+	got := h.host.Do(context.WithValue(r.Context(), askedKey{}, asked{operator, req.User}), req)
 	answer := undoAnswer{Status: got.Status, Error: got.Error}
+	if got.Error != nil && got.RejectReason != "" {
+		e := *got.Error
+		e.Msg += ": " + got.RejectReason
+		answer.Error = &e
+	}
 	out, ok := got.Data.(undone)
 	if !ok {
 		out = nothingUndone(got.CallID, of.ID)

@@ -62,6 +62,14 @@ func (m *marks) put(r *recorder) error {
 	return nil
 }
 
+// has reports whether a command runs.
+func (m *marks) has(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, marked := m.calls[id]
+	return marked
+}
+
 func (m *marks) path(name string) string { return filepath.Join(m.dir, name) }
 
 // remove takes the mark of a command away, when the journal has what it changed.

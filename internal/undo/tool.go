@@ -93,7 +93,7 @@ func (t undo) plan(ctx context.Context, in tool.In) (call, plan, error) {
 		return call{}, plan{}, notKept(args.CallID)
 	}
 	if !of.Settled {
-		return call{}, plan{}, &tool.Error{Code: "undo_running", Msg: "call " + of.ID + " has not ended"}
+		return call{}, plan{}, isRunning(of.ID)
 	}
 	for i, path := range args.Paths {
 		args.Paths[i] = clean(in.Dir, path)
@@ -139,6 +139,9 @@ func (t undo) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 		r.mu.Unlock()
 	}
 	// Half of an undo helps nobody.
+	if asked, _ := ctx.Value(askedKey{}).(asked); asked.operator {
+		box = operatorBox{box, bareBox{asked.user}}
+	}
 	x := restorer{j: t.j, box: box, by: in.CallID, of: of, approved: in.Approved}
 	out, err := x.restore(context.WithoutCancel(ctx), p)
 	if err != nil {

@@ -514,3 +514,29 @@ func TestADiffSaysThatAModeChanged(t *testing.T) {
 		t.Errorf("got %q (%v), want %q", got, err, want)
 	}
 }
+
+// Of a chain of undos each second one holds, and what it undid is undone.
+func TestAChainOfUndos(t *testing.T) {
+	w := newWorld(t)
+	w.person("f", "one")
+	w.command("u0", func() { w.person("f", "two") })
+	for i := 1; i < 6; i++ {
+		w.undo(fmt.Sprint("u", i), fmt.Sprint("u", i-1))
+		want := "one"
+		if i%2 == 0 {
+			want = "two"
+		}
+		if got := w.read("f"); got != want {
+			t.Errorf("after %d undos: %q, want %q", i, got, want)
+		}
+		for k := 0; k <= i; k++ {
+			of, err := w.j.call(t.Context(), fmt.Sprint("u", k))
+			w.must(err)
+			// The last holds, the one that it undid does not, and so on.
+			undone := of.Changes[0].Undone
+			if holds := (i-k)%2 == 0; holds != (undone == "") {
+				t.Errorf("after %d undos u%d is undone by %q", i, k, undone)
+			}
+		}
+	}
+}

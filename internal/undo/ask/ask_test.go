@@ -130,7 +130,8 @@ func TestPrintSaysWhatToDo(t *testing.T) {
 		{"it changed since, by somebody else than calls", "--force (operator) puts the old content back"},
 		{"it is gone", "--force (operator) puts the old content back"},
 		{"a program has it open for writing", "end the programs that write these files, and undo the call again"},
-		{"", "nothing to do: call_1 was undone before"},
+		{"path 'f' is write-protected: it decides what runs outside the sandbox", "comes back by the operator socket alone"},
+		{"", "nothing to do: call_1, or what you named of it, was undone before"},
 	} {
 		a := Answer{CallID: "call_3", Undone: "call_1"}
 		if tt.why != "" {
@@ -138,9 +139,17 @@ func TestPrintSaysWhatToDo(t *testing.T) {
 		}
 		var b strings.Builder
 		a.Print(&b, "")
-		if !strings.HasSuffix(b.String(), tt.want+"\n") || strings.Contains(b.String(), "undid") {
+		if !strings.Contains(b.String(), tt.want+"\n") || strings.Contains(b.String(), "undid") {
 			t.Errorf("%s: got %q, want %q", tt.why, b.String(), tt.want)
 		}
+		if past := strings.Contains(b.String(), "--last 2 goes on"); past != (tt.why != "") {
+			t.Errorf("%s: got %q", tt.why, b.String())
+		}
+	}
+	var none strings.Builder
+	Answer{CallID: "call_3", Undone: "call_1", Error: &tool.Error{Msg: "denied"}}.Print(&none, "")
+	if none.Len() > 0 {
+		t.Errorf("an undo that failed says %q", none.String())
 	}
 	var b strings.Builder
 	Answer{CallID: "call_3", Undone: "call_1", Restored: []string{"g"}, Conflicts: []conflict{{"f", "x"}}}.Print(&b, "")

@@ -64,8 +64,9 @@ func (u Undo) Undoable(ctx context.Context, session string, most int) ([]string,
 	}
 	if len(ids) == 0 {
 		return nil, &tool.Error{
-			Msg:  "no call of this session changed a file that is kept and was not undone",
-			Hint: "sandboxd changes" + u.Flag + " lists what calls changed; name a call to undo an undo",
+			Msg: "no call of this session changed a file that is kept and was not undone",
+			Hint: "sandboxd changes" + u.Flag + " lists what calls changed; each directory in which calls are made has a session of " +
+				"its own; name a call to undo an undo",
 		}
 	}
 	return ids, nil
@@ -97,6 +98,9 @@ func (u Undo) All(ctx context.Context, ids []string, show func(Answer) error) (l
 
 // Print writes the answer for people. Flag is that of [Undo].
 func (a Answer) Print(out io.Writer, flag string) {
+	if a.Error != nil {
+		return // who gave the answer says why
+	}
 	removed := map[string]bool{}
 	for _, path := range a.Removed {
 		removed[path] = true
@@ -122,8 +126,13 @@ func (a Answer) Print(out io.Writer, flag string) {
 		fmt.Fprintln(out, "what changed since the call stays: undo the later call first, or use --force (operator)")
 	case why("it changed"), why("it is gone"):
 		fmt.Fprintln(out, "what changed since the call stays; --force (operator) puts the old content back")
+	case why("is write-protected"):
+		fmt.Fprintln(out, "what decides what runs outside of the sandbox comes back by the operator socket alone")
 	case len(a.Restored)+len(a.Conflicts) == 0:
-		fmt.Fprintf(out, "nothing to do: %s was undone before\n", a.Undone)
+		fmt.Fprintf(out, "nothing to do: %s, or what you named of it, was undone before\n", a.Undone)
+	}
+	if len(a.Restored) == 0 && len(a.Conflicts) > 0 {
+		fmt.Fprintf(out, "nothing of %s was undone; sandboxd undo%s --last 2 goes on with the call before it\n", a.Undone, flag)
 	}
 	if len(a.Restored) > 0 {
 		part := ""
