@@ -55,8 +55,8 @@ func look(path string) (now version, there bool) {
 func newMade() *made { return &made{sessions: map[string]*known{}} }
 
 // note remembers the files that a call is about to read or to make, and forgets those that others have changed. A call
-// that moves or restores files makes none, because their content is not new. One that is held for a client makes none before it
-// begins: it is judged again then, and may never begin.
+// that moves or restores files makes none, because their content is not new. One that is held for a client makes none
+// before it begins: it is judged again then, and may never begin.
 func (m *made) note(c *tool.Call) {
 	if c.Request.Hypothetical || c.Request.Lease || !c.Ran() {
 		return
@@ -74,7 +74,8 @@ func (m *made) note(c *tool.Call) {
 		}
 		k.read[f.path] = f.now
 	}
-	if c.Spec.Restores || slices.ContainsFunc(c.Facts.Uses.Deletes, func(d guard.Deletion) bool { return d.Moved != "" }) {
+	moved := func(d guard.Deletion) bool { return d.Moved != "" }
+	if c.Spec.Restores || slices.ContainsFunc(c.Facts.Uses.Deletes, moved) {
 		return
 	}
 	for _, f := range writes {

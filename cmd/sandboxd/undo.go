@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,7 +82,7 @@ The exit status is 1 if something was left as it is.`,
 			}
 			left, err := u.All(cmd.Context(), ids, func(a ask.Answer) error {
 				if asJSON {
-					return printJSON(cmd.OutOrStdout(), a)
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(a)
 				}
 				a.Print(cmd.OutOrStdout(), u.Flag)
 				return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 type undoing struct {
 	t               *testing.T
 	dir             string
+	daemon          *daemon
 	agent, operator *client.Client
 }
 
@@ -60,7 +62,7 @@ func newUndoing(t *testing.T, more ...string) *undoing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &undoing{t: t, dir: filepath.Join(dir, "work")}
+	u := &undoing{t: t, dir: filepath.Join(dir, "work"), daemon: d}
 	u.agent, u.operator = serveBoth(t, ctx, d, site)
 	t.Cleanup(func() {
 		stop(nil)
@@ -195,6 +197,39 @@ func TestAnOperatorsUndoRestoresWhatRunsOutside(t *testing.T) {
 	for name, want := range files {
 		if got := u.read(".git/modules/lib/" + name); got != want {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// The model is told of each undo by others with its next call, also where one came after the other.
+func TestAModelIsToldOfEveryUndo(t *testing.T) {
+	u := newUndoing(t)
+	r := u.call("s1", "Bash", map[string]any{"command": "echo x > f; echo x > g"})
+	u.undo(u.operator, r.CallID, map[string]any{"paths": []string{"f"}})
+	u.undo(u.operator, r.CallID, map[string]any{"paths": []string{"g"}})
+	r = u.call("s1", "Read", map[string]any{"file_path": "f"})
+	told := strings.Join(r.SystemMessages, "\n")
+	if !strings.Contains(told, "removed f") || !strings.Contains(told, "removed g") {
+		t.Errorf("it is told %q", told)
+	}
+}
+
+// docs/metrics.md lists every series.
+func TestEverySeriesIsInTheDocuments(t *testing.T) {
+	u := newUndoing(t)
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := httptest.NewRecorder()
+	u.daemon.metrics.Handler().ServeHTTP(res, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	series := regexp.MustCompile(`(?m)^# HELP (sandboxd_\w+)`).FindAllStringSubmatch(res.Body.String(), -1)
+	if len(series) < 20 {
+		t.Errorf("%d series: %.300s", len(series), res.Body)
+	}
+	for _, s := range series {
+		if !strings.Contains(string(text), "| `"+s[1]+"` |") {
+			t.Errorf("%s is not in docs/metrics.md", s[1])
 		}
 	}
 }

@@ -114,8 +114,12 @@ func (j *journal) purgeLoop(ctx context.Context) {
 	}
 }
 
-// tell adds to an answer what the model must know of undos by others, once.
+// tell adds to an answer what the model must know of undos by others, once. The answer to such an undo is none of the
+// model's.
 func (j *journal) tell(ctx context.Context, c *tool.Call) {
+	if _, byRoute := ctx.Value(askedKey{}).(asked); byRoute {
+		return
+	}
 	j.mu.Lock()
 	told := j.notices[c.Session.ID]
 	delete(j.notices, c.Session.ID)
