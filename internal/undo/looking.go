@@ -86,7 +86,7 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 	if err != nil {
 		return state{}, err
 	}
-	if c.Type == nothing || time.Since(time.Unix(0, is.changed)) < racy || c.Type == isFile && c.Size != is.Size {
+	if c.Type == nothing || !atRest(is.changed, time.Now()) || c.Type == isFile && c.Size != is.Size {
 		is.changed = 0
 	}
 	is.state = c.state
@@ -117,7 +117,7 @@ func writersOf(f *os.File) (open, known bool) {
 
 // keepNode notes a directory or a named pipe, without its times: what comes into it moves them.
 func (k *looking) keepNode(ctx context.Context, path string, is seen) (state, error) {
-	if time.Since(time.Unix(0, is.changed)) < racy {
+	if !atRest(is.changed, time.Now()) {
 		is.changed = 0
 	}
 	if k.may == nil {

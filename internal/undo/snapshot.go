@@ -21,9 +21,21 @@ import (
 // maxTree is how many paths a tree may have that is looked at.
 const maxTree = 100_000
 
-// racy is how long before a look a file must have been at rest: within one tick of the clock of a
-// file system it may change again without another time.
-const racy = 20 * time.Millisecond
+// How long before a look a file must have been at rest: within one step of the clock of a file system it may change
+// again without another time. That of FAT has two seconds; ext4 with inodes of 128 bytes and ext3 have whole ones.
+const (
+	racy       = 20 * time.Millisecond
+	racyCoarse = 2*time.Second + racy
+)
+
+// atRest reports whether what changed at a time gets another one if it changes from now on.
+func atRest(changed int64, now time.Time) bool {
+	at, step := time.Unix(0, changed), racy
+	if at.Nanosecond() == 0 {
+		step = racyCoarse
+	}
+	return now.Sub(at) >= step
+}
 
 // snapshots compare trees before and after calls.
 type snapshots struct {
