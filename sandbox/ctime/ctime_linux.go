@@ -56,6 +56,10 @@ type stamp struct {
 // moves in steps of up to ten milliseconds.
 const clockStep = 50 * time.Millisecond
 
+// coarseStep is clockStep where times have no nanoseconds: ext4 with inodes of 128 bytes, ext3 and ext2, whose magic
+// number is the same, have whole seconds.
+const coarseStep = time.Second + clockStep
+
 // Add adds a path, which need not exist. Call it before looking there.
 func (s *Set) Add(path string) {
 	if s.added[path] {
@@ -102,7 +106,11 @@ func (e *entry) is(at stamp) bool { return e.settled && at == e.at }
 // was made earlier does not see that mount.
 func (e *entry) set(at stamp, trusted bool, before int64) {
 	covered := at.mount != 0 && at.mount != e.mount
-	e.at, e.settled = at, trusted && !covered && at.change.Sec*1e9+int64(at.change.Nsec) < before
+	change := at.change.Sec*1e9 + int64(at.change.Nsec)
+	if at.inode != 0 && at.change.Nsec == 0 {
+		before -= int64(coarseStep - clockStep)
+	}
+	e.at, e.settled = at, trusted && !covered && change < before
 }
 
 // settledBefore is the time since when changes may share a stamp.

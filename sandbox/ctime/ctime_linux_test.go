@@ -151,3 +151,25 @@ func TestARecentStampIsNotTrusted(t *testing.T) {
 		}
 	}
 }
+
+// A directory of a file system with whole seconds changes twice within one.
+func TestWholeSecondsSettleLater(t *testing.T) {
+	second, fine := unix.StatxTimestamp{Sec: 100}, unix.StatxTimestamp{Sec: 100, Nsec: 1}
+	for _, tt := range []struct {
+		name   string
+		change unix.StatxTimestamp
+		after  time.Duration
+		want   bool
+	}{
+		{"one step of the clock", fine, 10 * time.Millisecond, false},
+		{"more than a step", fine, 60 * time.Millisecond, true},
+		{"whole seconds, within one", second, 900 * time.Millisecond, false},
+		{"whole seconds, after it", second, 1100 * time.Millisecond, true},
+	} {
+		var e entry
+		now := time.Unix(tt.change.Sec, int64(tt.change.Nsec)).Add(tt.after).UnixNano()
+		if e.set(stamp{inode: 1, change: tt.change}, true, now-int64(clockStep)); e.settled != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, e.settled, tt.want)
+		}
+	}
+}
