@@ -125,6 +125,12 @@ func makeNode(
 // finishNode finishes what is new, before it gets its name.
 func (f *File) finishNode(with *Attributes) error {
 	made := f.open(f.tmp)
+	if errors.Is(made.Err, unix.EACCES) { // by the list that its directory gives to what is new
+		if err := f.do(func() error { return unlock(int(f.dir.Fd()), f.tmp) }); err != nil {
+			return err
+		}
+		made = f.open(f.tmp)
+	}
 	if made.File == nil {
 		return made.Err
 	}
@@ -134,6 +140,16 @@ func (f *File) finishNode(with *Attributes) error {
 		return err
 	}
 	return f.keeping.Take(f.ctx, Content{}, made)
+}
+
+// unlock gives its owner all rights to what lies there. It follows no link.
+func unlock(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
 }
 
 // MakeLink makes a symbolic link, which nobody follows. It is an error if something lies there.

@@ -258,3 +258,22 @@ func TestReadOnlyDirectoriesThatACallMade(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatComesBackBelowAListThatDeniesItsOwner: what is new in the directory is closed to its owner, until it has its
+// own rights.
+func TestWhatComesBackBelowAListThatDeniesItsOwner(t *testing.T) {
+	w, as := ofUser(t)
+	deny := acl(0, 5)
+	d := w.work + "/d"
+	as(func() error {
+		return errors.Join(os.MkdirAll(d+"/sub/deep", 0o755), write(d+"/sub/deep/f"), write(d+"/f"),
+			unix.Mkfifo(d+"/sub/pipe", 0o640), os.Symlink("f", d+"/sub/link"), list(d, aclDefault, deny))
+	})
+	before := w.tree()
+	w.command("call", func() {
+		as(func() error { return errors.Join(os.RemoveAll(d+"/sub"), os.Remove(d+"/f")) })
+	})
+	if out := w.undo("undo", "call"); len(out.Conflicts) > 0 || !sameTree(w.tree(), before) {
+		t.Errorf("got %+v and %v, want %v", out, w.tree(), before)
+	}
+}
