@@ -3,6 +3,7 @@ package undo
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -254,5 +255,38 @@ func TestAnUndoThatWasKilledBetweenTwoKindsGoesOn(t *testing.T) {
 	defer w.close()
 	if got := w.tree(); !sameTree(got, before) {
 		t.Errorf("got %+v, want %+v", got, before)
+	}
+}
+
+// A directory that was replaced or removed before the next daemon starts: what the call wrote elsewhere can be undone,
+// and the answer names what was in the directory.
+func TestADirectoryThatIsAnotherOneAfterACrash(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(w *world)
+	}{
+		{"it is gone", func(w *world) { w.must(os.RemoveAll(w.work + "/d")) }},
+		{"it is a link", func(w *world) {
+			w.must(os.Rename(w.work+"/d", w.work+"/moved"))
+			w.must(os.Symlink("moved", w.work+"/d"))
+		}},
+	} {
+		w := openWorld(t, physicalDir(t), defaults())
+		w.must(os.MkdirAll(w.work+"/d/e", 0o755))
+		w.person("d/e/f", "old")
+		w.person("g", "old")
+		ctx := w.keep(t.Context(), newTestCall(w, "call"))
+		w.must(errors.Join(writeKept(ctx, w, "g", "new"), writeKept(ctx, w, "d/e/f", "new")))
+		w.close()
+		tt.change(w)
+		w = openWorld(t, w.root, defaults())
+		if c := must(w.j.call(t.Context(), "call")); !c.Settled {
+			t.Errorf("%s: the call has not ended", tt.name)
+		}
+		out := w.undo("undo", "call")
+		if len(out.Conflicts) != 1 || out.Conflicts[0].Path != "d/e/f" || w.read("g") != "old" {
+			t.Errorf("%s: got %+v; g is %q", tt.name, out, w.read("g"))
+		}
+		w.close()
 	}
 }

@@ -86,8 +86,9 @@ func (r *recorder) finish(ctx context.Context, box bareBox, l *line) error {
 		return nil
 	}
 	dir, err := box.openDir(filepath.Dir(l.Path))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // it was removed later, or was not made
-		l.drop = l.State == begun || l.After.Type != nothing
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		// The directory was removed or replaced later, or was not made.
+		l.drop = l.State == begun || l.Before.Type == nothing
 		return nil
 	}
 	if err != nil {
