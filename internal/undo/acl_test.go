@@ -158,3 +158,30 @@ func TestTheWorkspaceItselfComesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestTheListOfANamedPipeComesBack: without it the group of the file would have the rights that the mask gave to others.
+func TestTheListOfANamedPipeComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.needsACL(t)
+	w.j.setConfig(*defaults())
+	pipes := []string{w.work + "/removed", w.work + "/changed", w.work + "/by a tool"}
+	for _, path := range pipes {
+		w.must(unix.Mkfifo(path, 0o640))
+		w.must(unix.Setxattr(path, aclAccess, acl(6, 0), 0))
+	}
+	c := w.command("call", func() {
+		w.must(os.Remove(pipes[0]))
+		w.must(unix.Removexattr(pipes[1], aclAccess))
+	})
+	if c.Changes.Total != 2 {
+		t.Errorf("got %+v", c.Changes.List)
+	}
+	w.call("tool", func(ctx context.Context, b sandbox.Box) error { return sandbox.Remove(ctx, b, w.use("by a tool")) })
+	w.undo("undo tool", "tool")
+	w.undo("undo", "call")
+	for _, path := range pipes {
+		if got, err := sandbox.ExtendedAt(path); err != nil || string(got[aclAccess]) != string(acl(6, 0)) {
+			t.Errorf("%s has %v, %v", path, got, err)
+		}
+	}
+}

@@ -182,24 +182,22 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 	err = r.box.Do(use, func() error {
 		return unix.Fstatat(int(above.Fd()), filepath.Base(use.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
-	switch kind := st.Mode & unix.S_IFMT; {
-	case err == nil && kind == unix.S_IFDIR && why == nil:
-		s := unread
-		err = r.box.Do(use, func() (err error) {
-			s, err = closedDir(int(above.Fd()), filepath.Base(use.Path))
-			return err
-		})
-		return s, err
-	case err == nil && kind == unix.S_IFIFO:
-		return state{Type: isPipe, Mode: st.Mode & 0o777}, nil
+	kind := st.Mode & unix.S_IFMT
+	if err != nil || kind != unix.S_IFIFO && (kind != unix.S_IFDIR || why != nil) {
+		return unread, why
 	}
-	return unread, why
+	s := unread
+	err = r.box.Do(use, func() (err error) {
+		s, err = unopened(int(above.Fd()), filepath.Base(use.Path))
+		return err
+	})
+	return s, err
 }
 
-// closedDir is the state of a directory that cannot be opened, in the directory above, which is an open one or
-// unix.AT_FDCWD.
-func closedDir(above int, name string) (state, error) {
-	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+// unopened is the state of a directory that cannot be opened, or of a named pipe, in the directory above, which is an
+// open one or unix.AT_FDCWD.
+func unopened(above int, name string) (state, error) {
+	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	at, err := unix.Openat2(above, name, &unix.OpenHow{
 		Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
@@ -212,6 +210,13 @@ func closedDir(above int, name string) (state, error) {
 		return state{Type: unreadable}, err
 	}
 	s := state{Type: isDir, Mode: st.Mode & dirMode}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+	case unix.S_IFIFO:
+		s = state{Type: isPipe, Mode: st.Mode & 0o777}
+	default:
+		return state{Type: unreadable}, unix.ENOTDIR
+	}
 	s.Extended, err = sandbox.ExtendedAt(fmt.Sprintf("/proc/self/fd/%d", at))
 	return s, err
 }

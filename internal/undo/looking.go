@@ -44,6 +44,16 @@ const (
 // keep keeps what lies at a path now, and notes it.
 func (k *looking) keep(ctx context.Context, path string, is seen) (state, error) {
 	if is.Type == isPipe { // who opens it lets others go on
+		err := k.box.user.Do(func() error {
+			now, err := unopened(unix.AT_FDCWD, path)
+			if err == nil && now.Type == isPipe {
+				is.state = now
+			}
+			return nil // else it went meanwhile
+		})
+		if err != nil {
+			return state{}, err
+		}
 		return k.keepNode(ctx, path, is)
 	}
 	content := k.box.contentAt(path)
@@ -53,7 +63,7 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 	if is.Type == isDir {
 		now, err := stateOf(content, io.Discard)
 		if now.Type == unreadable {
-			err = k.box.user.Do(func() (err error) { now, err = closedDir(unix.AT_FDCWD, path); return err })
+			err = k.box.user.Do(func() (err error) { now, err = unopened(unix.AT_FDCWD, path); return err })
 		}
 		if err == nil && now.Type == isDir {
 			is.Extended = now.Extended

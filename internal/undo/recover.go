@@ -195,7 +195,7 @@ func (b bareBox) state(dir *os.File, name string, w io.Writer) (state, error) {
 	s, err := stateOf(c, w)
 	if errors.Is(c.Err, os.ErrPermission) {
 		err = b.user.Do(func() error {
-			if closed, err := closedDir(int(dir.Fd()), name); err == nil {
+			if closed, err := unopened(int(dir.Fd()), name); err == nil {
 				s = closed
 			}
 			return nil

@@ -128,7 +128,7 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 		s.Type, s.Mode = isDir, st.Mode&dirMode
 		return s, nil
 	case unix.S_IFIFO:
-		return state{Type: isPipe, Mode: s.Mode}, nil
+		return state{Type: isPipe, Mode: s.Mode, Extended: s.Extended}, nil
 	case unix.S_IFREG:
 	default:
 		return state{Type: unreadable}, nil
