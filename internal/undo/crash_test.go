@@ -290,3 +290,23 @@ func TestADirectoryThatIsAnotherOneAfterACrash(t *testing.T) {
 		w.close()
 	}
 }
+
+// What a call made in a directory that was a link, or a file, is gone when that is there again: an undo that comes
+// twice, or goes on after a crash, finds no conflict.
+func TestAnUndoOfADirectoryThatWasALink(t *testing.T) {
+	w := newWorld(t)
+	w.must(os.Symlink("f", w.work+"/link"))
+	w.person("f", "old")
+	before := w.tree()
+	w.command("call", func() {
+		for _, name := range []string{"/link", "/f"} {
+			w.must(errors.Join(os.Remove(w.work+name), os.Mkdir(w.work+name, 0o755)))
+			w.person(name+"/new", "x")
+		}
+	})
+	for _, by := range []string{"undo", "again"} {
+		if out := w.undo(by, "call"); len(out.Conflicts) > 0 || !sameTree(w.tree(), before) {
+			t.Errorf("%s: got %+v and %v", by, out, w.tree())
+		}
+	}
+}

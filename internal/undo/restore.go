@@ -174,14 +174,22 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 }
 
 func (r restorer) isAsBefore(ctx context.Context, c change) bool {
-	now, err := r.look(ctx, guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read})
+	now, err := r.lookAt(ctx, c)
 	return err == nil && c.Before.Type != unreadable && now.same(c.Before)
+}
+
+// lookAt is look for a change. What the call had made is gone if something else than a directory lies above it.
+func (r restorer) lookAt(ctx context.Context, c change) (state, error) {
+	now, err := r.look(ctx, guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read})
+	if c.Before.Type == nothing && (errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)) {
+		return state{}, nil
+	}
+	return now, err
 }
 
 // one undoes a change, or says why it does not. It did nothing where all is as it was before the change.
 func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why string, err error) {
-	use := guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read}
-	now, err := r.look(ctx, use)
+	now, err := r.lookAt(ctx, c)
 	if err != nil {
 		return false, "", err
 	}
@@ -203,7 +211,7 @@ func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why 
 	if now.same(c.After) {
 		now.learn(c.After)
 	}
-	use.Op = guard.Write
+	use := guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Write}
 	return true, "", r.put(ctx, use, now, c.Before)
 }
 
