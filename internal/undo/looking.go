@@ -79,9 +79,12 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 	if content.File != nil {
 		k.noteWriters(path, content.File)
 		give, err := k.room(path, content.File)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoRoom):
+			return k.keepSum(ctx, path, is, content)
+		case err != nil:
 			content = sandbox.Content{Err: err}
-		} else {
+		default:
 			defer give()
 		}
 	}
@@ -136,8 +139,32 @@ func (k *looking) keepNode(ctx context.Context, path string, is seen) (state, er
 	return is.state, k.note(ctx, note{path: path, is: is})
 }
 
-// errNotKept is why a content is not copied.
-var errNotKept = errors.New("it is not kept")
+// keepSum notes a file for whose content there is no room. What the next command makes of it cannot be undone, but
+// what this one did can: so its sum has to be known.
+func (k *looking) keepSum(ctx context.Context, path string, is seen, c sandbox.Content) (state, error) {
+	now, err := stateOf(c, io.Discard)
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == growsCode {
+		now, err = state{Type: unreadable}, nil
+		is.changed, k.s.open[path] = 0, true
+	}
+	if err != nil {
+		return state{}, err
+	}
+	if !atRest(is.changed, time.Now()) || now.Type == isFile && now.Size != is.Size {
+		is.changed = 0
+	}
+	is.state = now
+	if was := k.s.known[path]; was.Type != isFile || was.Sum != now.Sum { // else the store has it
+		is.Type = unreadable
+	}
+	return now, k.note(ctx, note{path: path, is: is})
+}
+
+// Why a content is not copied.
+var (
+	errNotKept = errors.New("it is not kept")
+	errNoRoom  = errors.New("the store has no room for it")
+)
 
 // room takes room for a file that is going to be kept.
 func (k *looking) room(path string, f *os.File) (give func(), err error) {
@@ -151,7 +178,7 @@ func (k *looking) room(path string, f *os.File) (give func(), err error) {
 	}
 	give, ok := k.j.reserve(size + k.bytes)
 	if !ok {
-		return nil, errNotKept
+		return nil, errNoRoom
 	}
 	return give, nil
 }

@@ -200,8 +200,9 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 			return out, err
 		}
 		// What could not be read before and cannot be now may be something else.
-		unread := known && now.Type == unreadable && before.Type == unreadable && !found.paths[path].like(was)
-		if unread || !now.same(before) || now.Modified != before.Modified && now.Type == isFile {
+		unread := known && was.changed != 0 && now.Type == unreadable && before.Type == unreadable &&
+			!found.paths[path].like(was)
+		if unread || !now.same(before.file()) || now.Modified != before.Modified && now.Type == isFile {
 			out.changes = append(out.changes, change{Path: path, State: made, Before: before, After: now})
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 // state is what lies at a path. The zero value is nothing.
 type state struct {
-	Type     string            `json:"type,omitempty"` // "file", "dir", "link", "pipe", or what cannot be read
+	Type     string            `json:"type,omitempty"` // "file", "dir", "link", "pipe", or what is not kept
 	Mode     uint32            `json:"mode,omitempty"` // permissions
 	Size     int64             `json:"size,omitempty"` // of a file
 	Modified int64             `json:"modified,omitempty"`
@@ -50,6 +50,14 @@ const dirMode = unix.S_ISGID | unix.S_ISVTX | 0o777
 func (s state) same(o state) bool {
 	return s.Type == o.Type && s.Mode == o.Mode && s.Size == o.Size && s.Sum == o.Sum &&
 		string(s.Link) == string(o.Link) && sameExtended(s.Extended, o.Extended)
+}
+
+// file is the state with the type that it has on the disk, if only its content is not kept; see [looking.keepSum].
+func (s state) file() state {
+	if s.Type == unreadable && s.Sum != "" {
+		s.Type = isFile
+	}
+	return s
 }
 
 // sameExtended compares attributes. One that could not be read is nil, and may be any; see [sandbox.ExtendedAt].

@@ -173,3 +173,38 @@ func TestNobodyElseReadsWhatIsKept(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatHasNoRoomCanBeUndoneOnce: for what a command wrote there was no room, but what was there before is kept, and
+// comes back. What the next command does to it is not kept, and its answer says so.
+func TestWhatHasNoRoomCanBeUndoneOnce(t *testing.T) {
+	for _, c := range []*Config{defaults(), walking()} {
+		w := openWorld(t, physicalDir(t), c)
+		w.person("f", "one")
+		w.command("first", func() {})
+		before := w.tree()
+		w.left = 0
+		full := w.command("full", func() {
+			w.person("f", "two")
+			w.person("new", "new")
+		})
+		if full.Changes.Total != 2 || !full.Changes.Undo.Kept {
+			t.Errorf("got %+v, %+v", full.Changes.List, full.Changes.Undo)
+		}
+		w.close()
+		w = openWorld(t, w.root, c)
+		w.left = 0
+		if c := w.command("nothing", func() {}); c.Changes.Total > 0 {
+			t.Errorf("a command that does nothing: %+v", c.Changes.List)
+		}
+		next := w.command("next", func() { w.person("f", "three") })
+		if next.Changes.Total != 1 || next.Changes.Undo.Kept {
+			t.Errorf("got %+v, %+v", next.Changes.List, next.Changes.Undo)
+		}
+		w.person("f", "two")
+		w.left = 1 << 40
+		if out := w.undo("undo", "full"); len(out.Conflicts) > 0 || !sameTree(w.tree(), before) {
+			t.Errorf("got %+v: %v", out, w.tree())
+		}
+		w.close()
+	}
+}
