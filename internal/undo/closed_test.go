@@ -277,3 +277,21 @@ func TestWhatComesBackBelowAListThatDeniesItsOwner(t *testing.T) {
 		t.Errorf("got %+v and %v, want %v", out, w.tree(), before)
 	}
 }
+
+// TestAFileThatIsOnlyWritten: its owner may not read it. A change is told, although it is not kept; one that the command
+// has made goes with its undo.
+func TestAFileThatIsOnlyWritten(t *testing.T) {
+	w, as := ofUser(t)
+	f := w.work + "/f"
+	as(func() error { return errors.Join(write(f), os.Chmod(f, 0o200)) })
+	w.command("first", func() {})
+	c := w.command("call", func() { as(func() error { return os.WriteFile(f, []byte("another"), 0) }) })
+	if c.Changes.Total != 1 || c.Changes.Undo.Kept || !strings.Contains(c.Changes.Undo.Why, f) {
+		t.Errorf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
+	}
+	before := w.tree()
+	c = w.command("made", func() { as(func() error { return errors.Join(write(w.work+"/g"), os.Chmod(w.work+"/g", 0)) }) })
+	if out := w.undo("undo", "made"); !c.Changes.Undo.Kept || len(out.Conflicts) > 0 || !sameTree(w.tree(), before) {
+		t.Errorf("got %+v, %+v: %v", c.Changes.Undo, out, w.tree())
+	}
+}

@@ -131,19 +131,20 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 		return looked{}, nil
 	}
 	var lines []*line
-	lost, unknown := []string{}, []string{}
+	var lost, large []string
 	g.write = func(tx *sql.Tx, changes []change) error {
-		lines, lost, unknown = nil, lost[:0], unknown[:0]
+		lines, lost, large = nil, nil, nil
 		for _, c := range changes {
 			if r.has(c) {
 				continue
 			}
 			c.N = len(r.lines) + len(lines)
 			lines = append(lines, &line{change: c, done: true})
-			if c.Before.Type == unreadable {
+			switch {
+			case c.Before.Type == unreadable:
 				lost = append(lost, c.Path)
-			} else if c.After.Type == unreadable {
-				unknown = append(unknown, c.Path)
+			case c.After.Type == unreadable && c.After.Size > r.config.PerCallBytes: // an undo would have to keep it
+				large = append(large, c.Path)
 			}
 		}
 		if err := r.start(tx); err != nil {
@@ -169,14 +170,8 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 			r.lacks(dir + " could not be looked into before")
 		}
 	}
-	if len(lost) > 0 {
-		r.lacks(fmt.Sprintf("%d files were not kept before: %s; they were larger than undo.perCallBytes, could not be "+
-			"read, or had no room in the store", len(lost), strings.Join(lost[:min(len(lost), maxNamed)], ", ")))
-	}
-	if len(unknown) > 0 {
-		r.lacks(fmt.Sprintf("%d files cannot be read or kept as they are now: %s; only an operator can put back what they "+
-			"were, with --force", len(unknown), strings.Join(unknown[:min(len(unknown), maxNamed)], ", ")))
-	}
+	r.lacksFiles(lost, "were not kept before (larger than undo.perCallBytes, not readable, or without room)")
+	r.lacksFiles(large, "have more than undo.perCallBytes, and an undo leaves them")
 	return out, nil
 }
 
@@ -184,6 +179,13 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 func (r *recorder) lacks(why string) {
 	if !slices.Contains(r.why, why) {
 		r.why = append(r.why, why)
+	}
+}
+
+// lacksFiles is lacks of these files, if there are any.
+func (r *recorder) lacksFiles(paths []string, why string) {
+	if len(paths) > 0 {
+		r.lacks(fmt.Sprintf("%d files %s: %s", len(paths), why, strings.Join(paths[:min(len(paths), maxNamed)], ", ")))
 	}
 }
 

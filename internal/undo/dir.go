@@ -183,7 +183,10 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 		return unix.Fstatat(int(above.Fd()), filepath.Base(use.Path), &st, unix.AT_SYMLINK_NOFOLLOW)
 	})
 	kind := st.Mode & unix.S_IFMT
-	if err != nil || kind != unix.S_IFIFO && (kind != unix.S_IFDIR || why != nil) {
+	if err != nil {
+		return unread, why
+	}
+	if unread = unreadOf(st); kind != unix.S_IFIFO && (kind != unix.S_IFDIR || why != nil) {
 		return unread, why
 	}
 	s := unread

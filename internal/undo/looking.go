@@ -99,6 +99,9 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 	if err != nil {
 		return state{}, err
 	}
+	if c.Type == unreadable {
+		c.state = k.unread(path)
+	}
 	if c.Type == nothing || !atRest(is.changed, time.Now()) || c.Type == isFile && c.Size != is.Size {
 		is.changed = 0
 	}
@@ -139,12 +142,25 @@ func (k *looking) keepNode(ctx context.Context, path string, is seen) (state, er
 	return is.state, k.note(ctx, note{path: path, is: is})
 }
 
+// unread is the state of a file that is not kept.
+func (k *looking) unread(path string) (s state) {
+	_ = k.box.user.Do(func() error {
+		var st unix.Stat_t
+		err := unix.Lstat(path, &st)
+		if s = (state{Type: unreadable}); err == nil {
+			s = unreadOf(st)
+		}
+		return err
+	})
+	return s
+}
+
 // keepSum notes a file for whose content there is no room. What the next command makes of it cannot be undone, but
 // what this one did can: so its sum has to be known.
 func (k *looking) keepSum(ctx context.Context, path string, is seen, c sandbox.Content) (state, error) {
 	now, err := stateOf(c, io.Discard)
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == growsCode {
-		now, err = state{Type: unreadable}, nil
+		now, err = k.unread(path), nil
 		is.changed, k.s.open[path] = 0, true
 	}
 	if err != nil {

@@ -199,10 +199,11 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 		if err != nil {
 			return out, err
 		}
+		timed := now.Type == isFile || now.Type == unreadable
 		// What could not be read before and cannot be now may be something else.
 		unread := known && was.changed != 0 && now.Type == unreadable && before.Type == unreadable &&
 			!found.paths[path].like(was)
-		if unread || !now.same(before.file()) || now.Modified != before.Modified && now.Type == isFile {
+		if unread || !now.same(before.file()) || timed && now.Modified != before.Modified {
 			out.changes = append(out.changes, change{Path: path, State: made, Before: before, After: now})
 		}
 	}

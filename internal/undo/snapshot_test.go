@@ -560,7 +560,7 @@ func TestAFileThatIsNotKeptIsTold(t *testing.T) {
 	}{
 		{func() {}, "", false, ""},
 		{func() { w.person("large", strings.Repeat("y", 2000)) }, "large", false, "larger than undo.perCallBytes"},
-		{func() { w.person("small", large) }, "small", false, "only an operator can put back"},
+		{func() { w.person("small", large) }, "small", false, "an undo leaves them"},
 		{func() { w.person("small", large+"x") }, "small", false, "larger than undo.perCallBytes"},
 		{func() { w.person("new", "text") }, "new", true, ""},
 	} {

@@ -156,6 +156,14 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	return s, err
 }
 
+// unreadOf is what can be told of a file that is not read.
+func unreadOf(st unix.Stat_t) state {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return state{Type: unreadable}
+	}
+	return state{Type: unreadable, Mode: st.Mode & 0o777, Size: st.Size, Modified: st.Mtim.Nano()}
+}
+
 // growsCode is the code of the error for a file that grows while it is copied.
 const growsCode = "file_changed"
 

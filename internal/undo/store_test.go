@@ -208,3 +208,32 @@ func TestWhatHasNoRoomCanBeUndoneOnce(t *testing.T) {
 		w.close()
 	}
 }
+
+// TestAChangeOfWhatIsTooLargeIsTold: of a file that is not kept, and of one that is too large to be kept from now on.
+func TestAChangeOfWhatIsTooLargeIsTold(t *testing.T) {
+	config := defaults()
+	config.PerCallBytes = 100
+	w := openWorld(t, physicalDir(t), config)
+	defer w.close()
+	large := strings.Repeat("x", 101)
+	w.person("large", large)
+	w.person("small", "x")
+	w.command("first", func() {})
+	for _, tt := range []struct {
+		name, file string
+		change     func()
+	}{
+		{"changed", "large", func() { w.person("large", strings.ToUpper(large)) }},
+		{"dated", "large", func() { w.must(os.Chtimes(w.work+"/large", time.Unix(1, 0), time.Unix(1, 0))) }},
+		{"grown", "small", func() { w.person("small", large) }},
+		{"made", "new", func() { w.person("new", large) }},
+	} {
+		c := w.command(tt.name, tt.change)
+		if c.Changes.Total != 1 || c.Changes.Undo.Kept || !strings.Contains(c.Changes.Undo.Why, w.work+"/"+tt.file) {
+			t.Errorf("%s: got %+v, %+v", tt.name, c.Changes.List, c.Changes.Undo)
+		}
+	}
+	if c := w.command("nothing", func() {}); c.Changes.Total > 0 {
+		t.Errorf("a command that does nothing: %+v", c.Changes.List)
+	}
+}
