@@ -48,7 +48,7 @@ func (s *snapshot) find(g glance, c Config, out *looked) (f found, err error) {
 	s.skips = false
 	s.closed, s.links, s.open = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	may := c.Mode == "auto" && g.may != nil && time.Since(s.unwatched) > largeFor && ctime.Local(s.root)
-	err = g.user.Do(func() error {
+	err = g.user.Do(func() (err error) {
 		top, err := lstat(s.root)
 		if err != nil {
 			return err
@@ -58,6 +58,14 @@ func (s *snapshot) find(g glance, c Config, out *looked) (f found, err error) {
 				f.paths[s.root] = top
 			}
 			return nil
+		}
+		if s.mounts == nil {
+			s.mounts, s.learns = map[string]uint64{}, true
+			defer func() {
+				if s.learns = false; err != nil {
+					s.mounts = nil
+				}
+			}()
 		}
 		if out.doubt = true; may {
 			s.watches = watches
@@ -180,23 +188,30 @@ func (s *snapshot) findTrees(trees map[string]bool, f found, out *looked) error 
 
 // lstat is what lies at a path. An error says that it cannot be seen.
 func lstat(path string) (is seen, err error) {
-	var st unix.Stat_t
-	switch err := unix.Lstat(path, &st); {
+	var st unix.Statx_t
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	const wanted = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE // unique since Linux 6.8
+	switch err := unix.Statx(unix.AT_FDCWD, path, flags, wanted, &st); {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return seen{}, nil
 	case err != nil:
 		return seen{}, err
 	}
-	is = seen{inode: st.Ino, changed: st.Ctim.Nano(), device: st.Dev}
-	switch st.Mode & unix.S_IFMT {
+	is = seen{
+		inode: st.Ino, changed: st.Ctime.Sec*1e9 + int64(st.Ctime.Nsec), device: unix.Mkdev(st.Dev_major, st.Dev_minor),
+	}
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		is.mount = st.Mnt_id
+	}
+	switch mode := uint32(st.Mode); mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		is.Type, is.Size, is.linked = isFile, st.Size, st.Nlink > 1
+		is.Type, is.Size, is.linked = isFile, int64(st.Size), st.Nlink > 1
 	case unix.S_IFDIR:
-		is.Type, is.Mode = isDir, st.Mode&dirMode
+		is.Type, is.Mode = isDir, mode&dirMode
 	case unix.S_IFLNK:
 		is.Type = isLink
 	case unix.S_IFIFO:
-		is.Type, is.Mode = isPipe, st.Mode&0o777
+		is.Type, is.Mode = isPipe, mode&0o777
 	default:
 		return seen{}, nil // a socket is nothing without the program that listens
 	}
@@ -214,7 +229,8 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 		s.closed[path] = unreadable
 		out.closed = append(out.closed, path)
 		for known, is := range s.known {
-			if strings.HasPrefix(known, path+"/") {
+			_, there := f.paths[known]
+			if strings.HasPrefix(known, path+"/") || known == path && !there {
 				f.paths[known] = is
 			}
 		}
@@ -253,6 +269,12 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 			close(path, false)
 			return fs.SkipDir
 		}
+		if !s.isMountAsBefore(path, is) {
+			if close(path, false); d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
 		f.paths[path] = is
 		s.noteLinks(path, is)
 		if is.Type == isDir {
@@ -261,6 +283,16 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 		}
 		return nil
 	})
+}
+
+// isMountAsBefore reports whether what is mounted at a path, if anything is, was there at the first look. A sandbox
+// that is older than a mount does not see it, and one that is older than its end still does: so nobody knows what a
+// command changes there.
+func (s *snapshot) isMountAsBefore(path string, is seen) bool {
+	if s.learns && is.mount != 0 {
+		s.mounts[path] = is.mount
+	}
+	return s.mounts == nil || s.mounts[path] == is.mount
 }
 
 // looks are the rights with which its owner can look into a directory.

@@ -64,6 +64,9 @@ type snapshot struct {
 	reopens  bool
 	reopened []func() error
 
+	mounts map[string]uint64 // at the first look, by path
+	learns bool              // this is the first look
+
 	closed map[string]bool // directories that are not looked into; false: something is mounted there
 	links  map[string]bool // files with more names, one of which may be elsewhere
 	open   map[string]bool // files that somebody has open for writing; false: nobody knows
@@ -75,7 +78,8 @@ type seen struct {
 	inode   uint64
 	changed int64
 	device  uint64
-	linked  bool // it has more than one name
+	mount   uint64 // the number of the mount whose root it is
+	linked  bool   // it has more than one name
 }
 
 // looked is what a look at a tree has found. What changed stays in the store until release.
