@@ -135,11 +135,11 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 	g.write = func(tx *sql.Tx, changes []change) error {
 		lines, lost, large = nil, nil, nil
 		for _, c := range changes {
-			if r.has(c) {
+			if r.has(c, s) {
 				continue
 			}
 			c.N = len(r.lines) + len(lines)
-			lines = append(lines, &line{change: c, done: true})
+			lines = append(lines, &line{change: c, done: true, tree: s})
 			switch {
 			case c.Before.Type == unreadable:
 				lost = append(lost, c.Path)
@@ -192,14 +192,13 @@ func (r *recorder) lacksFiles(paths []string, why string) {
 // maxNamed is how many paths a reason names.
 const maxNamed = 10
 
-// has reports whether a file tool has told of a change already.
-func (r *recorder) has(c change) bool {
-	for _, l := range r.lines {
-		if l.Path == c.Path && !l.drop && l.After.same(c.After) {
-			return true
-		}
-	}
-	return false
+// has reports whether a change of a tree is known already: a file tool has told of it, or it was found in another tree,
+// which this one is a part of. Found twice in one tree it was made twice, and by another command undone between.
+func (r *recorder) has(c change, s *snapshot) bool {
+	return slices.ContainsFunc(r.lines, func(l *line) bool {
+		told := l.tree == nil || l.tree != s && l.Before.same(c.Before)
+		return told && l.Path == c.Path && !l.drop && l.After.same(c.After)
+	})
 }
 
 // tree is a tree that is looked at for a call now.

@@ -74,9 +74,10 @@ type recorder struct {
 // line is one change of the call.
 type line struct {
 	change
-	drop bool // it was not made
-	done bool // the journal has it as it is
-	told bool // the journal has the states before and after, but not that the change was made
+	drop bool      // it was not made
+	done bool      // the journal has it as it is
+	tree *snapshot // in which it was found; nil: a file tool told of it
+	told bool      // the journal has the states before and after, but not that the change was made
 }
 
 // start writes the call to the journal, unless it is there. The caller holds mu.

@@ -117,9 +117,11 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 	why, did := make([]string, len(p.Lines)), make([]bool, len(p.Lines))
 	stays := r.objectsOfGit(p)
 	lost := map[string]bool{} // an undo may have changed a path twice: half of that helps nobody
+	left := map[string]bool{} // something is not undone
 	for _, i := range p.Lines {
 		c := r.of.Changes[i]
 		lost[c.Path] = lost[c.Path] || c.Before.Type == unreadable
+		left[c.Path] = left[c.Path] || c.Undone == ""
 	}
 	r.openMade(ctx, p)
 	told := 0
@@ -133,6 +135,9 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		}
 		if stays[i] {
 			continue
+		}
+		if c := r.of.Changes[i]; c.Undone != "" && left[c.Path] {
+			continue // what lies there may be as after this change again, between two earlier ones
 		}
 		if lost[r.of.Changes[i].Path] {
 			why[at] = "what was there was not kept before the call: it was too large, could not be read, or had no room"
