@@ -1,7 +1,12 @@
 package undo
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -33,3 +38,39 @@ func TestCommandsThatChangeAFileInTurn(t *testing.T) {
 		t.Errorf("got %+v: %s", out, w.read("f"))
 	}
 }
+
+// TestNothingIsLostBetweenCommandsAtOnce: whatever one writes while another begins or ends is a change of one of them.
+func TestNothingIsLostBetweenCommandsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.j.setConfig(*defaults())
+	w.person("f", "first")
+	var g sync.WaitGroup
+	var writes atomic.Int64
+	for k := range 3 {
+		g.Go(func() {
+			for i := range 40 {
+				c := w.newCommand(fmt.Sprintf("call_%d_%d", k, i))
+				ctx := w.keep(t.Context(), c)
+				for range 5 {
+					w.person("f", fmt.Sprint(writes.Add(1)))
+				}
+				w.must(w.j.Settle(ctx, c))
+			}
+		})
+	}
+	g.Wait()
+	from, to := map[string]int{}, map[string]int{}
+	for _, c := range must(w.j.calls(t.Context(), `1 = 1`)) {
+		for _, x := range c.Changes {
+			from[x.Before.Sum]++
+			to[x.After.Sum]++
+		}
+	}
+	to[sumOf("first")]++
+	from[w.tree()["f"].Sum]++
+	if !maps.Equal(from, to) {
+		t.Errorf("the changes are no chain: from %v, to %v", from, to)
+	}
+}
+
+func sumOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

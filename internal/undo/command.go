@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // snapshotMode looks at every file before and after each command, and relies on no events.
@@ -34,31 +35,56 @@ func (r *recorder) before(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.begin(ctx, s); err != nil {
+		if err := r.begin(ctx, s, true); err != nil {
 			return err
 		}
 		r.trees = append(r.trees, s)
-		s.enter(r)
 	}
 	return nil
 }
 
-// begin looks at a tree before the command. What changed while another command runs there is that one's.
-// Then each file is looked at, because the other may write it by a mapping.
-func (r *recorder) begin(ctx context.Context, s *snapshot) error {
-	if other := s.longest(); other != nil {
-		other.mu.Lock()
-		if !other.over {
-			g := glance{user: other.call.Request.User, may: other.may, all: true}
-			if _, err := other.compare(ctx, s, g); err != nil {
-				other.lacks("not everything that the command changed is known: " + err.Error())
-			}
-		}
-		other.mu.Unlock()
+// begin looks at a tree before the command, which runs in it from then on if it enters. What changed while another
+// command runs there is that one's. Then each file is looked at, because the other may write it by a mapping.
+func (r *recorder) begin(ctx context.Context, s *snapshot, enters bool) error {
+	s.begins.Lock() // else one could begin, and change something, before a look that takes it for nobody's
+	defer s.begins.Unlock()
+	g := glance{user: r.call.Request.User, may: r.may, all: r.all}
+	done, err := false, error(nil)
+	for other := s.longest(); other != nil && !done; other = s.longest() {
+		done, err = other.lookFor(ctx, s, g)
 	}
-	out, err := r.j.look(ctx, s, glance{user: r.call.Request.User, may: r.may, all: r.all})
-	out.release()
+	if !done {
+		var out looked
+		out, err = r.j.look(ctx, s, g)
+		out.release()
+	}
+	if err == nil && enters {
+		s.enter(r)
+	}
 	return err
+}
+
+// lookFor looks at a tree for a command that is about to begin, with what both may read and write. What it finds is a
+// change of r, which runs. It reports false if that has ended. There is no other look after it: what r did between the
+// two would be nobody's.
+func (r *recorder) lookFor(ctx context.Context, s *snapshot, next glance) (done bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false, nil
+	}
+	may := func(path string) bool { return r.may(path) || next.may(path) }
+	users := []sandbox.User{r.call.Request.User}
+	if users[0].Rights() != next.user.Rights() {
+		users = append(users, next.user)
+	}
+	for _, user := range users {
+		if _, err := r.compare(ctx, s, glance{user: user, may: may, all: true}); err != nil {
+			r.lacks("not everything that the command changed is known: " + err.Error())
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 // longest is the command that has run in the tree longest, or nil.

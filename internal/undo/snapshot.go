@@ -45,7 +45,8 @@ type snapshots struct {
 
 // snapshot is a tree as it was when it was last looked at.
 type snapshot struct {
-	root string
+	root   string
+	begins sync.Mutex // one command begins at a time; before mu
 
 	mu      sync.Mutex // one look at a time; guards what follows
 	known   map[string]seen

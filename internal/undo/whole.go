@@ -31,7 +31,7 @@ func (j *journal) Whole(ctx context.Context, c *tool.Call) string {
 	for _, root := range roots {
 		s, err := j.tree(ctx, root)
 		if err == nil {
-			err = r.begin(ctx, s)
+			err = r.begin(ctx, s, false)
 		}
 		if err != nil {
 			return err.Error()
