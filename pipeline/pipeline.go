@@ -74,8 +74,8 @@ type Pipeline struct {
 	made     *made
 }
 
-// New returns the request path over these stages. All are required except
-// Decisions, Journal, Own, Paces and Connected.
+// New returns the request path over these stages. All are required except those of which the
+// field says what nil or "" is.
 func New(o Options) *Pipeline {
 	p := &Pipeline{
 		Options: o, confined: confines(o.Backend.Probe()),

@@ -107,7 +107,7 @@ type Broker struct {
 type reader struct {
 	keep    func(Event) bool
 	events  chan Event
-	dropped int // guarded by Events.mu
+	dropped int // guarded by Broker.mu
 }
 
 // Publish sends an event to every reader that wants it.

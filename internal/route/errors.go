@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// httpError is a failure with its HTTP status.
+// Error is a failure with its HTTP status.
 type Error struct {
 	Status int
 	Said   *tool.Error

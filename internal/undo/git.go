@@ -282,10 +282,14 @@ func (r restorer) objectsOfGit(p plan) map[int]bool {
 	for _, i := range p.Lines {
 		c := r.of.Changes[i]
 		at := strings.LastIndex(c.Path, "/objects/")
-		if c.Before.Type != nothing || at < 0 || !strings.Contains(c.Path[:at]+"/", "/.git/") || fresh[c.Path[:at]+"/objects"] {
+		if c.Before.Type != nothing || at < 0 {
 			continue
 		}
-		first, _, _ := strings.Cut(c.Path[at+len("/objects/"):], "/")
+		repository, rest := c.Path[:at], c.Path[at+len("/objects/"):]
+		if !strings.Contains(repository+"/", "/.git/") || fresh[repository+"/objects"] {
+			continue
+		}
+		first, _, _ := strings.Cut(rest, "/")
 		stay[i] = first == "pack" || isFanOut(first)
 	}
 	return stay

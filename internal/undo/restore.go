@@ -349,7 +349,8 @@ func (j *journal) markUndone(ctx context.Context, of call, all []change, by stri
 				from, to = "", was
 			}
 			var again *sql.Stmt
-			again, err = tx.Prepare(`UPDATE undo_changes SET undone = $1 WHERE call_id = $2 AND undone = $3 AND path = $4`)
+			again, err = tx.Prepare(`UPDATE undo_changes SET undone = $1
+				WHERE call_id = $2 AND undone = $3 AND path = $4`)
 			for _, c := range all {
 				if err == nil {
 					_, err = again.Exec(to, next, from, []byte(c.Path))

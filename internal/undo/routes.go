@@ -114,7 +114,8 @@ func (h handlers) undo(r *http.Request) (any, error) {
 	if req.Session == "" {
 		return nil, &tool.Error{
 			Code: "session_not_found", Msg: "the session of call " + of.ID + " was deleted",
-			Hint: "an operator can undo it from another session of the account: POST /calls/" + of.ID + "/undo with session_id",
+			Hint: "an operator can undo it from another session of the account: POST /calls/" + of.ID +
+				"/undo with session_id",
 		}
 	}
 	got := h.host.Do(context.WithValue(r.Context(), askedKey{}, asked{operator, req.User}), req)

@@ -65,8 +65,8 @@ func (u Undo) Undoable(ctx context.Context, session string, most int) ([]string,
 	if len(ids) == 0 {
 		return nil, &tool.Error{
 			Msg: "no call of this session changed a file that is kept and was not undone",
-			Hint: "sandboxd changes" + u.Flag + " lists what calls changed; each directory in which calls are made has a session of " +
-				"its own; name a call to undo an undo",
+			Hint: "sandboxd changes" + u.Flag + " lists what calls changed; each directory in which calls are made has a " +
+				"session of its own; name a call to undo an undo",
 		}
 	}
 	return ids, nil
@@ -132,7 +132,8 @@ func (a Answer) Print(out io.Writer, flag string) {
 		fmt.Fprintf(out, "nothing to do: %s, or what you named of it, was undone before\n", a.Undone)
 	}
 	if len(a.Restored) == 0 && len(a.Conflicts) > 0 {
-		fmt.Fprintf(out, "nothing of %s was undone; sandboxd undo%s --last 2 goes on with the call before it\n", a.Undone, flag)
+		fmt.Fprintf(out, "nothing of %s was undone; sandboxd undo%s --last 2 goes on with the call before it\n",
+			a.Undone, flag)
 	}
 	if len(a.Restored) > 0 {
 		part := ""
