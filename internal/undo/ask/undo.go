@@ -65,8 +65,8 @@ func (u Undo) Undoable(ctx context.Context, session string, most int) ([]string,
 	if len(ids) == 0 {
 		return nil, &tool.Error{
 			Msg: "no call of this session changed a file that is kept and was not undone",
-			Hint: "sandboxd changes" + u.Flag + " lists what calls changed; each directory in which calls are made has a " +
-				"session of its own; name a call to undo an undo",
+			Hint: "sandboxd changes" + u.Flag + " lists what calls changed; each directory in which calls are " +
+				"made has a session of its own; name a call to undo an undo",
 		}
 	}
 	return ids, nil
