@@ -127,3 +127,27 @@ func TestAskUserGivesUpItsPlaceInABatch(t *testing.T) {
 		}
 	})
 }
+
+// One answer serves all users of an account who ask the same in one session.
+func TestAnAnswerServesAllUsersOfTheAccount(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		texts := make(chan string, 2)
+		for uid := range 2 {
+			in := tool.In{
+				Session: "s1", CallID: fmt.Sprint("c", uid), Args: json.RawMessage(`{"question":"Tabs?"}`),
+				By: &tool.Identity{UID: 1000 + uid},
+			}
+			go func() {
+				out, err := Tools(q)[0].Run(t.Context(), in, nil)
+				texts <- fmt.Sprint(out.Text, err)
+			}()
+		}
+		synctest.Wait()
+		decide(t, q, onlyPending(t, q).ID, Decision{Approved: true, Reason: "yes"})
+		for range 2 {
+			if got := <-texts; got != "yes<nil>" {
+				t.Errorf("got %s", got)
+			}
+		}
+	})
+}

@@ -113,11 +113,19 @@ func TestAPathThatIsReadOtherwiseSaysWhy(t *testing.T) {
 			t.Errorf("%q: got %+v, want path_ambiguous", tt.path, e)
 		}
 	}
-	in := call(clients.Gemini, "replace", `{"file_path":"no-such.txt","old_string":"a","new_string":"b"}`)
-	got := answerWith(t.Context(), t, &decider{}, in, Options{Agent: clients.Gemini})
-	if !strings.Contains(got, `may take another file of that name`) ||
-		!strings.Contains(got, "write the path out from /") {
-		t.Errorf("got %s", got)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "there.txt"), []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, wrong := range map[string]bool{"no-such.txt": true, "there.txt": false} {
+		in := call(clients.Gemini, "replace", `{"file_path":"`+name+`","old_string":"a","new_string":"b"}`)
+		in = strings.Replace(in, `"/src"`, string(jsonText(dir)), 1)
+		api := &decider{verdict: tool.Allow, sessions: map[string]bool{}}
+		got := answerWith(t.Context(), t, api, in, Options{Agent: clients.Gemini})
+		if strings.Contains(got, `may take another file of that name`) != wrong ||
+			strings.Contains(got, "write the path out from /") != wrong {
+			t.Errorf("%s: got %s", name, got)
+		}
 	}
 }
 

@@ -232,6 +232,7 @@ func TestMistakesNameTheirLine(t *testing.T) {
 			"a text for a number", "\nsessions: {mode: auto, perAccount: many}\n",
 			":2: sessions.perAccount: want a whole number, not \"many\"",
 		},
+		{"a part of a number", "sessions:\n  perAccount: 1.5\n", ":2: sessions.perAccount: want a whole number, not 1.5"},
 		{"a list for a number", "vars:\n  capacity: [1]\n", ":2: vars.capacity: want a whole number, not a list"},
 		{"a text for a list", "policy:\n  dirs: /a\n", ":2: policy.dirs: want a list, not \"/a\""},
 		{"a text for a section", "policy: developer\n", ":1: policy: want keys and values, not \"developer\""},

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/agnivade/levenshtein"
 	"github.com/sandboxd/sandboxd/guard"
@@ -203,7 +205,7 @@ func given(tag, value string) string {
 	return strconv.Quote(value)
 }
 
-// unknownKeys are the keys below n that its type does not have. Types that read
+// unknownKeys are the keys below n that its type does not have, and numbers that are not whole where it wants such. Types that read
 // themselves find their own; some may be known beside those of the type.
 func (d *document) unknownKeys(n *yaml.Node, t reflect.Type, key string, more ...string) []error {
 	for t.Kind() == reflect.Pointer {
@@ -234,8 +236,16 @@ func (d *document) unknownKeys(n *yaml.Node, t reflect.Type, key string, more ..
 					elsewhere(k.Value, key))})
 			}
 		}
+	case isInt(t) && n.ShortTag() == "!!float": // of which the library would take a part
+		if number, err := strconv.ParseFloat(n.Value, 64); err != nil || number != math.Trunc(number) {
+			all = append(all, &Error{d.name, n.Line, key, fmt.Errorf("want a whole number, not %s", n.Value)})
+		}
 	}
 	return all
+}
+
+func isInt(t reflect.Type) bool {
+	return (t.Kind() == reflect.Int || t.Kind() == reflect.Int64) && t != reflect.TypeFor[time.Duration]()
 }
 
 // keysOf are the keys of a struct by a tag, with the types of their values.

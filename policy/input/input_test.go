@@ -201,11 +201,42 @@ func TestTheInputIsWhatTheSchemaSays(t *testing.T) {
 	}
 	compare(t, "input", doc, schema)
 
+	// What is written is what the document has: no value is lost.
+	type fields input.Document
+	whole, err := json.Marshal((*fields)(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var has any
+	if err := json.Unmarshal(whole, &has); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(withoutNil(has), withoutNil(doc)); diff != "" {
+		t.Errorf("the document (-has +is written):\n%s", diff)
+	}
+
 	// The Go type says the same, in the same words.
 	var again input.Document
 	if err := strictjson.Decode(raw, &again); err != nil {
 		t.Errorf("the document does not fit the Go type: %v", err)
 	}
+}
+
+// withoutNil has an empty list wherever there is none.
+func withoutNil(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return []any{}
+	case []any:
+		for i := range v {
+			v[i] = withoutNil(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = withoutNil(v[k])
+		}
+	}
+	return v
 }
 
 func compare(t *testing.T, at string, doc any, schema map[string]any) {

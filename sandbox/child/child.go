@@ -12,8 +12,9 @@
 //		child.Main() // never returns
 //	}
 //
-// Guaranteed: a program runs without capabilities, with no_new_privs, under Landlock and
-// the seccomp filter, or it does not run. When it ends, everything that it started ends. A
+// Guaranteed: a program runs without capabilities, with no_new_privs, under the seccomp filter,
+// and under Landlock where the kernel has it, or it does not run. The report of a call says
+// which layers it had. When it ends, everything that it started ends. A
 // path that must be hidden is hidden from every call whose slot was requested after the path
 // appeared. Not here: which paths are allowed. The template says so.
 //

@@ -52,9 +52,11 @@ func freePort(t *testing.T) string {
 func openPage(t *testing.T, d *running, as string) *browser {
 	t.Helper()
 	var link struct{ URL string }
-	if err := d.operator.Do(t.Context(), "POST", "/web/links", map[string]string{"as": as}, &link); err != nil {
-		t.Fatal(err)
+	said, err := d.exec("sandboxd", "web", "--as", as)
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
 	}
+	link.URL = strings.TrimSpace(said)
 	origin, _, _ := strings.Cut(link.URL, "/login")
 	b := &browser{t: t, origin: origin}
 	got := b.send("GET", strings.TrimPrefix(link.URL, origin), "", nil)
@@ -132,6 +134,9 @@ func TestW04_W07_OnlyThePageChangesSomething(t *testing.T) {
 		{"no token", "POST", "/v1/approvals/apr_x", with("X-CSRF-Token", ""), 403},
 		{"another token", "POST", "/v1/approvals/apr_x", with("X-CSRF-Token", b.cookie.Value), 403},
 		{"a form", "POST", "/v1/approvals/apr_x", with("Content-Type", "application/x-www-form-urlencoded"), 415},
+		{"an undo", "POST", "/v1/calls/call_x/undo", whole, 400},
+		{"the end of a call", "POST", "/v1/calls/call_x/cancel", whole, 200},
+		{"the end of a job", "POST", "/v1/jobs/job_x/stop", whole, 200},
 		{"another port", "POST", "/v1/approvals/apr_x", with("Origin", "http://127.0.0.1:1"), 403},
 		{"another origin that reads", "GET", "/v1/approvals", map[string]string{"Origin": "null"}, 403},
 		{"the same site", "POST", "/v1/approvals/apr_x", with("Sec-Fetch-Site", "same-site"), 403},

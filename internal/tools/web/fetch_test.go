@@ -1,8 +1,10 @@
 package web
 
 import (
+	"bufio"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -304,5 +308,53 @@ func TestWebFetchIsJudgedByWhatItSends(t *testing.T) {
 		if _, _, err := b.get(t, `{"url":"http://docs.example`+path+`"}`); toolstest.Code(err) != "fetch_failed" || len(sent) != 1 {
 			t.Errorf("%s: %v, sent %q", path, err, sent)
 		}
+	}
+}
+
+// silentBox is a box whose hosts lead on once, after a while, and say nothing more.
+type silentBox struct {
+	toolstest.HostBox
+	leadsOn time.Duration // after which time; 0: never
+	asks    time.Duration // that a person takes to allow each connection
+}
+
+func (b *silentBox) Dial(_ context.Context, to egress.Connection) (net.Conn, error) {
+	time.Sleep(b.asks)
+	here, there := net.Pipe()
+	go func() {
+		if _, err := http.ReadRequest(bufio.NewReader(there)); err != nil || b.leadsOn == 0 || to.Path != "/" {
+			return
+		}
+		time.Sleep(b.leadsOn)
+		fmt.Fprint(there, "HTTP/1.1 302 Found\r\nLocation: /next\r\nContent-Length: 0\r\n\r\n")
+	}()
+	return here, nil
+}
+
+// A page that does not come ends a fetch after 30 seconds, also where it leads on. What a person takes to answer does
+// not count.
+func TestAFetchEndsInTime(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		leadsOn, asks time.Duration
+		want          time.Duration
+	}{
+		{"silent", 0, 0, 30 * time.Second},
+		{"silent after it led on", 20 * time.Second, 0, 30 * time.Second},
+		{"a person allows each", 20 * time.Second, time.Hour, 2*time.Hour + 30*time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				in := tool.In{Session: "s", Args: []byte(`{"url":"http://docs.example/"}`)}
+				_, err := Fetch{}.Run(t.Context(), in, &silentBox{leadsOn: tt.leadsOn, asks: tt.asks})
+				if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "timeout" {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(began); took != tt.want {
+					t.Errorf("it took %v, want %v", took, tt.want)
+				}
+			})
+		})
 	}
 }
