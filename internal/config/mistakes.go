@@ -205,8 +205,8 @@ func given(tag, value string) string {
 	return strconv.Quote(value)
 }
 
-// unknownKeys are the keys below n that its type does not have, and numbers that are not whole where it wants such. Types that read
-// themselves find their own; some may be known beside those of the type.
+// unknownKeys are the keys below n that its type does not have, and numbers that are not whole where it wants whole
+// ones. Types that read themselves find their own; some may be known beside those of the type.
 func (d *document) unknownKeys(n *yaml.Node, t reflect.Type, key string, more ...string) []error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
