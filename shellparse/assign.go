@@ -268,6 +268,9 @@ func hasExpansion(word *syntax.Word) bool {
 	return false
 }
 
+// apply makes an assignment. A value that is not known makes the variable unknown, and the commands that use it are
+// refused where that matters. The words of the value that are known stay in the variable: a path or an option in them
+// is found although the rest is not.
 func (w *walker) apply(a assignment, sc *scope) {
 	if a.known {
 		w.assign(sc, a.name, a.value, a.at)
@@ -279,8 +282,8 @@ func (w *walker) apply(a assignment, sc *scope) {
 	if a.name == "PATH" && (strings.Contains(a.src, "$PATH") || strings.Contains(a.src, "${PATH}")) {
 		sc.forget(a.name)
 		if !program.KeepsPath(a.src) {
-			// Names may be found in more places now; only a list of allowed names
-			// rests on where they are found.
+			// Now a name may be a program in another directory. Only the list of allowed commands relies on
+			// where a name is found, so only that list refuses the line.
 			w.opaque(Opaque{
 				Code: "path_extended", Message: "PATH is extended, so that names may be other programs",
 				Hint: "call the program by its path", At: a.at, CommandsOnly: true,
@@ -294,6 +297,6 @@ func (w *walker) apply(a assignment, sc *scope) {
 		sc.set(a.name, a.value)
 	case len(a.value.words) > 0:
 		sc.set(a.name, a.value)
-		sc.doubt(a.name) // options in it count
+		sc.doubt(a.name) // it may have more words, but an option among those that are known counts
 	}
 }

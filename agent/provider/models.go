@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// DefaultModel is asked where none is named.
+// DefaultModel is the model of an agent whose configuration and command line name none.
 const DefaultModel = "claude-sonnet-4-6"
 
-// Model is what is known of a model.
+// Model is what is known of a model. The names of the JSON fields are those of the protocol of clients.
 type Model struct {
-	Value            string   `json:"value"`
-	DisplayName      string   `json:"displayName"`
+	Value            string   `json:"value"`       // its id in requests to the provider
+	DisplayName      string   `json:"displayName"` // for a person who chooses one, like the next
 	Description      string   `json:"description"`
 	SupportsEffort   bool     `json:"supportsEffort"`
-	EffortLevels     []string `json:"supportedEffortLevels,omitempty"`
-	AdaptiveThinking *bool    `json:"supportsAdaptiveThinking,omitempty"`
-	FastMode         *bool    `json:"supportsFastMode,omitempty"`
+	EffortLevels     []string `json:"supportedEffortLevels,omitempty"`    // the least first
+	AdaptiveThinking *bool    `json:"supportsAdaptiveThinking,omitempty"` // nil: not known
+	FastMode         *bool    `json:"supportsFastMode,omitempty"`         // nil: not known
 	Price            Price    `json:"-"`
 }
 

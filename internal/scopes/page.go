@@ -76,12 +76,12 @@ func (v view) pageAndFloor(id string) (PageInfo, FloorInfo, error) {
 	return p, f, err
 }
 
-// savePage stores what may change of a page.
+// savePage stores the fields of a page that can change after it was made. Its floor and its account never do.
 func (v view) savePage(p *PageInfo) error {
 	p.UpdatedAt = v.now
-	return v.Run(`UPDATE scope_pages SET page_no = $1, kind = $2, active = $3, version = $4, checksum = $5, decision
-		= $6,
-		updated = $7 WHERE id = $8`, p.No, p.Kind, p.Active, p.Version, p.Checksum, p.said(), p.UpdatedAt, p.ID)
+	return v.Run(`UPDATE scope_pages SET page_no = $1, kind = $2, active = $3, version = $4, checksum = $5,
+		decision = $6, updated = $7 WHERE id = $8`,
+		p.No, p.Kind, p.Active, p.Version, p.Checksum, p.said(), p.UpdatedAt, p.ID)
 }
 
 // slotTaken reports whether another page of the slot is active.

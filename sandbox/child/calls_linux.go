@@ -2,7 +2,7 @@ package child
 
 import "golang.org/x/sys/unix"
 
-// call is how a system call is named in a report.
+// call is a system call that a filter refuses, with the words for it in a report: "chmod /work/x" for example.
 type call struct {
 	nr   uint32
 	name string

@@ -17,7 +17,9 @@ type Unpack struct {
 	Tracked bool
 }
 
-// unpacks is tar or unzip that writes files.
+// unpacks notes the archive of a tar or unzip that may write over files. It notes nothing where an option keeps the
+// files that are there (unzip -n, tar -k), or where nothing is written (unzip -l, tar -O). unzip asks before it writes
+// over a file, unless it has -o.
 func (r *reader) unpacks() {
 	out := Unpack{Dir: program.Literal(".", r.At), Tracked: r.In.Archive}
 	switch coreName(r.Name) {
@@ -40,7 +42,7 @@ func (r *reader) unpacks() {
 			out.Archive = v[0]
 		}
 		for _, w := range r.Values["--strip-components"] {
-			out.Strip, _ = strconv.Atoi(w.Lit())
+			out.Strip, _ = strconv.Atoi(w.Lit()) // tar refuses what is no number, and unpacks nothing
 		}
 	}
 	if out.Archive.Text != "" || out.Tracked {
