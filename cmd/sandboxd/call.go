@@ -40,8 +40,9 @@ On a terminal, what programs print is shown while they do.
 A call that needs a person waits, and says on stderr for whom, how long, and which
 command answers.
 
-The exit status is 0 when the call ran, 3 when sandboxd denied it, 4 when a person
-refused it, 1 when it failed. The call of a command that failed did run: with
+The exit status is 0 when the call ran, 3 when sandboxd denied it before it ran, 4
+when a person refused it, or when what it had changed was refused and undone, 1
+when it failed. The call of a command that failed did run: with
 --exit-status the status is that of the command, as exec has it, or 125 when the
 call failed, 126 when it was denied or refused.`,
 		Example: `  sandboxd call Bash '{"command": "go test ./... | tail -5"}'

@@ -208,6 +208,10 @@ func sayWaiting(out io.Writer) func(client.Progress) {
 		switch w.Type {
 		case "result":
 			what = "let the model see the result"
+		case "changes":
+			what = "let what the call changed stay"
+		case "connection":
+			what = "let the call connect"
 		case "question":
 			what, answer = "answer the model", "answer "+w.Approval+" TEXT"
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/api"
 	"github.com/sandboxd/sandboxd/internal/audit"
 	"github.com/sandboxd/sandboxd/internal/projects"
@@ -79,5 +80,25 @@ func TestStatusSaysThatNothingIsAllowed(t *testing.T) {
 	text := showStatus(api.Status{Parts: map[string]any{"projects": []projects.Status{}}}, review.Screen{Width: 80})
 	if want := "projects   ! none is allowed, so no session can start: sandboxd allow DIR"; !strings.Contains(text, want) {
 		t.Errorf("the status lacks %q:\n%s", want, text)
+	}
+}
+
+// Who waits reads what a person is asked, and the command that answers.
+func TestWhatAPersonIsAskedFor(t *testing.T) {
+	for typ, want := range map[string]string{
+		"execution":  "allow this call (because); answer with: sandboxd approvals approve apr_1",
+		"result":     "let the model see the result (because); answer with: sandboxd approvals approve apr_1",
+		"changes":    "let what the call changed stay (because); answer with: sandboxd approvals approve apr_1",
+		"connection": "let the call connect (because); answer with: sandboxd approvals approve apr_1",
+		"question":   "answer the model (because); answer with: sandboxd approvals answer apr_1 TEXT",
+	} {
+		var out strings.Builder
+		at := time.Unix(0, 0)
+		sayWaiting(&out)(client.Progress{Waiting: &client.Waiting{
+			Type: typ, Approval: "apr_1", Why: []client.Reason{{Message: "because"}}, Asked: at, Until: at.Add(time.Minute),
+		}})
+		if got := out.String(); got != "waiting up to 1m0s for an operator to "+want+"\n" {
+			t.Errorf("%s: %s", typ, got)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/daemon"
 	"github.com/sandboxd/sandboxd/internal/review"
 	"github.com/sandboxd/sandboxd/internal/undo/ask"
+	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
 // undoCmd puts back what calls changed.
@@ -135,10 +136,15 @@ func undoPurgeCmd() *cobra.Command {
 				defer done()
 			}
 			err := api.Do(cmd.Context(), http.MethodPost, "/undo/purge", in, &gone)
-			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "removed %d calls, %d bytes\n", gone.Calls, gone.Bytes)
+			switch out := cmd.OutOrStdout(); {
+			case err != nil:
+				return err
+			case session != "" && gone.Calls == 0:
+				fmt.Fprintf(out, "nothing is kept of session %s\n", visible.Text(session))
+			default:
+				fmt.Fprintf(out, "removed %d calls, %d bytes\n", gone.Calls, gone.Bytes)
 			}
-			return err
+			return nil
 		},
 	}
 	c.Flags().StringVar(&session, "session", "", "of this session alone")

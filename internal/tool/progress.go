@@ -57,7 +57,7 @@ type Began struct {
 type Waiting struct {
 	CallID   string    `json:"call_id"`
 	Approval string    `json:"approval_id"`
-	Type     string    `json:"type"` // execution, result or question
+	Type     string    `json:"type"` // execution, result, question, connection or changes
 	Why      []Reason  `json:"why"`
 	Asked    time.Time `json:"created_at"`
 	Until    time.Time `json:"expires_at"` // then the call is refused

@@ -2,9 +2,11 @@ package undo
 
 import (
 	"crypto/sha256"
+	"database/sql"
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,3 +76,33 @@ func TestNothingIsLostBetweenCommandsAtOnce(t *testing.T) {
 }
 
 func sumOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// What a command changed while the journal could not be written is its own once it can be.
+func TestAJournalThatFailsAtTheEndOfACommand(t *testing.T) {
+	w := newWorld(t)
+	w.person("f", "old")
+	w.command("first", func() {})
+	do := func(text string) {
+		w.must(w.db.Write(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.Exec(text)
+			return err
+		}))
+	}
+	failed := w.command("failed", func() {
+		w.person("f", "new")
+		do(`CREATE TRIGGER full BEFORE INSERT ON undo_changes BEGIN SELECT RAISE(FAIL, 'no room'); END`)
+	})
+	if u := failed.Changes.Undo; u == nil || u.Kept || !strings.Contains(u.Why, "no room") {
+		t.Fatalf("it says %+v", u)
+	}
+	do(`DROP TRIGGER full`)
+	if c := w.command("next", func() { w.person("g", "new") }); c.Changes.Total != 1 || c.Changes.List[0].Path != "g" {
+		t.Fatalf("the next command changed %+v", c.Changes.List)
+	}
+	if out := w.undo("undo", "failed"); len(out.Restored) != 1 || w.read("f") != "old" {
+		t.Fatalf("%+v; f has %q", out, w.read("f"))
+	}
+	if c := w.command("last", func() {}); c.Changes.Undo != nil || len(w.j.snapshots.of(w.work).running) > 0 {
+		t.Fatalf("the command that failed goes on: %+v", c.Changes.Undo)
+	}
+}

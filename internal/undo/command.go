@@ -84,7 +84,14 @@ func (r *recorder) lookFor(ctx context.Context, s *snapshot, next glance) (done 
 			return true, err
 		}
 	}
-	return true, nil
+	if !r.late {
+		return true, nil
+	}
+	if err := r.after(ctx, r.may); err != nil { // in its other trees
+		return true, err
+	}
+	r.late = false
+	return true, r.end(ctx)
 }
 
 // longest is the command that has run in the tree longest, or nil.

@@ -67,7 +67,8 @@ type recorder struct {
 	bytes  int64
 	why    []string // not everything is kept
 	trees  []*snapshot
-	over   bool             // the command has ended
+	over   bool             // the command has ended, and what it changed is known
+	late   bool             // it has ended, and the look after it failed
 	ahead  map[string]*line // lines of an undo that are in the journal before their change begins
 }
 
@@ -298,15 +299,25 @@ func (j *journal) Settle(ctx context.Context, c *tool.Call) error {
 	defer r.mu.Unlock()
 	if err := r.after(ctx, r.may); err != nil {
 		r.why = append(r.why, "not everything that the command changed is known: "+err.Error())
+		r.late = true
 	}
-	r.leave()
-	err := r.settle(ctx)
-	if err == nil { // else the next daemon finds out what it changed
-		err = j.marks.remove(r)
-	}
+	err := r.end(ctx)
 	r.show()
 	if err == nil && c.Changes.Total > 0 {
 		c.Changes.Made = outcome{j, c, r.may}
+	}
+	return err
+}
+
+// end ends what before began, unless the last look failed: then the next command or daemon finds out what this one
+// changed. The caller holds mu.
+func (r *recorder) end(ctx context.Context) error {
+	if !r.late {
+		r.leave()
+	}
+	err := r.settle(ctx)
+	if err == nil && !r.late {
+		err = r.j.marks.remove(r)
 	}
 	return err
 }

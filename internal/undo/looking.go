@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -199,8 +200,14 @@ func (k *looking) room(path string, f *os.File) (give func(), err error) {
 	return give, nil
 }
 
-// note remembers a path, and what is kept of it.
+// note remembers a path, and what is kept of it. The journal is not told of another inode or time of what is as it was:
+// after a restart that is read once more.
 func (k *looking) note(ctx context.Context, n note) error {
+	if was, known := k.s.known[n.path]; known && reflect.DeepEqual(n.is.state, was.state) {
+		k.s.known[n.path] = n.is
+		k.j.store.drop(n.copied)
+		return nil
+	}
 	k.notes = append(k.notes, n)
 	if k.bytes += n.Size; len(k.notes) < maxNotes && k.bytes < maxNoteBytes {
 		return nil

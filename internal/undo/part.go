@@ -23,8 +23,20 @@ func Definition() part.Definition {
 		Config:   func() part.Config { return defaults() },
 		Open:     open,
 		Deferred: []string{Name},
+		Doctor:   doctor,
 		Describe: func(part.Config) part.Part { return described(handlers{}) },
 	}
+}
+
+// doctor says what an operator gave up.
+func doctor(_ context.Context, c part.Config) []part.Finding {
+	if c.(*Config).Mode != "off" {
+		return nil
+	}
+	return []part.Finding{{
+		What: "undo", Why: "undo.mode is off: what calls change cannot be undone, and rules about changes " +
+			"(input.changes) judge nothing",
+	}}
 }
 
 // described is what documents show.

@@ -150,6 +150,9 @@ func (t undo) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 	return tool.Output{Data: out, Text: out.text(of.Tool)}, nil
 }
 
+// maxSaid is how many paths a text for a model names of each kind; GET /calls/ID/diff has all of them.
+const maxSaid = 50
+
 // text says what an undo did.
 func (u undone) text(tool string) string {
 	var b strings.Builder
@@ -165,7 +168,7 @@ func (u undone) text(tool string) string {
 	}
 	removed := u.removed()
 	for i, path := range u.Restored {
-		if i == maxListed {
+		if i == maxSaid {
 			fmt.Fprintf(&b, "\nand %d more", len(u.Restored)-i)
 			break
 		}
@@ -175,7 +178,11 @@ func (u undone) text(tool string) string {
 		}
 		fmt.Fprintf(&b, "\n%s %s", word, path)
 	}
-	for _, c := range u.Conflicts {
+	for i, c := range u.Conflicts {
+		if i == maxSaid {
+			fmt.Fprintf(&b, "\nand left %d more", len(u.Conflicts)-i)
+			break
+		}
 		fmt.Fprintf(&b, "\nleft %s: %s", c.Path, c.Why)
 	}
 	switch {

@@ -540,3 +540,31 @@ func TestAChainOfUndos(t *testing.T) {
 		}
 	}
 }
+
+// A model reads of an undo of many files a part, and how many there are.
+func TestATextOfManyPaths(t *testing.T) {
+	var u undone
+	for i := range maxSaid + 7 {
+		u.Restored = append(u.Restored, fmt.Sprint("r", i))
+		u.Conflicts = append(u.Conflicts, conflict{fmt.Sprint("c", i), changedSince})
+	}
+	text := u.text("Bash")
+	last := fmt.Sprintf("\nrestored r%d\nand 7 more\nleft c0: ", maxSaid-1)
+	if !strings.Contains(text, last) || !strings.Contains(text, "\nand left 7 more\n") ||
+		strings.Count(text, "\n") != 2*maxSaid+3 {
+		t.Errorf("%s", text)
+	}
+}
+
+// The doctor names what an operator gave up.
+func TestTheDoctorSaysThatNothingCanBeUndone(t *testing.T) {
+	c := defaults()
+	if found := doctor(t.Context(), c); found != nil {
+		t.Errorf("auto: %+v", found)
+	}
+	c.Mode = "off"
+	found := doctor(t.Context(), c)
+	if len(found) != 1 || found[0].OK || !strings.Contains(found[0].Why, "rules about changes") {
+		t.Errorf("off: %+v", found)
+	}
+}

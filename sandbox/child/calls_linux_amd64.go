@@ -2,8 +2,8 @@ package child
 
 import "golang.org/x/sys/unix"
 
-// archCallNames are the names, in reports, of refused system calls that only amd64 has. They are older forms of calls in
-// callNames. A filter refuses open and creat for the same bit of the mode, so both have one name.
+// archCallNames are the names, in reports, of refused system calls that only amd64 has. They are older forms of calls
+// in callNames. A filter refuses open and creat for the same bit of the mode, so both have one name.
 var archCallNames = []call{
 	{nr: unix.SYS_CHMOD, name: "chmod", path: 1},
 	{nr: unix.SYS_CREAT, name: "create with a set-user-id bit", path: 1},

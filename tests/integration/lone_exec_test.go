@@ -122,6 +122,10 @@ func TestALoneExecIsUndone(t *testing.T) {
 			t.Errorf("%s: f is %q, new is %q", step.words, d.got("f"), d.got("new"))
 		}
 	}
+	out, err = d.loneSays("undo", "purge", "--exec", "--session", "nosuch")
+	if err != nil || out != "nothing is kept of session nosuch\n" {
+		t.Errorf("purge of a session that is not there: %v: %s", err, out)
+	}
 	if out, err := d.loneSays("undo", "purge", "--exec"); err != nil || !strings.Contains(out, "removed 2 calls") {
 		t.Errorf("purge: %v: %s", err, out)
 	}
