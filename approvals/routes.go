@@ -133,7 +133,7 @@ func (h handlers) approvalStream(r *http.Request) (any, error) {
 		return all(ev) &&
 			(ev.Type == events.ApprovalAsked || ev.Type == events.ApprovalDecided || ev.Type == events.GrantRevoked)
 	}
-	stream := h.host.Events.Stream(keep, func(ctx context.Context) ([]events.Event, error) {
+	stream, err := h.host.Events.Stream(r.Context(), keep, func(ctx context.Context) ([]events.Event, error) {
 		waiting, err := h.queue.List(ctx, Filter{Status: string(StatusPending)})
 		if err != nil {
 			return nil, err
@@ -149,6 +149,9 @@ func (h handlers) approvalStream(r *http.Request) (any, error) {
 		}
 		return asked, nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	return route.Stream(func(w *route.Writer) error {
 		defer h.queue.Watch()()
 		return stream(w)

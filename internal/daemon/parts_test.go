@@ -121,10 +121,8 @@ func (n *notes) list(r *http.Request) (any, error) {
 	return list, err
 }
 
-func (n *notes) stream(*http.Request) (any, error) {
-	return n.host.Events.Stream(
-		func(e events.Event) bool { return e.Type == events.Notification },
-		func(context.Context) ([]events.Event, error) { return nil, nil }), nil
+func (n *notes) stream(r *http.Request) (any, error) {
+	return n.host.Events.Stream(r.Context(), func(e events.Event) bool { return e.Type == events.Notification }, nil)
 }
 
 // note is the tool that writes a note.

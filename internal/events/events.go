@@ -167,23 +167,29 @@ func (b *Broker) Routes() []route.Route {
 
 func (b *Broker) stream(r *http.Request) (any, error) {
 	keep, err := Filter(r)
-	if err == nil {
-		err = budget.Of(r.Context()).Take(readerBytes)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return b.Stream(keep, func(context.Context) ([]Event, error) { return nil, nil }), nil
+	return b.Stream(r.Context(), keep, nil)
 }
 
-// Stream sends what stands already, then what happens that keep wants.
-func (b *Broker) Stream(keep func(Event) bool, standing func(context.Context) ([]Event, error)) route.Stream {
+// Stream sends what stands already, if standing is not nil, then what happens that keep wants. It takes room from the
+// budget of the request of ctx; without room it is refused before anything is sent.
+func (b *Broker) Stream(
+	ctx context.Context, keep func(Event) bool, standing func(context.Context) ([]Event, error),
+) (route.Stream, error) {
+	if err := budget.Of(ctx).Take(readerBytes); err != nil {
+		return nil, err
+	}
 	return func(w *route.Writer) error {
 		in := b.subscribe(keep) // first, so that nothing falls between
 		defer b.leave(in)
-		before, err := standing(w.Context)
-		if err != nil {
-			return err
+		var before []Event
+		if standing != nil {
+			var err error
+			if before, err = standing(w.Context); err != nil {
+				return err
+			}
 		}
 		for _, ev := range before {
 			if err := w.Send(string(ev.Type), ev); err != nil {
@@ -198,7 +204,7 @@ func (b *Broker) Stream(keep func(Event) bool, standing func(context.Context) ([
 			}
 			return w.Send(string(ev.Type), ev)
 		})
-	}
+	}, nil
 }
 
 // Filter reads which events a request wants: those of its caller, of the sessions and

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -130,5 +131,23 @@ func TestEventsCountWhatASlowReadermissed(t *testing.T) {
 	e.leave(r)
 	if len(e.readers) != 0 {
 		t.Error("a reader that left is kept")
+	}
+}
+
+// A stream takes room from the budget of its request, whoever opens it, and none without room.
+func TestAStreamTakesRoom(t *testing.T) {
+	hold, err := budget.New(budget.Limits{Bytes: 4 * readerBytes}).Request("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Release()
+	ctx, any := budget.With(t.Context(), hold), func(Event) bool { return true }
+	b := new(Broker)
+	// One account has half of the room, and a request takes some of it.
+	if _, err := b.Stream(ctx, any, nil); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if s, err := b.Stream(ctx, any, nil); err == nil || s != nil {
+		t.Errorf("without room there is a stream")
 	}
 }

@@ -262,6 +262,10 @@ func (s *site) viewedEvents(w http.ResponseWriter, r *http.Request, x Share) {
 	defer leave()
 	seen := []events.Type{events.CallBegin, events.CallWaiting, events.CallEnd}
 	keep := func(e events.Event) bool { return e.Session == x.Session && slices.Contains(seen, e.Type) }
-	none := func(context.Context) ([]events.Event, error) { return nil, nil }
-	route.ServeStream(w, r.WithContext(ctx), s.host.Events.Stream(keep, none))
+	stream, err := s.host.Events.Stream(ctx, keep, nil)
+	if err != nil {
+		s.refuse(w, r, http.StatusTooManyRequests, err.Error(), "try again in a moment")
+		return
+	}
+	route.ServeStream(w, r.WithContext(ctx), stream)
 }
