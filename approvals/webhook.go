@@ -42,7 +42,8 @@ func (h Webhook) Check() error {
 	return nil
 }
 
-// Send is a [Send] by POST.
+// Send posts one notice, signed with Secret, as a [Send] must. It asks for another try if the webhook did not answer,
+// was busy (429) or failed (5xx); every other answer is final.
 func (h Webhook) Send(ctx context.Context, body []byte) (again bool, err error) {
 	client := h.Client
 	if client == nil {

@@ -76,13 +76,14 @@ func SortVariableInspectorRows(rows []VariableRow) []VariableRow {
 	return rows
 }
 
-// StagedRow is one row of a ledger with a short form of its value.
+// StagedRow is a staged write with a preview of its value: the length of a list, the whole JSON of anything else. A
+// model may have written the value: escape it before you print it.
 type StagedRow struct {
 	StagedWrite
 	Preview string
 }
 
-// FlattenPageStagedVariableWrites are the rows of a ledger, the newest first.
+// FlattenPageStagedVariableWrites returns the staged writes of a page, the newest first.
 func FlattenPageStagedVariableWrites(p PageStagedWrites) []StagedRow {
 	rows := []StagedRow{}
 	for _, w := range p.Items {

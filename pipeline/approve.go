@@ -16,7 +16,7 @@ const maxQuestions = 3
 // runs, or it is asked again.
 func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	for range maxQuestions {
-		if c.Decision.Verdict == tool.Allow || p.passes(ctx, c) {
+		if c.Decision.Verdict == tool.Allow || p.undoReplacesQuestion(ctx, c) {
 			return nil
 		}
 		answer, err := p.ask(ctx, c)
@@ -48,10 +48,10 @@ func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	}
 }
 
-// passes reports whether the call may run without a question. That needs three things: the rules ask only about lost
-// files, the settings let changes pass that can be undone, and everything that the call may lose is kept. The last is
-// checked again before the tool runs.
-func (p *Pipeline) passes(ctx context.Context, c *tool.Call) bool {
+// undoReplacesQuestion reports whether the call may run without the question of its rules. That needs three things: the
+// rules ask only about lost files, the settings let changes pass that can be undone, and everything that the call may
+// lose is kept. The last is checked again before the tool runs.
+func (p *Pipeline) undoReplacesQuestion(ctx context.Context, c *tool.Call) bool {
 	now := p.running.inForce()
 	other := c.Decision.Else
 	if !now.Undoable || other == nil || other.Verdict != tool.Allow || p.Journal == nil {

@@ -34,7 +34,7 @@ func (h here) Run(ctx context.Context, c *tool.Call) error {
 	ctx = tool.WithClock(ctx, j.clock)
 	box = box.Judged(j.judge)
 	defer func() { c.Network = box.Ledger() }()
-	c.Report = box.Report() // what keeps the changes asks what confines the call
+	c.Report = box.Report() // the journal reads it before the tool runs
 	own := box.As(c.Request.User)
 	if c.Approved() {
 		bound, release, err := h.running.bind(ctx, own, c.Binding.Files)

@@ -49,11 +49,11 @@ func (p *Pipeline) judge(ctx context.Context, c *tool.Call) error {
 // hooks. It fills Facts, Settings and Decision.
 func (p *Pipeline) decide(ctx context.Context, c *tool.Call) error {
 	c.Decision = tool.Decision{}
-	floor, err := p.settings(c)
+	settings, err := p.settings(c)
 	if err != nil {
 		return err
 	}
-	c.In.Rules = p.floor.Rules(floor)
+	c.In.Rules = p.floor.Rules(settings)
 	if err := p.facts(ctx, c); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Package pipeline is the request path: every call of every front door goes
 // through [Pipeline.Do], and nothing else runs a tool. A call that a client runs
-// takes the same path in two parts, [Pipeline.Decide] and [Pipeline.Lease].
+// takes the same path in two halves, [Pipeline.Decide] and [Pipeline.Lease].
 //
 //	p := pipeline.New(pipeline.Options{Sessions: …, Tools: …, Policy: …})
 //	result := p.Do(ctx, tool.Request{Account: "default-admin", Session: id, Tool: "Bash", Args: args})
@@ -35,7 +35,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// Options are the stages.
+// Options are what the stages need: the packages behind them, and settings.
 type Options struct {
 	Sessions  Sessions
 	Tools     *catalog.Registry
@@ -53,8 +53,8 @@ type Options struct {
 	Backend   sandbox.Backend
 	// Workspaces say what sessions may work in.
 	Workspaces Workspaces
-	// Room says whether a call may begin now; nil always.
-	Room func(c *tool.Call) error
+	// DiskRoom says whether the disk has room for a call now; nil: always.
+	DiskRoom func(c *tool.Call) error
 	// Own reports whether an address is one where the daemon listens; nil: it does on none.
 	Own func(netip.AddrPort) bool
 	// Paces bound how fast the programs of an account connect and pass bytes; nil: nothing does.
@@ -96,7 +96,7 @@ func (p *Pipeline) Next(o Options) *Pipeline {
 }
 
 // Do runs one call to its end and answers it. It never panics on what a tool or
-// a formatter does, and never returns without a record.
+// a formatter does, and never returns a result that is not recorded.
 func (p *Pipeline) Do(ctx context.Context, req tool.Request) tool.Result {
 	if req.DryRun {
 		req.Hypothetical = true
@@ -132,7 +132,7 @@ type stage struct {
 // admission is what a call goes through before it may run. Approve is the last.
 func (p *Pipeline) admission() []stage {
 	return []stage{
-		{"lookup", p.lookup},   // the tool exists and is enabled
+		{"lookup", p.lookup},   // session, workspace and tool; room on the disk and in memory
 		{"resolve", p.resolve}, // $VAR_REF in the arguments, once
 		{"before", p.before},   // pre hooks: block, rewrite, tighten
 		{"judge", p.judge},     // schema, uses, policies, floor
@@ -253,19 +253,20 @@ func (p *Pipeline) lookup(ctx context.Context, c *tool.Call) error {
 		return err
 	}
 	c.Session = s
-	if p.Room != nil {
-		if err := p.Room(c); err != nil {
+	if p.DiskRoom != nil {
+		if err := p.DiskRoom(c); err != nil {
 			return err
 		}
 	}
 	if c.Request.Dir != "" {
 		c.Session.Dir = c.Request.Dir
 	}
-	p.running.in(c.ID, c.Session.Dir) // first: who takes the workspace back then finds the call
+	// Before the workspace is checked: if a person takes it back now, CancelIn finds this call.
+	p.running.in(c.ID, c.Session.Dir)
 	if err := p.find(c); err != nil {
 		return err
 	}
-	return room(ctx, c)
+	return memoryRoom(ctx, c)
 }
 
 // find fills where a call works, and what its tool says of itself. The session is known.

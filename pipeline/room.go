@@ -36,7 +36,7 @@ const judgeTime = 30 * time.Second
 // room reserves the memory that the call needs until it ends, and waits for it. A command does not
 // wait and is refused at once. Judging a command takes more memory than anything else in a call,
 // and a queue of commands would take all memory that becomes free.
-func room(ctx context.Context, c *tool.Call) error {
+func memoryRoom(ctx context.Context, c *tool.Call) error {
 	if c.Spec.Class == tool.ClassExec {
 		return budget.Of(ctx).Take(lasting(c))
 	}

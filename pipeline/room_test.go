@@ -74,7 +74,7 @@ func TestLargeCommandsDoNotWaitForEachOther(t *testing.T) {
 					Target: tool.Target{Spec: tool.Spec{Class: tool.ClassExec}},
 					In:     tool.In{Args: json.RawMessage(strings.Repeat("x", 60<<10))},
 				}
-				if err := room(ctx, c); err != nil {
+				if err := memoryRoom(ctx, c); err != nil {
 					t.Errorf("no room: %v", err)
 					return
 				}
@@ -111,7 +111,7 @@ func TestACommandDoesNotWaitForLeases(t *testing.T) {
 			Target: tool.Target{Spec: tool.Spec{Class: tool.ClassExec}},
 			In:     tool.In{Args: json.RawMessage(strings.Repeat("x", 40<<10))},
 		}
-		if err := room(ctx, c); err != nil {
+		if err := memoryRoom(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()

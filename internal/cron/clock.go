@@ -17,13 +17,14 @@ import (
 const (
 	// lookAgain is how long the clock of the machine may change, or the database fail, before it is looked at again.
 	lookAgain = 30 * time.Second
-	// late is from when on a run that was due is missed.
+	// late is the delay after which a due run is missed and not started.
 	late = time.Minute
 	// atOnce is how many runs of one account there are at a time; more wait.
 	atOnce = 4
 )
 
-// serve runs what is due until ctx ends. Runs that are going on then are cancelled, and it waits for them.
+// serve is the clock: at each tick a job that is due gets its turn, and a turn that may run makes one call. It ends
+// with ctx. Runs that are going on then are cancelled, and it waits for them.
 func (f *feature) serve(ctx context.Context) error {
 	defer f.going.Wait()
 	if err := f.lostRuns(ctx); err != nil && ctx.Err() == nil {
@@ -88,7 +89,7 @@ func (f *feature) turn(ctx context.Context, j Job, now time.Time) error {
 	count, why := 0, ""
 	if now.Sub(j.Next) >= late {
 		count, why = line.between(j.Next.Local(), now.Local()), "no daemon ran"
-		if j.Next.After(f.began) {
+		if j.Next.After(f.daemonStarted) {
 			why = "the daemon or its machine stood still"
 		}
 	}
@@ -180,7 +181,7 @@ func (f *feature) call(ctx context.Context, j Job) (tool.Result, error) {
 	defer leave()
 	s, err := f.host.Sessions.Session(ctx, j.account, j.Session)
 	e, ok := errors.AsType[*tool.Error](err)
-	if ok && e.Code == "session_not_found" || err == nil && !s.Created.Equal(j.began) {
+	if ok && e.Code == "session_not_found" || err == nil && !s.Created.Equal(j.sessionCreated) {
 		_, err := f.table.remove(context.WithoutCancel(ctx), j.Session, j.ID) // another daemon deleted it
 		return tool.Result{}, errors.Join(errors.New("its session was deleted"), err)
 	}

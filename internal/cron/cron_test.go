@@ -525,7 +525,7 @@ func TestT51_RunsAtOnce(t *testing.T) {
 		w.mu.Lock()
 		w.accounts[4711] = "b"
 		w.mu.Unlock()
-		j.Session, j.account, j.began, j.maker = "b", "b", w.sessions["b"].Created, Maker{UID: 4711, GID: 4711}
+		j.Session, j.account, j.sessionCreated, j.maker = "b", "b", w.sessions["b"].Created, Maker{UID: 4711, GID: 4711}
 		if _, err := f.table.create(t.Context(), j, *Defaults()); err != nil {
 			t.Fatal(err)
 		}
@@ -601,7 +601,7 @@ func TestT51_ARestartChangesNothing(t *testing.T) {
 		f, stop = w.open(*Defaults())
 		defer stop()
 		got := f.only(t, "s")
-		if got.Name != want.Name || got.Command != want.Command || !got.Next.Equal(want.Next) || !got.began.Equal(want.began) ||
+		if got.Name != want.Name || got.Command != want.Command || !got.Next.Equal(want.Next) || !got.sessionCreated.Equal(want.sessionCreated) ||
 			got.authors != provenance.ByModel || got.maker.UID != os.Geteuid() || !got.Created.Equal(want.Created) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

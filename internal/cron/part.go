@@ -34,13 +34,13 @@ func Definition() part.Definition {
 
 // feature is cron jobs in a daemon.
 type feature struct {
-	host    part.Host
-	table   table
-	config  atomic.Pointer[Config]
-	began   time.Time
-	changed chan struct{} // wakes the clock
-	skipped atomic.Int64
-	going   sync.WaitGroup
+	host          part.Host
+	table         table
+	config        atomic.Pointer[Config]
+	daemonStarted time.Time
+	changed       chan struct{} // wakes the clock
+	skipped       atomic.Int64
+	going         sync.WaitGroup
 
 	mu    sync.Mutex               // guards what follows
 	runs  map[key]*flight          // that are going on, or wait for their turn
@@ -49,7 +49,7 @@ type feature struct {
 
 func newFeature(h part.Host) *feature {
 	return &feature{
-		host: h, table: table{h.DB}, began: time.Now(), changed: make(chan struct{}, 1),
+		host: h, table: table{h.DB}, daemonStarted: time.Now(), changed: make(chan struct{}, 1),
 		runs: map[key]*flight{}, slots: map[string]chan struct{}{},
 	}
 }

@@ -31,11 +31,11 @@ type Job struct {
 	Last     *Run      `json:"last,omitempty"`
 	Missed   *Missed   `json:"missed,omitempty"`
 
-	number  int64
-	account string
-	authors provenance.Authors
-	began   time.Time // when the session was made: another one may get its id
-	maker   Maker
+	number         int64
+	account        string
+	authors        provenance.Authors
+	sessionCreated time.Time // another session may get its id
+	maker          Maker
 }
 
 // Run is what came of a run.
@@ -61,19 +61,19 @@ type Missed struct {
 	Reason string    `json:"reason"`
 }
 
-// kept is what of a job is not searched for.
+// kept are the fields of a job that have no column of their own. They are stored as one JSON text.
 type kept struct {
-	Name     string    `json:"name"`
-	Schedule string    `json:"schedule"`
-	Command  string    `json:"command"`
-	Last     *Run      `json:"last,omitempty"`
-	Missed   *Missed   `json:"missed,omitempty"`
-	Began    time.Time `json:"session_created"`
-	Maker    Maker     `json:"maker"`
+	Name           string    `json:"name"`
+	Schedule       string    `json:"schedule"`
+	Command        string    `json:"command"`
+	Last           *Run      `json:"last,omitempty"`
+	Missed         *Missed   `json:"missed,omitempty"`
+	SessionCreated time.Time `json:"session_created"`
+	Maker          Maker     `json:"maker"`
 }
 
 func (j Job) data() (string, error) {
-	b, err := json.Marshal(kept{j.Name, j.Schedule, j.Command, j.Last, j.Missed, j.began, j.maker})
+	b, err := json.Marshal(kept{j.Name, j.Schedule, j.Command, j.Last, j.Missed, j.sessionCreated, j.maker})
 	return string(b), err
 }
 
@@ -91,7 +91,7 @@ func scan(row interface{ Scan(...any) error }) (Job, error) {
 		return j, fmt.Errorf("decode cron job %d of session %s: %w", j.number, j.Session, err)
 	}
 	j.ID, j.Name, j.Schedule, j.Command = idOf(j.number), k.Name, k.Schedule, k.Command
-	j.Last, j.Missed, j.began, j.maker = k.Last, k.Missed, k.Began, k.Maker
+	j.Last, j.Missed, j.sessionCreated, j.maker = k.Last, k.Missed, k.SessionCreated, k.Maker
 	j.Created, j.Next = time.UnixMilli(created).UTC(), time.UnixMilli(next).UTC()
 	j.authors = provenance.Authors(authors)
 	return j, nil
@@ -212,7 +212,7 @@ func (t table) change(ctx context.Context, j Job, f func(*Job)) (found bool, err
 	err = t.db.Write(ctx, func(tx *sql.Tx) error {
 		now, err := scan(tx.QueryRow(`SELECT `+columns+` FROM cron_jobs WHERE session = $1 AND number = $2`,
 			j.Session, j.number))
-		if errors.Is(err, sql.ErrNoRows) || err == nil && !now.began.Equal(j.began) {
+		if errors.Is(err, sql.ErrNoRows) || err == nil && !now.sessionCreated.Equal(j.sessionCreated) {
 			found = false
 			return nil
 		}

@@ -122,7 +122,7 @@ func (f *feature) cronCreate(ctx context.Context, in tool.In) (tool.Output, erro
 	j := Job{
 		Session: s.ID, Name: args.Name, Schedule: strings.Join(strings.Fields(args.Schedule), " "),
 		Command: args.Command, Created: now.UTC().Truncate(time.Millisecond), Next: line.After(now).UTC(),
-		account: s.Account, authors: authors(in), began: s.Created, maker: makerOf(*in.By),
+		account: s.Account, authors: authors(in), sessionCreated: s.Created, maker: makerOf(*in.By),
 	}
 	if _, err := j.maker.user(s.Account, f.host.Account); err != nil {
 		return tool.Output{}, err

@@ -49,7 +49,7 @@ func TestT51_AnotherDaemonTookTheJob(t *testing.T) {
 		defer stop()
 		j := f.create(t, "s", line{"n", "@hourly", "make"})
 		before := j
-		before.began = before.began.Add(-time.Hour)
+		before.sessionCreated = before.sessionCreated.Add(-time.Hour)
 		if err := f.turn(t.Context(), before, j.Next); err != nil {
 			t.Error(err)
 		}

@@ -287,7 +287,7 @@ func (p *components) stages(people pipeline.Approvals, record pipeline.Record) p
 		Sessions: sessions.Runs{Store: p.sessions}, Tools: p.tools, Vars: p.vars, Hooks: hookStage{p.hooks},
 		Policy:    p.policy,
 		Approvals: people, Record: record, Decisions: p.kept(), Journal: p.journal, Meter: p.meter,
-		Backend: p.backend, Jobs: p.jobs, Workspaces: p.workspaces(), Room: p.room, Log: p.log,
+		Backend: p.backend, Jobs: p.jobs, Workspaces: p.workspaces(), DiskRoom: p.room, Log: p.log,
 		Own: p.Config.Metrics.Serves, Paces: p.paces, Connected: p.connected,
 		Undoable: p.Config.Policy.Undoable == config.UndoableAllow,
 	}

@@ -43,7 +43,8 @@ import (
 )
 
 // features lists the stateful features beside the stages of the request path. A feature
-// joins the daemon as one element; nothing else names it.
+// joins the daemon as one element; nothing else names it. A feature gets what earlier ones bring
+// ([part.Host] TaskJobs and Teams), so it stands behind them.
 func features() []part.Definition {
 	return []part.Definition{
 		undo.Definition(), jobs.Definition(), skills.Definition(), scopes.Definition(), textcall.Definition(),
@@ -72,7 +73,7 @@ func schemas(features []part.Definition) []store.Schema {
 	return all
 }
 
-// host is what a part may use of the components in force.
+// host is what a part may use of the components in force. [daemon.openFeatures] sets what is the part's own.
 func (d *daemon) host(c *components) part.Host {
 	return part.Host{
 		DB: d.db, Local: d.db, Sessions: c.sessions, Used: c.sessions.Used, Record: d.record.Append, Events: d.events,
@@ -82,7 +83,7 @@ func (d *daemon) host(c *components) part.Host {
 			return d.front.Admit(ctx, account)
 		},
 		Tools: func(s tool.Session) []tool.Tool { return d.line.Load().Tools.Enabled(s) },
-		Busy:  d.busy, Jobs: c.taskJobs, Hooked: d.hooked, Fire: d.fire,
+		Busy:  d.busy, TaskJobs: c.taskJobs, Hooked: d.hooked, Fire: d.fire,
 		RunAgent: func(ctx context.Context, a tool.AgentProgram) ([]byte, string, error) {
 			return d.hooksInForce().RunAgent(ctx, a)
 		},
@@ -195,7 +196,7 @@ func (d *daemon) parts(c *components) []part.Part {
 		{Routes: d.mcp.Routes()},
 	}
 	for _, f := range d.features {
-		all = append(all, f.Part) // before the cage: what they run there ends in order
+		all = append(all, f.Part) // they forget a session before its cage is removed
 	}
 	all = append(all, part.Part{Own: true, Forget: func(_ context.Context, s tool.Session) error {
 		d.events.Publish(events.Event{Type: events.SessionDeleted, Account: s.Account, Session: s.ID})
@@ -206,7 +207,7 @@ func (d *daemon) parts(c *components) []part.Part {
 	return append(all, c.hooks.Part(host))
 }
 
-// partStatus is the status of the record and of each feature, by name.
+// partStatus is the status of the record, projects, disk, database and each feature, by name.
 func (d *daemon) partStatus() map[string]any {
 	said := map[string]any{
 		"audit": d.record.Part().Status(), "projects": d.current.projects.All(), "disk": d.disk.Use(),

@@ -89,7 +89,7 @@ func once(exe string, inherited []*os.File, ids IDs, signals <-chan os.Signal) (
 	}
 	// Nobody with the same uid may read this process, the inner one least of all. Not while the
 	// inner one is made: then this process could not write its map.
-	err = dumpable(1)
+	err = setDumpable(1)
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -98,7 +98,7 @@ func once(exe string, inherited []*os.File, ids IDs, signals <-chan os.Signal) (
 		unix.Close(ours)
 		return false, fmt.Errorf("go into a user namespace with the ids of the accounts: %w", err)
 	}
-	if err := dumpable(0); err != nil {
+	if err := setDumpable(0); err != nil {
 		return false, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
 	go func() {
@@ -121,10 +121,10 @@ func once(exe string, inherited []*os.File, ids IDs, signals <-chan os.Signal) (
 	}
 }
 
-// dumpable says whether others with the uid of this process may read it.
-func dumpable(yes uintptr) error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, yes, 0, 0, 0); err != nil {
-		return fmt.Errorf("say who may read this process: %w", err)
+// setDumpable sets whether other processes with this uid may read this process: 1 allows it, 0 forbids it.
+func setDumpable(value uintptr) error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, value, 0, 0, 0); err != nil {
+		return fmt.Errorf("set whether others may read this process: %w", err)
 	}
 	return nil
 }

@@ -214,7 +214,8 @@ func wallOf(c *tool.Call, config *Config) time.Duration {
 // maxCommand is how much of a command is kept to know the job by.
 const maxCommand = 500
 
-// commandOf is what people know a call by.
+// commandOf returns the text by which people know a job: the command, or all arguments if there is none. The model and
+// expanded variables wrote it; it is cut here, but neither redacted nor escaped.
 func commandOf(args json.RawMessage) string {
 	var said struct {
 		Command string `json:"command"`

@@ -39,9 +39,9 @@ type Definition struct {
 	Schema store.Schema                              // its tables; the zero value has none
 	Config func() Config                             // a pointer to the defaults of its section; nil has no section
 	Open   func(context.Context, Host) (Part, error) // an error keeps the daemon from starting
-	// Describe is the part with nothing behind it but its section: its groups, routes and shared
-	// types, for documents and for the check of the configuration. Of it, answers without a daemon
-	// call Uses of tools alone.
+	// Describe returns the part with nothing behind it but its section: its groups, routes and shared
+	// types, for documents and for the check of the configuration. It may name methods, but must read no
+	// field that Open fills. Of its tools, only what describes them is called, and Uses.
 	Describe func(Config) Part
 	// Deferred are tools that a model is shown only after it looked for them, unless the
 	// configuration says otherwise.
@@ -104,8 +104,8 @@ type Host struct {
 	Do     func(context.Context, tool.Request) tool.Result // the whole request path
 	// Admit takes a place in the budget of an account, for work that no request of it brought. The context has it.
 	Admit func(ctx context.Context, account string) (admitted context.Context, release func(), err error)
-	// Jobs are calls that go on, as far as the tools of tasks take their ids too.
-	Jobs TaskJobs
+	// TaskJobs are calls that go on, as far as the tools of tasks take their ids too.
+	TaskJobs TaskJobs
 	// Hooked reports whether an event has hooks, and Fire runs them.
 	Hooked func(Event) bool
 	Fire   func(context.Context, Happening) (tool.Advice, error)

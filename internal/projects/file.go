@@ -52,6 +52,8 @@ func read(file string) ([]Project, error) {
 	return d.Projects, nil
 }
 
+// check refuses paths that Allow never writes, for a person may have edited the file. It does not say whether agents
+// may work there: Use does.
 func (d document) check() error {
 	for _, p := range d.Projects {
 		if !filepath.IsAbs(p.Dir) || filepath.Clean(p.Dir) != p.Dir || p.Dir == "/" {

@@ -172,6 +172,8 @@ func (r *macroRun) one(raw string, depth int) (string, error) {
 	return text, nil
 }
 
+// parseMacro splits the text between {{ and }} into a macro and its arguments. Inner macros are already replaced, so
+// the value of a variable may have written any part of the text.
 func parseMacro(inner string) (macro, []string, error) {
 	inner = strings.TrimSpace(inner)
 	if name, ok := strings.CutPrefix(inner, "."); ok {

@@ -161,7 +161,7 @@ func (f *feature) taskList(ctx context.Context, in tool.In, s tool.Session) (too
 	}
 	data := map[string]any{"tasks": all}
 	if args.Status == "" && args.Owner == "" {
-		jobs, ran := f.host.Jobs.List(in)
+		jobs, ran := f.host.TaskJobs.List(in)
 		if len(ran) > 0 {
 			data["jobs"], lines = jobs, append(lines, ran...)
 		}
@@ -261,7 +261,7 @@ func (f *feature) taskOutput(ctx context.Context, in tool.In, s tool.Session) (t
 	case err != nil:
 		return tool.Output{}, err
 	case id == "":
-		return f.host.Jobs.Output(ctx, in)
+		return f.host.TaskJobs.Output(ctx, in)
 	case args.Offset != nil:
 		return tool.Output{}, &tool.Error{Code: "invalid_arguments", Msg: "offset is of jobs; a task has one output"}
 	}
@@ -301,7 +301,7 @@ func (f *feature) taskStop(ctx context.Context, in tool.In, s tool.Session) (too
 	case id == "" && args.Reason != "":
 		return tool.Output{}, &tool.Error{Code: "invalid_arguments", Msg: "reason is of tasks; a job ends without one"}
 	case id == "":
-		return f.host.Jobs.Stop(ctx, in)
+		return f.host.TaskJobs.Stop(ctx, in)
 	}
 	status := string(Cancelled)
 	c := Change{Status: &status}

@@ -137,7 +137,7 @@ type Target struct {
 // Judgement is what is known of a call before it runs, and what was decided.
 type Judgement struct {
 	Facts    Facts
-	Settings guard.Settings // the floor, tightened by obligations
+	Settings guard.Settings // of the session, tightened by obligations
 	Beside   Beside         // what judged beside the policies
 	Decision Decision
 	Digest   string  // what an approval binds

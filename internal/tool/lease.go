@@ -37,7 +37,8 @@ type LeaseEnd struct {
 	Network  *egress.Ledger `json:"network,omitempty"`
 }
 
-// LeaseConnection is a connection of a program that a client runs.
+// LeaseConnection asks whether a program of a leased call may connect. The client writes it, and its cage enforces the
+// answer; the daemon does not see the connection. The fields are those of [egress.Connection].
 type LeaseConnection struct {
 	Host     string `json:"host"`
 	Port     int    `json:"port"`

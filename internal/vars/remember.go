@@ -123,17 +123,11 @@ func resultAuthors(c *tool.Call) provenance.Authors {
 	return a | provenance.ByTool
 }
 
-// heardOutside reports whether what the call printed may be the words of another machine. Of a
-// call that ran in the sandbox it is known whether anything came in; of others, what they name.
-func heardOutside(c *tool.Call) bool {
-	if c.Report.Profile != "" {
-		return len(received(c)) > 0
-	}
-	return len(named(c.Facts.Uses)) > 0
-}
+// heardOutside reports whether another machine may have written what the call printed.
+func heardOutside(c *tool.Call) bool { return len(heardFrom(c)) > 0 }
 
-// heardFrom are the hosts whose words the call printed. Of one that connected by itself it is
-// known as well, as of a page that leads to another host.
+// heardFrom returns the hosts that may have written what the call printed. If the call ran in a sandbox, or connections
+// were recorded, these hosts sent bytes; otherwise they are the hosts that the call names.
 func heardFrom(c *tool.Call) []string {
 	if c.Report.Profile != "" || len(c.Network.Connections) > 0 {
 		return received(c)

@@ -35,6 +35,8 @@ func (c *Call) watch(ended <-chan struct{}, end func()) (stop func()) {
 	}
 }
 
+// await waits for the end of one verdict, and then ends the connections that depend on it. It returns earlier when the
+// last of them is gone. One await runs for each verdict that has connections.
 func (c *Call) await(ended <-chan struct{}, w *watch) {
 	select {
 	case <-w.quit:

@@ -19,7 +19,8 @@ func (t ownTool) Spec() tool.Spec {
 	return s
 }
 
-// inProcess offers the tools of a server in this process.
+// inProcess offers the tools of a server that is code of this program. No other program wrote their descriptions, so
+// they are neither vetted nor pinned.
 func (v *server) inProcess() {
 	tools := map[string]tool.Tool{}
 	for _, t := range v.conf.SDK.Tools {

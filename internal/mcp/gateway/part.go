@@ -37,6 +37,7 @@ func openPart(ctx context.Context, h part.Host) (part.Part, error) {
 	return g.part(), nil
 }
 
+// part lists what the gateway brings to the daemon.
 func (g *gateway) part() part.Part {
 	return part.Part{
 		Groups: []catalog.Group{{

@@ -58,7 +58,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Annotate writes findings as annotations of GitHub Actions.
+// Annotate writes findings as annotations of GitHub Actions. The author of the skill chose the names in them, so every
+// text is escaped: GitHub would obey a line that begins with ::.
 func Annotate(w io.Writer, all []Finding) {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
