@@ -73,7 +73,7 @@ func (h here) run(ctx context.Context, c *tool.Call, box sandbox.Box) (out tool.
 		return out, err
 	}
 	defer func() { // a tool that panics may have changed something, too
-		if failed := h.Journal.Settle(context.WithoutCancel(kept), c); failed != nil {
+		if failed := h.Journal.Collect(context.WithoutCancel(kept), c); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}()

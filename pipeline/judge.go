@@ -60,7 +60,7 @@ func (p *Pipeline) decide(ctx context.Context, c *tool.Call) error {
 	if len(c.Facts.Uses.Siblings) > 0 {
 		c.In.Rules = p.floor.Rules(c.Settings) // so that what changes there is kept
 	}
-	p.made.spare(c)
+	p.made.leaveOut(c)
 	d, err := p.Policy.Decide(ctx, c)
 	if err != nil {
 		return err

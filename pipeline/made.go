@@ -54,10 +54,10 @@ func look(path string) (now version, there bool) {
 
 func newMade() *made { return &made{sessions: map[string]*known{}} }
 
-// note remembers the files that a call is about to read or to make, and forgets those that others have changed. A call
-// that moves or restores files makes none, because their content is not new. One that is held for a client makes none
-// before it begins: it is judged again then, and may never begin.
-func (m *made) note(c *tool.Call) {
+// beforeRun remembers the files that a call is about to read or to make, and forgets those that others have changed. A
+// call that moves or restores files makes none, because their content is not new. One that is held for a client makes
+// none before it begins: it is judged again then, and may never begin.
+func (m *made) beforeRun(c *tool.Call) {
 	if c.Request.Hypothetical || c.Request.Lease || !c.Ran() {
 		return
 	}
@@ -98,8 +98,8 @@ func expect(files map[string]version, path string, now version) {
 	}
 }
 
-// saw remembers what a call has left, when it has run.
-func (m *made) saw(c *tool.Call) {
+// afterRun remembers what a call has left, when it has run.
+func (m *made) afterRun(c *tool.Call) {
 	writes := touched(c, guard.Write)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,9 +164,9 @@ func (m *made) of(session string) *known {
 	return k
 }
 
-// spare takes what the session has made itself out of what a call would destroy, and what it has read if the call
+// leaveOut takes what the session has made itself out of what a call would destroy, and what it has read if the call
 // writes it anew without a command.
-func (m *made) spare(c *tool.Call) {
+func (m *made) leaveOut(c *tool.Call) {
 	u := &c.Facts.Uses
 	if len(u.Losses)+len(u.Deletes) == 0 {
 		return

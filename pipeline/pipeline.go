@@ -147,13 +147,13 @@ func (p *Pipeline) do(ctx context.Context, c *tool.Call, admit []stage, by Execu
 		ctx = p.Decisions.Follow(ctx)
 	}
 	ctx, leave := p.running.enter(ctx, c)
-	hold := budget.Of(ctx).Part()
-	ctx = budget.With(ctx, hold)
+	memory := budget.Of(ctx).Part()
+	ctx = budget.With(ctx, memory)
 	job := job{p: p, c: c, by: by}
 	defer func() {
-		if job.Job == nil { // otherwise it does this at its own end
-			p.end(ctx, c)                  // on every path; if it fails the result is withheld
-			hold.Shrink(heldBy(&c.Result)) // until it is answered
+		if job.Job == nil { // otherwise the job does this at its own end
+			p.end(ctx, c)                    // on every path; if it fails the result is withheld
+			memory.Shrink(heldBy(&c.Result)) // until it is answered
 			leave(c)
 		}
 	}()
@@ -161,7 +161,7 @@ func (p *Pipeline) do(ctx context.Context, c *tool.Call, admit []stage, by Execu
 	if !p.pass(ctx, c, admit...) {
 		return c
 	}
-	p.made.note(c)
+	p.made.beforeRun(c)
 	if by == nil || !p.pass(ctx, c, stage{"job", job.open}) {
 		return c
 	}
@@ -178,7 +178,7 @@ func (p *Pipeline) perform(ctx context.Context, c *tool.Call, by Executor) {
 		return
 	}
 	ran := p.pass(ctx, c, stage{"run", by.Run}) // the tool, here or at a client
-	p.made.saw(c)
+	p.made.afterRun(c)
 	// Policies and people judge what it changed, whatever ended it; what they refuse is undone.
 	settle := stage{"settle", func(_ context.Context, c *tool.Call) error { return p.settle(ctx, c) }}
 	if !p.pass(context.WithoutCancel(ctx), c, settle) {

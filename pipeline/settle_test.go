@@ -35,7 +35,7 @@ func (j *changes) Keep(ctx context.Context, _ *tool.Call) (context.Context, erro
 	return ctx, j.full
 }
 
-func (j *changes) Settle(_ context.Context, c *tool.Call) error {
+func (j *changes) Collect(_ context.Context, c *tool.Call) error {
 	if !j.none {
 		list := []tool.Change{{Path: "a", Kind: tool.ChangeDelete, BytesBefore: 3}}
 		c.Changes = tool.Changes{List: list, Total: 1, Undo: &tool.Undo{Kept: !j.lost}, Made: j}

@@ -84,9 +84,9 @@ type Journal interface {
 	// Keep is called before a tool runs, with the context that it returns. An error denies: nothing
 	// could say afterwards what the tool has changed.
 	Keep(ctx context.Context, c *tool.Call) (context.Context, error)
-	// Settle is called after that with the same context, whatever came of it. It fills
+	// Collect is called after that with the same context, whatever came of it. It fills
 	// c.Changes, with Made if something changed.
-	Settle(ctx context.Context, c *tool.Call) error
+	Collect(ctx context.Context, c *tool.Call) error
 	// Whole says why not everything that the call may change or delete is kept as it is now; "" if it is. A path
 	// that it may not write does not count.
 	Whole(ctx context.Context, c *tool.Call) (why string)

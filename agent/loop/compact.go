@@ -42,7 +42,7 @@ func (w *work) compact(ctx context.Context) {
 	w.tell(System{Subtype: "compact", Text: fmt.Sprintf("about %d tokens were said; a summary goes on", now)})
 }
 
-// summarize puts a summary, which a model writes, and the prompt in place of what was said. If it fails, nothing changes.
+// summarize puts a summary, which a model writes, and the prompt in place of what was said. On failure nothing changes.
 func (w *work) summarize(ctx context.Context) error {
 	said, err := w.hooks(ctx, "preCompact", map[string]any{"trigger": "auto"})
 	if err != nil {

@@ -173,7 +173,7 @@ func (unkept) Keep(ctx context.Context, _ *tool.Call) (context.Context, error) {
 
 func (u unkept) Whole(context.Context, *tool.Call) string { return u.why }
 
-func (u unkept) Settle(_ context.Context, c *tool.Call) error {
+func (u unkept) Collect(_ context.Context, c *tool.Call) error {
 	c.Changes.Undo = &tool.Undo{Why: u.why}
 	return nil
 }

@@ -260,11 +260,11 @@ type Part struct {
 }
 
 // Journal keeps what calls change. The request path calls Keep before a tool runs, which gets
-// the context that it returns, or does not run; and Settle after it, whatever came of it.
+// the context that it returns, or does not run; and Collect after it, whatever came of it.
 type Journal interface {
 	Keep(ctx context.Context, c *tool.Call) (context.Context, error)
-	// Settle gets that context too. It fills c.Changes.
-	Settle(ctx context.Context, c *tool.Call) error
+	// Collect gets that context too. It fills c.Changes.
+	Collect(ctx context.Context, c *tool.Call) error
 	// Whole says why not everything that the call may change or delete is kept as it is now; "" if it is.
 	Whole(ctx context.Context, c *tool.Call) (why string)
 }

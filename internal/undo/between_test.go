@@ -24,9 +24,9 @@ func TestCommandsThatChangeAFileInTurn(t *testing.T) {
 	w.must(os.Remove(w.work + "/f"))
 	inner := w.keep(t.Context(), second)
 	w.person("f", "two")
-	w.must(w.j.Settle(inner, second))
+	w.must(w.j.Collect(inner, second))
 	w.must(os.Remove(w.work + "/f"))
-	w.must(w.j.Settle(ctx, first))
+	w.must(w.j.Collect(ctx, first))
 	if first.Changes.Total != 2 || second.Changes.Total != 1 {
 		t.Fatalf("got %+v and %+v", first.Changes.List, second.Changes.List)
 	}
@@ -56,7 +56,7 @@ func TestNothingIsLostBetweenCommandsAtOnce(t *testing.T) {
 				for range 5 {
 					w.person("f", fmt.Sprint(writes.Add(1)))
 				}
-				w.must(w.j.Settle(ctx, c))
+				w.must(w.j.Collect(ctx, c))
 			}
 		})
 	}

@@ -3,7 +3,7 @@
 // It is a part of the daemon, and the journal of the request path. Keep gives a call a
 // [sandbox.Keeper]. File tools tell it of each change before they make the change. The old
 // content goes to a store in the state directory, which no program in a sandbox sees. The line
-// in the journal is written before the file is touched. Settle puts the changes into the answer
+// in the journal is written before the file is touched. Collect puts the changes into the answer
 // of the call.
 //
 // Undoing is a call of the tool Undo: it is judged, recorded, kept and can be undone as any

@@ -61,7 +61,7 @@ func Example() {
 		kept, err := p.Journal.Keep(ctx, c)
 		must(err)
 		must(do(kept))
-		must(p.Journal.Settle(kept, c))
+		must(p.Journal.Collect(kept, c))
 		return c
 	}
 	c := call("call_1", func(ctx context.Context) error {

@@ -285,8 +285,8 @@ func dirState(u sandbox.User, path string) (s state, absent bool) {
 	return state{Type: isDir, Mode: st.Mode & dirMode, Modified: st.Mtim.Nano()}, false
 }
 
-// Settle implements [part.Journal].
-func (j *journal) Settle(ctx context.Context, c *tool.Call) error {
+// Collect implements [part.Journal].
+func (j *journal) Collect(ctx context.Context, c *tool.Call) error {
 	r := recorderOf(ctx)
 	j.tell(ctx, c)
 	if r == nil {

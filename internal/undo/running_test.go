@@ -108,7 +108,7 @@ func TestARunningCommandIsMarked(t *testing.T) {
 			t.Errorf("marked are %v, %v", left, err)
 		}
 		tt.act(ctx)
-		w.must(w.j.Settle(ctx, c))
+		w.must(w.j.Collect(ctx, c))
 		all, err := w.j.calls(t.Context(), `call_id = $1`, c.ID)
 		if err != nil || len(all) != tt.calls || len(all) > 0 && all[0].Session != tt.session {
 			t.Errorf("got %v, %+v", err, all)

@@ -36,7 +36,7 @@ func (w *world) command(id string, f func(), denied ...string) *tool.Call {
 	c := w.newCommand(id, denied...)
 	ctx := w.keep(context.Background(), c)
 	f()
-	w.must(w.j.Settle(ctx, c))
+	w.must(w.j.Collect(ctx, c))
 	return c
 }
 
@@ -364,16 +364,16 @@ func TestWhoseChangesTheyAre(t *testing.T) {
 	a, b := w.newCommand("a"), w.newCommand("b")
 	inA, inB := w.keep(t.Context(), a), w.keep(t.Context(), b)
 	w.person("f", "by one of them")
-	w.must(w.j.Settle(inB, b))
+	w.must(w.j.Collect(inB, b))
 	w.person("g", "by a")
-	w.must(w.j.Settle(inA, a))
+	w.must(w.j.Collect(inA, a))
 	if len(a.Changes.List) != 1 || len(b.Changes.List) != 1 || a.Changes.List[0].Path != "g" || b.Changes.List[0].Path != "f" {
 		t.Errorf("a %+v, b %+v", a.Changes.List, b.Changes.List)
 	}
 	c := w.newCommand("output")
 	ctx := w.keep(t.Context(), c)
 	w.must(writeKept(ctx, w, "out", "text"))
-	w.must(w.j.Settle(ctx, c))
+	w.must(w.j.Collect(ctx, c))
 	if c.Changes.Total != 1 {
 		t.Errorf("a file that the tool wrote itself is told %d times", c.Changes.Total)
 	}
@@ -421,7 +421,7 @@ func TestWhatOfACommandIsNotKept(t *testing.T) {
 	}
 	free := w.newCommand("free")
 	free.Settings.AllowedWritePaths = nil
-	w.must(w.j.Settle(w.keep(t.Context(), free), free))
+	w.must(w.j.Collect(w.keep(t.Context(), free), free))
 	if u := free.Changes.Undo; u == nil || u.Kept || !strings.Contains(u.Why, "outside of the workspace") {
 		t.Errorf("writing is not restricted: %+v", u)
 	}

@@ -227,7 +227,7 @@ func TestWhatIsKnownIsWhatIsThere(t *testing.T) {
 					w.watched()
 					w.isKnown("before a command")
 					act()
-					w.must(w.j.Settle(ctx, c))
+					w.must(w.j.Collect(ctx, c))
 					w.watched()
 					w.isKnown("after a command")
 				}
@@ -354,10 +354,10 @@ func TestACommandThatRunsOn(t *testing.T) {
 	in := w.keep(t.Context(), inner)
 	w.isKnown("before a command beside a job")
 	w.must(os.Remove(w.work + "/m"))
-	w.must(w.j.Settle(in, inner))
+	w.must(w.j.Collect(in, inner))
 	w.must(unix.Munmap(b))
 	w.person("g", "by the job")
-	w.must(w.j.Settle(ctx, job))
+	w.must(w.j.Collect(ctx, job))
 	if len(inner.Changes.List) != 1 || inner.Changes.List[0].Path != "m" || inner.Changes.List[0].Kind != tool.ChangeDelete {
 		t.Errorf("inner: %+v", inner.Changes.List)
 	}
@@ -387,7 +387,7 @@ func TestWithoutNamespacesEachFileIsLookedAt(t *testing.T) {
 	w.must(os.Link(w.work+"/f", w.root+"/elsewhere"))
 	w.must(os.WriteFile(w.root+"/elsewhere", []byte("two"), 0o644))
 	w.must(os.Remove(w.root + "/elsewhere"))
-	w.must(w.j.Settle(ctx, c))
+	w.must(w.j.Collect(ctx, c))
 	if c.Changes.Total != 1 {
 		t.Errorf("got %+v", c.Changes.List)
 	}
@@ -410,7 +410,7 @@ func TestANameInAnotherTree(t *testing.T) {
 			w.must(os.Link(w.work+"/f", other+"/f"))
 		}
 		sneak()
-		w.must(w.j.Settle(ctx, c))
+		w.must(w.j.Collect(ctx, c))
 		if !slices.ContainsFunc(c.Changes.List, func(c tool.Change) bool { return c.Path == "f" }) {
 			t.Errorf("%d: %+v", i, c.Changes.List)
 		}
@@ -426,7 +426,7 @@ func TestTreesOfOneFileAndOfTooMany(t *testing.T) {
 	c.Workspace.Roots = append(c.Workspace.Roots, file, "/dev/null")
 	ctx := w.keep(t.Context(), c)
 	w.must(os.WriteFile(file, []byte("two"), 0o644))
-	w.must(w.j.Settle(ctx, c))
+	w.must(w.j.Collect(ctx, c))
 	if c.Changes.Total != 1 || !c.Changes.Undo.Kept {
 		t.Fatalf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
 	}
@@ -463,7 +463,7 @@ func TestChangesAndTheTreeAreWrittenAtOnce(t *testing.T) {
 		}))
 	}
 	sql(`CREATE TRIGGER stop BEFORE INSERT ON undo_changes BEGIN SELECT RAISE(ABORT, 'stop'); END`)
-	w.must(w.j.Settle(ctx, c))
+	w.must(w.j.Collect(ctx, c))
 	if !strings.Contains(c.Changes.Undo.Why, "stop") {
 		t.Fatalf("got %+v", c.Changes.Undo)
 	}

@@ -128,7 +128,7 @@ func (w *world) try(id string, f func(context.Context, sandbox.Box) error) (*too
 	c := newTestCall(w, id)
 	ctx := w.keep(context.Background(), c)
 	err := f(ctx, makingBox{bareBox{w.user}})
-	w.must(w.j.Settle(ctx, c))
+	w.must(w.j.Collect(ctx, c))
 	return c, err
 }
 
