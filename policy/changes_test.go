@@ -97,3 +97,19 @@ func TestManyChangesAreJudgedInParts(t *testing.T) {
 		}
 	}
 }
+
+// Rules see at most maxChanges at a time: their time limit is for that many.
+func TestRulesSeeSoManyChangesAtOnce(t *testing.T) {
+	for most, want := range map[int]tool.Verdict{maxChanges - 1: tool.Deny, maxChanges: tool.Allow} {
+		rule := fmt.Sprintf(`findings contains {"id": "acme.many", "effect": "deny", "message": "m"} if count(input.changes) > %d`, most)
+		e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(rule))}})
+		many := make([]tool.Changed, 3*maxChanges)
+		for i := range many {
+			many[i] = tool.Changed{Path: fmt.Sprint("/src/new", i), Kind: tool.ChangeCreate}
+		}
+		d, err := e.JudgeChanges(t.Context(), bash(t, tool.ModeAuto, "make"), many)
+		if err != nil || d.Verdict != want {
+			t.Errorf("more than %d at once: %v, %+v, want %s", most, err, d, want)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/sandbox/egress"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
@@ -418,6 +419,26 @@ func TestX09_WithoutNamespacesItIsReported(t *testing.T) {
 	runSpec(t, box, Spec{Argv: []string{"./try", "-connect", "dial=tcp:192.0.2.1:443"}, Dir: w.ws, Stdout: &out})
 	if missing := strings.Join(box.Report().Missing, "\n"); !strings.Contains(missing, "\negress: ") {
 		t.Errorf("missing %q; %s", missing, &out)
+	}
+}
+
+// A JVM trusts whom other programs trust: the authorities of the host, and that of the session.
+func TestAJVMTrustsTheSame(t *testing.T) {
+	w := newConnected(t)
+	w.s.Network.Intercept = []string{"db.test"}
+	_, out := runIn(t, w.box(t), w.ws, "sh", "-c", "grep -c 'BEGIN CERTIFICATE' $SSL_CERT_FILE; od -An -tu1 -j8 -N4 "+
+		wire.JavaTrustFile)
+	var files, a, b, c, d int
+	if _, err := fmt.Sscan(out, &files, &a, &b, &c, &d); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	host, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
+	if err != nil {
+		needs.Missing(t, "the authorities of the host: %v", err)
+	}
+	want := strings.Count(string(host), "BEGIN CERTIFICATE") + 1
+	if store := a<<24 | b<<16 | c<<8 | d; files != want || store != want || want < 2 {
+		t.Errorf("programs trust %d authorities, JVMs %d; want %d", files, store, want)
 	}
 }
 

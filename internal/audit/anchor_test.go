@@ -81,16 +81,20 @@ func TestAnAnchorFollows(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		note(t, l)
+		lines, kept, anchored := gauge(t, l, "audit_lines"), gauge(t, l, "audit_kept_line"), gauge(t, l, "audit_anchored_line")
+		if lines != 301 || kept < 300 || kept > 301 || anchored != 300 {
+			t.Errorf("of %v lines the key knows %v, and the anchor %v", lines, kept, anchored)
+		}
 		must(t, l.Close())
-		var lines []uint64
+		var shipped []uint64
 		for _, k := range s.heads {
-			lines = append(lines, k.Seq)
+			shipped = append(shipped, k.Seq)
 			if !k.signedBy(public(l.key)) {
 				t.Errorf("line %d is not signed", k.Seq)
 			}
 		}
-		if len(lines) != 4 || lines[0] != 100 || lines[2] != 300 || lines[3] != 302 {
-			t.Errorf("anchored %v, want each hundred and the end", lines)
+		if len(shipped) != 4 || shipped[0] != 100 || shipped[2] != 300 || shipped[3] != 302 {
+			t.Errorf("anchored %v, want each hundred and the end", shipped)
 		}
 	})
 }
@@ -122,12 +126,17 @@ func TestAFailingAnchorIsTold(t *testing.T) {
 
 func failing(t *testing.T, l *Log) float64 {
 	t.Helper()
+	return gauge(t, l, "audit_anchor_failing")
+}
+
+func gauge(t *testing.T, l *Log, name string) float64 {
+	t.Helper()
 	for _, g := range l.Part().Metrics {
-		if g.Name == "audit_anchor_failing" {
+		if g.Name == name {
 			return g.Value()
 		}
 	}
-	t.Fatal("there is no such metric")
+	t.Fatalf("there is no %s", name)
 	return 0
 }
 

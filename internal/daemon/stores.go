@@ -47,7 +47,8 @@ func (s *Site) openPlace(ctx context.Context, where, daemon string) (*place, err
 		p := &place{name: store.Where(c.URL)}
 		var err error
 		p.db, err = store.OpenShared(ctx, store.SharedOptions{
-			URL: c.URL, Password: c.Password, Timeout: max(c.Timeout, statementTime), Daemon: daemon, AsIs: true,
+			URL: c.URL, Password: c.Password, Timeout: max(c.Timeout, statementTime), MaxConns: c.MaxConns,
+			Daemon: daemon, AsIs: true,
 		})
 		return p, withHint(err)
 	}

@@ -308,6 +308,27 @@ func TestNoGuardRefusesNothing(t *testing.T) {
 	}
 }
 
+// Who asks how the disks are is told of files that got no blocks ahead.
+func TestUseSaysWhatGetsNoBlocks(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	g := (&disks{state: limit.Space{Avail: 1 << 40, Size: 1 << 41}}).guard(0)
+	defer g.Close()
+	if u := g.Use(); u.Unheld != "" {
+		t.Errorf("without files: %q", u.Unheld)
+	}
+	g.work.Wait()
+	g.held.paths, g.upkept = []string{link}, time.Time{}
+	g.attend()
+	g.work.Wait()
+	if u := g.Use(); !strings.HasPrefix(u.Unheld, "link: ") {
+		t.Errorf("with a link: %q", u.Unheld)
+	}
+}
+
 // TestAFileGrowsOnAFullDisk: it has blocks beyond its end, its size and content stay.
 func TestAFileGrowsOnAFullDisk(t *testing.T) {
 	needs.Root(t, "to mount")

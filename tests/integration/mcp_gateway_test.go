@@ -256,6 +256,12 @@ func TestM16_M17_M18_M19_M22_AnOperatorChangesServers(t *testing.T) {
 	if all := d.tools(s); slices.Contains(all, "mcp__one__pid") || !slices.Contains(all, "mcp__two__pid") {
 		t.Errorf("tools are %q", all)
 	}
+	if err := d.operator.Do(t.Context(), "POST", "/reload", map[string]any{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.mcp(s); got["two"].Status != "connected" || len(got) != 1 {
+		t.Errorf("M-16: after a reload the session has %+v", got)
+	}
 	toggle := func(on bool) {
 		t.Helper()
 		if err := d.operator.Do(t.Context(), "POST", "/sessions/"+s+"/mcp/two/toggle", map[string]bool{"enabled": on}, nil); err != nil {

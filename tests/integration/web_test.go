@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -253,10 +254,17 @@ func TestW06_ThePageIsOfTheBinaryAlone(t *testing.T) {
 		}
 	}
 	policy := b.send("GET", "/", "", nil).Header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
-		if !strings.Contains(policy, want) {
+	directives := strings.Split(policy, "; ")
+	for _, want := range []string{
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "base-uri 'none'",
+		"form-action 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+	} {
+		if !slices.Contains(directives, want) {
 			t.Errorf("%q lacks %s", policy, want)
 		}
+	}
+	if len(directives) != 9 {
+		t.Errorf("%q says more", policy)
 	}
 }
 
