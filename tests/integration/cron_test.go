@@ -220,6 +220,10 @@ func TestT51_AKillInARun(t *testing.T) {
 	if !waitFor(func() bool { return begun() == "begun\n" }) {
 		t.Fatalf("no run: %+v\n%s", d.crons(s), d.log)
 	}
+	if text := d.metrics(); !strings.Contains(text, "\nsandboxd_cron_running 1\n") ||
+		!strings.Contains(text, "\nsandboxd_cron_missed 0\n") {
+		t.Errorf("one run is going on, none was missed: %s", text)
+	}
 	d.stop(syscall.SIGKILL)
 	d.start()
 	if j := d.cronRan(s, ""); j.Last.Status != "lost" {

@@ -90,6 +90,9 @@ func TestT52_RealGopls(t *testing.T) {
 	if entries, err := os.ReadDir(d.ws); err != nil || len(entries) != 4 {
 		t.Errorf("the workspace has %v, %v", entries, err)
 	}
+	if text := d.metrics(); !strings.Contains(text, "\nsandboxd_language_servers 1\n") {
+		t.Errorf("one server runs: %s", text)
+	}
 	if n := d.servers(); n != 1 {
 		t.Errorf("%d servers run", n)
 	}

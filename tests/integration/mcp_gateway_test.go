@@ -224,6 +224,9 @@ func TestM16_M17_M18_M19_M22_AnOperatorChangesServers(t *testing.T) {
 	s, other := d.session(), d.session()
 	d.mcpIs(s, "one", "connected")
 	d.mcpIs(other, "one", "connected")
+	if text := d.metrics(); !strings.Contains(text, "\nsandboxd_mcp_servers_connected 2\n") {
+		t.Errorf("two servers are connected: %s", text)
+	}
 	pid := d.good(s, "mcp__one__pid", `{}`)
 	put := func(servers string) (u struct {
 		Added, Removed []string

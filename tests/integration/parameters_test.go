@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +98,8 @@ func TestEachParameterOfAQueryHasItsEffect(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(next) })
 	d := newDaemon(t, "policy: {profile: observe, shadow: "+next+", rules: {deny: [\"Bash(false *)\"]}}\n"+
 		"sessions: {mode: bypassPermissions, maxMode: bypassPermissions}\n"+
-		"accounts: {4242: other}\nweb: {listen: \"127.0.0.1:0\"}\nskills: {workspace: true}\n")
+		"accounts: {4242: other}\nweb: {listen: \"127.0.0.1:0\"}\nskills: {workspace: true}\n"+
+		"hooks: {preToolUse: [{name: nothing, command: /bin/true}]}\n")
 	d.write("ws/.claude/skills/hello/SKILL.md", "---\nname: hello\ndescription: says hello\n---\n\nSay hello to $ARGUMENTS.\n")
 	d.write("ws/.claude/skills/broken/SKILL.md", "no front matter\n")
 	p := parameters{scoped{d: d, socket: "o.sock", account: "default-admin"}, t, map[string]bool{}}
@@ -274,6 +276,8 @@ func TestEachParameterOfAQueryHasItsEffect(t *testing.T) {
 	}
 	p.pages("GET /shares", "/shares")
 
+	p.counts()
+
 	// Streams.
 	p.tried["GET /events session_id"], p.tried["GET /events type"] = true, true
 	both := func() {
@@ -369,6 +373,52 @@ func (p parameters) makes(method, path, body string) {
 	if status, answer := p.send(method, path, body); status >= http.StatusBadRequest {
 		p.t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}
+}
+
+// counts tries the series of the metrics: each one that the documents name has a value by now, or a test that
+// names it.
+func (p parameters) counts() {
+	p.t.Helper()
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	const ofTheSet = "../../metrics/metrics_test.go"
+	elsewhere := map[string]string{
+		"approval_wait_seconds": ofTheSet, "budget_refused_total": ofTheSet, "cache_requests_total": ofTheSet,
+		"disk_files_bytes": ofTheSet, "disk_full_accounts": ofTheSet, "disk_low": ofTheSet, "disk_refused_total": ofTheSet,
+		"disk_values_bytes": ofTheSet, "network_connections_total": ofTheSet,
+		"audit_anchor_failing": "../../internal/audit/anchor_test.go", "audit_anchored_line": "../../internal/audit/anchor_test.go",
+		"cron_missed": "cron_test.go", "cron_running": "cron_test.go", "language_servers": "lsp_server_test.go",
+		"mcp_servers_connected": "mcp_gateway_test.go",
+	}
+	text := p.d.metrics()
+	for _, m := range regexp.MustCompile("(?m)^\\| `(sandboxd_\\w+)`").FindAllStringSubmatch(string(doc), -1) {
+		name := m[1]
+		some := regexp.MustCompile(`(?m)^` + name + `(_count)?(\{.*\})? [^0\n]`).MatchString(text)
+		file := elsewhere[strings.TrimPrefix(name, "sandboxd_")]
+		switch {
+		case some && file != "":
+			p.t.Errorf("%s has a value here", name)
+		case some:
+		case file == "":
+			p.t.Errorf("%s has no value, and no test names it", name)
+		default:
+			if test, err := os.ReadFile(file); err != nil || !strings.Contains(string(test), strings.TrimPrefix(name, "sandboxd_")) {
+				p.t.Errorf("%s does not name %s: %v", file, name, err)
+			}
+		}
+	}
+}
+
+// metrics are the series of a daemon.
+func (d *running) metrics() string {
+	d.t.Helper()
+	status, text := scoped{d: d, socket: "o.sock"}.send(http.MethodGet, "/metrics", "")
+	if status != http.StatusOK {
+		d.t.Fatalf("metrics: %d %s", status, text)
+	}
+	return text + "\n"
 }
 
 // ofQueries are the parameters of queries in the specification, each with its route.
