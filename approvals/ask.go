@@ -233,7 +233,11 @@ func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting,
 	item.CreatedAt = fromMillis(now.UnixMilli())
 	item.ExpiresAt = fromMillis(now.Add(q.opts.Timeout).UnixMilli())
 	item.Waiting, item.Daemon = 1, q.db.Daemon()
-	err := q.recorded(ctx, Event{Kind: EventAsked, Item: item}, func(tx *sql.Tx) error {
+	text, err := encoded(item)
+	if err != nil {
+		return nil, err
+	}
+	err = q.recorded(ctx, Event{Kind: EventAsked, Item: item}, func(tx *sql.Tx) error {
 		if now.Sub(q.pruned) >= pruneEvery {
 			if err := prune(tx, now); err != nil {
 				return err
@@ -243,7 +247,7 @@ func (q *Queue) insert(ctx context.Context, item Item, now time.Time) (*waiting,
 		if err := q.boundElsewhere(tx, item.SessionID); err != nil {
 			return err
 		}
-		return errors.Join(insertItem(tx, item), q.db.Notify(tx, changes))
+		return errors.Join(insertItem(tx, item, text), q.db.Notify(tx, changes))
 	})
 	if err != nil {
 		return nil, err

@@ -384,7 +384,7 @@ func TestAnExpiredQuestionIsAnsweredNowhere(t *testing.T) {
 	item.ID, item.Digest, item.Daemon = "apr_late", "digest", a.db.Daemon()
 	// Well before: each daemon estimates the time of the database for itself.
 	item.CreatedAt, item.ExpiresAt = a.db.Now().Add(-time.Minute), a.db.Now().Add(-30*time.Second)
-	if err := a.db.Write(t.Context(), func(tx *sql.Tx) error { return insertItem(tx, item) }); err != nil {
+	if err := a.db.Write(t.Context(), func(tx *sql.Tx) error { return insertItem(tx, item, itemText(t, item)) }); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.Decide(t.Context(), item.ID, Decision{Approved: true, By: "ann"})
@@ -402,7 +402,7 @@ func TestALateAnswerIsTakenOnce(t *testing.T) {
 		item.CreatedAt, item.ExpiresAt = a.db.Now(), a.db.Now().Add(time.Minute)
 		err := a.db.Write(t.Context(), func(tx *sql.Tx) error {
 			yes := answer{Status: StatusApproved, By: "ann"}
-			if err := insertItem(tx, item); err != nil {
+			if err := insertItem(tx, item, itemText(t, item)); err != nil {
 				return err
 			}
 			return updateAnswer(tx, item.ID, yes, a.db.Now(), time.Hour, 0, true)
@@ -503,4 +503,13 @@ func TestAnAnswerThatWasStoredUnheardReachesWhoWaits(t *testing.T) {
 			another.want(t, false, "bob", "")
 		})
 	}
+}
+
+func itemText(t *testing.T, i Item) string {
+	t.Helper()
+	text, err := encoded(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -13,16 +13,22 @@ import (
 
 func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-func insertItem(tx *sql.Tx, i Item) error {
+// encoded is a question as a row has it. Its arguments may have megabytes, so nobody encodes it while others wait for
+// the database.
+func encoded(i Item) (string, error) {
 	text, err := json.Marshal(i)
 	if err != nil {
-		return fmt.Errorf("encode question: %w", err)
+		return "", fmt.Errorf("encode question: %w", err)
 	}
-	_, err = tx.Exec(`INSERT INTO approval_questions
+	return string(text), nil
+}
+
+func insertItem(tx *sql.Tx, i Item, text string) error {
+	_, err := tx.Exec(`INSERT INTO approval_questions
 		(id, type, status, account, session_id, digest, created_at, expires_at, item, daemon)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		i.ID, i.Type, i.Status, i.Account, i.SessionID, i.Digest,
-		i.CreatedAt.UnixMilli(), i.ExpiresAt.UnixMilli(), string(text), i.Daemon)
+		i.CreatedAt.UnixMilli(), i.ExpiresAt.UnixMilli(), text, i.Daemon)
 	return err
 }
 
