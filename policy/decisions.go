@@ -309,7 +309,7 @@ func (d *Decisions) save(batch []*judgedCall) {
 }
 
 // savedBytes is how much is written in one transaction, unless one decision is more.
-const savedBytes = 1 << 20
+const savedBytes = 256 << 10
 
 func (d *Decisions) insert(ctx context.Context, batch []*judgedCall, texts []string) error {
 	return d.db.Write(ctx, func(tx *sql.Tx) error {

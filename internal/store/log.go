@@ -9,20 +9,23 @@ import (
 )
 
 // A commit goes to the log of SQLite, and from there to the database, which syncs the disk twice (the checkpoint of
-// https://sqlite.org/wal.html). Whoever makes the log long copies it before its next write, while others write:
-// else the writer of the last page does that for everybody, and all wait for it.
+// https://sqlite.org/wal.html). That takes tens of milliseconds, so no write does it: it goes on beside them. An
+// account that writes more than the disk takes waits for it, and nobody else.
 const (
-	manyPages = 2000   // of 4 KiB, of one account
+	manyPages = 2000   // of 4 KiB, after which the log is copied, and which an account may write meanwhile
 	longPages = 8000   // where the log is to begin again, which it does when it is copied as a whole
 	mostPages = 16_000 // where whoever writes copies it all the same
 )
 
-// log is who made the log long.
+// log is how long the log has become since it was last copied.
 type log struct {
-	copying sync.Mutex // held by who copies it
+	work sync.WaitGroup // who copies it
 
-	mu    sync.Mutex
-	pages map[string]int // that an account has written since it was copied
+	mu      sync.Mutex     // guards what follows
+	pages   map[string]int // that an account has written since the last copy began
+	all     int            // of all accounts
+	copying chan struct{}  // closed when the copy that goes on has ended; nil: none does
+	closed  bool
 }
 
 // wrote counts the pages that the writer has written for an account. Whoever has the turn calls it.
@@ -40,37 +43,56 @@ func (l *log) wrote(account string, writer *sql.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pages[account] += pages
+	l.all += pages
 }
 
-// long reports whether an account has made the log long.
-func (l *log) long(account string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pages[account] >= manyPages
-}
-
-// copyLog copies the log to the database if the account of ctx has made it long. An account that writes more than
-// the disk takes waits for that here, and nobody else.
+// copyLog has the log copied if it is long. If the account of ctx has written much since that began, it waits for the
+// end.
 func (db *DB) copyLog(ctx context.Context) {
-	account := db.turns.accountOf(ctx)
-	if db.reader == nil || db.asIs || !db.log.long(account) {
+	if db.reader == nil || db.asIs {
 		return
 	}
-	db.log.copying.Lock()
-	defer db.log.copying.Unlock()
-	if !db.log.long(account) {
-		return // another write of the account, or another account, has done it meanwhile
+	account, l := db.turns.accountOf(ctx), &db.log
+	l.mu.Lock()
+	if l.all >= manyPages && l.copying == nil && !l.closed {
+		l.copying, l.pages, l.all = make(chan struct{}), map[string]int{}, 0
+		l.work.Go(db.copyNow)
 	}
-	// What cannot be copied now is copied later: by the next who makes the log long, or by the writer.
+	copying := l.copying
+	if l.pages[account] < manyPages {
+		copying = nil
+	}
+	l.mu.Unlock()
+	if copying == nil {
+		return
+	}
+	select {
+	case <-copying:
+	case <-ctx.Done():
+	}
+}
+
+// copyNow copies the log to the database. What cannot be copied now is copied later: with the next, or by the writer.
+func (db *DB) copyNow() {
+	ctx := context.Background()
 	var busy, pages, copied int
 	err := db.reader.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &copied)
 	if err == nil && pages >= longPages { // nobody writes while the little is copied that came meanwhile
 		if release, err := db.acquire(ctx); err == nil {
-			_, _ = db.conn.ExecContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(PASSIVE)")
+			_, _ = db.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 			release()
 		}
 	}
 	db.log.mu.Lock()
 	defer db.log.mu.Unlock()
-	db.log.pages = map[string]int{}
+	close(db.log.copying)
+	db.log.copying = nil
+}
+
+// close waits for who copies the log.
+func (l *log) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.work.Wait()
 }

@@ -217,6 +217,7 @@ func createPrivate(path string) error {
 // Close waits for the writer, then closes; reads that still run fail. Closing
 // twice is harmless.
 func (db *DB) Close() error {
+	db.log.close()
 	release, err := db.acquire(context.Background())
 	if err != nil {
 		return err
