@@ -369,7 +369,8 @@ func quiet(emit func(tool.Progress)) func(tool.Progress) {
 	}
 }
 
-func (p *Pipeline) format(_ context.Context, c *tool.Call) error {
+func (p *Pipeline) format(ctx context.Context, c *tool.Call) error {
+	defer budget.Of(ctx).Compute(ctx)()
 	r := &c.Result
 	r.Status = tool.StatusSuccess
 	r.Data, r.Content = c.Output.Data, c.Output.Content

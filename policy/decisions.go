@@ -285,7 +285,9 @@ func (d *Decisions) save(batch []*judgedCall) {
 		var texts []string
 		size := 0
 		for _, j := range batch {
+			done := j.hold.ComputeNext(ctx) // a large input takes long to mask
 			text, err := json.Marshal(j.explained(ctx, d.o.Redact))
+			done()
 			j.hold.Release()
 			if err != nil {
 				d.gap()

@@ -54,14 +54,23 @@ func (b *Budget) processors(a *account) int {
 // requests, one account has half of the processors at most. Whoever has a turn waits for nothing in
 // it: not for a process, a person, a reader or another turn. When ctx ends first there is no turn, as
 // the work is over then.
-func (h *Hold) Compute(ctx context.Context) (done func()) {
+func (h *Hold) Compute(ctx context.Context) (done func()) { return h.computeAt(ctx, false) }
+
+// ComputeNext is Compute before all others of the account that wait: for work after which the hold is given back.
+func (h *Hold) ComputeNext(ctx context.Context) (done func()) { return h.computeAt(ctx, true) }
+
+func (h *Hold) computeAt(ctx context.Context, first bool) (done func()) {
 	if h == nil {
 		return func() {}
 	}
 	b := h.b
 	w := &computer{a: h.a, ready: make(chan struct{})}
+	at := 0
 	b.mu.Lock()
-	b.compute.waiting = append(b.compute.waiting, w) // behind those of its account
+	if !first {
+		at = len(b.compute.waiting) // behind those of its account
+	}
+	b.compute.waiting = slices.Insert(b.compute.waiting, at, w)
 	b.turn()
 	b.mu.Unlock()
 	done = func() {

@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,4 +129,32 @@ func request(t *testing.T, b *Budget, account string) *Hold {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// What gives memory back comes before all else of its account.
+func TestComputeNextComesFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Limits{})
+		alice, bob := request(t, b, "alice"), request(t, b, "bob") // so that alice has a half
+		running := alice.Compute(t.Context())
+		var order []string
+		wait := func(name string, compute func(context.Context) func()) {
+			go func() {
+				done := compute(t.Context())
+				order = append(order, name)
+				done()
+			}()
+			synctest.Wait()
+		}
+		wait("second", alice.Compute)
+		wait("third", alice.Compute)
+		wait("first", alice.ComputeNext)
+		running()
+		synctest.Wait()
+		if got := strings.Join(order, " "); got != "first second third" {
+			t.Errorf("got %s", got)
+		}
+		bob.Release()
+	})
 }
