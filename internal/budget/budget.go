@@ -38,6 +38,7 @@ type Limits struct {
 	Connections int   // of all accounts; one has at most half
 	PerSecond   int   // requests of one account; as many again may come at once
 	Concurrent  int   // requests of one account under way, streams and waiting questions included
+	Processors  int   // of which one account has half while there are others; 0 is those of the Go runtime
 }
 
 // Least is the smallest Limits.Bytes with which everything that is permitted can be done:

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -43,7 +44,7 @@ func (b *Budget) processors(a *account) int {
 	if other.account == a.name {
 		other = b.compute.before
 	}
-	n := runtime.GOMAXPROCS(0)
+	n := cmp.Or(b.limits.Processors, runtime.GOMAXPROCS(0))
 	if b.requests > a.requests || !other.at.IsZero() && time.Since(other.at) < aloneAfter {
 		n = max(1, n/2)
 	}

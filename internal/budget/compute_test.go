@@ -158,3 +158,15 @@ func TestComputeNextComesFirst(t *testing.T) {
 		bob.Release()
 	})
 }
+
+// How many processors there are can be said, for a process with more threads.
+func TestProcessorsAreCountedAsTold(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	b := New(Limits{Processors: 4})
+	alice, bob := request(t, b, "alice"), request(t, b, "bob")
+	defer alice.Release()
+	defer bob.Release()
+	if n := b.processors(alice.a); n != 2 {
+		t.Errorf("one of two accounts has %d of 4 processors", n)
+	}
+}

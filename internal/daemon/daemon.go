@@ -18,6 +18,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,9 +56,11 @@ type daemon struct {
 	metrics *metrics.Set
 	events  *events.Broker
 	front   *api.Front
-	mcp     *serve.HTTP
-	started time.Time
-	line    atomic.Pointer[pipeline.Pipeline] // in force
+	// processors are those that this process may use.
+	processors int
+	mcp        *serve.HTTP
+	started    time.Time
+	line       atomic.Pointer[pipeline.Pipeline] // in force
 	// accounts are those in force, for runs that nobody calls for.
 	accounts atomic.Pointer[config.Accounts]
 
@@ -86,7 +89,7 @@ type daemon struct {
 func openDaemon(ctx context.Context, h *Site, stop context.CancelCauseFunc) (_ *daemon, err error) {
 	d := &daemon{
 		metrics: metrics.New(h.version), events: new(events.Broker), started: time.Now(), stop: stop, ctx: ctx,
-		inside: h.inside,
+		inside: h.inside, processors: runtime.GOMAXPROCS(0),
 	}
 	defer func() {
 		if err != nil {
@@ -258,6 +261,7 @@ func (d *daemon) server(p *components, parts []part.Part) *api.Server {
 			Limits: budget.Limits{
 				Bytes:     h.Config.Limits.AgentBytes,
 				PerSecond: h.Config.API.PerSecond, Concurrent: h.Config.API.Concurrent,
+				Processors: d.processors,
 			},
 		},
 		Defaults: api.Defaults{

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -99,6 +100,11 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 		return err
 	})
 	notify.send("READY=1")
+	if os.Getenv("GOMAXPROCS") == "" {
+		// So that the kernel, which knows who has waited, chooses among them: else a request that comes waits until the
+		// work of an account on each processor is interrupted.
+		runtime.GOMAXPROCS(2 * d.processors)
+	}
 	debug.SetGCPercent(gcPercent())
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit(h.Config.Limits.AgentBytes))
