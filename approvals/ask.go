@@ -127,13 +127,17 @@ func (q *Queue) ask(ctx context.Context, item Item, emit func(tool.Progress)) (t
 func (q *Queue) fileApart(ctx context.Context, item Item) (
 	w *waiting, answers chan tool.Approval, a tool.Approval, err error,
 ) {
+	key, err := keyOf(ctx, item) // before the place is taken, for which other accounts wait too
+	if err != nil {
+		return nil, nil, tool.Approval{}, err
+	}
 	q.filing <- struct{}{}
 	defer func() { <-q.filing }()
 	var done sync.WaitGroup
 	done.Go(func() {
 		found := false
-		if len(item.Remember) > 1 { // a grant may answer as well
-			a, found, err = q.remembered(ctx, item)
+		if key != "" { // a grant may answer as well
+			a, found, err = q.remembered(ctx, item, key)
 		}
 		if !found && err == nil {
 			w, answers, a, err = q.file(ctx, item)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -49,17 +50,24 @@ func argsKey(args json.RawMessage) (key string, canonical []byte, err error) {
 	return hex.EncodeToString(sum[:]), canonical, nil
 }
 
-// remembered looks for a grant that answers the item. A refusal wins over an
-// approval.
-func (q *Queue) remembered(ctx context.Context, item Item) (tool.Approval, bool, error) {
-	name, args, dir := item.grantKey()
-	key, _, err := argsKey(json.RawMessage(args))
-	if err != nil {
-		return tool.Approval{}, false, err
+// keyOf is the key of the arguments that a grant for the item has, "" if no grant may answer it.
+func keyOf(ctx context.Context, item Item) (string, error) {
+	if len(item.Remember) <= 1 {
+		return "", nil
 	}
+	defer budget.Of(ctx).Compute(ctx)() // arguments may have megabytes
+	_, args, _ := item.grantKey()
+	key, _, err := argsKey(json.RawMessage(args))
+	return key, err
+}
+
+// remembered looks for a grant that answers the item, whose arguments have this key. A refusal wins over an
+// approval.
+func (q *Queue) remembered(ctx context.Context, item Item, key string) (tool.Approval, bool, error) {
+	name, _, dir := item.grantKey()
 	now := q.db.Now()
 	var a tool.Approval
-	err = q.db.Read(ctx, func(tx *sql.Tx) error {
+	err := q.db.Read(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRow(`SELECT id, approved, reason, author, scope FROM approval_grants
 			WHERE tool_name = $1 AND args_key = $2 AND account = $3 AND dir = $4
 			AND (scope = 'always' OR (scope = 'session' AND session_id = $5 AND session_made = $6)) AND expires_at > $7

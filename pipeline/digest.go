@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -21,11 +22,12 @@ import (
 // fills Binding and Digest.
 func (p *Pipeline) digest(ctx context.Context, c *tool.Call) error {
 	c.Digest = ""
-	args, err := strictjson.Canonical(c.In.Args)
-	if err != nil {
+	if err := p.bind(ctx, c); err != nil {
 		return err
 	}
-	if err := p.bind(ctx, c); err != nil {
+	defer budget.Of(ctx).Compute(ctx)() // arguments may have megabytes
+	args, err := strictjson.Canonical(c.In.Args)
+	if err != nil {
 		return err
 	}
 	b, err := json.Marshal(struct {
