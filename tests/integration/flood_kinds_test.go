@@ -288,7 +288,7 @@ func longQuestions(d *flooded) {
 	if err := d.operator.Do(d.t.Context(), "PATCH", "/sessions/"+session, map[string]any{"mode": "default"}, nil); err != nil {
 		d.t.Fatal(err)
 	}
-	for i := range 60 {
+	ask := func(i int) {
 		line := longLines[i%len(longLines)]
 		if i%2 == 0 { // so short that the record keeps what policies saw
 			line = line[:14_000]
@@ -296,10 +296,19 @@ func longQuestions(d *flooded) {
 		line = "git push --force o m;" + line
 		d.open(posted("/sessions/"+session+"/calls", fmt.Sprintf(`{"tool":"Bash","args":{"command":%q}}`, line)))
 	}
+	asked := 60
+	for i := range asked {
+		ask(i)
+	}
 	var waiting []struct{ ID string }
 	ok := waitFor(func() bool {
 		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=3", nil, &waiting)
-		return err == nil && len(waiting) >= 3
+		if err == nil && len(waiting) >= 3 {
+			return true
+		}
+		ask(asked) // most of the others were refused: they came at once, and do not fit beside each other
+		asked++
+		return false
 	})
 	if !ok {
 		d.t.Errorf("%d questions wait, want 3 or more", len(waiting))
