@@ -42,3 +42,49 @@ func TestGroupDir(t *testing.T) {
 		}
 	}
 }
+
+// TestShareProcessors shows what the kernel is told in both versions, and that a host without the controller lacks
+// only that.
+func TestShareProcessors(t *testing.T) {
+	root := t.TempDir()
+	v1 := "31 23 0:27 / " + root + "/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+	for _, dir := range []string{"own/calls", "cpu/box"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name, table string
+		g           Groups
+		dir         string
+		files       map[string]string
+	}{
+		{
+			"v2", "", Groups{Version: "v2", Dirs: []string{root + "/own/calls"}}, "/own/calls", map[string]string{
+				"own/cgroup.subtree_control": "+cpu", "own/calls/cgroup.subtree_control": "+cpu", "own/calls/cpu.weight": "12",
+			},
+		},
+		{"v2 without the controller", "", Groups{Version: "v2", Dirs: []string{root + "/absent/calls"}}, "", nil},
+		{
+			"v1", "1:cpu,cpuacct:/box\n",
+			Groups{Version: "v1", Dirs: []string{"/memory/calls", "/pids/calls"}},
+			"/cpu/box/calls",
+			map[string]string{"cpu/box/calls/cpu.shares": "128"},
+		},
+		{"v1 without the controller", "1:memory:/box\n", Groups{Version: "v1", Dirs: []string{"/memory/calls"}}, "", nil},
+	} {
+		tt.g.shareProcessors(tt.table, v1)
+		want := tt.dir
+		if want != "" {
+			want = root + want
+		}
+		if tt.g.CPU != want || strings.HasSuffix(tt.g.Layer(), ",cpu") != (want != "") {
+			t.Errorf("%s: in %q, layer %s, want %q", tt.name, tt.g.CPU, tt.g.Layer(), want)
+		}
+		for file, want := range tt.files {
+			if got, err := os.ReadFile(filepath.Join(root, file)); err != nil || string(got) != want {
+				t.Errorf("%s: %s is %q, %v, want %q", tt.name, file, got, err, want)
+			}
+		}
+	}
+}
