@@ -84,11 +84,7 @@ func TestLimit_ProcessesAreCounted(t *testing.T) {
 func TestLimit_GroupsLeaveNothing(t *testing.T) {
 	backend := newCage(t, Options{})
 	needGroups(t, backend)
-	groups := backend.(*cage).groups
-	dirs := groups.Dirs
-	if groups.CPU != "" {
-		dirs = append(slices.Clone(dirs), groups.CPU)
-	}
+	dirs := backend.(*cage).groups.Dirs
 	ws := shortTemp(t)
 	for _, session := range []string{"a", "b", "c"} {
 		box, err := backend.Box(t.Context(), session, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
@@ -177,42 +173,4 @@ func TestLimit_Disk(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestLimit_ProgramsWeighLessThanTheDaemon: a flood of programs leaves the daemon the processors. Each program has the
-// weight of all of them together, whatever it starts, and not that of a session of its own.
-func TestLimit_ProgramsWeighLessThanTheDaemon(t *testing.T) {
-	backend := newCage(t, Options{})
-	needGroups(t, backend)
-	groups := backend.(*cage).groups
-	if groups.CPU == "" {
-		needs.Missing(t, "no cpu controller")
-	}
-	weight, err := os.ReadFile(filepath.Join(groups.CPU, "cpu.shares"))
-	if groups.Version == "v2" {
-		weight, err = os.ReadFile(filepath.Join(groups.CPU, "cpu.weight"))
-	}
-	if want := map[string]string{"v1": "128\n", "v2": "12\n"}[groups.Version]; err != nil || string(weight) != want {
-		t.Errorf("all programs weigh %q, %v, want %q", weight, err, want)
-	}
-	ws := shortTemp(t)
-	box := newBox(t, backend, "strict", guard.Settings{AllowedWritePaths: []string{ws}})
-	for _, argv := range [][]string{{"cat"}, {"setsid", "-w", "cat"}} {
-		e, out := runIn(t, box, ws, append(argv, "/proc/self/cgroup")...)
-		if e.Code != 0 || !inGroup(out, groups.Version, filepath.Base(groups.CPU)) {
-			t.Errorf("%q: %+v, no process of %s: %s", argv, e, groups.CPU, out)
-		}
-	}
-}
-
-// inGroup says whether a table of /proc has the group, or one below it, for the processors.
-func inGroup(table, version, group string) bool {
-	for line := range strings.Lines(table) {
-		f := strings.SplitN(line, ":", 3)
-		ofProcessors := version == "v2" && f[1] == "" || slices.Contains(strings.Split(f[1], ","), "cpu")
-		if ofProcessors && strings.Contains(f[2], "/"+group+"/") {
-			return true
-		}
-	}
-	return false
 }

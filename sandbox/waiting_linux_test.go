@@ -63,6 +63,10 @@ func TestWaitingProcessesHoldLittle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// Until it is a program, it looks like a process that waits.
+		for end := time.Now().Add(time.Minute); !programRuns(c, "sleep\n") && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		most := 1 // the socket
 		if c.groups != nil {
 			most += 2 // the counters
@@ -127,6 +131,20 @@ func waiting(t *testing.T, c *cage, box Box, ws string) (init, program int) {
 	}
 	t.Fatalf("nothing waits for a call: %q", saw)
 	return 0, 0
+}
+
+// programRuns reports whether a call runs a program of this name.
+func programRuns(c *cage, name string) bool {
+	for _, l := range c.pool.All() {
+		for _, init := range childrenOf(l.Process.Pid) {
+			for _, p := range childrenOf(init) {
+				if comm(p) == name {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // comm is a process's name, which changes when it becomes a program.

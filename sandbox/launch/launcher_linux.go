@@ -144,21 +144,16 @@ func Start(o Options) (*Launcher, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// That signal comes when the thread ends that has started the launcher: it stays here. After an error it
-		// ends, as it may be in the control group of the launcher.
+		// That signal comes when the thread ends that has started the launcher: it stays here.
 		runtime.LockOSThread()
-		err := o.Groups.Within(l.GroupName, func() error { return identity.Unchanged(cmd.Start) })
+		defer runtime.UnlockOSThread()
+		err := identity.Unchanged(cmd.Start)
 		if err == nil && pidfd >= 0 {
 			l.group = os.NewFile(uintptr(pidfd), "launcher")
-		}
-		if err != nil && cmd.Process != nil {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
 		}
 		if started <- err; err != nil {
 			return
 		}
-		defer runtime.UnlockOSThread()
 		_ = cmd.Wait()
 		l.group.Close()
 		l.closeGroups()

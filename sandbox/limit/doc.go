@@ -2,11 +2,9 @@
 // groups, and the measuring of what it writes.
 //
 // [NewGroups] makes control groups below the daemon's own, version 2 where memory and
-// pids are delegated to it, else version 1 for root. Where the cpu controller is too,
-// programs weigh less than the daemon. Each launcher gets groups with [Groups.Open], is
-// started within its share of the processors by [Groups.Within], and makes a group below for
-// every call. [Disk] ends calls that write more than their limit. [Held] names what enforces
-// each limit, for the report.
+// pids are delegated to it, else version 1 for root. Each launcher gets groups with
+// [Groups.Open] and makes one below for every call. [Disk] ends calls that write more
+// than their limit. [Held] names what enforces each limit, for the report.
 //
 //	groups, err := limit.NewGroups() // nil, with the reason, on most hosts without root
 //	held := limit.Held(true, groups)

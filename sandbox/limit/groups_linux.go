@@ -20,23 +20,14 @@ import (
 type Groups struct {
 	Version string   // "v2" or "v1"
 	Dirs    []string // v2: one directory; v1: those in the hierarchies of memory and of pids
-
-	// CPU is the directory whose groups share the processors, one for each launcher. All of them together weigh an
-	// eighth of what the daemon weighs, so that programs do not keep it from judging. It is "" where the host gives the
-	// daemon no such controller.
-	CPU string
 }
 
 // Layer returns the name of the layer in a report.
 func (g *Groups) Layer() string {
-	layer := "cgroup1:memory,pids"
 	if g.Version == "v2" {
-		layer = "cgroup2:memory,pids"
+		return "cgroup2:memory,pids"
 	}
-	if g.CPU != "" {
-		layer += ",cpu"
-	}
-	return layer
+	return "cgroup1:memory,pids"
 }
 
 // NewGroups makes the groups of a daemon, or says why this host gives it none.
@@ -69,40 +60,7 @@ func NewGroups() (*Groups, error) {
 			return nil, err
 		}
 	}
-	g.shareProcessors(string(table), string(mounts))
 	return g, nil
-}
-
-// shareProcessors sets CPU if the host lets this process. Without it, the kernel weighs every program alone or, with
-// its autogroups, the session of every program, so that many of them leave the daemon little.
-func (g *Groups) shareProcessors(table, mounts string) {
-	dir, file, weight := g.Dirs[0], "cpu.weight", "12" // of 100
-	if g.Version == "v2" {
-		if handOn(filepath.Dir(dir), "+cpu") != nil || handOn(dir, "+cpu") != nil {
-			return
-		}
-	} else {
-		own, ok := groupDir(table, mounts, "cpu")
-		if !ok {
-			return
-		}
-		removeDead(own)
-		dir, file, weight = filepath.Join(own, filepath.Base(dir)), "cpu.shares", "128" // of 1,024
-		if os.Mkdir(dir, 0o755) != nil {
-			return
-		}
-	}
-	if os.WriteFile(filepath.Join(dir, file), []byte(weight), 0o644) == nil {
-		g.CPU = dir
-	}
-}
-
-// all are the directories in every hierarchy.
-func (g *Groups) all() []string {
-	if g.CPU == "" || g.Version == "v2" {
-		return g.Dirs
-	}
-	return append(slices.Clone(g.Dirs), g.CPU)
 }
 
 // Open makes the groups of one launcher and opens them for it. Close takes the same name.
@@ -130,43 +88,16 @@ func (g *Groups) Open(name string) ([]*os.File, error) {
 	return files, nil
 }
 
-// Within runs start, which starts a launcher: this and all that it starts have their share of the processors. The
-// caller's goroutine is locked to its thread, and ends with the thread after an error. In version 2 a call has its
-// share by the group that it joins.
-func (g *Groups) Within(name string, start func() error) error {
-	if g == nil || g.CPU == "" || g.Version == "v2" {
-		return start()
-	}
-	// A process inherits the groups of the thread that starts it. A thread that joins by itself waits for nobody, but a
-	// process that is moved waits for all processors: 5 to 15 ms where it was measured.
-	dir := filepath.Join(g.CPU, name)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("make the control group of a session: %w", err)
-	}
-	if err := joinThread(dir); err != nil {
-		return err
-	}
-	return errors.Join(start(), joinThread(filepath.Dir(g.CPU)))
-}
-
-// joinThread moves the thread into a group of version 1.
-func joinThread(dir string) error {
-	if err := os.WriteFile(filepath.Join(dir, "tasks"), []byte("0"), 0o644); err != nil {
-		return fmt.Errorf("join a control group: %w", err)
-	}
-	return nil
-}
-
 // Close removes the groups of a launcher that has ended.
 func (g *Groups) Close(name string) {
-	for _, parent := range g.all() {
+	for _, parent := range g.Dirs {
 		removeGroup(filepath.Join(parent, name), patience)
 	}
 }
 
 // Remove removes all groups, when every launcher has ended.
 func (g *Groups) Remove() {
-	for _, dir := range g.all() {
+	for _, dir := range g.Dirs {
 		removeGroup(dir, patience)
 	}
 }
@@ -209,7 +140,7 @@ func groupsV2(table, mounts string) (*Groups, error) {
 		return nil, fmt.Errorf("cgroup %s may not be written", own)
 	}
 	if enable(own) == nil {
-		return &Groups{Version: "v2", Dirs: []string{filepath.Join(own, groupName())}}, nil
+		return &Groups{"v2", []string{filepath.Join(own, groupName())}}, nil
 	}
 	// A group with processes cannot delegate controllers. If this process is the only
 	// one in it, it moves into a group of its own.
@@ -226,7 +157,7 @@ func groupsV2(table, mounts string) (*Groups, error) {
 	if err := enable(own); err != nil {
 		return nil, err
 	}
-	return &Groups{Version: "v2", Dirs: []string{filepath.Join(own, groupName())}}, nil
+	return &Groups{"v2", []string{filepath.Join(own, groupName())}}, nil
 }
 
 // Leave moves this process out of the way, if its group of version 2 is delegated to it: a group
@@ -260,11 +191,9 @@ func moveDown(own string) error {
 	return nil
 }
 
-// enable hands on the controllers that limits need to the groups below dir.
-func enable(dir string) error { return handOn(dir, "+memory +pids") }
-
-func handOn(dir, controllers string) error {
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(controllers), 0o644); err != nil {
+// enable delegates the controllers to the groups below dir.
+func enable(dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+memory +pids"), 0o644); err != nil {
 		return fmt.Errorf("hand on the controllers of cgroup %s: %w", dir, err)
 	}
 	return nil
