@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// Accepted is a loss that an operator has accepted. The line says so for as long as there is
-// the log.
+// Accepted is a loss of lines that an operator has accepted. The log keeps its line for ever.
 type Accepted struct {
 	Line    uint64    `json:"line"`
 	Time    time.Time `json:"time"`
@@ -26,7 +25,7 @@ type Accepted struct {
 	Moved   string    `json:"moved,omitempty"` // where the log is that could not be continued
 }
 
-// ErrWhole is the error of [Accept] where nothing is to accept.
+// ErrWhole is the error of [Accept] if the record is whole, so that there is nothing to accept.
 var ErrWhole = errors.New("the record is what was written: there is nothing to accept")
 
 const (
@@ -88,7 +87,7 @@ func accept(ctx context.Context, o Options, m Mirror, a Accepted) (Accepted, err
 	return a, errors.Join(err, l.closeFiles())
 }
 
-// keyToAccept is the key of the record, or a new one if that is lost.
+// keyToAccept returns the key of the record, or a new key if the old one is lost.
 func keyToAccept(ctx context.Context, o Options, m Mirror) (key ed25519.PrivateKey, problem string, err error) {
 	key, err = loadKey(ctx, o, m)
 	if !errors.Is(err, ErrTampered) {
@@ -208,8 +207,8 @@ func (l *Log) writeAccepted(a *Accepted, detail map[string]string) error {
 	return errors.Join(l.writeCheckpoint(), l.file.Sync())
 }
 
-// replaceKnown makes the others know this log and no other one: the database, the anchor, and
-// the head beside the key. Until that knows it, the record is refused as before.
+// replaceKnown makes the database, the anchor and last the head beside the key refer to this log and to no other one.
+// Until the head does, the daemon refuses the record as before.
 func (l *Log) replaceKnown(ctx context.Context, o Options) error {
 	t := l.tail
 	head := Head{t.seq, t.hash, sign(l.key, forHead, t.seq, t.hash)}
@@ -234,7 +233,7 @@ func (l *Log) replaceKnown(ctx context.Context, o Options) error {
 	return l.keeper.keep(h)
 }
 
-// accepted notes such a line.
+// accepted notes the line of an accepted loss.
 func (v *verifier) accepted(e Entry) {
 	if len(v.report.Accepted) == maxAccepted {
 		return

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Anchor keeps the head a second time, outside of this daemon's places. The zero value is none.
+// Anchor keeps a second copy of the head, outside of the directories of this daemon. The zero value is no anchor.
 type Anchor struct {
 	File  string                                       // absolute, on another disk; replaced each time
 	Ship  func(ctx context.Context, head []byte) error // sends it elsewhere; nil does not
@@ -23,13 +23,13 @@ type Anchor struct {
 	patience time.Duration // how long the last head may take when the log is closed; 0: 10 s
 }
 
-// anchored is what is in the file of an anchor.
+// anchored is the content of the file of an anchor.
 type anchored struct {
 	kept  *Kept // nil if there is none
 	wrong error // it cannot be a head of this log
 }
 
-// read reads the file. An error is one of the disk: nothing is known then.
+// read reads the file. After an error of the disk, the anchor says nothing about the record.
 func (a Anchor) read(key ed25519.PublicKey) (anchored, error) {
 	if a.File == "" {
 		return anchored{}, nil
@@ -53,7 +53,7 @@ func (a Anchor) read(key ed25519.PublicKey) (anchored, error) {
 	return anchored{wrong: fmt.Errorf("the anchor was replaced: %w", err)}, nil
 }
 
-// against holds the anchor against what the head beside the key says of it.
+// against compares the anchor with what the head beside the key says about it.
 func (a anchored) against(k Kept, file string) error {
 	if file == "" || k.Anchored == 0 || k.Anchor != placeDigest(file) {
 		return nil // it was never written
@@ -100,14 +100,14 @@ func replaceFile(path string, text []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// AnchorStatus is what the anchor came to.
+// AnchorStatus is the result of the last try to write the anchor.
 type AnchorStatus struct {
 	Line    uint64    `json:"line"`              // the newest that is anchored; 0: none since the start
 	At      time.Time `json:"at,omitzero"`       // when that was
 	Failing string    `json:"failing,omitempty"` // why the last try failed
 }
 
-// anchoring runs an anchor beside the log. A nil one does nothing.
+// anchoring writes an anchor while the daemon runs. A nil one does nothing.
 type anchoring struct {
 	Anchor
 	key    ed25519.PrivateKey
@@ -123,7 +123,7 @@ type anchoring struct {
 
 func (a *anchoring) running() bool { return a != nil && a.stop != nil }
 
-// start anchors now and then, until finish.
+// start writes the anchor at intervals, until finish.
 func (a *anchoring) start() {
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
@@ -143,7 +143,7 @@ func (a *anchoring) start() {
 	}()
 }
 
-// finish anchors the last line. It does not wait for ever: the disk may be one of another host.
+// finish anchors the last line. It does not wait for ever: the disk may belong to a host that does not answer.
 func (a *anchoring) finish() {
 	a.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(a.patience, 10*time.Second))
@@ -176,7 +176,7 @@ func (a *anchoring) try(ctx context.Context) {
 	}
 }
 
-// settle remembers what a try came to.
+// settle stores the result of a try.
 func (a *anchoring) settle(k Kept, err error) {
 	a.mu.Lock()
 	failed := a.status.Failing != ""
@@ -194,14 +194,14 @@ func (a *anchoring) settle(k Kept, err error) {
 	}
 }
 
-// Status is what the anchor came to.
+// Status returns the result of the last try.
 func (a *anchoring) Status() AnchorStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.status
 }
 
-// line is the newest line that is in the file for sure; last is the one of before.
+// line returns the newest line that is certainly in the file. last is the line that the anchor had before.
 func (a *anchoring) line(last uint64) uint64 {
 	if !a.running() || a.File == "" {
 		return last

@@ -42,7 +42,7 @@ func (f *feature) serve(ctx context.Context) error {
 	return nil
 }
 
-// lostRuns says which runs a daemon left that was killed.
+// lostRuns reports the runs that were under way when an earlier daemon was killed.
 func (f *feature) lostRuns(ctx context.Context) error {
 	all, err := f.table.ofAccount(ctx, "")
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *feature) lostRuns(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// tick begins what is due now, and returns when to look again.
+// tick starts the jobs that are due now, and returns when it must be called again.
 func (f *feature) tick(ctx context.Context, now time.Time) time.Duration {
 	due, err := f.table.due(ctx, now)
 	if err != nil && ctx.Err() == nil {
@@ -80,7 +80,7 @@ func (f *feature) tick(ctx context.Context, now time.Time) time.Duration {
 	return min(max(time.Until(next), time.Millisecond), lookAgain)
 }
 
-// turn runs a job that is due, or says why not.
+// turn runs a job that is due, or reports why it does not run.
 func (f *feature) turn(ctx context.Context, j Job, now time.Time) error {
 	line, err := ParseLine(j.Schedule)
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *feature) turn(ctx context.Context, j Job, now time.Time) error {
 	return nil
 }
 
-// missed says that a job did not run.
+// missed reports that a job did not run at its time.
 func (f *feature) missed(ctx context.Context, j Job, count int, why string) error {
 	f.host.Log.Warn("runs of a cron job were missed", "session", j.Session, "cron", j.ID, "runs", count, "why", why)
 	f.publish(events.CronMissed, j, "", "")
@@ -167,7 +167,7 @@ func (f *feature) run(ctx context.Context, j Job) {
 	}
 }
 
-// call makes the call of a run. An error says why there is none.
+// call makes the call of a run. Its error says why no call was made.
 func (f *feature) call(ctx context.Context, j Job) (tool.Result, error) {
 	release, err := f.slot(ctx, j.account)
 	if err != nil {
@@ -240,13 +240,13 @@ type key struct {
 	number  int64
 }
 
-// flight is a run that is going on.
+// flight is a run that is under way.
 type flight struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it has ended
 }
 
-// enter notes that a job runs, if it does not.
+// enter notes that a job runs. It returns false if a run of the job is under way already.
 func (f *feature) enter(j Job, cancel context.CancelFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -44,8 +44,8 @@ func groupsOf(uid int) []int {
 	return slices.Compact(gids)
 }
 
-// user is with whose rights runs open files and start programs. It is an error if the maker has lost its account,
-// its user or a group: a run has no rights that its author has not.
+// user returns the user with whose rights a run opens files and starts programs. It fails if the maker has lost its
+// account, its user or a group since: a run never has more rights than its author has now.
 func (m Maker) user(account string, accounts func(uid int) (string, bool)) (sandbox.User, error) {
 	if now, ok := accounts(m.UID); !ok || now != account {
 		return sandbox.User{}, gone(fmt.Sprintf("uid %d, which made the job, is not of account %s", m.UID, account))

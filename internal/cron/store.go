@@ -38,7 +38,7 @@ type Job struct {
 	maker          Maker
 }
 
-// Run is what came of a run.
+// Run is the result of a run.
 type Run struct {
 	At     time.Time `json:"at"`
 	Status string    `json:"status"` // of the call; or running, refused or lost
@@ -54,7 +54,7 @@ const (
 	lost    = "lost"    // the daemon went away
 )
 
-// Missed is what did not run when its time came.
+// Missed counts the runs that did not happen at their time.
 type Missed struct {
 	Count  int       `json:"count"`
 	Last   time.Time `json:"last_at"` // when that was said
@@ -119,7 +119,7 @@ func notFound(id string) error {
 // table is the cron jobs of a daemon. It is safe for concurrent use.
 type table struct{ db *store.DB }
 
-// create keeps a new job, if its session and its account have room for it, and gives it its id.
+// create stores a new job and gives it an id. It refuses more jobs than a session or an account may have.
 func (t table) create(ctx context.Context, j Job, max Config) (Job, error) {
 	err := t.db.Write(ctx, func(tx *sql.Tx) error {
 		for _, q := range []struct {
@@ -207,7 +207,7 @@ func (t table) next(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-// change changes a job that is there; found is false for one that is not there any more.
+// change changes a stored job. found is false if the job has been deleted.
 func (t table) change(ctx context.Context, j Job, f func(*Job)) (found bool, err error) {
 	err = t.db.Write(ctx, func(tx *sql.Tx) error {
 		now, err := scan(tx.QueryRow(`SELECT `+columns+` FROM cron_jobs WHERE session = $1 AND number = $2`,
@@ -245,7 +245,7 @@ func (t table) remove(ctx context.Context, session, id string) (j Job, err error
 	return j, err
 }
 
-// drop forgets a session.
+// drop deletes the jobs of a session.
 func drop(tx *sql.Tx, session string) error {
 	for _, table := range []string{"cron_counters", "cron_jobs"} {
 		if _, err := tx.Exec(`DELETE FROM `+table+` WHERE session = $1`, session); err != nil {

@@ -135,7 +135,8 @@ func (f *feature) cronCreate(ctx context.Context, in tool.In) (tool.Output, erro
 	return tool.Output{Data: j, Text: fmt.Sprintf(`Cron job created: %s "%s"`, j.ID, j.Name)}, nil
 }
 
-// authors are who wrote a job: its arguments, and what its model had been shown, as of a variable.
+// authors returns the authors of a job: those of its arguments, and those of the text that its model had seen, as for a
+// variable.
 func authors(in tool.In) provenance.Authors {
 	by := provenance.ByModel | provenance.Of(in.Origins.Session...)
 	for _, origins := range in.Origins.Args {

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// followPause is how long the readers of a job gather output after they have got some: what
-	// is printed in small pieces costs few events, and the job does not notice who reads.
+	// followPause is how long a reader waits for more output after an event. A program that prints in small pieces
+	// then costs few events, and readers do not slow it down.
 	followPause = 50 * time.Millisecond
-	// Many readers gather for longer, since each event costs something for each of them.
+	// With many readers the pause is longer, because every event costs time for each of them.
 	readersPause   = 25 // readers for whom the pause is one followPause longer
 	maxFollowPause = time.Second
 
-	// pieceBytes is how much output one event has at most; it has less where much is escaped.
+	// pieceBytes bounds the output in one event. Characters that JSON escapes make it less.
 	pieceBytes = 60 << 10
-	// eventBytes is how long such an event may be, and what a reader that takes none holds.
+	// eventBytes bounds the length of such an event, and so the memory for a reader that does not read.
 	eventBytes = 64 << 10
-	// keptPieces is how many events wait for readers that are a little late.
+	// keptPieces is how many encoded events stay in memory for readers that lag behind.
 	keptPieces = 4
 )
 
@@ -47,8 +47,8 @@ type readers struct {
 	room   []byte
 }
 
-// Follow hands out what is printed from an offset on as events, until the job has ended or send
-// fails. Output that may be withheld comes when it is released.
+// Follow sends the output from an offset on as events, until the job has ended or send fails. If a hook or a person may
+// withhold the output, it sends it after the release.
 func (j *Job) Follow(ctx context.Context, from int64, send func(event []byte, next int64) error) error {
 	if j.Info().Withheld {
 		if err := j.awaitEnd(ctx); err != nil || j.Info().Withheld {
@@ -118,7 +118,7 @@ func (j *Job) join() (leave func()) {
 	}
 }
 
-// tell lets the readers read on when there is something, now and then.
+// tell wakes the readers when there is new output, at most once in each pause.
 func (j *Job) tell(ctx context.Context, upTo int64) {
 	for {
 		more, err := j.out.wait(ctx, upTo)
@@ -139,7 +139,7 @@ func (j *Job) tell(ctx context.Context, upTo int64) {
 	}
 }
 
-// tell says up to where the readers may read, and returns how long they gather then.
+// tell sets the offset up to which the readers may read, and returns the pause after it.
 func (r *readers) tell(ctx context.Context, upTo int64, ended bool) (pause time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -147,8 +147,8 @@ func (f *forward) serve() {
 	}
 }
 
-// relay joins a connection with one to the job. One that the job does not take is reset: an
-// orderly end would look like an empty answer.
+// relay copies bytes between a connection on the host and one to the job. If the job does not accept, relay resets the
+// connection: a client would take an orderly end for an empty answer.
 func (f *forward) relay(here *net.TCPConn) {
 	defer here.Close()
 	if !f.keep(here) {

@@ -65,7 +65,7 @@ func (j *Job) Ready() <-chan struct{} { return j.ready }
 // Output implements [tool.JobStreams].
 func (j *Job) Output() io.Writer { return printing{j} }
 
-// printing is the output of a job: the ring, and whoever still waits for the call.
+// printing is where the output of a job goes: the ring, and the callers that still wait for the call.
 type printing struct{ *Job }
 
 func (p printing) Write(b []byte) (int, error) {
@@ -110,7 +110,7 @@ func (j *Job) Terminal(rows, columns int) (*os.File, error) {
 	return there, nil
 }
 
-// onlyReader hides that a file could write itself elsewhere.
+// onlyReader hides the method WriteTo of a file, so that a copy uses the buffer that it is given.
 type onlyReader struct{ io.Reader }
 
 func size(rows, columns int) *pty.Winsize {
@@ -253,7 +253,8 @@ func (j *Job) Close(c *tool.Call) {
 	j.js.o.Publish(j.event(events.JobEnded))
 }
 
-// settle fills what is known at the end. js.mu is held.
+// settle fills the info of a job whose call has ended, and deletes output that a hook or a person withheld. js.mu is
+// held.
 func (j *Job) settle(c *tool.Call) {
 	r := c.Result
 	j.info.State, j.info.Ended, j.info.Printed = Exited, time.Now().UTC(), j.out.written()
@@ -290,7 +291,7 @@ func (j *Job) event(t events.Type) events.Event {
 	}
 }
 
-// save writes what is known to the disk. js.mu is held.
+// save writes the info of the job to the disk. js.mu is held.
 func (j *Job) save() {
 	b, err := json.Marshal(j.info)
 	path := j.js.path(j.info.ID, infoSuffix)
@@ -314,7 +315,7 @@ func (j *Job) ended() bool {
 	}
 }
 
-// snapshot is what is known now. js.mu is held.
+// snapshot returns the info of the job as it is now. js.mu is held.
 func (j *Job) snapshot() Info {
 	i := j.info
 	if i.State == Running {
@@ -327,7 +328,7 @@ func (j *Job) snapshot() Info {
 	return i
 }
 
-// Info is what is known now.
+// Info returns the info of the job as it is now.
 func (j *Job) Info() Info {
 	j.js.mu.Lock()
 	defer j.js.mu.Unlock()
@@ -340,8 +341,8 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // termTime is how long a job has to clean up when it is asked to end.
 const termTime = 2 * time.Second
 
-// Stop asks the job to end, and ends it if it does not. It returns when the job has ended,
-// with what is known of it; one that has ended already stays as it is.
+// Stop sends the programs of the job SIGTERM, and kills them if they do not end within termTime. It returns the info of
+// the ended job. A job that has ended already does not change.
 func (j *Job) Stop(ctx context.Context, by string) (Info, error) {
 	j.js.mu.Lock()
 	program := j.program

@@ -78,7 +78,7 @@ type Jobs struct {
 	closed bool
 }
 
-// Open reads what earlier daemons have kept. Jobs that ran when their daemon went away are
+// Open reads the jobs that earlier daemons have stored. A job that ran when its daemon ended without a shutdown becomes
 // lost.
 func Open(ctx context.Context, o Options) (*Jobs, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
@@ -202,7 +202,7 @@ func (js *Jobs) Open(c *tool.Call, withheld bool) (tool.Job, error) {
 	return j, nil
 }
 
-// wallOf is how long a job may run: what a policy says of the call, and the configuration.
+// wallOf is how long a job may run: the shorter of what the policies and the configuration allow, 0 without a limit.
 func wallOf(c *tool.Call, config *Config) time.Duration {
 	seconds := config.WallSeconds
 	if w := c.Decision.Obligations.WallSeconds; w > 0 && (seconds == 0 || w < seconds) {
@@ -271,8 +271,7 @@ func (js *Jobs) List(who Caller) []Info {
 	return out
 }
 
-// prune forgets jobs that ended long ago, and the oldest where an account has too many. js.mu
-// is held.
+// prune deletes the jobs that ended long ago, and the oldest ones of an account that has too many. js.mu is held.
 func (js *Jobs) prune() {
 	byAccount := map[string][]*Job{}
 	for _, j := range js.all {
@@ -290,7 +289,7 @@ func (js *Jobs) prune() {
 	}
 }
 
-// drop forgets a job of which no program runs. js.mu is held.
+// drop deletes a job that has ended, with its files. js.mu is held.
 func (js *Jobs) drop(j *Job) {
 	delete(js.all, j.info.ID)
 	j.dropped = true
@@ -341,7 +340,7 @@ func (js *Jobs) Forget(_ context.Context, s tool.Session) error {
 	return nil
 }
 
-// Close ends all jobs. What is kept of them stays.
+// Close ends all jobs. Their files stay for the next daemon.
 func (js *Jobs) Close() error {
 	js.mu.Lock()
 	js.closed = true

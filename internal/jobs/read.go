@@ -7,9 +7,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/output"
 )
 
-// text is output from an offset on, at most readBytes: where it begins, and where the next
-// read goes on. The begin of a character at the end is left for that, unless nothing more
-// comes.
+// text returns at most readBytes of output from an offset on, the offset of its first byte, and the offset for the next
+// read. It leaves an incomplete character at the end for the next read, unless the output has ended.
 func (j *Job) text(from int64, last bool) (text string, at, next int64, err error) {
 	b := make([]byte, min(readBytes, max(0, j.out.written()-from)))
 	b, at, err = j.whole(b, from, last)

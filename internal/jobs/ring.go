@@ -14,8 +14,8 @@ import (
 // keeps, and how many were printed in all.
 const ringHead = 16
 
-// chunk is how much is written at once. After a crash the last chunk may be written and not
-// counted, over the oldest output; so the file has room for one more than the ring promises.
+// chunk is how many bytes are written at once. A crash can come between the output and its count; the last chunk then
+// lies over the oldest output without being counted. So the file has room for one chunk more than the ring keeps.
 const chunk = 64 << 10
 
 // ring keeps the last bytes of an output in a file, and knows their offsets in the whole. One
@@ -69,8 +69,8 @@ func openRing(path string) (*ring, error) {
 	return r, nil
 }
 
-// Write implements [io.Writer]. It takes as long as the rate demands. It never fails, because a
-// job should not end when a disk is full: what is not kept is said.
+// Write implements [io.Writer]. It waits as long as the rate limit demands. It never fails, so a full disk does not end
+// the job: lost then says why output is missing.
 func (r *ring) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); {
 		piece := p[done:min(len(p), done+chunk)]
@@ -130,9 +130,9 @@ func (r *ring) count(total int64) error {
 	return nil
 }
 
-// read fills p with what lies at an offset, or behind it if that is no longer kept. It
-// returns where that begins, and no bytes at the end. Who writes does not wait for it: what was
-// overwritten meanwhile is left out, as if the read had begun later.
+// read fills p with output from an offset on, or from the oldest byte that the ring still has. It returns the offset of
+// the first byte, and no bytes at the end of the output. The writer does not wait for it: read leaves out bytes that
+// the writer overwrote meanwhile.
 func (r *ring) read(p []byte, offset int64) (n int, from int64, err error) {
 	for {
 		f, total := r.state()

@@ -32,7 +32,7 @@ func counted(f *os.File) io.Writer {
 	return &passing{f}
 }
 
-// passing hides that there is a file behind it.
+// passing hides the file behind a writer.
 type passing struct{ w io.Writer }
 
 func (p *passing) Write(b []byte) (int, error) { return p.w.Write(b) }
@@ -56,5 +56,5 @@ func RaiseWallLimit(s *guard.Settings) {
 
 const month = 30 * 24 * 60 * 60
 
-// outputBytes is what one program may print in all, unless the settings say.
+// outputBytes bounds what one program may print in all, unless the settings have a limit.
 const outputBytes = 16 << 20

@@ -77,8 +77,8 @@ func (t *terminal) start(ctx context.Context, s sandbox.Spec, box sandbox.Box) (
 	return exit, err
 }
 
-// resize gives a terminal the size of the person's. What fails is tried at the next change.
+// resize gives a terminal the size of the person's terminal. After a failure the next change of size tries again.
 func (t *terminal) resize(here *os.File) { _ = pty.InheritSize(t.out, here) }
 
-// onlyReader hides that a file could write itself elsewhere.
+// onlyReader hides the method WriteTo of a file, so that a copy uses the buffer that it is given.
 type onlyReader struct{ io.Reader }

@@ -14,8 +14,8 @@ const (
 	maxMetadata = 64 << 10
 )
 
-// checkBounds refuses what a change makes too large. What was there before is left: an
-// older daemon had no bounds.
+// checkBounds refuses a change that makes a field too large. A field that was too large before may stay, because older
+// daemons had no bounds.
 func checkBounds(old, sess tool.Session) error {
 	for _, f := range []struct {
 		name, old, now string
@@ -40,7 +40,7 @@ func checkBounds(old, sess tool.Session) error {
 	return nil
 }
 
-// sizeOf is what a session takes in memory, about.
+// sizeOf estimates the memory that a session takes.
 func sizeOf(s tool.Session) int {
 	n := 1000 + len(s.Title) + len(s.Tag) + len(s.Dir) + len(s.Home) + len(s.Metadata)
 	for _, name := range s.Found {

@@ -36,8 +36,8 @@ func (s *Store) locally(ctx context.Context, fn func(*sql.Tx, part.Part) error) 
 	})
 }
 
-// here notes that this daemon may keep something of the session. What it kept of one that had the id
-// before is forgotten first: another daemon deleted that.
+// here notes that this daemon may store something for the session. It first deletes what the daemon stored for an
+// earlier session of the same id, which another daemon has deleted.
 func (s *Store) here(ctx context.Context, sess tool.Session) error {
 	if !s.db.Shared() {
 		return nil
@@ -76,7 +76,7 @@ func (s *Store) here(ctx context.Context, sess tool.Session) error {
 	return nil
 }
 
-// forget ends what this daemon has of a session that another one deleted.
+// forget ends the calls and deletes the data that this daemon has of a session that another daemon deleted.
 func (s *Store) forget(ctx context.Context, old tool.Session) error {
 	err := s.locally(ctx, func(tx *sql.Tx, p part.Part) error {
 		if p.Deleted == nil {
@@ -226,8 +226,8 @@ func (r Runs) Session(ctx context.Context, account, id string) (tool.Session, er
 	}
 }
 
-// placeOf says which directory this is, so that no other one gives the same: on one kernel since it
-// started, and by its number there. "" is not known.
+// placeOf identifies a directory among all machines: by the boot id of the kernel and by its device and inode. It is ""
+// if the kernel does not tell them.
 func placeOf(dir string) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -74,8 +74,8 @@ func (s *Store) Idle(ctx context.Context, since time.Time) ([]tool.Session, erro
 	return all, err
 }
 
-// DeleteIdle deletes a session of [Store.Idle], unless it was used or changed meanwhile: then it
-// says false. What a client left open in it does not keep it.
+// DeleteIdle deletes a session of [Store.Idle]. It returns false if somebody used or changed the session meanwhile.
+// Calls that a client left open in the session do not keep it.
 func (s *Store) DeleteIdle(ctx context.Context, account, id string, since time.Time) (bool, error) {
 	err := s.remove(ctx, account, id, func(tx *sql.Tx, all []string) error {
 		for _, id := range all { // whoever uses one below it uses it

@@ -51,7 +51,7 @@ func Schema() store.Schema { return store.EmbeddedBoth("sessions", migrations) }
 type Options struct {
 	// PerAccount is how many sessions an account may have; 0 is no bound.
 	PerAccount int
-	// Transcripts are what was said; nil keeps nothing of it.
+	// Transcripts store the messages of the sessions; nil stores none.
 	Transcripts Transcripts
 	// Local is the database that this daemon has to itself, where others share that of the sessions.
 	Local *store.DB
@@ -91,8 +91,8 @@ func New(db *store.DB, o Options) *Store {
 	}
 }
 
-// Attach ties what these parts keep of sessions to their life, in place of those that
-// were attached before.
+// Attach makes the store tell these parts when a session is made, forked or deleted, in place of the parts that were
+// attached before.
 func (s *Store) Attach(parts ...part.Part) { s.parts.Store(&parts) }
 
 func (s *Store) attached() []part.Part {
@@ -102,7 +102,7 @@ func (s *Store) attached() []part.Part {
 	return nil
 }
 
-// data is what is not searched for.
+// data holds the fields of a session that no query uses.
 type data struct {
 	Home     string          `json:"home,omitempty"`
 	Mode     tool.Mode       `json:"mode,omitempty"`
@@ -375,7 +375,7 @@ func (s *Store) remove(ctx context.Context, account, id string, first func(*sql.
 	}
 }
 
-// errGrown says that a tree has other sessions by now.
+// errGrown says that the tree of sessions has changed since it was read.
 var errGrown = errors.New("the tree has changed")
 
 // removeAll deletes a tree if it has exactly these sessions, the lowest last.

@@ -13,16 +13,16 @@ import (
 	"github.com/sandboxd/sandboxd/internal/transcript"
 )
 
-// Save is what a client has said and done.
+// Save is what a client sends to be stored: messages, and facts about the conversation.
 type Save struct {
 	Messages []json.RawMessage
 	Append   bool // behind those that are there, not in place of them
-	// What these say takes the place of what was said before; nil leaves it.
+	// Each of these replaces the stored value; nil leaves it.
 	Model, Summary, Tag, FirstPrompt, GitBranch *string
 }
 
-// Transcript is what is known of the messages of a session without reading them. The error is
-// transcript_corrupt if the file is damaged.
+// Transcript returns the metadata and the size of the transcript of a session without reading its messages. The error
+// is transcript_corrupt if the file is damaged.
 func (s *Store) Transcript(id string) (meta transcript.Metadata, bytes int64, err error) {
 	f, err := s.read(id)
 	if err != nil || f == nil {
@@ -95,8 +95,7 @@ func (s *Store) messages(id string, offset, limit int) (Messages, error) {
 	return m, nil
 }
 
-// Save keeps messages. When it returns nil they are on the disk. Two saves of one session
-// follow each other.
+// Save stores messages. When it returns nil, they are on the disk. It runs one save of a session at a time.
 func (s *Store) Save(ctx context.Context, account, id string, in Save) (tool.Session, error) {
 	if err := transcript.Check(in.Messages); err != nil {
 		return tool.Session{}, err
@@ -253,8 +252,8 @@ func (u Until) of(f *transcript.File) (int, error) {
 	return n, nil
 }
 
-// Fork makes the session as with the first messages of another one of the same account. What
-// the model of that one was shown, the model of this one was.
+// Fork makes the session as with the first messages of another session of the same account. The authors of the text
+// that the model of the other session has seen count for the new one too.
 func (s *Store) Fork(ctx context.Context, from, as tool.Session, until Until) (tool.Session, error) {
 	as, err := s.prepare(as)
 	if err != nil {
@@ -336,7 +335,7 @@ func (s *Store) Recent(ctx context.Context, account string) (sess tool.Session, 
 	return sess, err == nil, err
 }
 
-// Sweep removes what a daemon that was killed has left of sessions that are deleted.
+// Sweep removes the transcripts of deleted sessions that a killed daemon left behind.
 func (s *Store) Sweep(ctx context.Context) error {
 	ids, err := s.o.Transcripts.IDs()
 	if err != nil {

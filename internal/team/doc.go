@@ -1,7 +1,7 @@
-// Package team is what agents share that work on one thing: tasks, teams and mailboxes.
+// Package team holds the tasks, teams and mailboxes that agents share.
 //
-// A tree of sessions is one space: what an agent of it makes, all its agents see, and nobody else. The
-// name of an agent is that of its session; the one at the top is "self" if it has none.
+// Each tree of sessions is one space: all agents of the tree see the tasks and teams of the others, and nobody
+// else does. An agent has the name of its session; the agent at the top is "self" if its session has no name.
 //
 // Tasks have the ids task_1, task_2, … of their space. A status is pending, inProgress, completed,
 // failed or cancelled; the last three are final. blocked_by and blocks are only declared. A change may
@@ -10,10 +10,10 @@
 //	claim := team.Change{Owner: &owner, Status: &status, Expect: &team.Expect{Owner: &nobody}}
 //	_, task, err := s.Update(ctx, ann, task.ID, claim, provenance.ByModel)
 //
-// Teams have members and a leader, who counts as one. A team that is deleted is disbanded and stays. An
-// agent sends messages to agents of its active teams; they lie in a mailbox until they are read, which
-// empties it. A full mailbox refuses messages, and loses none.
+// A team has members and a leader, who is a member too. A deleted team is disbanded: it stays, and nobody joins
+// it. An agent sends messages to the agents of its active teams. A mailbox holds messages until its agent reads
+// them, which empties it. A full mailbox refuses further messages and loses none.
 //
-// Guaranteed: a change is all or nothing, and there after a kill of the daemon. Everything goes with the
-// session at the top of the tree.
+// Guaranteed: a change is made completely or not at all, and survives a kill of the daemon. All of it is deleted
+// with the session at the top of the tree.
 package team

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Type is what a message is about.
+// Type is the subject of a message.
 type Type string
 
 // The types.
@@ -28,7 +28,7 @@ const (
 // Types are all of them.
 var Types = []Type{Text, ShutdownRequest, ShutdownResponse, PlanApprovalResponse}
 
-// Message is what one agent says to another.
+// Message is a text from one agent to another.
 type Message struct {
 	From      string    `json:"from"`
 	To        string    `json:"to"`
@@ -76,8 +76,8 @@ func (o *Outgoing) check() error {
 	return nil
 }
 
-// Send puts a message of the agent of p into the mailbox of an agent of one of its active teams, or of
-// all of them but itself. It returns who got it.
+// Send puts a message of the agent of p into the mailbox of an agent of one of its active teams, or into the
+// mailboxes of all these agents except its own. It returns the recipients.
 func (s *Store) Send(ctx context.Context, p Place, o Outgoing, by provenance.Authors) (to []string, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -130,13 +130,13 @@ func recipients(from, to string, teams []Team) ([]string, error) {
 	}
 }
 
-// open makes a mailbox, if there is none.
+// open makes a mailbox unless it exists.
 func (v view) open(space, agent string) error {
 	return v.Run(`INSERT INTO team_mailboxes (space, agent) VALUES ($1, $2) ON CONFLICT (space, agent) DO NOTHING`,
 		space, agent)
 }
 
-// put puts a message into a mailbox. Who is in a team has one.
+// put puts a message into a mailbox. Every member of a team has one.
 func (v view) put(space, to string, m Message, by provenance.Authors) error {
 	var messages, bytes int64
 	err := v.Row(`INSERT INTO team_mail (space, agent, number, messages, bytes, authors, sender, type, sent, content)
@@ -157,8 +157,8 @@ func (v view) put(space, to string, m Message, by provenance.Authors) error {
 	return err
 }
 
-// broadcast puts a message into the mailboxes of these agents that there are, and returns whose. If one
-// is full nobody gets it.
+// broadcast puts a message into the mailboxes of those of these agents that have one, and returns their names. If
+// one mailbox is full, nobody gets the message.
 func (v view) broadcast(space string, to []string, m Message, by provenance.Authors) (got []string, err error) {
 	for _, name := range to {
 		var n int
@@ -174,7 +174,7 @@ func (v view) broadcast(space string, to []string, m Message, by provenance.Auth
 	return got, nil
 }
 
-// Look returns what is in the mailbox of the agent of p, and who wrote it.
+// Look returns the messages in the mailbox of the agent of p, and their authors.
 func (s *Store) Look(ctx context.Context, p Place) (all []Message, by provenance.Authors, err error) {
 	err = s.read(ctx, func(v view) error {
 		all, by, err = v.messages(`SELECT `+mailColumns+` FROM team_mail WHERE space = $1 AND agent = $2`, p)
@@ -183,7 +183,7 @@ func (s *Store) Look(ctx context.Context, p Place) (all []Message, by provenance
 	return all, by, err
 }
 
-// Take returns what is in the mailbox of the agent of p, and empties it.
+// Take returns the messages in the mailbox of the agent of p, and empties it.
 func (s *Store) Take(ctx context.Context, p Place) (all []Message, by provenance.Authors, err error) {
 	err = s.write(ctx, func(v view) error {
 		all, by, err = v.messages(`DELETE FROM team_mail WHERE space = $1 AND agent = $2 RETURNING `+mailColumns, p)

@@ -44,7 +44,7 @@ func (f *feature) placeOf(ctx context.Context, account, session string) (Place, 
 	return PlaceOf(s), s, err
 }
 
-// create makes a task unless a hook does not want it.
+// create makes a task unless a hook blocks it.
 func (f *feature) create(ctx context.Context, s tool.Session, t Task, by provenance.Authors) (Task, error) {
 	if err := t.check(); err != nil {
 		return t, err
@@ -94,7 +94,8 @@ func (f *feature) tell(what events.Type, p Place, t Task) {
 	})
 }
 
-// completed fires taskCompleted when a task has become it. The change has been made: nobody undoes it.
+// completed runs the hooks of taskCompleted when a task has become completed. The change is stored already, so a hook
+// cannot block it.
 func (f *feature) completed(ctx context.Context, s tool.Session, was, is Task) {
 	if was.Status == Completed || is.Status != Completed || !f.host.Hooked(part.TaskCompleted) {
 		return

@@ -74,7 +74,7 @@ func (v view) next(space, kind string) (int64, error) {
 	return n, err
 }
 
-// kept is what of a task is not searched for.
+// kept holds the fields of a task that no query uses.
 type kept struct {
 	Subject     string            `json:"subject"`
 	Description string            `json:"description,omitempty"`
@@ -89,7 +89,7 @@ func (t Task) data() (string, error) {
 	return string(b), err
 }
 
-// Reserve gives out the id of a task that is not made yet.
+// Reserve returns the id for a task that will be made later.
 func (s *Store) Reserve(ctx context.Context, p Place) (id string, err error) {
 	err = s.write(ctx, func(v view) error {
 		n, err := v.next(p.Space, "task")
@@ -233,7 +233,7 @@ func (s *Store) Update(
 	return was, is, err
 }
 
-// ended is what daemons tell each other of: tasks that have become final, or have gone.
+// ended is the topic on which daemons tell each other which tasks have become final or were deleted.
 const ended = "tasks"
 
 // Await returns a task when its status is final, or as it is when ctx ends.
@@ -247,7 +247,7 @@ func (s *Store) Await(ctx context.Context, p Place, id string) (t Task, err erro
 	return t, err
 }
 
-// drop forgets a space; who waits for a task of it waits no more.
+// drop deletes a space, and ends the waiting of everybody who waits for a task of it.
 func (s *Store) drop(tx *sql.Tx, space string) error {
 	s.teams.Drop(space)
 	for _, table := range []string{"team_counters", "team_tasks", "team_teams", "team_mailboxes", "team_mail"} {

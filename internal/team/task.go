@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Status is where a task stands.
+// Status is the state of a task.
 type Status string
 
 // The statuses. The last three are final.
@@ -79,7 +79,7 @@ const (
 	maxMetadata = 16 << 10
 )
 
-// check refuses what is too large, or no text.
+// check refuses fields that are too large or no valid text.
 func (t Task) check() error {
 	if strings.TrimSpace(t.Subject) == "" {
 		return bad("subject is empty", "say in a few words what is to be done")
@@ -134,7 +134,7 @@ func numberOf(prefix, id string) (int64, error) {
 	return n, nil
 }
 
-// Change is what becomes of a task; nil fields stay.
+// Change is a change of a task; nil fields stay as they are.
 type Change struct {
 	Subject     *string            `json:"subject,omitempty"`
 	Description *string            `json:"description,omitempty"`
@@ -144,18 +144,18 @@ type Change struct {
 	BlockedBy   *[]string          `json:"blocked_by,omitempty"`
 	Blocks      *[]string          `json:"blocks,omitempty"`
 	Metadata    *map[string]string `json:"metadata,omitempty"`
-	// Expect is what the task must be; else nothing changes.
+	// Expect lists the values that the task must have; otherwise nothing changes.
 	Expect *Expect `json:"expect,omitempty"`
 }
 
-// Expect is what whoever changes a task takes it for; nil fields may be anything. The owner "" is
-// nobody.
+// Expect is the state that the caller believes a task to have; nil fields may have any value. The owner "" means
+// that nobody owns the task.
 type Expect struct {
 	Status *string `json:"status,omitempty"`
 	Owner  *string `json:"owner,omitempty"`
 }
 
-// apply changes a task, or says why it may not.
+// apply changes a task, or returns why the change is not allowed.
 func (c Change) apply(t *Task) error {
 	if e := c.Expect; e != nil {
 		if err := e.check(*t); err != nil {

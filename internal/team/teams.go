@@ -197,7 +197,7 @@ func (s *Store) of(v view, space, agent string) ([]Team, error) {
 	return mine, err
 }
 
-// teamsBytes is what teams need in memory, about.
+// teamsBytes estimates the memory that teams need.
 func teamsBytes(all []Team) int {
 	n := 0
 	for _, t := range all {
@@ -260,7 +260,7 @@ func (s *Store) changeTeam(
 	return t, err
 }
 
-// DeleteTeam disbands a team. It stays, and nobody joins or leaves it any more.
+// DeleteTeam disbands a team. The team stays, but nobody can join or leave it.
 func (s *Store) DeleteTeam(ctx context.Context, p Place, id string) (Team, error) {
 	return s.changeTeam(ctx, p, id, func(_ view, t *Team) error {
 		t.Status = disbanded
@@ -294,7 +294,7 @@ func (s *Store) AddMember(ctx context.Context, p Place, id string, m Member) (Te
 	})
 }
 
-// RemoveMember takes an agent out of a team. What is in its mailbox stays there.
+// RemoveMember takes an agent out of a team. The messages in its mailbox stay.
 func (s *Store) RemoveMember(ctx context.Context, p Place, id, name string) (Team, error) {
 	return s.changeTeam(ctx, p, id, func(_ view, t *Team) error {
 		i := slices.IndexFunc(t.Members, func(m Member) bool { return m.Name == name })

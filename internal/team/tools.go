@@ -116,7 +116,7 @@ func (f *feature) tasks() catalog.Group {
 	}}
 }
 
-// outputLimit is how much a model is shown of tasks, messages and the output of jobs at once.
+// outputLimit bounds the characters of tasks, messages and output of jobs that a model sees at once.
 const outputLimit = 30_000
 
 func (f *feature) taskCreate(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
@@ -169,7 +169,7 @@ func (f *feature) taskList(ctx context.Context, in tool.In, s tool.Session) (too
 	return tool.Output{Data: data, Text: strings.Join(lines, "\n"), Origin: origin(by)}, nil
 }
 
-// origin names who wrote what agents share; without an author it is the tool.
+// origin names the authors of a shared text; without an author it is the tool.
 func origin(by provenance.Authors) tool.Origin {
 	if by == 0 {
 		return ""

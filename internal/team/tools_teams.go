@@ -93,8 +93,8 @@ func (f *feature) readMailbox(ctx context.Context, _ tool.In, s tool.Session) (t
 	return tool.Output{Data: all, Text: strings.TrimSuffix(text.String(), "\n"), Origin: origin(by)}, nil
 }
 
-// indented is a text of which no line but the first begins where a message does: nobody writes what looks like
-// a message of another.
+// indented indents all lines of a text except the first. A message begins at the start of a line, so an agent cannot
+// write a text that looks like the message of another one.
 func indented(text string) string { return strings.Join(lines(text), "\n    ") }
 
 // oneLine is a name: those of earlier versions may have any sign.

@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/provenance"
 )
 
-// copied says whose outside text of the scope a text holds a run of. Without a
-// transaction it is errNotAtHand when the index lags.
+// copied returns the authors of the outside text of the scope that the text repeats. Without a
+// transaction it returns errNotAtHand if the index lags behind the database.
 func (s *System) copied(tx *sql.Tx, h head, text string) (provenance.Authors, error) {
 	var read provenance.Reader
 	if tx != nil {
@@ -42,7 +42,7 @@ func readUntrusted(tx *sql.Tx, scope string, after int64, add func(provenance.Au
 	return rows.Err()
 }
 
-// addUntrusted keeps a text from outside that the model is being shown.
+// addUntrusted adds to the index a text from outside that the model is about to see.
 func (s *System) addUntrusted(h *head, by provenance.Authors, text string) error {
 	if len(text) < provenance.RunLength {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// The limits of one call beside [Options].MaxExpanded. They bound the work that
-// empty values, long chains and slices of large values would cost.
+// These limits hold for one call, beside [Options].MaxExpanded: a model that writes references to empty values, long
+// chains of references, or many slices of a large value could otherwise cost the daemon much work.
 const (
 	maxReferences = 100_000
 	maxNesting    = 100
@@ -40,8 +40,8 @@ type expander struct {
 	hosts  provenance.Hosts // of those
 }
 
-// expand appends in with every reference replaced, and unites the authors of what
-// came in. path holds the names that are being expanded (V-23 to V-27).
+// expand appends the text in, with every reference replaced by its value, and adds the authors of these values to those
+// of the result. path lists the names whose values are being expanded now, to find cycles (V-23 to V-27).
 func (e *expander) expand(out []byte, in string, path []string) ([]byte, provenance.Authors, error) {
 	var from provenance.Authors
 	at := 0

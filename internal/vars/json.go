@@ -9,10 +9,9 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// rewriteStrings passes every string value of a JSON text (keys are not values)
-// with the top-level field it is under, and puts the answer in its place. Where
-// change says that nothing changed the bytes stay as they were, digits, space
-// and order of keys included. It returns the top-level fields too.
+// rewriteStrings calls change for every string value of a JSON text, with the top-level field that holds it, and
+// replaces the string by the answer. Keys are no values. Everything that change leaves alone stays byte for byte:
+// digits, white space, and the order of keys. It also returns the names of the top-level fields.
 func rewriteStrings(raw []byte, change func(in place, s string) (new []byte, changed bool, err error)) (
 	out []byte, fields []string, err error,
 ) {

@@ -92,8 +92,8 @@ func (c Change) apply(r *record) {
 	}
 }
 
-// edit stores what change makes of a variable, or of nothing. from are the
-// origins of what came into the value by reference.
+// edit changes a variable, or creates it, and stores it. from lists the origins of the values that references brought
+// into the new value.
 func (s *System) edit(ctx context.Context, session, name string, by tool.Origin, from tool.Origins,
 	change func(old *record) (record, error),
 ) (Var, bool, error) {
@@ -166,9 +166,9 @@ func protected(name string) error {
 	}
 }
 
-// authorsOf unites who wrote a value: by itself, what came in by reference, what
-// it copies, and, for the second set, what its author had been shown. A person
-// and a rule answer for their own words.
+// authorsOf returns the authors of a value: its writer, the authors of values that references brought in, and the
+// authors of outside text that it repeats. The second set adds the authors of what its writer had seen before. A person
+// and a rule answer for their own words, so nothing is added for them.
 func (s *System) authorsOf(tx *sql.Tx, h head, value string, by tool.Origin, from tool.Origins) (
 	authored, origins provenance.Authors, err error,
 ) {
@@ -226,15 +226,14 @@ const upsert = `INSERT INTO vars (session, name, type, keep, created, updated, v
 		length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15,
 		hosts = $16`
 
-// reuse puts a new variable in the row of the one that would be evicted for it,
-// which touches half the pages. A variable of the same instant is left to evict:
-// the new one itself may have to go.
+// reuse overwrites the row of the variable that would be evicted with the new one. This writes half as many pages of
+// the database as a deletion and an insertion. If both have the same time, evict decides: the new one may have to go.
 const reuse = `UPDATE vars SET name = $2, type = $3, keep = $4, created = $5, updated = $6, visited = $7, refs = $8,
 	length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15, hosts = $16
 	WHERE rowid = (SELECT rowid FROM vars WHERE session = $1 AND keep = 0 AND visited < $7
 		ORDER BY visited, updated, created, name DESC LIMIT 1)`
 
-// row is the record as both take it.
+// row lists the columns of the record, in the order that the insertion and the update take.
 func (r *record) row(session string) []any {
 	return []any{
 		session, r.name, r.typ, r.keep, r.created, r.updated, r.visited, r.refs, r.length, r.authored, r.origins,
@@ -268,7 +267,7 @@ func (s *System) evict(h *head) error {
 
 const fields = `name, type, keep, created, updated, visited, refs, length, authored, origins, hosts, tags, descr`
 
-// selectVar is what reads a variable without visiting it.
+// selectVar is the query for a variable that does not count as a visit.
 func (s *System) selectVar() string {
 	return `SELECT ` + fields + `, ` + s.db.Text(`value`) + ` FROM vars WHERE session = $1 AND name = $2`
 }

@@ -18,8 +18,8 @@ type Filter struct {
 	Offset int
 }
 
-// listOrder is the last visited first. An index has it for those that are kept and one for the
-// others: what is merged of them ends with the page.
+// listOrder puts the last visited first. One index has this order for kept variables and another for the rest, so the
+// database merges both and stops when the page is full.
 const (
 	listOrder = `visited DESC, updated DESC, created DESC, name`
 	listKey   = `SELECT name, visited, updated, created FROM vars WHERE session = $1 AND keep = `
@@ -92,8 +92,7 @@ func (s *System) readRow(tx *sql.Tx, query string, args ...any) scanner {
 	return st.QueryRow(args...)
 }
 
-// Remove deletes variables. Those that are missing or rules are in failed
-// (V-13).
+// Remove deletes variables. It does not delete rules; failed lists these and the names that do not exist (V-13).
 func (s *System) Remove(ctx context.Context, session string, names []string) (removed, failed []string, err error) {
 	err = s.write(ctx, session, func(_ *sql.Tx, h *head) error {
 		removed, failed = []string{}, []string{}

@@ -12,8 +12,8 @@ type reference struct {
 	inner      string // between the braces
 }
 
-// reading is one way to understand the inner text: all of it may be a name, or
-// the end may be a slice, because names may hold colons (V-33).
+// reading is one way to understand the text inside a reference. Names may contain colons (V-33), so the whole text may
+// be a name, or its end may be a slice.
 type reading struct {
 	name   string
 	sliced bool
@@ -21,8 +21,7 @@ type reading struct {
 	length int // -1 is to the end
 }
 
-// nextReference finds the first reference at or after from. What begins like one
-// and is malformed is plain text (V-34).
+// nextReference finds the first reference at or after from. A malformed reference is plain text (V-34).
 func nextReference(text string, from int) (reference, bool) {
 	for {
 		i := strings.Index(text[from:], opening)
@@ -78,8 +77,8 @@ func cutNumber(s string) (rest string, n int, ok bool) {
 	return s[:i], n, true
 }
 
-// text is a value that is sliced by characters, often. Marks make a slice cost
-// the same wherever it begins.
+// text is a value from which a call may take many slices by characters. Marks at regular distances make each slice cost
+// the same, wherever it begins.
 type text struct {
 	s      string
 	length int   // in characters

@@ -38,9 +38,8 @@ func (s *System) Remember(ctx context.Context, c *tool.Call, pending bool) error
 	return err
 }
 
-// Publish makes the pending variables of a call readable, for it is being shown:
-// a person released it, or no hook withheld it. A call that failed left no
-// variables, but its message counts as shown.
+// Publish makes the pending variables of a call readable, because the model is about to see the result: a person
+// released it, or no hook withheld it. A failed call has no variables, but the model sees its message.
 func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 	records := s.remembered(c)
 	return s.write(ctx, c.Request.Session, func(tx *sql.Tx, h *head) error {
@@ -55,8 +54,7 @@ func (s *System) Publish(ctx context.Context, c *tool.Call) error {
 	})
 }
 
-// Discard deletes the variables of a call, pending or not: its result is
-// withheld.
+// Discard deletes the variables of a call whose result is withheld, pending or not.
 func (s *System) Discard(ctx context.Context, c *tool.Call) error {
 	c.Result.VarResult, c.Result.VarArgs = "", ""
 	return s.write(ctx, c.Request.Session, func(_ *sql.Tx, h *head) error {
@@ -71,7 +69,7 @@ func (s *System) Discard(ctx context.Context, c *tool.Call) error {
 	})
 }
 
-// remembered is what a call leaves: its arguments, then its result.
+// remembered returns the variables that a call leaves: its arguments, then its result.
 func (s *System) remembered(c *tool.Call) []record {
 	if c.Spec.NoCache || c.Result.Status == tool.StatusError {
 		return nil
@@ -107,8 +105,8 @@ func argsAuthors(c *tool.Call) provenance.Authors {
 	return a
 }
 
-// resultAuthors is the tool, or who the tool says wrote it, and the outside
-// authors of its arguments: echo gives back what it was given.
+// resultAuthors returns the authors of a result: the tool, or the authors that the tool names, and the outside authors
+// of the arguments, because a program such as echo repeats them.
 func resultAuthors(c *tool.Call) provenance.Authors {
 	a := argsAuthors(c) &^ provenance.ByModel
 	if heardOutside(c) {
@@ -185,9 +183,8 @@ func (s *System) storePending(h *head, c *tool.Call, records []record) error {
 	return nil
 }
 
-// release stores what the model is shown, and that it is shown. A result that
-// repeats text from outside, such as a file that a page was saved in, is from
-// outside as well.
+// release stores the variables that the model is about to see, and notes their authors in the head of the session. A
+// result that repeats text from outside, such as a file into which a page was saved, is from outside too.
 func (s *System) release(tx *sql.Tx, h *head, c *tool.Call, records []record) error {
 	text := c.Result.FormattedText
 	if c.Result.Status == tool.StatusError {

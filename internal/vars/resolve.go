@@ -62,7 +62,7 @@ type resolved struct {
 	hosts provenance.Hosts // of both
 }
 
-// errNotAtHand is the lack of a transaction, which most arguments do not need.
+// errNotAtHand says that the work needs a transaction. Most arguments need none, so it is begun only then.
 var errNotAtHand = errors.New("the database must be asked")
 
 // resolve does the work of Resolve; a nil tx is one that is begun only if needed.
@@ -106,13 +106,12 @@ func resolve(e *expander, args json.RawMessage, copied func(string) (provenance.
 	return out, by, nil
 }
 
-// expandedFactor is what a byte of the arguments takes that came in: while it is compared,
-// twice while the arguments grow, and once more as what becomes of them.
+// expandedFactor is how many bytes of memory one byte of a value takes that a reference brings in: one while it is
+// compared, two while the arguments grow, and one in the result.
 const expandedFactor = 4
 
-// oneReference reports whether a text is nothing but one reference: then the model
-// chose the value but wrote none of it. Whoever puts values side by side, or cuts them
-// (see expander.reference), writes a text of their own.
+// oneReference reports whether a text is one whole reference and nothing else. The model then chose the value but wrote
+// none of it. A model that joins values, or cuts them (see expander.reference), is an author of the result.
 func oneReference(in string) bool {
 	ref, ok := nextReference(in, 0)
 	return ok && ref.start == 0 && ref.end == len(in)
@@ -181,8 +180,7 @@ func names(tx *sql.Tx, session string) ([]string, error) {
 	return list, rows.Err()
 }
 
-// visitAll counts one visit of each variable; one that is gone meanwhile is not
-// missed.
+// visitAll counts one visit of each variable. A variable that was deleted meanwhile is no error.
 func (s *System) visitAll(ctx context.Context, session string, names []string) error {
 	return s.write(ctx, session, func(*sql.Tx, *head) error {
 		now := s.now()

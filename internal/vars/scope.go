@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// told is what the sessions of one scope were told from outside: of an account in a
-// workspace, or of one session from before there were scopes. What one of them was told,
-// its harness can tell the others, so all of them know it.
+// told is the outside text that the sessions of one scope have received. A scope is an account in a workspace; a
+// session that is older than scopes has one of its own. A harness can pass text from one of its sessions to another, so
+// text that one session received counts as known to all of them.
 type told struct {
 	times   int64              // how often one was told something
 	at      int64              // when last, in nanoseconds
@@ -22,11 +22,11 @@ type told struct {
 	size    int                // bytes of them
 }
 
-// toldBytes is what that takes in memory, about.
+// toldBytes estimates the memory that it takes.
 func toldBytes(t told) int { return 200 + len(t.hosts) }
 
-// pause is after how long without a word from outside a new session begins as if none had
-// been told anything. Text that it repeats is known all the same.
+// pause is how long a scope must have received nothing from outside before a new session in it begins without outside
+// authors. The daemon still recognises outside text that the session repeats.
 const pause = 24 * time.Hour
 
 const selectScope = `SELECT told, told_at, authors, hosts, outside, outside_size FROM var_scopes WHERE scope = $1`
@@ -65,8 +65,8 @@ func (s *System) storeScope(h head) error {
 		h.in, h.scope.times, h.scope.at, h.scope.authors, h.scope.outside, h.scope.size, h.scope.hosts)
 }
 
-// heard is whose text the model of the session has seen, or may have been told of by
-// another session of its scope.
+// heard returns the authors of all text that the model has seen in this session, or may know from another session of
+// its scope.
 func (h head) heard() provenance.Authors {
 	if h.scope.times > h.since {
 		return h.released | h.scope.authors
@@ -74,7 +74,7 @@ func (h head) heard() provenance.Authors {
 	return h.released
 }
 
-// hostsHeard is where the text of the web came from, of what heard says.
+// hostsHeard returns the hosts from which the web text among that came.
 func (h head) hostsHeard() provenance.Hosts {
 	if h.scope.times > h.since {
 		return h.hosts.And(h.scope.hosts.List()...)
@@ -82,8 +82,8 @@ func (h head) hostsHeard() provenance.Hosts {
 	return h.hosts
 }
 
-// hostsOf is where a text of these authors may come from: from hosts that are known of it,
-// and from those that its author had been shown.
+// hostsOf returns the hosts from which a text of these authors may come: the known ones, and those whose text its
+// author had seen.
 func (h head) hostsOf(by provenance.Authors, known []string) provenance.Hosts {
 	if by&provenance.ByWeb == 0 {
 		return ""
@@ -91,7 +91,7 @@ func (h head) hostsOf(by provenance.Authors, known []string) provenance.Hosts {
 	return provenance.Hosts("").And(known...).And(h.hostsHeard().List()...)
 }
 
-// shown notes whose text the model of the session is shown, and the hosts that it came from.
+// shown notes the authors of a text that the model is about to see, and the hosts from which it came.
 func (s *System) shown(h *head, by provenance.Authors, hosts []string) {
 	h.released |= by
 	if by&provenance.ByWeb == 0 {
@@ -112,7 +112,7 @@ func (s *System) shown(h *head, by provenance.Authors, hosts []string) {
 	h.scope.hosts = h.scope.hosts.And(hosts...)
 }
 
-// Released says whose text the model of a session was shown.
+// Released returns the authors of all text that the model of a session has seen.
 func (s *System) Released(ctx context.Context, session string) (tool.Origins, error) {
 	var shown tool.Origins
 	err := s.read(ctx, session, func(_ *sql.Tx, h head) error {
@@ -122,8 +122,8 @@ func (s *System) Released(ctx context.Context, session string) (tool.Origins, er
 	return shown, err
 }
 
-// ResetOrigins forgets whose text the model of a session was shown, and what its scope was
-// told until now. Only a person may decide that: it lifts the questions that follow from it.
+// ResetOrigins forgets the authors of the text that the model of a session has seen, and what its scope has received
+// until now. Policies then ask no more because of that text, so only a person may decide it.
 func (s *System) ResetOrigins(ctx context.Context, session string) error {
 	return s.write(ctx, session, func(_ *sql.Tx, h *head) error {
 		h.released, h.hosts, h.since = 0, "", h.scope.times

@@ -28,7 +28,7 @@ type head struct {
 	loose  int  // 1 when one of them may be evicted
 }
 
-// headBytes is what a head takes in memory, about.
+// headBytes estimates the memory that a head takes.
 func headBytes(h head) int { return 200 + len(h.session) + len(h.in) + len(h.rules) + len(h.hosts) }
 
 var errNoSession = errors.New("the session has no variables yet")
@@ -57,7 +57,7 @@ func (s *System) load(row scanner, session string) (head, error) {
 	return h, s.current(h)
 }
 
-// current is errNoSession for a head of other rules than those declared.
+// current returns errNoSession if the session has other rules than those that are declared now.
 func (s *System) current(h head) error {
 	if h.rules != s.declared.Load().revision {
 		return errNoSession
@@ -65,8 +65,8 @@ func (s *System) current(h head) error {
 	return nil
 }
 
-// cached is load by way of the cache, which may hold a head from before Declare. What the
-// caches lack is read with row.
+// cached is load with a cache before it. The cache may hold a head that is older than the last Declare. row reads from
+// the database what the caches lack.
 func (s *System) cached(session string, row func(query string, args ...any) scanner) (head, error) {
 	h, err := s.heads.Get(session, func() (head, error) { return s.load(row(selectHead, session), session) })
 	if err == nil {
@@ -78,8 +78,8 @@ func (s *System) cached(session string, row func(query string, args ...any) scan
 	return h, err
 }
 
-// write runs fn with the head of a session and stores what fn made of it. A
-// session begins with its first write: then its rules are there.
+// write runs fn with the head of a session and stores the head again. The first write of a session creates its row and
+// its rules.
 func (s *System) write(ctx context.Context, session string, fn func(tx *sql.Tx, h *head) error) error {
 	return s.db.Write(ctx, func(tx *sql.Tx) error {
 		h, err := s.cached(session, s.row)
@@ -145,7 +145,7 @@ func (s *System) head(ctx context.Context, session string) (head, error) {
 	return s.cached(session, func(query string, args ...any) scanner { return apart{s, ctx, query, args} })
 }
 
-// apart is a row that is read in a transaction of its own.
+// apart is a query for one row in a transaction of its own.
 type apart struct {
 	s     *System
 	ctx   context.Context
@@ -157,8 +157,8 @@ func (a apart) Scan(dest ...any) error {
 	return a.s.db.Read(a.ctx, func(tx *sql.Tx) error { return tx.QueryRow(a.query, a.args...).Scan(dest...) })
 }
 
-// read runs fn with the head of a session that has begun. All of it is of one moment, and
-// nothing of it from a cache: what fn reads is what the head knows.
+// read runs fn with the head of a session that has a row. It uses one transaction and no cache, so the head and what fn
+// reads are of the same moment.
 func (s *System) read(ctx context.Context, session string, fn func(tx *sql.Tx, h head) error) error {
 	return s.begun(ctx, session, func() error {
 		return s.db.Read(ctx, func(tx *sql.Tx) error {
@@ -174,7 +174,7 @@ func (s *System) read(ctx context.Context, session string, fn func(tx *sql.Tx, h
 	})
 }
 
-// begun runs a read, once more if the session had to begin for it.
+// begun runs a read. If the session has no row yet, it creates the row and runs the read again.
 func (s *System) begun(ctx context.Context, session string, once func() error) error {
 	err := once()
 	for range 3 { // other rules may be declared meanwhile
@@ -188,8 +188,8 @@ func (s *System) begun(ctx context.Context, session string, once func() error) e
 	return err
 }
 
-// now is the time of the write that is going on, in nanoseconds. It does not go
-// back when the clock is set back: what is stored then is not the oldest.
+// now returns the time of the current write, in nanoseconds. It never goes back, also when somebody sets the clock
+// back: otherwise the newest variable would look like the oldest, and be evicted.
 func (s *System) now() int64 {
 	switch clock := s.o.Now().UnixNano(); {
 	case clock > s.latest:
@@ -255,8 +255,8 @@ func (s *System) SessionCreated(tx *sql.Tx, sess tool.Session) error {
 	return err
 }
 
-// SessionForked tells a session whose text the model of another one was shown, in the
-// transaction that makes it from that one: it begins with what was said there.
+// SessionForked copies the authors that the model of a session has seen to the session that was forked from it, in the
+// transaction that makes the fork: the new model begins with the same conversation.
 func (s *System) SessionForked(tx *sql.Tx, from, to string) error {
 	row := func(query string, args ...any) scanner { return tx.QueryRow(query, args...) }
 	h, err := s.load(row(selectHead, from), from)

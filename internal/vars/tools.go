@@ -28,7 +28,7 @@ func (s *System) Injected() []tool.Tool {
 	return []tool.Tool{readVar{state{s}}, listVars{state{s}}}
 }
 
-// state is what the four tools share: they touch the daemon's own state alone.
+// state is common to the four tools: they use no file and no host, only the daemon's own state.
 type state struct{ s *System }
 
 func (state) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }

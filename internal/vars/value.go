@@ -27,8 +27,8 @@ type Value struct {
 // Size is how many bytes of the value are in memory at once.
 func (v Value) Size() int64 { return min(v.size, pieceBytes) }
 
-// Pieces passes on the value, cut between characters. The error [ErrChanged] is that it was
-// changed meanwhile: the pieces before are of no use then.
+// Pieces yields the value in pieces, cut between characters. It yields [ErrChanged] if somebody changes the variable
+// meanwhile; the caller must then drop the pieces it has.
 func (v Value) Pieces(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if v.size <= pieceBytes {
@@ -53,8 +53,7 @@ func (v Value) Pieces(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// lastCharacter is where a character begins that the text does not hold to its end, or the
-// end of the text.
+// lastCharacter returns the offset of an incomplete character at the end of the text, or the length of the text.
 func lastCharacter(s string) int {
 	for i := len(s) - 1; i >= max(0, len(s)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(s[i]) {
@@ -70,8 +69,8 @@ func lastCharacter(s string) int {
 // ErrChanged is a value that was changed while it was read.
 var ErrChanged = errors.New("the variable was changed while it was read")
 
-// piece reads from the place at. The database takes the whole value into memory for it, so
-// one piece is read after the other, of all readers.
+// piece reads one piece at offset at. The database loads the whole value into memory for this, so only one reader at a
+// time reads a piece.
 func (v Value) piece(ctx context.Context, at int64) (piece string, err error) {
 	select {
 	case v.s.large <- struct{}{}:
@@ -90,8 +89,8 @@ func (v Value) piece(ctx context.Context, at int64) (piece string, err error) {
 	return piece, err
 }
 
-// Read finds a variable, which counts as a visit (V-08), and its value apart from it. The
-// answer false is that there is none (V-11).
+// Read returns a variable, and its value separately. It counts as a visit (V-08). It returns false if there is no such
+// variable (V-11).
 func (s *System) Read(ctx context.Context, session, name string) (Var, Value, bool, error) {
 	var r record
 	value := Value{s: s, session: session, name: name}
