@@ -38,8 +38,8 @@ import (
 // refused.
 type Options struct {
 	Approver bool // somebody is there to answer
-	// Announced: questions are sent to somebody, so that one is heard of though nobody
-	// watches; see [Queue.Connection].
+	// Announced says that a webhook or a command tells people about questions, so a question reaches somebody even if
+	// nobody watches the list; see [Queue.Connection].
 	Announced bool
 
 	Timeout       time.Duration // how long a question waits; 0 is 300 s
@@ -204,8 +204,8 @@ func (q *Queue) Pending() int {
 	return len(q.waiting)
 }
 
-// Close refuses the questions that callers wait for, and all later ones. What
-// waits without a caller stays in the database for the next start.
+// Close refuses the questions for whose answers callers wait, and all later questions. Questions without a caller stay
+// in the database for the next start.
 func (q *Queue) Close(reason string) error {
 	if reason == "" {
 		reason = "the daemon is stopping"

@@ -62,8 +62,7 @@ func answerable(c *tool.Call) bool {
 	return c.Decision.By == tool.ByMode || (c.Decision.By == tool.ByTool && c.Spec.Execution == tool.ExecAskOnce)
 }
 
-// Result asks whether the model may see what the call gave. Every result is a
-// question of its own.
+// Result asks whether the model may see the result of the call. Every result is a separate question.
 func (q *Queue) Result(ctx context.Context, c *tool.Call) (tool.Approval, error) {
 	item := itemOf(c, TypeResult)
 	item.Result, item.ResultState = c.Result.FormattedText, c.Result.Status
@@ -78,8 +77,7 @@ func (q *Queue) Result(ctx context.Context, c *tool.Call) (tool.Approval, error)
 	return q.ask(ctx, item, c.In.Emit)
 }
 
-// Changes asks whether what the call has changed may stay. What each call did is a question of its
-// own.
+// Changes asks whether the changes of the call may stay. The changes of every call are a separate question.
 func (q *Queue) Changes(ctx context.Context, c *tool.Call, made tool.Changing) (tool.Approval, error) {
 	item := itemOf(c, TypeChanges)
 	item.Changes, item.Why = &made, made.Why
@@ -216,7 +214,7 @@ type tooMany struct{ why string }
 
 func (t tooMany) Error() string { return t.why }
 
-// bound refuses a question beside so many of its session, and in all.
+// bound refuses a question if this many others of its session, or of all sessions, already wait.
 func (q *Queue) bound(session, all int) error {
 	switch {
 	case session >= q.opts.MaxPerSession:
@@ -328,7 +326,7 @@ func (q *Queue) end(ctx context.Context, w *waiting, a answer) error {
 	return err
 }
 
-// cancel ends what matches. The caller holds mu.
+// cancel ends the questions that match. The caller holds mu.
 func (q *Queue) cancel(ctx context.Context, reason string, match func(*waiting) bool) error {
 	var errs []error
 	for _, w := range q.waiting {

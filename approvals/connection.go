@@ -54,11 +54,11 @@ func (i Item) grantKey() (toolName, args, dir string) {
 	return i.Tool, string(i.Args), i.Facts.Dir
 }
 
-// looksFor is how long somebody who listed the questions counts as there. Who watches lists
-// them twice a second.
+// looksFor is how long an operator who listed the questions counts as watching. A client that watches lists them twice
+// a second.
 const looksFor = 10 * time.Second
 
-// watchers knows who would see a question.
+// watchers knows which clients would show a new question.
 type watchers struct {
 	mu     sync.Mutex // guards what follows
 	open   int        // streams

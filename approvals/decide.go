@@ -21,7 +21,7 @@ const (
 	RememberAlways  = "always"
 )
 
-// Decision is what a person says.
+// Decision is the answer of a person.
 type Decision struct {
 	Approved bool
 	Reason   string          // for the model when refused; the answer to a question
@@ -99,8 +99,8 @@ func (q *Queue) edited(ctx context.Context, id string, d *Decision) error {
 	return nil
 }
 
-// settle stores the answer to a question, hands it to whoever waits and forgets
-// the question. If anything fails, the question waits on. The caller holds mu.
+// settle stores the answer to a question, gives it to the callers that wait and removes the question from memory. If
+// anything fails, the question stays open. The caller holds mu.
 func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answer, error)) (Item, error) {
 	item, err := q.load(ctx, w.id)
 	if err != nil {
@@ -131,7 +131,7 @@ func (q *Queue) settle(ctx context.Context, w *waiting, decide func(Item) (answe
 	return item, nil
 }
 
-// release answers whoever waits and forgets the question. The caller holds mu.
+// release answers the callers that wait and removes the question from memory. The caller holds mu.
 func (q *Queue) release(w *waiting, a tool.Approval) {
 	for _, c := range w.callers {
 		c <- a
@@ -179,7 +179,7 @@ func (i *Item) apply(a answer, at time.Time) {
 	i.DecidedBy, i.DecidedAt = a.By, &at
 }
 
-// gone says why a question cannot be answered any more.
+// gone returns the error that says why a question cannot be answered any more.
 func (q *Queue) gone(ctx context.Context, id string) error {
 	item, err := q.load(ctx, id)
 	switch {

@@ -27,7 +27,7 @@ type Event struct {
 // subscriberBuffer is how far a reader may fall behind.
 const subscriberBuffer = 256
 
-// feed sends events to whoever listens.
+// feed sends events to its subscribers.
 type feed struct {
 	mu     sync.Mutex
 	all    map[chan Event]bool // guarded by mu

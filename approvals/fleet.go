@@ -12,14 +12,14 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 )
 
-// Daemons that share a database say every beatEvery that they are there. The questions of one that
-// has not for deadAfter are ended by any other.
+// Each daemon that shares a database writes every beatEvery that it is alive. If one has not done so for deadAfter, any
+// other daemon ends its questions.
 const (
 	beatEvery = 5 * time.Second
 	deadAfter = 30 * time.Second
 )
 
-// changes is what daemons tell each other of: questions and answers.
+// changes is the topic on which daemons tell each other about questions and answers.
 const changes = "approvals"
 
 const reasonDied = "the daemon that asked has gone"
@@ -35,7 +35,7 @@ type fleet struct {
 	waiting map[string]bool // questions of others that its readers know of; nil: not read yet
 }
 
-// beat says that this daemon is there.
+// beat writes that this daemon is alive.
 func (f *fleet) beat(tx *sql.Tx, db *store.DB, now time.Time, watched bool) error {
 	if !db.Shared() {
 		return nil
@@ -103,7 +103,7 @@ func (q *Queue) ids(ctx context.Context, query string) (ids []string, err error)
 	return ids, err
 }
 
-// doubtful are the questions whose answer may be stored without that this daemon knows.
+// doubtful returns the questions whose answer may be stored although this daemon saw an error.
 func (q *Queue) doubtful() (ids []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,8 +121,8 @@ func (q *Queue) deliverNow(ctx context.Context, id string) error {
 	return q.deliver(ctx, id)
 }
 
-// deliver hands the answer that another daemon was given to whoever waits here for it. Without
-// anybody, it serves one later call. The caller holds mu.
+// deliver gives an answer that another daemon received to the callers that wait for it here. If none waits, the answer
+// serves one later call. The caller holds mu.
 func (q *Queue) deliver(ctx context.Context, id string) error {
 	w := q.waiting[id]
 	item, err := q.load(ctx, id)
@@ -173,7 +173,7 @@ func (q *Queue) deliver(ctx context.Context, id string) error {
 	return nil
 }
 
-// decideElsewhere answers a question of another daemon, which then hears of it.
+// decideElsewhere stores the answer to a question of another daemon, and notifies that daemon.
 func (q *Queue) decideElsewhere(ctx context.Context, id string, d Decision) (Item, error) {
 	item, err := q.load(ctx, id)
 	if err != nil {
@@ -203,7 +203,7 @@ func (q *Queue) decideElsewhere(ctx context.Context, id string, d Decision) (Ite
 	return item, err
 }
 
-// cancelElsewhere ends what a session waits for at other daemons.
+// cancelElsewhere ends the questions that a session has at other daemons.
 func (q *Queue) cancelElsewhere(ctx context.Context, session, reason string) error {
 	return q.endElsewhere(ctx, answer{Status: StatusCancelled, Code: CodeCancelled, Reason: reason},
 		`session_id = $1 AND daemon <> $2`, session, q.db.Daemon())
@@ -262,7 +262,7 @@ func (q *Queue) boundElsewhere(tx *sql.Tx, session string) error {
 	return q.bound(ofSession, all)
 }
 
-// tell tells the readers here of what was asked and answered elsewhere.
+// tell sends the subscribers of this daemon the questions and answers of other daemons.
 func (q *Queue) tell(ctx context.Context) error {
 	ids, err := q.ids(ctx, `SELECT id FROM approval_questions WHERE status = 'pending' AND daemon <> $1
 		ORDER BY created_at, id`)
@@ -302,8 +302,8 @@ func (q *Queue) tell(ctx context.Context) error {
 	return nil
 }
 
-// live says that this daemon is there, and ends the questions of those that are not. It judges others
-// only after it has been there itself for as long: when the database was away, nobody could say so.
+// live writes that this daemon is alive, and ends the questions of daemons that are not. It does this only after it has
+// been alive itself for deadAfter: while the database was away, no daemon could write.
 func (q *Queue) live(ctx context.Context, watched bool) error {
 	return q.db.Write(ctx, func(tx *sql.Tx) error {
 		now := q.db.Now()
@@ -318,7 +318,7 @@ func (q *Queue) live(ctx context.Context, watched bool) error {
 			return err
 		}
 		q.fleet.watched.Store(others > 0)
-		// What could not be ended here while the database was away.
+		// These could not be ended while the database was away.
 		over := now.Add(-time.Minute).UnixMilli()
 		if err := q.endAll(ctx, tx, timedOut, `daemon = $1 AND expires_at < $2`, q.db.Daemon(), over); err != nil {
 			return err

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxAnswer is how much a program that runs an agent may answer.
+	// maxAnswer bounds the bytes that a program that runs an agent may answer.
 	maxAnswer = 16 << 20
-	// agentGrace is how long it gets to end when it is asked to.
+	// agentGrace is how long such a program may take to end after SIGTERM.
 	agentGrace = 2 * time.Second
 )
 

@@ -40,7 +40,7 @@ func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error)
 	stderr := &capped{max: maxStderr}
 	proc, err := box.Start(ctx, sandbox.Spec{
 		Argv: []string{"/bin/bash", "-c", h.Command}, Dir: "/", Stdin: stdin.r, Stdout: stdout, Stderr: stderr,
-		// A part of an answer is none: a hook that prints too much has failed.
+		// Half an answer may lack the half that blocks, so a hook that prints too much has failed.
 		Limits: guard.Limits{OutputAction: guard.OutputKill},
 		Env: []string{
 			"HOOK_EVENT=" + string(h.event), "HOOK_TOOL_NAME=" + in.ToolName, "HOOK_SESSION_ID=" + in.SessionID,
@@ -66,7 +66,7 @@ func (r *Registry) caged(ctx context.Context, h hook, in Input) (*Output, error)
 	return read(ended{exit.Code, failed, stdout.buf.Bytes(), stderr.buf.Bytes()})
 }
 
-// failure is why an act failed: that the hook's time is over, if it is.
+// failure returns why an act failed; if the time of the hook is over, that is the reason.
 func failure(ctx context.Context, act string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -74,7 +74,7 @@ func failure(ctx context.Context, act string, err error) error {
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// fed is a pipe that somebody writes a text into, whether it is read or not.
+// fed is a pipe into which a goroutine writes a text. The program may or may not read it.
 type fed struct{ r, w *os.File }
 
 func feed(text []byte) (fed, error) {

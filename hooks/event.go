@@ -68,7 +68,7 @@ func (e Event) toolless() bool {
 	return false
 }
 
-// ignores says why nothing comes of an answer to this event, or "".
+// ignores says why the daemon does nothing with an answer to this event, or "" if it uses the answer.
 func (e Event) ignores(a FailureAction) string {
 	switch e {
 	case SessionStart, SessionEnd, PermissionDenied, FileChanged, CwdChanged, NotificationEvent:
@@ -81,8 +81,8 @@ func (e Event) ignores(a FailureAction) string {
 	return ""
 }
 
-// canBlock is an event where a block prevents something. After a call the most a
-// block can do is withhold the result, so a hook that fails there does not.
+// canBlock reports whether a block prevents something at this event. After a call a block can only withhold the result,
+// so a hook that fails there does not block.
 func (e Event) canBlock() bool {
 	switch e {
 	case PreToolUse, PermissionRequest, UserPromptSubmit, ConfigChange, TaskCreated, TaskCompleted, PreCompact,

@@ -25,7 +25,7 @@ type Run struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
-// Answer is what the hooks of one event came to.
+// Answer is the merged answer of the hooks of one event.
 type Answer struct {
 	Runs   []Run // every hook of the event, in order
 	Advice tool.Advice
@@ -90,7 +90,7 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 	return a, nil
 }
 
-// run gives the hook its time; whatever it does, it is over then.
+// run runs the hook and stops waiting for it when its time is over.
 func (r *Registry) run(ctx context.Context, h hook, in Input) (*Output, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout(), told("timed out after "+h.timeout().String()))
 	defer cancel()
@@ -163,7 +163,7 @@ func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Out
 	}
 }
 
-// told is a cause that the model may read: no word of it is the hook's.
+// told is an error that the model may read: the daemon wrote every word of it, and the hook none.
 type told string
 
 func (t told) Error() string { return string(t) }
@@ -186,8 +186,8 @@ func failed(a *tool.Advice, h hook, err error) {
 	}
 }
 
-// settle lets the strictest win: what is blocked is neither rewritten nor
-// allowed, what asks is not allowed.
+// settle keeps the strictest answer: a blocked call is neither rewritten nor allowed, and a call about which a hook
+// asks is not allowed.
 func settle(a *tool.Advice) {
 	if a.Block {
 		a.Ask, a.Args = false, nil
@@ -205,7 +205,7 @@ func (r *Registry) notify(ctx context.Context, session string, n Notification) {
 	if ctx.Value(inHook{}) != nil || !r.Has(NotificationEvent) {
 		return
 	}
-	// What these hooks answer has no place to go; that they failed was observed.
+	// Nothing uses the answer of these hooks, and Observe was told if one failed.
 	_, _ = r.Fire(context.WithValue(ctx, inHook{}, true), NotificationEvent,
 		Input{SessionID: session, Title: n.Title, Message: n.Body, Trigger: n.Level})
 }

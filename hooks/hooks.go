@@ -85,8 +85,8 @@ func New(o Options) (*Registry, error) {
 	return build(o, newRuns(), grants)
 }
 
-// Next is a registry of other hooks that takes the place of r. It knows which
-// commands of r still run, and what hooks said about the tools of a session.
+// Next returns a registry of other hooks that takes the place of r. It still knows the running commands of r, and the
+// permissions that hooks gave or denied to the tools of a session.
 func (r *Registry) Next(o Options) (*Registry, error) {
 	return build(o, r.running, r.grants)
 }
@@ -234,8 +234,8 @@ func (r *Registry) After(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	return answer.Advice, nil
 }
 
-// Forget drops what hooks allowed in a session that is deleted. What they denied or
-// want asked stays: a model could delete its session to be rid of it.
+// Forget deletes the permissions that hooks allowed in a session that is deleted. Denials and asks stay: otherwise a
+// model could delete its session to get rid of them.
 func (r *Registry) Forget(ctx context.Context, session string) error {
 	return r.grants.forgetAllows(ctx, session)
 }

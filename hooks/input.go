@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Input is what a hook is told (H-08). Empty fields are absent.
+// Input is the JSON that a hook receives (H-08). Empty fields are absent.
 type Input struct {
 	Event                 Event           `json:"event"`
 	ToolName              string          `json:"toolName,omitempty"`
@@ -37,12 +37,12 @@ type Input struct {
 	Title                 string          `json:"title,omitempty"`
 	FilePath              string          `json:"filePath,omitempty"` // fileChanged
 	DurationMS            int64           `json:"durationMs,omitempty"`
-	// Changes are what the call changed in files and what was not undone, as in its answer. They are of
-	// postToolUse and postToolUseFailure.
+	// Changes lists the files that the call changed and that were not undone, as its answer does. Only postToolUse and
+	// postToolUseFailure have it.
 	Changes      []tool.Change `json:"changes,omitempty"`
 	ChangesTotal int           `json:"changesTotal,omitempty"` // how many there are, if some are left out
-	// Reported is a call that a client tells of, or the end of its work: it was not seen
-	// here, and is as true as the client is.
+	// Reported says that a client reported the call, or the end of its work. The daemon did not see it, so the report
+	// is only as reliable as the client.
 	Reported bool `json:"reported,omitempty"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// Output is what a hook says (H-19).
+// Output is the answer of a hook (H-19).
 type Output struct {
 	Message           string            `json:"message,omitempty"`
 	Block             bool              `json:"block,omitempty"`

@@ -49,7 +49,7 @@ type permissions struct {
 	all map[string]said
 }
 
-// said is what hooks said of the tools of one session, by name.
+// said holds the permissions that hooks set for the tools of one session, by name.
 type said map[string]string
 
 func (s said) bytes() int {
@@ -60,7 +60,7 @@ func (s said) bytes() int {
 	return n
 }
 
-// openPermissions drops what is too old.
+// openPermissions deletes the expired permissions in the database. Without a database, permissions are in memory.
 func openPermissions(db *store.DB) (*permissions, error) {
 	p := &permissions{db: db, all: map[string]said{}}
 	if db == nil {
@@ -77,7 +77,7 @@ func openPermissions(db *store.DB) (*permissions, error) {
 	return p, nil
 }
 
-// of is what was said of the tools of a session. Nobody changes it.
+// of returns the permissions that hooks set for the tools of a session. The caller must not change them.
 func (p *permissions) of(ctx context.Context, session string) (said, error) {
 	if p.db == nil {
 		p.mu.Lock()
@@ -137,7 +137,7 @@ func (p *permissions) set(ctx context.Context, session string, u PermissionUpdat
 	return nil
 }
 
-// forgetAllows drops what loosens.
+// forgetAllows deletes the permissions that allow.
 func (p *permissions) forgetAllows(ctx context.Context, session string) error {
 	if p.db == nil {
 		p.mu.Lock()
@@ -162,8 +162,8 @@ func (p *permissions) forgetAllows(ctx context.Context, session string) error {
 	})
 }
 
-// tighten is apply for a session above that of the call: what was allowed there was allowed to
-// another agent.
+// tighten is apply for a session above that of the call. It uses only denials and asks, because an allow there was
+// meant for another agent.
 func (p *permissions) tighten(ctx context.Context, a tool.Advice, session, name string) (tool.Advice, error) {
 	allowed := a.Allow
 	a, err := p.apply(ctx, a, session, name)

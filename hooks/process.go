@@ -22,7 +22,7 @@ const (
 	safePath  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// ended is how a program ended that was not ended by its context.
+// ended describes the end of a program that its context did not end.
 type ended struct {
 	code           int
 	err            error // set whenever code is not 0
@@ -53,7 +53,7 @@ func (r *Registry) execute(ctx context.Context, h hook, in Input, argv []string,
 	return ended{said.Code, unclean(said), stdout.buf.Bytes(), stderr.buf.Bytes()}, nil
 }
 
-// atOnce is the grace of programs that are not asked to end.
+// atOnce is the grace of programs that are killed without SIGTERM before.
 func atOnce() time.Duration { return 0 }
 
 // unclean is the error of a program that did not end with 0.
@@ -67,10 +67,10 @@ func unclean(said reaper.Report) error {
 	return nil
 }
 
-// textOf is what a program printed, for people.
+// textOf returns the output of a program as a text for people.
 func textOf(b []byte) string { return strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD")) }
 
-// environ is all that a command inherits (H-10, CX-67).
+// environ returns the whole environment of a command (H-10, CX-67).
 func (r *Registry) environ(h hook, in Input) []string {
 	env := map[string]string{
 		"PATH": safePath, "LANG": "C.UTF-8",

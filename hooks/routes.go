@@ -68,7 +68,7 @@ type hookEvent struct {
 	Input Input  `json:"input,omitempty"`
 }
 
-// hookAnswer is what the hooks of an event came to, the strictest of them.
+// hookAnswer is the merged answer of the hooks of an event: the strictest one.
 type hookAnswer struct {
 	Block          bool            `json:"block"`
 	Ask            bool            `json:"ask"`
@@ -123,14 +123,13 @@ func outcomeOf(answer Answer) hookAnswer {
 	}
 }
 
-// trialAnswer is what every hook of the event said, and what it comes to.
+// trialAnswer holds the answer of every hook of the event, and the merged one.
 type trialAnswer struct {
 	Runs    []Run      `json:"runs"`
 	Outcome hookAnswer `json:"outcome"`
 }
 
-// testHooks runs the hooks of an event for an operator who tries them; nothing
-// comes of it.
+// testHooks runs the hooks of an event for an operator who tries them. The daemon does nothing with their answers.
 func (h handlers) testHooks(r *http.Request) (any, error) {
 	event, in, err := readEvent(r)
 	if err != nil {

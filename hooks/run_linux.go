@@ -194,8 +194,8 @@ func (x *run) end() {
 	x.close()
 }
 
-// close ends what goes between the daemon and a program. Nobody should hold the output any more, but it can
-// be given away.
+// close closes the pipes between the daemon and a program. A program can have passed its output to another process that
+// still holds it.
 func (x *run) close() {
 	if x.under != nil {
 		x.daemon.Close()

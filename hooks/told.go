@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Changed fires fileChanged for each file that a call wrote, as its tool declared
-// it. Of a shell command that may be thousands: postToolUse has a list of them.
+// Changed fires fileChanged for each file that the tool of a call declared as written. A shell command can write
+// thousands of files; postToolUse has their list.
 func (r *Registry) Changed(ctx context.Context, c *tool.Call) []string {
 	var messages []string
 	if r.Has(FileChanged) && c.Facts.Uses.Script == nil {
@@ -54,8 +54,7 @@ func (r *Registry) Refused(ctx context.Context, c *tool.Call) []string {
 	return r.tell(ctx, PermissionDenied, in)
 }
 
-// tell fires an event that has happened: nothing can be blocked, and a caller who
-// left does not keep the others from hearing.
+// tell fires an event that has already happened. Its hooks can block nothing, and they run even if the caller has left.
 func (r *Registry) tell(ctx context.Context, event Event, in Input) []string {
 	answer, err := r.Fire(context.WithoutCancel(ctx), event, in)
 	if err != nil {

@@ -44,9 +44,9 @@ func (r *runs) has(pid int) (as *tool.Actor, ok bool) {
 	return as, ok
 }
 
-// Descends reports whether a process was started by a program that still runs: by a hook, or by one
-// that runs an agent, which is returned. A call of a hook would wait for the hook that waits for it,
-// so it is refused. Nobody can say it of a process that is gone, so it is said.
+// Descends reports whether a running hook started the process, or a program that runs an agent; it returns that agent.
+// The daemon refuses a call of a hook, because it would wait for the hook that waits for the call. Nothing can be found
+// out about a process that has ended, so for that the answer is yes.
 func (r *Registry) Descends(pid int) (as *tool.Actor, ok bool) {
 	if r.running.none() { // /proc is slow to read, and this is asked of every request
 		return nil, false

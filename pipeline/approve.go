@@ -7,13 +7,12 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// maxQuestions is how often one call may ask, because what it was judged by
-// changed while a person thought.
+// maxQuestions bounds the questions of one call. A call asks again if the session, the settings or the policies changed
+// while a person thought.
 const maxQuestions = 3
 
-// approve waits for a person where the verdict is ask, and judges again, by the
-// session and the configuration that are in force then: what was approved is what
-// runs, or it is asked again.
+// approve asks a person if the verdict is ask, and waits. It then judges the call again by the session and the
+// configuration of that moment. If anything differs from what the person approved, it asks again.
 func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	for range maxQuestions {
 		if c.Decision.Verdict == tool.Allow || p.undoReplacesQuestion(ctx, c) {
@@ -78,7 +77,7 @@ func (p *Pipeline) undoReplacesQuestion(ctx context.Context, c *tool.Call) bool 
 	return true
 }
 
-// Edit is what a person submits for a call that waits.
+// Edit is the arguments that a person gives to a call that waits for an answer.
 type Edit struct {
 	CallID  string
 	Call    tool.Request // with the arguments that the question showed
@@ -87,10 +86,9 @@ type Edit struct {
 	Args    json.RawMessage
 }
 
-// Edited judges an edit by what is in force now. It returns the digest that the answer
-// binds, or "" if something that the question showed has changed since: then the edited
-// call is asked about anew. Arguments that would be denied are an error, on which the person
-// can act.
+// Edited judges an edit by the settings and policies that are in force now. It returns the digest that the answer
+// binds, or "" if something that the question showed has changed since: the edited call then needs a new question. If
+// the policies deny the arguments, the error says why, and the person can change them.
 func (p *Pipeline) Edited(ctx context.Context, e Edit) (digest string, err error) {
 	err = p.contain(func() error {
 		edited, err := p.judged(ctx, e, e.Args)
@@ -112,7 +110,7 @@ func (p *Pipeline) Edited(ctx context.Context, e Edit) (digest string, err error
 	return digest, err
 }
 
-// judged judges other arguments of a call that waits, and makes their digest.
+// judged judges a copy of a waiting call with other arguments, and computes its digest.
 func (p *Pipeline) judged(ctx context.Context, e Edit, args json.RawMessage) (*tool.Call, error) {
 	req := e.Call
 	req.Args, req.Hypothetical = args, true // the call that waits is counted
@@ -123,7 +121,7 @@ func (p *Pipeline) judged(ctx context.Context, e Edit, args json.RawMessage) (*t
 	return c, p.running.inForce().again(ctx, c)
 }
 
-// again judges a call of which some time has passed.
+// again judges a call once more after a wait, by the session and the settings of now.
 func (p *Pipeline) again(ctx context.Context, c *tool.Call) error {
 	if err := p.lookup(ctx, c); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // because a call before them has not ended.
 const maxEarly = 4 << 20
 
-// shortText is how much is left of a result that there is no room for.
+// shortText is how many bytes of text stay in a result that is shortened for lack of room.
 const shortText = 2000
 
 // ran is one result of a batch, with the memory that it takes.
@@ -59,7 +59,7 @@ func (p *Pipeline) DoAll(ctx context.Context, session tool.Session, reqs []tool.
 	}
 }
 
-// heldBy is how many bytes of memory a result takes, about.
+// heldBy estimates the memory of a result, in bytes.
 func heldBy(r *tool.Result) int64 {
 	const besides = 2 << 10 // the decision, the report, and what is small
 	n := besides + len(r.FinalText) + len(r.FormattedText) + len(r.RejectReason)
@@ -75,7 +75,7 @@ func heldBy(r *tool.Result) int64 {
 	return int64(n)
 }
 
-// shortened is a result without what its variable holds.
+// shortened returns the result with a short text; its variable has the whole text.
 func shortened(r tool.Result) tool.Result {
 	r.Data, r.Content, r.FormattedText = nil, nil, ""
 	if len(r.FinalText) <= shortText {

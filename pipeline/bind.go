@@ -245,9 +245,8 @@ func (b *binder) data(code []guard.Code) {
 	}
 }
 
-// fixed reports whether neither a usual call nor another user than root can change what lies
-// at any of these paths. A call that asks for more than the usual settings is itself approved
-// by a person.
+// fixed reports whether only root can change the files at these paths, and no call with the usual settings can. A call
+// that asks for more than these settings needs a person's approval itself.
 func (b *binder) fixed(paths ...string) bool {
 	usual, err := b.p.settings(b.c)
 	if err != nil {
@@ -305,7 +304,7 @@ func (r *running) reserve(n int64) bool {
 	return true
 }
 
-// bindingError is the error of a call whose files are not what was approved any more.
+// bindingError is the error of a call whose files have changed since a person approved it.
 func bindingError(err error) error {
 	replaced, ok := errors.AsType[*sandbox.ReplacedError](err)
 	if !ok {
@@ -317,7 +316,7 @@ func bindingError(err error) error {
 	}
 }
 
-// boundBox is a box whose programs get what a person approved.
+// boundBox is a box whose programs see the file contents that a person approved.
 type boundBox struct {
 	sandbox.Box
 	bound []sandbox.Bound

@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// Companions makes the cages of companions. Line is the request path in force.
+// Companions makes the cages of companions. Line returns the current request path.
 type Companions struct{ Line func() *Pipeline }
 
-// Settings are those that a companion has now.
+// Settings returns the current settings of a companion.
 func (m Companions) Settings(s tool.Session, x tool.Companion) (guard.Settings, error) {
 	w, err := m.Line().Workspaces.Of(s.Dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func (m Companions) Box(ctx context.Context, s tool.Session, x tool.Companion) (
 	}), st, nil
 }
 
-// Forget ends what runs in the cage of a companion, and removes its private files.
+// Forget ends the programs in the cage of a companion, and removes its private files.
 func (m Companions) Forget(session string, x tool.Companion) error {
 	return m.Line().Backend.Forget(x.Key(session))
 }

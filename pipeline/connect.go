@@ -15,14 +15,13 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// maxKept bounds what is kept of the connections of one call: verdicts, and hosts and ports
-// that are open.
+// maxKept bounds the verdicts, and the open hosts and ports, that are kept for the connections of one call.
 const maxKept = 4096
 
-// connections judges where a call connects while it runs. The answer for a host and port is
-// kept as long as nothing changes by which it was given; a person's answer holds for the
-// rest of the call. Policies see the command of the call, so that the answer for one call is
-// none for another; what a person allows for longer is with the queue.
+// connections judges the connections of a call while it runs. It keeps the verdict for a host and port until the
+// session, the settings or the policies change; a person's answer holds for the rest of the call. Policies see the
+// command of the call, so a verdict for one call says nothing about another. The queue of questions keeps an answer
+// that a person gave for longer.
 type connections struct {
 	line  *running
 	call  tool.Call     // as it was when it began
@@ -37,20 +36,20 @@ type connections struct {
 	closed   []egress.Connection    // what was open and no longer may be, if a client has to hear of it
 }
 
-// personSaid is the answer of a person, or one that is waited for.
+// personSaid is the answer of a person, or a question that waits for one.
 type personSaid struct {
 	done chan struct{} // closed when it is there
 	tool.Approval
 	err error
 }
 
-// keptVerdict is a verdict, or one that is being found.
+// keptVerdict is a verdict, or a judgement that is under way.
 type keptVerdict struct {
 	done chan struct{} // closed when the verdict is there
 	egress.Verdict
 }
 
-// opened is what programs may connect to.
+// opened is the hosts and ports to which programs may connect.
 type opened struct {
 	conn  egress.Connection
 	ended chan struct{} // closed when they no longer may
@@ -107,7 +106,7 @@ func (j *connections) judge(ctx context.Context, conn egress.Connection) egress.
 	return v.Verdict
 }
 
-// opening refuses what the settings deny whatever is asked for. Rules say more of each request.
+// opening refuses a host that the settings deny for every request. Rules then judge each request.
 func (j *connections) opening(ctx context.Context, conn egress.Connection) egress.Verdict {
 	p := j.line.inForce()
 	now, err := p.asOfNow(ctx, &j.call)
@@ -137,7 +136,8 @@ func over(ctx context.Context) egress.Verdict {
 	return egress.Verdict{Rule: "core.cancelled", Reason: "the call ended: " + context.Cause(ctx).Error()}
 }
 
-// decide finds the verdict, by what is in force now, and again if that changes meanwhile.
+// decide finds the verdict by the session, the settings and the policies that are in force now, and again if they
+// change meanwhile.
 func (j *connections) decide(ctx context.Context, conn egress.Connection) egress.Verdict {
 	for range maxQuestions {
 		age := j.currentAge()
@@ -150,7 +150,7 @@ func (j *connections) decide(ctx context.Context, conn egress.Connection) egress
 			if !a.Approved {
 				return refusedBy(a, d)
 			}
-			// What a person thought about may be denied by now.
+			// While the person thought, a new rule may have denied it.
 			again := j.line.inForce().connection(ctx, &j.call, conn)
 			if again.Verdict == tool.Ask && j.question(conn, again) == j.question(conn, d) {
 				again = tool.Decision{Verdict: tool.Allow, Reasons: []tool.Reason{{Rule: "person"}}}
@@ -246,7 +246,7 @@ func (j *connections) question(conn egress.Connection, d tool.Decision) string {
 	return strings.Join(parts, "\x00")
 }
 
-// workspaceOf is where an answer for longer holds.
+// workspaceOf returns the workspace in which an answer for longer holds.
 func workspaceOf(c *tool.Call) string {
 	for _, root := range c.Workspace.Roots {
 		if guard.Within(c.Session.Dir, root) {
@@ -256,8 +256,8 @@ func workspaceOf(c *tool.Call) string {
 	return c.Session.Dir
 }
 
-// reconsider judges again what is open, and ends what is no longer allowed. Nobody is asked: a
-// connection that would need a question now ends, unless a person answered that question.
+// reconsider judges the open connections again, and ends those that are not allowed any more. It asks nobody: a
+// connection that needs a question now ends, unless a person has answered that question.
 func (j *connections) reconsider(ctx context.Context) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -282,7 +282,7 @@ func (j *connections) reconsider(ctx context.Context) {
 	}
 }
 
-// takeClosed is what a client has to end.
+// takeClosed returns the connections that a client must end.
 func (j *connections) takeClosed() []egress.Connection {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -365,7 +365,7 @@ func (p *Pipeline) connectionFloor(c *tool.Call, conn egress.Connection) tool.De
 	return tool.Decision{Verdict: v, By: tool.ByFloor, Reasons: []tool.Reason{said}}
 }
 
-// asOfNow is a call that runs, with its session and settings of now.
+// asOfNow returns a copy of a running call with the current session and settings.
 func (p *Pipeline) asOfNow(ctx context.Context, c *tool.Call) (*tool.Call, error) {
 	s, err := p.Sessions.Session(ctx, c.Request.Account, c.Request.Session)
 	if err != nil {
@@ -388,7 +388,7 @@ func (p *Pipeline) asOfNow(ctx context.Context, c *tool.Call) (*tool.Call, error
 	return &now, nil
 }
 
-// said is what the settings say of a connection.
+// said is the verdict of the settings about a connection.
 func said(conn egress.Connection, rule string, v guard.Verdict) string {
 	at := address(conn)
 	switch {

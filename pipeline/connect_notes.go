@@ -14,8 +14,8 @@ import (
 // maxRefusals is how many refused hosts a model reads about. The answer has all.
 const maxRefusals = 5
 
-// succeeded reports whether a call ended as if nothing was missing. Programs try what they can
-// do without, so that nobody needs a word of it then.
+// succeeded reports whether a call ended without an error. Programs often try connections that they do not need, so a
+// refused one is then not worth a note to the model.
 func succeeded(c *tool.Call) bool {
 	x, ok := c.Output.Data.(interface{ Ended() (code int, why string) })
 	if !ok {
@@ -50,7 +50,7 @@ func refusedConnections(c *tool.Call) string {
 	return strings.Join(notes, "\n")
 }
 
-// whyRefused is what would allow it, or the reason why nothing does.
+// whyRefused says which setting would allow the host, or why none does.
 func whyRefused(r egress.Row) string {
 	setting, _, _ := strings.Cut(r.Rule, ":")
 	reason := strings.Map(func(c rune) rune {

@@ -53,7 +53,7 @@ func (p *Pipeline) digest(ctx context.Context, c *tool.Call) error {
 
 const notAFile = "not a file"
 
-// content is what is known of a file for a digest.
+// content describes the content of a file for a digest.
 type content struct {
 	sum  string // or why there is none; if that changes, the digest differs
 	ok   bool   // sum is one

@@ -22,7 +22,7 @@ type job struct {
 	judged   tool.Call    // the call as it was admitted
 }
 
-// open makes a job of a call that may become one. What a client runs is the client's.
+// open makes a job of a call that may go on in the background. It makes none of a call that a client runs.
 func (j *job) open(ctx context.Context, c *tool.Call) error {
 	t, ok := c.Tool.(tool.Lasting)
 	if _, ours := j.by.(here); !ok || !ours {

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// leaseFor is how long a client may wait before it starts a call that was judged for
-// it. A late answer of a person stays usable for the same time.
+// leaseFor is how long a client may wait between the judgement of a call and its start. A person's answer that comes
+// too late stays usable for the same time.
 const leaseFor = 10 * time.Minute
 
 // maxLeases bounds the calls of one account that were judged and have not started.
@@ -91,7 +91,7 @@ func (l *leases) add(c *tool.Call, hold *budget.Hold) error {
 	return nil
 }
 
-// drop forgets a call that was not started in time.
+// drop removes a call that the client did not start in time.
 func (l *leases) drop(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

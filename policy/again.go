@@ -22,7 +22,7 @@ import (
 // basisVersion is raised when a field of [Basis] changes its meaning.
 const basisVersion = 1
 
-// Basis is what went into a decision beside the input, so that the call can be judged again.
+// Basis holds everything that a decision used beside the input, so that the call can be judged again.
 type Basis struct {
 	Form     string    `json:"form"` // of the input and of this; another one cannot be judged again
 	First    time.Time `json:"first_judged_at"`
@@ -38,7 +38,7 @@ type Basis struct {
 	Not          string `json:"not_replayable,omitempty"` // why it cannot be judged again
 }
 
-// Said is what the callback said; without a verdict it had no opinion.
+// Said is the answer of the callback; without a verdict it had no opinion.
 type Said struct {
 	Verdict string `json:"verdict,omitempty"`
 	Reason  string `json:"reason,omitempty"`
@@ -112,7 +112,7 @@ func withoutText(v any) {
 	}
 }
 
-// NotReplayable is why a recorded call cannot be judged again so that the answer is exact.
+// NotReplayable says why a recorded call cannot be judged again with an exact answer.
 type NotReplayable string
 
 func (n NotReplayable) Error() string { return string(n) }
@@ -168,7 +168,7 @@ type Judge struct {
 	revision *revision
 }
 
-// Rejudged is how a recorded call is judged now.
+// Rejudged is the present decision about a recorded call.
 type Rejudged struct {
 	Decision tool.Decision
 	Counted  bool // a rule that could hold for it reads input.recent
@@ -198,8 +198,8 @@ func (j Judge) Judge(ctx context.Context, c *Recorded, counts Counts) (Rejudged,
 	return Rejudged{Decision: d, Counted: j.revision.countsFor(view)}, cmp.Or(err, ctx.Err())
 }
 
-// again judges an input that was judged before, and returns it as it was judged now. The
-// callback is not asked: it says what it said then.
+// again judges an input that was judged before, and returns the decision with the input as the policies saw it now. It
+// does not ask the callback again but uses its recorded answer.
 func (j Judge) again(ctx context.Context, c *tool.Call, in *input.Document, counts Counts, said *opinion) (
 	tool.Decision, *input.Document, error,
 ) {
@@ -232,7 +232,7 @@ func joined(d tool.Decision, asked guard.Obligations, b tool.Beside, name string
 	return d.Beside(b, name, mode), nil
 }
 
-// opinion is what was said; nil is no opinion.
+// opinion is the recorded answer of another judge; nil if it had none.
 func (s *Said) opinion() *callback.Opinion {
 	switch s.Verdict {
 	case "":

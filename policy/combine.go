@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/policy/input"
 )
 
-// Effect is what one finding wants.
+// Effect is the decision that one finding asks for.
 type Effect string
 
 // The effects, strongest first.
@@ -24,7 +24,7 @@ const (
 	EffectCount   Effect = "count" // decides nothing; the call is counted for rules that count
 )
 
-// Finding is what one rule says of one call.
+// Finding is the result of one rule for one call.
 type Finding struct {
 	ID          string            `json:"id"`
 	Effect      Effect            `json:"effect"`
@@ -191,7 +191,7 @@ func modeReason(e Effect, in *input.Document) tool.Reason {
 	return r
 }
 
-// modeEffect is what the mode says of a call about which no rule has an opinion.
+// modeEffect is the effect of the mode on a call about which no rule has an opinion.
 func modeEffect(in *input.Document, relaxReads bool) Effect {
 	reads := in.Tool.ReadOnly
 	switch in.Mode {

@@ -51,7 +51,7 @@ type Decisions struct {
 	done  chan struct{}
 }
 
-// judgedCall is what is copied of a call while it runs.
+// judgedCall holds the fields that are copied from a call while it runs.
 type judgedCall struct {
 	Record
 	seen  *evidence
@@ -81,7 +81,7 @@ type Record struct {
 	Explanation
 }
 
-// Answer is what a person said to the question about a call.
+// Answer is the answer of a person to the question about a call.
 type Answer struct {
 	Question string `json:"question"` // id of the question, or of the answer that was remembered
 	Approved bool   `json:"approved"`

@@ -94,7 +94,7 @@ func (r *recorder) lookFor(ctx context.Context, s *snapshot, next glance) (done 
 	return true, r.end(ctx)
 }
 
-// longest is the command that has run in the tree longest, or nil.
+// longest returns the command that began first of those that run in the tree, or nil.
 func (s *snapshot) longest() *recorder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,14 +208,14 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 	return out, nil
 }
 
-// lacks says in the answer that something is not kept.
+// lacks notes in the answer that an undo cannot restore something.
 func (r *recorder) lacks(why string) {
 	if !slices.Contains(r.why, why) {
 		r.why = append(r.why, why)
 	}
 }
 
-// lacksFiles is lacks of these files, if there are any.
+// lacksFiles calls lacks for these files, if there are any.
 func (r *recorder) lacksFiles(paths []string, why string) {
 	if len(paths) > 0 {
 		r.lacks(fmt.Sprintf("%d files %s: %s", len(paths), why, strings.Join(paths[:min(len(paths), maxNamed)], ", ")))
@@ -278,7 +278,7 @@ func (j *journal) forgetTrees(ctx context.Context, before time.Time) error {
 	return err
 }
 
-// is reports whether a tree is still known as it was.
+// is reports whether t is still the snapshot of its tree.
 func (s *snapshots) is(t *snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

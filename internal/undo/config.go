@@ -18,8 +18,8 @@ type Config struct {
 	KeepDays     int    `yaml:"keepDays"`     // how long
 	KeepBytes    int64  `yaml:"keepBytes"`    // of all calls; the oldest go first
 	PerCallBytes int64  `yaml:"perCallBytes"` // of one call; a call that would need more is refused
-	// Exclude are what commands change without it being kept, as in an ignore file of git at the root
-	// of each tree.
+	// Exclude lists paths whose changes by commands are not kept, in the form of an ignore file of git at the root of
+	// each tree.
 	Exclude []string `yaml:"exclude"`
 }
 
@@ -50,7 +50,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// excluded are the paths in the tree at root of which nothing is kept.
+// excluded returns the patterns of paths in the tree at root whose changes are not kept.
 func (c *Config) excluded(root string) *search.Ignores {
 	return search.NewIgnores(func(path string) []byte {
 		if path == root+"/.gitignore" {

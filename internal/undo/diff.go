@@ -40,7 +40,7 @@ func (h handlers) diff(r *http.Request) (any, error) {
 	return diffAnswer{of.ID, text}, err
 }
 
-// diff is what a call changed, in as many bytes at most.
+// diff returns the changes of a call as text of at most so many bytes.
 func (j *journal) diff(of call, most int) (string, error) {
 	var b strings.Builder
 	for i, c := range of.Changes {
@@ -119,7 +119,7 @@ func (j *journal) content(of call, s state, path string) (text, why string) {
 	return string(b), ""
 }
 
-// still is a content as it lies at its path, if it is still there.
+// still returns the content of the file at the path, if the file still has it.
 func still(of call, s state, path string) ([]byte, error) {
 	user, err := userOf(of.Rights)
 	if err != nil {

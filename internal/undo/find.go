@@ -91,7 +91,7 @@ func (s *snapshot) unwatch() {
 	s.watch = nil
 }
 
-// findNews looks at what changed, and at what events do not tell of.
+// findNews looks at the paths that changed, and at those for which the kernel sends no events.
 func (s *snapshot) findNews(g glance, n news, f found, out *looked) error {
 	trees := map[string]bool{} // directories that are new, gone or not what they were
 	linked := false
@@ -358,7 +358,7 @@ func (s *snapshot) tooLarge() error {
 	return fmt.Errorf("%s has %w than %d", s.root, errTooLarge, maxTree)
 }
 
-// excluded reports whether nothing is kept of a path.
+// excluded reports whether the configuration excludes a path from the journal.
 func (s *snapshot) excluded(path string, isDir bool) bool {
 	out := false
 	if isDir {
@@ -370,7 +370,7 @@ func (s *snapshot) excluded(path string, isDir bool) bool {
 	return out
 }
 
-// errTooLarge is a part of the error of a tree that is not looked at.
+// errTooLarge is wrapped by the error of a tree that has too many files to be compared.
 var errTooLarge = errors.New("more files")
 
 // count is how many paths the tree has after a look.

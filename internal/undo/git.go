@@ -95,7 +95,7 @@ func (r *repository) committed(rel string, e gitindex.Entry) bool {
 	return err == nil && bytes.Equal(hash, e.Hash)
 }
 
-// close closes what was opened of repositories.
+// close closes the files of repositories that were opened.
 func (g *gitBefore) close() {
 	for _, r := range g.repos {
 		if r.head != nil {
@@ -140,7 +140,7 @@ func (g *gitBefore) top(dir string) string {
 	return top
 }
 
-// was reports whether something lay at a path.
+// was reports whether a file existed at the path before the call.
 func (g *gitBefore) was(path string) bool {
 	if s, changed := g.changed[path]; changed {
 		return s.Type != nothing

@@ -319,7 +319,7 @@ func (j *journal) countLines(ctx context.Context) error {
 	return err
 }
 
-// purgeOld removes what is older than the configuration says.
+// purgeOld removes the calls, and the notes about trees, that are older than the configuration allows.
 func (j *journal) purgeOld(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -334,7 +334,7 @@ func (j *journal) purgeOld(ctx context.Context) error {
 	return err
 }
 
-// purge removes everything, or everything of a session.
+// purge removes all calls, or all calls of a session.
 func (j *journal) purge(ctx context.Context, session string) (purged, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

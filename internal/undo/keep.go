@@ -322,7 +322,7 @@ func (r *recorder) end(ctx context.Context) error {
 	return err
 }
 
-// settle writes what came of the changes. The caller holds mu.
+// settle writes to the journal how each change ended. The caller holds mu.
 func (r *recorder) settle(ctx context.Context) error {
 	if !r.begun {
 		return nil

@@ -17,7 +17,7 @@ import (
 // objects is a directory with contents, each in a file that has its SHA-256 as name.
 type objects struct{ dir string }
 
-// newPrefix begins the name of a content that is not whole yet.
+// newPrefix begins the name of a file whose content is not complete yet.
 const newPrefix = "new-"
 
 func openObjects(dir string) (objects, error) {
@@ -88,7 +88,7 @@ func (o objects) drop(c copied) {
 	}
 }
 
-// sweep removes what a crash left: contents that are not whole, or that nobody knows.
+// sweep removes the files that a crash left: incomplete contents, and contents that no line of the journal names.
 func (o objects) sweep(known map[string]int64) error {
 	names, err := os.ReadDir(o.dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func (o objects) sweep(known map[string]int64) error {
 	return err
 }
 
-// noRoom says what to do about a full disk.
+// noRoom gives the error of a full disk a hint, and returns any other error as it is.
 func noRoom(err error) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err

@@ -28,7 +28,7 @@ func Definition() part.Definition {
 	}
 }
 
-// doctor says what an operator gave up.
+// doctor reports the protection that the operator's configuration gives up.
 func doctor(_ context.Context, c part.Config) []part.Finding {
 	if c.(*Config).Mode != "off" {
 		return nil
@@ -39,12 +39,12 @@ func doctor(_ context.Context, c part.Config) []part.Finding {
 	}}
 }
 
-// described is what documents show.
+// described returns the part as the documents describe it.
 func described(h handlers) part.Part {
 	return part.Part{Groups: []catalog.Group{group(h.j)}, Routes: h.routes()}
 }
 
-// purgeEvery is how often what is too old is removed.
+// purgeEvery is the interval at which calls that are too old are removed.
 const purgeEvery = time.Hour
 
 func open(ctx context.Context, h part.Host) (part.Part, error) {
@@ -96,7 +96,7 @@ func (j *journal) deleted(tx *sql.Tx, session string) error {
 	return err
 }
 
-// status is what GET /status says of the part.
+// status returns the fields of the part in the answer of GET /status.
 type status struct {
 	Mode  string `json:"mode"`
 	Bytes int64  `json:"bytes"`
@@ -109,7 +109,7 @@ func (j *journal) bytes() int64 {
 	return j.size
 }
 
-// purgeLoop removes what is too old, until ctx ends.
+// purgeLoop removes calls that are too old, until ctx ends.
 func (j *journal) purgeLoop(ctx context.Context) {
 	tick := time.NewTicker(purgeEvery)
 	defer tick.Stop()

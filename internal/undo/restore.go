@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// plan is what an undo does. It is in the journal until the undo has ended.
+// plan lists the changes that an undo makes. The journal has it until the undo has ended.
 type plan struct {
 	Call  string   `json:"call"`
 	Lines []int    `json:"lines"` // in the order in which they are undone
@@ -243,7 +243,7 @@ func (r restorer) since(ctx context.Context, c change, now state) string {
 	return byCall + later[0].ID
 }
 
-// look says what lies at a path.
+// look returns the state of the file at a path.
 func (r restorer) look(ctx context.Context, use guard.PathUse) (state, error) {
 	f, err := r.box.Open(ctx, use, os.O_RDONLY)
 	switch {
@@ -282,7 +282,7 @@ func (r restorer) lookLink(ctx context.Context, use guard.PathUse) (state, error
 	return stateOf(c, io.Discard)
 }
 
-// put makes a path what it was.
+// put restores the old state of a path.
 func (r restorer) put(ctx context.Context, use guard.PathUse, now, want state) error {
 	if now.Type == isDir && want.Type == isDir {
 		return r.dress(ctx, use, now, opened(want))
@@ -305,7 +305,7 @@ func (r restorer) put(ctx context.Context, use guard.PathUse, now, want state) e
 	return nil
 }
 
-// write puts a content back.
+// write restores the content of a file.
 func (r restorer) write(ctx context.Context, use guard.PathUse, want state) error {
 	from, err := os.Open(r.j.store.path(want.Sum))
 	if err != nil {
