@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -112,6 +113,34 @@ func TestCalls(t *testing.T) {
 				t.Errorf("%q: status %#x, want %#x", argv, got, want)
 			}
 		}
+	}
+}
+
+// TestProgramsYield: to the daemon, whether the kernel weighs processes or sessions.
+func TestProgramsYield(t *testing.T) {
+	p := newPool(t)
+	l, err := p.Get(t.Context(), "s", newConfig(t, "s", t.TempDir()), Entry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	for _, is := range []string{"$(nice) -eq 10", "$group -eq $$", "$session -ne $$"} {
+		line := "read -r _ _ _ _ group session _ < /proc/self/stat; [ " + is + " ]"
+		if got := run(t, l, "sh", "-c", line); got != 0 {
+			t.Errorf("%s: status %#x", line, got)
+		}
+	}
+	file := fmt.Sprintf("/proc/%d/autogroup", l.Process.Pid)
+	group, err := os.ReadFile(file)
+	for end := time.Now().Add(time.Minute); err == nil && !strings.HasSuffix(string(group), " nice 10\n"); {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %s", file, group)
+		}
+		time.Sleep(10 * time.Millisecond)
+		group, err = os.ReadFile(file)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without
+		t.Error(err)
 	}
 }
 

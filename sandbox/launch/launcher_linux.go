@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,6 +155,7 @@ func Start(o Options) (*Launcher, error) {
 		if started <- err; err != nil {
 			return
 		}
+		yield(cmd.Process.Pid)
 		_ = cmd.Wait()
 		l.group.Close()
 		l.closeGroups()
@@ -166,6 +168,16 @@ func Start(o Options) (*Launcher, error) {
 	}
 	l.Process = cmd.Process
 	return l, nil
+}
+
+// yield lets the session of a launcher, which its programs are in, weigh less than the daemon where the
+// kernel weighs sessions (autogroups, sched(7)) and so gives the priority of each process no effect.
+func yield(pid int) {
+	file := fmt.Sprintf("/proc/%d/autogroup", pid)
+	// The kernel takes ten of these a second from those that are not root.
+	for errors.Is(os.WriteFile(file, []byte(strconv.Itoa(wire.Nice)), 0), unix.EAGAIN) {
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (l *Launcher) closeGroups() {

@@ -27,6 +27,7 @@ func Example() {
 	// dup3 0
 	// dup3 1
 	// dup3 2
+	// setpgid
 	// chdir /work
 	// umask
 	// setrlimit cpu 10

@@ -163,7 +163,12 @@ func (m *Area) programOps(c Call, others uint64) []Op {
 		ops.Add(fmt.Sprintf("dup3 %d", i), unix.SYS_DUP3, 0, uintptr(i), 0).In = from
 	}
 	if c.Terminal {
+		ops.Add("setsid", unix.SYS_SETSID)
 		ops.Add("take the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+	} else {
+		// Not a session: the kernel can weigh each session as much as the daemon (autogroups, sched(7)).
+		// That of the launcher has no terminal either.
+		ops.Add("setpgid", unix.SYS_SETPGID, 0, 0)
 	}
 	// The inherited directory could lie under a mount that was made since.
 	ops.Add("chdir "+c.Dir, unix.SYS_CHDIR, m.Str(c.Dir))

@@ -134,7 +134,7 @@ func TestFailedProgram(t *testing.T) {
 		},
 		{
 			name: "no directory", argv0: "x", env: path, op: "chdir /d", errno: unix.ENOENT, status: 125,
-			why: "start the program: op 4 chdir /d: no such file or directory",
+			why: "start the program: op 5 chdir /d: no such file or directory",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
