@@ -296,22 +296,25 @@ func longQuestions(d *flooded) {
 		line = "git push --force o m;" + line
 		d.open(posted("/sessions/"+session+"/calls", fmt.Sprintf(`{"tool":"Bash","args":{"command":%q}}`, line)))
 	}
-	asked := 60
-	for i := range asked {
+	for i := range 60 {
 		ask(i)
 	}
 	var waiting []struct{ ID string }
+	looks := 0
 	ok := waitFor(func() bool {
 		err := d.operator.Do(d.t.Context(), "GET", "/approvals?limit=3", nil, &waiting)
-		if err == nil && len(waiting) >= 3 {
+		if err == nil && len(waiting) >= 2 { // two of the longest leave too little for another
 			return true
 		}
-		ask(asked) // most of the others were refused: they came at once, and do not fit beside each other
-		asked++
+		// Most came at once, do not fit beside each other, and were refused. New ones would not fit
+		// either if they came faster than the guard reads them: about two seconds pass between them.
+		if looks++; looks%40 == 0 {
+			ask(looks / 40)
+		}
 		return false
 	})
 	if !ok {
-		d.t.Errorf("%d questions wait, want 3 or more", len(waiting))
+		d.t.Errorf("%d questions wait, want 2 or more", len(waiting))
 	}
 }
 
