@@ -20,12 +20,12 @@ type Config struct {
 
 // Spawner is the program that runs agents.
 type Spawner struct {
-	Command []string      `yaml:"command"` // none: agents are not started
+	Command []string      `yaml:"command"` // without one, agents cannot be started
 	Timeout time.Duration `yaml:"timeout"` // how long an agent may work
-	PassEnv []string      `yaml:"passEnv"` // variables of the daemon that it gets
+	PassEnv []string      `yaml:"passEnv"` // variables of the daemon that the program gets
 }
 
-// Type is a kind of agent.
+// Type is a kind of agent, with the tools and the prompt that it has.
 type Type struct {
 	Description     string   `yaml:"description"`
 	SystemPrompt    string   `yaml:"systemPrompt"`
@@ -38,11 +38,11 @@ type Type struct {
 func defaults() *Config { return &Config{Spawner: Spawner{Timeout: time.Hour}} }
 
 const (
-	general  = "general-purpose" // the type of an agent for which none was named
+	general  = "general-purpose" // the type of an agent if the call names none
 	maxTurns = 10
 )
 
-// builtIn are the types that are always there.
+// builtIn are the types that exist without any configuration.
 var builtIn = map[string]Type{
 	"Explore": {
 		Description: "finds out how code works; changes nothing",
@@ -111,7 +111,7 @@ func (c *Config) Programs() map[string][]string {
 
 var _ part.Running = (*Config)(nil)
 
-// find is a type by its name; "" is the general one.
+// find returns a type by its name. "" is the general type.
 func (c *Config) find(name string) (string, Type, bool) {
 	name = cmp.Or(name, general)
 	t, ok := builtIn[name]
@@ -121,7 +121,7 @@ func (c *Config) find(name string) (string, Type, bool) {
 	return name, t, ok
 }
 
-// names are the types, as a model reads them.
+// names lists the types for a model.
 func (c *Config) names() []string {
 	all := maps.Clone(builtIn)
 	maps.Copy(all, c.Types)

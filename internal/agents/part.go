@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Definition is agents as a part of the daemon.
+// Definition is the feature agents as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name:   "agents",
@@ -28,27 +28,27 @@ func Definition() part.Definition {
 	}
 }
 
-// feature is agents in a daemon.
+// feature is the state of agents in one daemon.
 type feature struct {
 	host   part.Host
 	config atomic.Pointer[Config]
 
-	mu   sync.Mutex       // guards what follows
+	mu   sync.Mutex       // guards the fields below
 	used map[string]Usage // by session
 	runs map[string]*one  // by session
 }
 
-// one is an agent that runs.
+// one is an agent that is running.
 type one struct {
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when it has ended
+	done   chan struct{} // closed when the agent has ended
 }
 
 func newFeature(h part.Host) *feature {
 	return &feature{host: h, used: map[string]Usage{}, runs: map[string]*one{}}
 }
 
-// enter notes that an agent runs in a session, which no other may then.
+// enter notes that an agent runs in a session. A second agent cannot enter until that one has left.
 func (f *feature) enter(session string, cancel context.CancelCauseFunc) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +102,7 @@ type Agent struct {
 	Session string    `json:"session_id"`
 	Agent   string    `json:"agent,omitempty"`
 	Parent  string    `json:"parent,omitempty"`
-	Mode    tool.Mode `json:"mode"` // that holds
+	Mode    tool.Mode `json:"mode"` // the mode in force
 	Type    string    `json:"agent_type,omitempty"`
 	State   string    `json:"state"` // running or idle
 	Dir     string    `json:"cwd"`

@@ -30,11 +30,10 @@ type run struct {
 
 	parent, session tool.Session
 	kind            Type
-	tree            *worktree.Tree // nil without one
+	tree            *worktree.Tree // nil if the agent has no worktree
 }
 
-// prepare makes the session of the agent, or finds the one to go on with. Nothing is left of what it
-// made if it fails.
+// prepare makes the session of the agent, or finds the session to continue. If it fails, it removes what it made.
 func (r *run) prepare(ctx context.Context) (err error) {
 	if r.parent, err = r.f.host.Sessions.Session(ctx, r.in.Account, r.in.Session); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (r *run) mode() error {
 	return nil
 }
 
-// create makes the session: with the name that was asked for, or the next one of its type.
+// create makes the session, with the name that the call asks for, or with the next free name of its type.
 func (r *run) create(ctx context.Context, kind string) (tool.Session, error) {
 	want := r.session
 	if r.args.Name != nil {
@@ -113,7 +112,7 @@ func (r *run) create(ctx context.Context, kind string) (tool.Session, error) {
 	}
 }
 
-// resume finds the session of an agent that this session started before.
+// resume finds the session of an agent that the calling session started before.
 func (r *run) resume(ctx context.Context, id string) error {
 	s, err := r.f.host.Sessions.Session(ctx, r.in.Account, id)
 	if err != nil || s.Parent != r.parent.ID {
@@ -127,7 +126,7 @@ func (r *run) resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// order is what the program gets; docs/agents.md describes it.
+// order is what the program reads on its standard input; docs/agents.md describes it.
 type order struct {
 	Session         string   `json:"session_id"`
 	Socket          string   `json:"socket"`
@@ -141,7 +140,7 @@ type order struct {
 	MaxTurns        int      `json:"max_turns"`
 	AllowedTools    []string `json:"allowed_tools"`
 	DisallowedTools []string `json:"disallowed_tools"`
-	MCPServers      []string `json:"mcp_servers"` // nobody can ask for them
+	MCPServers      []string `json:"mcp_servers"` // always empty: no call can name them
 	Skills          []string `json:"skills"`      // likewise
 	Background      *bool    `json:"run_in_background"`
 	Isolation       *string  `json:"isolation"`
@@ -176,14 +175,14 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// answer is what the program answers.
+// answer is what the program writes on its standard output.
 type answer struct {
 	Text    *string  `json:"text"`
 	Calls   []string `json:"tool_calls"`
 	IsError bool     `json:"is_error"`
 }
 
-// data is what a client gets.
+// data is what the client of the call gets.
 type data struct {
 	Session  string   `json:"session_id"`
 	Agent    string   `json:"agent"`
@@ -194,7 +193,7 @@ type data struct {
 	Worktree *kept    `json:"worktree,omitempty"`
 }
 
-// work runs the agent to its end.
+// work runs the agent until it ends.
 func (r *run) work(ctx context.Context) (tool.Output, error) {
 	said, err := r.supervise(ctx)
 	r.ended(err == nil && !said.IsError)
@@ -250,7 +249,7 @@ func unique(names []string) []string {
 	return out
 }
 
-// supervise tells hooks and watchers, runs the program, and reads its answer.
+// supervise reports begin and end to hooks and watchers, runs the program, and reads its answer.
 func (r *run) supervise(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -293,7 +292,7 @@ func (r *run) supervise(ctx context.Context) (answer, error) {
 	return read(stdout)
 }
 
-// started says that the program runs, where the call goes on as a job.
+// started reports that the program runs, in a call that goes on as a job.
 func (r *run) started(cancel context.CancelCauseFunc) {
 	if j := r.in.Job; j != nil {
 		j.Agent(r.session.Agent, r.session.ID)
@@ -301,7 +300,7 @@ func (r *run) started(cancel context.CancelCauseFunc) {
 	}
 }
 
-// proc is the program of a job, for those who end jobs.
+// proc lets others end the program of a job.
 type proc struct{ cancel context.CancelCauseFunc }
 
 func (proc) Wait() (sandbox.Exit, error) {
@@ -329,7 +328,7 @@ func failed(err error) error {
 	}
 }
 
-// read reads what the program answered: one object, and nothing else. Each field is in it once.
+// read decodes the answer of the program: exactly one object, in which each field occurs once.
 func read(stdout []byte) (answer, error) {
 	var a answer
 	err := strictjson.CheckFolded(stdout)
@@ -345,10 +344,10 @@ func read(stdout []byte) (answer, error) {
 	return a, nil
 }
 
-// ended tells hooks and watchers how it ended.
+// ended reports to hooks and watchers how the agent ended.
 func (r *run) ended(ok bool) {
 	ctx := context.Background()
-	_ = r.fire(ctx, part.SubagentStop, "") // it has ended: nothing is blocked
+	_ = r.fire(ctx, part.SubagentStop, "") // the agent has ended, so a hook can block nothing
 	status := "error"
 	if ok {
 		status = "success"
@@ -387,7 +386,7 @@ func (r *run) publish(what events.Type, status string) {
 	})
 }
 
-// clip shortens a text that others wrote.
+// clip cuts a text that others have written after most bytes, and adds an ellipsis.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -68,7 +68,7 @@ func (agent) Spec() tool.Spec {
 "mode":{"type":"string","description":"permission mode, no looser than that of this session"},
 "resume":{"type":"string","description":"session_id of an agent of this session, to go on with"}},
 "required":["prompt","description"],"additionalProperties":false}`),
-		OutputLimit: 100_000, NoCache: true, // the text is as the agent wrote it
+		OutputLimit: 100_000, NoCache: true, // the agent's own text, unchanged
 	}
 }
 

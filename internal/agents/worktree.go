@@ -10,17 +10,17 @@ import (
 	"github.com/sandboxd/sandboxd/internal/worktree"
 )
 
-// kept is a worktree in which something was changed.
+// kept is a worktree that stays, because something in it was changed.
 type kept struct {
 	Path   string `json:"path"`
 	Branch string `json:"branch"`
 }
 
-// git is git in the sandbox, with the settings of the session: the configuration of a repository names
+// git runs git in the sandbox, with the settings of the session, because the configuration of a repository can name
 // programs.
 func (r *run) git() worktree.Git { return worktree.Git{Box: r.box, Host: r.f.host, Session: r.parent} }
 
-// newWorktree makes a worktree, with the first name that is free.
+// newWorktree makes a worktree with the first free name.
 func (r *run) newWorktree(ctx context.Context, name string) (*worktree.Tree, error) {
 	plain := strings.Map(func(c rune) rune {
 		if c == ' ' || c == '.' {
@@ -40,7 +40,7 @@ func (r *run) newWorktree(ctx context.Context, name string) (*worktree.Tree, err
 	}
 }
 
-// settle removes the worktree if nothing was changed in it, and returns it otherwise.
+// settle removes the worktree if nothing in it was changed. Else it returns the worktree.
 func (r *run) settle(ctx context.Context) (*kept, error) {
 	what, err := r.git().Changed(ctx, *r.tree)
 	if err == nil && what == "" {

@@ -15,23 +15,23 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Accounts says which account a caller has, by the uid that the kernel knows it by.
+// Accounts says which account a caller has. The kernel tells the uid of the caller.
 type Accounts struct {
 	Names  map[int]string // by uid
 	Others Others
 }
 
-// Others is what becomes of uids that have no name.
+// Others says what happens to uids that have no name.
 type Others string
 
 // The values of accounts.others.
 const (
-	OthersOwn    Others = "own"    // each is an account of its own, uid-N
-	OthersRefuse Others = "refuse" // they are not let in
+	OthersOwn    Others = "own"    // each gets an account of its own, uid-N
+	OthersRefuse Others = "refuse" // each is refused
 )
 
-// Of returns the account of a uid, for a daemon that runs as the uid own. It reports false
-// for a uid that is not let in; the account names it all the same, for what is counted.
+// Of returns the account of a uid, for a daemon that runs as the uid own. It reports false if the uid is refused;
+// the account still names the uid then, so that metrics can count it.
 func (a Accounts) Of(uid, own int) (account string, ok bool) {
 	if name := a.Names[uid]; name != "" {
 		return name, true
@@ -70,7 +70,7 @@ func (a *Accounts) UnmarshalYAML(n *yaml.Node) error {
 	return typeErrors(wrong...)
 }
 
-// MarshalYAML is the mapping that UnmarshalYAML reads.
+// MarshalYAML writes the mapping that UnmarshalYAML reads.
 func (a Accounts) MarshalYAML() (any, error) {
 	all := map[string]string{"others": string(a.Others)}
 	for uid, name := range a.Names {
@@ -81,8 +81,8 @@ func (a Accounts) MarshalYAML() (any, error) {
 
 var (
 	accountName = lazyregexp.New(`^[-_.a-zA-Z0-9]+$`)
-	// reservedName is what the daemon calls accounts by itself. A name in the file that is the
-	// same would let one uid into the sessions of another.
+	// reservedName matches the names that the daemon itself gives to accounts. The file may not use them: such a
+	// name would let one uid into the sessions of another.
 	reservedName = lazyregexp.New(`^(` + regexp.QuoteMeta(tool.DefaultAccount) + `|uid-[0-9]+)$`)
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// checkAnchor refuses an anchor that agents could write, or that lies where the log lies.
+// checkAnchor refuses an anchor that agents could write, and one that lies beside the log.
 func (c *Config) checkAnchor() error {
 	a := c.Audit.Anchor
 	if a.File != "" && len(a.Command) > 0 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CanUseTool is asked about every call after the rules: a program or a webhook,
-// or neither. What it allows answers the mode's question; a failure denies.
+// CanUseTool is a program or a webhook that is asked about every call after the rules. If it allows a call, that
+// also answers the question of the mode. If it fails, the call is denied.
 type CanUseTool struct {
 	Command []string      `yaml:"command"`
 	Webhook string        `yaml:"webhook"`

@@ -29,7 +29,7 @@ import (
 // maxKeepDays is a century: more does not fit into a duration.
 const maxKeepDays = 36_500
 
-// check refuses what could not be served, or not as it reads.
+// check refuses what the daemon could not serve, and what would mean something else than it says.
 func (c *Config) check(d *document) error {
 	return errors.Join(
 		c.checkChoices(d),
@@ -81,7 +81,7 @@ func (c *Config) checkChoices(d *document) error {
 	return errors.Join(errs...)
 }
 
-// words are the values of a choice as text.
+// words returns the values of a choice as text.
 func words[T ~string](values []T) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -151,12 +151,11 @@ func (c *Config) checkNumbers(d *document) error {
 	return errors.Join(errs...)
 }
 
-// leastDisk is the smallest bound for a disk that means something: the log of the database alone
-// takes more than that.
+// leastDisk is the smallest bound for a disk that makes sense: the log of the database alone takes more.
 const leastDisk = 1 << 20
 
-// checkPolicy tries the rules one by one, so that the line of each bad one is known. The
-// others are tried beside the deny rules that are good.
+// checkPolicy tries each rule alone, so that it knows the line of each bad one. It tries the other rules together
+// with the deny rules that are good.
 func (c *Config) checkPolicy(d *document) error {
 	var errs []error
 	var deny []string
@@ -190,7 +189,7 @@ func (c *Config) checkHooks(d *document) error {
 			_, err := hooks.New(hooks.Options{
 				Hooks: map[string][]hooks.Definition{event: {def}}, Writable: c.writable(),
 			})
-			if err != nil { // it was tried alone, as the first of its event
+			if err != nil { // it is the first of its event that was tried alone
 				err = errors.New(strings.TrimPrefix(err.Error(), "hooks."+event+"[0]: "))
 			} else if err = notThere(plainProgram(def.Command)); err != nil {
 				err = fmt.Errorf("command %q: %w", def.Command, err)
@@ -225,7 +224,7 @@ func (c *Config) checkTools(d *document) error {
 	return errors.Join(errs...)
 }
 
-// checkFiles keeps what steers the daemon out of the reach of agents.
+// checkFiles refuses files that steer the daemon and that agents can write.
 func (c *Config) checkFiles(d *document) error {
 	var errs []error
 	if c.File != "" {
@@ -273,7 +272,7 @@ func (c *Config) apart(what, path string) error {
 	return nil
 }
 
-// apartWhole is apart for a directory that is read with all below it.
+// apartWhole is apart for a directory that is read with everything below it.
 func (c *Config) apartWhole(what, path string) error {
 	if err := c.apart(what, path); err != nil {
 		return err
@@ -290,8 +289,8 @@ func (c *Config) apartWhole(what, path string) error {
 	return nil
 }
 
-// writable is where agents can write on the machine. The /tmp of a call is its
-// own, and the streams in /dev hold nothing.
+// writable returns the directories of the machine in which agents can write. /tmp is not one of them: each call has
+// its own. The streams in /dev keep nothing.
 func (c *Config) writable() []string {
 	if len(c.Sandbox.AllowedWritePaths) == 0 {
 		return []string{"/"}
@@ -323,15 +322,15 @@ func checkListen(addr string) error {
 	return nil
 }
 
-// Serves reports whether a connection to an address would come to metrics.listen. All of this
-// machine counts: listeners of all addresses are the usual ones.
+// Serves reports whether a connection to an address would reach metrics.listen. Any address of this machine counts,
+// because most listeners listen on all of them.
 func (m Metrics) Serves(to netip.AddrPort) bool {
 	_, port, err := net.SplitHostPort(m.Listen)
 	return err == nil && port == strconv.Itoa(int(to.Port())) && egress.OfThisMachine(to.Addr())
 }
 
-// checkDoors refuses names that lead programs to the daemon itself. A name without a port may
-// lead there too; then the connection is refused.
+// checkDoors refuses host names that would lead programs to the daemon itself. A name without a port passes,
+// although it may lead there too: such a connection is refused when it is made.
 func (c *Config) checkDoors() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Sandbox.Network.Hosts)) {
 		to := c.Sandbox.Network.Hosts[name]

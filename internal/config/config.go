@@ -40,13 +40,13 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Config is everything that can be set. It is made by [Load] and then only read.
+// Config is everything that can be set. [Load] makes it; after that it is only read.
 type Config struct {
 	Workspace Workspace       `yaml:"workspace"`
 	Sessions  Sessions        `yaml:"sessions"`
 	Profile   sandbox.Profile `yaml:"profile"`
 
-	// Sandbox are the settings under every session, merged and resolved.
+	// Sandbox are the settings that every session starts from, merged and resolved.
 	Sandbox guard.Settings `yaml:"-"`
 
 	Policy    Policy                        `yaml:"policy"`
@@ -63,56 +63,57 @@ type Config struct {
 	Operators Operators                     `yaml:"operators"`
 	Accounts  Accounts                      `yaml:"accounts"`
 
-	Parts map[string]part.Config `yaml:"-"` // sections of the parts of Source, by name
+	Parts map[string]part.Config `yaml:"-"` // sections of the parts of Source, by name of the part
 
-	Home     string       `yaml:"-"` // of whoever runs the daemon
-	Paths    paths.Daemon `yaml:"-"` // from the environment alone: clients must find them too
+	Home     string       `yaml:"-"` // that of the user who runs the daemon
+	Paths    paths.Daemon `yaml:"-"` // from the environment alone, because clients must find them too
 	File     string       `yaml:"-"` // absolute; "" when none was read
-	Warnings []string     `yaml:"-"` // what is odd, and no error
+	Warnings []string     `yaml:"-"` // what is odd, but no error
 
 	from  origins
-	parts []part.Definition // whose groups may be named
+	parts []part.Definition // their groups may be named
 }
 
-// Workspace is what agents work in.
+// Workspace says where agents work.
 type Workspace struct {
-	Roots []string `yaml:"roots"` // sessions start in one of them, or in a project; all are writable
+	Roots []string `yaml:"roots"` // a session starts in one of them, or in a project; agents may write in all
 }
 
-// Sessions is how sessions begin and how far an agent may loosen its own.
+// Sessions says how sessions begin, and how far an agent may loosen its own session.
 type Sessions struct {
 	Mode    tool.Mode `yaml:"mode"`
 	MaxMode tool.Mode `yaml:"maxMode"`
 
-	PerAccount int `yaml:"perAccount"` // how many an account may have; 0 is no bound
-	KeepDays   int `yaml:"keepDays"`   // after how many days without use one is deleted; 0 is never
+	PerAccount int `yaml:"perAccount"` // most sessions of one account; 0 is no bound
+	KeepDays   int `yaml:"keepDays"`   // a session that nobody uses for so many days is deleted; 0 is never
 }
 
-// Policy says which rules judge.
+// Policy says by which rules calls are judged.
 type Policy struct {
 	Profile     policy.Profile        `yaml:"profile"`
 	Dirs        []string              `yaml:"dirs"`
-	Shadow      string                `yaml:"shadow"` // directory in place of Dirs that judges and decides nothing
+	Shadow      string                `yaml:"shadow"` // in place of Dirs; decides nothing
 	Disable     []string              `yaml:"disable"`
 	Rules       permission.Rules      `yaml:"rules"`
 	Policies    []callback.ListPolicy `yaml:"policies"`
 	Verdict     string                `yaml:"verdict"`
 	AskReadOnly bool                  `yaml:"askReadOnly"`
-	Undoable    string                `yaml:"undoable"` // ask or allow: of changes that can be undone
+	Undoable    string                `yaml:"undoable"` // ask or allow, for changes that can be undone
 	CanUseTool  CanUseTool            `yaml:"canUseTool"`
 
 	Workspace     bool          `yaml:"workspace"`     // read the rules of workspaces, which may only tighten
 	KeepDecisions time.Duration `yaml:"keepDecisions"` // 0 keeps none
-	GuardReload   bool          `yaml:"guardReload"`   // a reload that loosens needs a person
+	GuardReload   bool          `yaml:"guardReload"`   // a person must agree to a reload that loosens
 }
 
-// What happens where a rule asks about changes of a call, and all of them can be undone.
+// The values of policy.undoable: what happens if a rule asks about the changes of a call, and all of them can be
+// undone.
 const (
 	UndoableAsk   = "ask"   // a person is asked
-	UndoableAllow = "allow" // they stay
+	UndoableAllow = "allow" // the changes stay
 )
 
-// Options is what [policy.New] takes.
+// Options returns the policy as [policy.New] takes it.
 func (p Policy) Options() policy.Options {
 	return policy.Options{
 		Profile: p.Profile, Dirs: p.Dirs, Disable: p.Disable, Rules: p.Rules,
@@ -120,37 +121,37 @@ func (p Policy) Options() policy.Options {
 	}
 }
 
-// Approvals is how people are asked.
+// Approvals says how people are asked.
 type Approvals struct {
 	Approver      bool          `yaml:"approver"` // somebody is there to answer
 	Timeout       time.Duration `yaml:"timeout"`
 	MaxPerSession int           `yaml:"maxPerSession"`
-	Webhook       Webhook       `yaml:"webhook"` // told of every question
-	Command       []string      `yaml:"command"` // a program, told of every question by stdin
+	Webhook       Webhook       `yaml:"webhook"` // gets every question
+	Command       []string      `yaml:"command"` // a program that gets every question on stdin
 }
 
-// Webhook is where questions are announced, for when nobody watches.
+// Webhook is an address to which questions are sent, for when nobody watches.
 type Webhook struct {
 	URL        string `yaml:"url"`        // "" announces nothing
-	SecretFile string `yaml:"secretFile"` // signs what is sent
+	SecretFile string `yaml:"secretFile"` // its content signs what is sent
 
-	Secret string `yaml:"-"` // what the file holds
+	Secret string `yaml:"-"` // the content of that file
 }
 
-// Tools is what new sessions have on, and tools of the operator's own.
+// Tools says which tools new sessions have, and declares the operator's own.
 type Tools struct {
-	AllGroups bool             `yaml:"allGroups"` // groups that Groups does not name are on
+	AllGroups bool             `yaml:"allGroups"` // switches on the groups that Groups does not name
 	Groups    map[string]Group `yaml:"groups"`
 	Tools     map[string]bool  `yaml:"tools"`
-	Allowed   []string         `yaml:"allowed"`  // the only tools that there are; none is every tool
-	Denied    []string         `yaml:"denied"`   // tools that there are not
-	Deferred  []string         `yaml:"deferred"` // not shown to a model until it searches
+	Allowed   []string         `yaml:"allowed"`  // if it names any, no other tool exists
+	Denied    []string         `yaml:"denied"`   // tools that do not exist
+	Deferred  []string         `yaml:"deferred"` // a model sees them after it has searched for them
 	Custom    []Custom         `yaml:"custom"`
 
-	Permissions map[string]catalog.Permission `yaml:"permissions"` // by tool, over its own
+	Permissions map[string]catalog.Permission `yaml:"permissions"` // by tool; they replace the tool's own
 }
 
-// Custom is a tool of the operator's own.
+// Custom is a tool that the operator declares.
 type Custom struct{ tools.Custom }
 
 // Vars bounds the variables of a session.
@@ -160,89 +161,88 @@ type Vars struct {
 	Nested   string `yaml:"nested"`   // "purpose" or "all"
 }
 
-// Store is where the state is and how it is kept.
+// Store says where the state is, and how it is kept.
 type Store struct {
 	Sync string `yaml:"sync"` // "normal" survives a crash of the daemon, "full" one of the machine
 
 	URL          string        `yaml:"url"`          // of a PostgreSQL that daemons share; "" is a file of this one
-	PasswordFile string        `yaml:"passwordFile"` // of its user
-	Timeout      time.Duration `yaml:"timeout"`      // how long a request waits for it
-	MaxConns     int           `yaml:"maxConns"`     // connections of this daemon to it
+	PasswordFile string        `yaml:"passwordFile"` // the password of the user in URL
+	Timeout      time.Duration `yaml:"timeout"`      // how long a request waits for the database
+	MaxConns     int           `yaml:"maxConns"`     // how many connections this daemon has to the database
 
-	Password string `yaml:"-"` // what the file holds
+	Password string `yaml:"-"` // the content of that file
 }
 
-// Audit is how the record is kept.
+// Audit says how the record is kept.
 type Audit struct {
 	Sync   string `yaml:"sync"` // "interval" or "always"
 	Anchor Anchor `yaml:"anchor"`
 }
 
-// Anchor is where the newest line of the record is kept outside of the daemon's places.
+// Anchor is a place outside of the daemon's directories that holds the newest line of the record.
 type Anchor struct {
 	File    string        `yaml:"file"`    // replaced each time; "" is none
-	Command []string      `yaml:"command"` // a program that gets it on stdin; none is none
+	Command []string      `yaml:"command"` // a program that gets the line on stdin; none if empty
 	Every   time.Duration `yaml:"every"`
 }
 
-// Log is what the daemon says on stderr.
+// Log says what the daemon writes to stderr.
 type Log struct {
 	Level string `yaml:"level"` // "debug", "info", "warn" or "error"
 }
 
-// Metrics is where /metrics and /healthz are open without a role.
+// Metrics is the address of /metrics and /healthz, which need no role.
 type Metrics struct {
 	Listen string `yaml:"listen"` // host:port; "" is nowhere
 }
 
-// API is who may connect, and what an account may ask of the daemon.
+// API says who may connect, and how much an account may ask of the daemon.
 type API struct {
-	Group         string   `yaml:"group"` // whose members may connect to the agent socket
+	Group         string   `yaml:"group"` // its members may connect to the agent socket
 	Mode          FileMode `yaml:"mode"`  // of the agent socket
 	OperatorGroup string   `yaml:"operatorGroup"`
 	OperatorMode  FileMode `yaml:"operatorMode"`
 
-	PerSecond  int           `yaml:"perSecond"`  // requests; 0 is no bound
-	Concurrent int           `yaml:"concurrent"` // requests under way; 0 is no bound
-	StopGrace  time.Duration `yaml:"stopGrace"`  // in which running calls may finish when the daemon stops
+	PerSecond  int           `yaml:"perSecond"`  // requests of an account; 0 is no bound
+	Concurrent int           `yaml:"concurrent"` // requests of an account at one time; 0 is no bound
+	StopGrace  time.Duration `yaml:"stopGrace"`  // how long running calls may still take when the daemon stops
 }
 
-// Limits bounds what all agents together may make the daemon hold.
+// Limits bounds how much all agents together can make the daemon hold.
 type Limits struct {
-	AgentBytes  int64 `yaml:"agentBytes"`  // of memory; one account has at most half
-	DiskReserve int64 `yaml:"diskReserve"` // that stay free on the disk of the record; 0 is an eighth, 256 MiB at most
-	AccountDisk int64 `yaml:"accountDisk"` // that one account may keep; 0 is as much as is free for all others
+	AgentBytes  int64 `yaml:"agentBytes"`  // memory in bytes; one account has at most half
+	DiskReserve int64 `yaml:"diskReserve"` // bytes that stay free on the disk of the record; 0 is an eighth, 256 MiB at most
+	AccountDisk int64 `yaml:"accountDisk"` // bytes that one account may keep; 0 is as much as is free for all others
 
 	AccountNetwork AccountNetwork `yaml:"accountNetwork"`
 }
 
-// AccountNetwork bounds what the programs of one account, in all its calls, do in a second;
-// 0 is no bound. What is too much waits.
+// AccountNetwork bounds what the programs in all calls of one account do in a second; 0 is no bound. A connection or
+// a byte above the bound waits.
 type AccountNetwork struct {
 	ConnectionsPerSecond int   `yaml:"connectionsPerSecond"` // new ones
 	BytesPerSecond       int64 `yaml:"bytesPerSecond"`       // in both directions
 }
 
-// Operators are admitted on the operator socket beside the daemon's own uid.
+// Operators may connect to the operator socket, like the daemon's own uid.
 type Operators struct {
 	UIDs []int `yaml:"uids"`
-	GIDs []int `yaml:"gids"` // whose members are operators too
+	GIDs []int `yaml:"gids"` // members of these groups are operators too
 }
 
-// Source is where a configuration comes from.
+// Source says where a configuration comes from.
 type Source struct {
 	File string              // "" is SANDBOXD_CONFIG, and without that no file
 	Env  func(string) string // nil is an empty environment
-	// Environ are variables with their values, of which those that look like settings and
-	// are none become warnings.
+	// Environ is the environment. A variable in it that looks like a setting and is none becomes a warning.
 	Environ []string
 	Flags   map[string]string // by key, such as "log.level"
-	Dir     string            // of relative names
-	Parts   []part.Definition // whose sections the file may have
+	Dir     string            // relative names start here
+	Parts   []part.Definition // the file may have their sections
 }
 
-// Load reads, merges and checks. The error names every mistake. What is returned beside
-// one is only for finding more of them; it is nil where there is nothing to look at.
+// Load reads, merges and checks. The error names every mistake. A configuration beside an error serves only to look
+// for more mistakes; it is nil if nothing could be read.
 func Load(src Source) (*Config, error) {
 	if src.Env == nil {
 		src.Env = func(string) string { return "" }
@@ -264,7 +264,7 @@ func Load(src Source) (*Config, error) {
 		c.Home = "/"
 	}
 	c.from.file = doc
-	// All of it is looked at, whatever is found: what cannot be used keeps its default.
+	// One mistake does not end the search: what cannot be used keeps its default.
 	err = gather(odd, doc.decode(c, src.Parts), c.override(src), c.settle(doc), c.check(doc))
 	if err != nil {
 		return c, err
@@ -299,7 +299,7 @@ func defaults() *Config {
 	}
 }
 
-// settle makes the settings, once everything that they depend on is known.
+// settle makes the settings of the sandbox, after everything that they depend on is known.
 func (c *Config) settle(doc *document) error {
 	c.settleSockets()
 	var all []error
@@ -319,7 +319,7 @@ func (c *Config) settle(doc *document) error {
 		c.Approvals.Webhook.SecretFile = ""
 	}
 	var callers []int
-	if sandbox.TakesRights() { // then the modes of their homes keep others out
+	if sandbox.TakesRights() { // then the modes of their homes protect other users
 		callers = slices.Sorted(maps.Keys(c.Accounts.Names))
 	}
 	first := guard.NoPath
@@ -328,7 +328,7 @@ func (c *Config) settle(doc *document) error {
 	}
 	s := guard.DefaultSettings(first, c.Home, c.Private(), callers...)
 	s.AllowedWritePaths = append(slices.Clone(roots), s.AllowedWritePaths[1:]...)
-	s.Network.AllowLocalBinding = true // the loopback of a call is its own
+	s.Network.AllowLocalBinding = true // each call has a loopback of its own
 	s.Network.Unlisted = guard.UnlistedAsk
 	s, err := doc.mergeSandbox(s)
 	all = append(all, err)
@@ -343,9 +343,9 @@ func (c *Config) settle(doc *document) error {
 	return errors.Join(all...)
 }
 
-// Project returns the settings of sessions in a directory that a person allowed, which is
-// then their only root. The error says why this configuration does not let agents work
-// there: what it names lies in the directory, or denies it.
+// Project returns the settings of sessions in a directory that a person allowed; the directory is their only root.
+// The error says why agents may not work there: a path of the configuration lies in the directory, or the settings
+// deny it.
 func (c *Config) Project(dir string) (guard.Settings, error) {
 	if _, err := workspaceRoot(dir); err != nil {
 		return guard.Settings{}, err
@@ -362,8 +362,7 @@ func (c *Config) Project(dir string) (guard.Settings, error) {
 	return p.Sandbox, nil
 }
 
-// Private is what no call may see: the daemon's places, the configuration and the
-// secrets that it names.
+// Private returns what no call may see: the places of the daemon, the configuration, and the secrets that it names.
 func (c *Config) Private() []string {
 	files := []string{c.File, c.Approvals.Webhook.SecretFile, c.Store.PasswordFile}
 	for _, s := range c.Sandbox.Network.Secrets {
@@ -377,7 +376,7 @@ func (c *Config) Private() []string {
 	return private(c.Paths, files...)
 }
 
-// private are the daemon's directories, its sockets where they lie elsewhere, and these files.
+// private returns the directories of the daemon, its sockets if they lie elsewhere, and files.
 func private(p paths.Daemon, files ...string) []string {
 	out := []string{p.RuntimeDir, p.StateDir, p.KeyDir}
 	for _, f := range append([]string{p.AgentSocket, p.OperatorSocket}, files...) {
@@ -415,8 +414,8 @@ func union(a, b []string) []string {
 	return out
 }
 
-// UnmarshalYAML reads a tool as JSON does, so that its schema keeps its form.
+// UnmarshalYAML decodes a tool as JSON, so that its schema keeps its form.
 func (c *Custom) UnmarshalYAML(n *yaml.Node) error { return decodeJSON(n, &c.Custom) }
 
-// MarshalYAML shows a tool as it was written.
+// MarshalYAML shows a tool as the operator wrote it.
 func (c Custom) MarshalYAML() (any, error) { return asJSON(c.Custom) }

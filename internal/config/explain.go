@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is one value that holds.
+// Value is a value in force.
 type Value struct {
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value"`
@@ -26,13 +26,13 @@ func (c *Config) Explain() []Value {
 		Sandbox any                    `yaml:"sandbox"`
 		Parts   map[string]part.Config `yaml:",inline"`
 	}{c, c.Sandbox, c.Parts}
-	// Nothing in a configuration can fail to encode: it was decoded.
+	// Encoding cannot fail: everything in a configuration was decoded before.
 	if err := top.Encode(shown); err != nil {
 		panic(fmt.Sprintf("cannot happen: encode configuration: %v", err))
 	}
 	if c.Sandbox.AllowedCommands == nil {
-		// YAML writes no list and an empty list alike; here the first allows every
-		// program and the second none.
+		// YAML writes an absent list and an empty one alike. Here the first allows every program, and the second
+		// none.
 		*child(child(&top, "sandbox"), "allowedCommands") = yaml.Node{
 			Kind: yaml.ScalarNode, Tag: "!!null", Value: "null",
 		}
@@ -54,8 +54,7 @@ func (c *Config) Explain() []Value {
 	return out
 }
 
-// explain lists the leaves; a list is one value, as is a map of the operator's
-// own keys.
+// explain lists the leaves of the tree. A list is one value, and so is a map whose keys the operator chose.
 func (c *Config) explain(out []Value, n *yaml.Node, key []string) []Value {
 	if n.Kind == yaml.MappingNode && len(n.Content) > 0 && !freeKeys(key) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -86,7 +85,7 @@ func inline(n *yaml.Node) json.RawMessage {
 	return b
 }
 
-// texts makes the keys of maps text, as JSON has them.
+// texts turns the keys of maps into text, as JSON needs them.
 func texts(tree any) any {
 	switch t := tree.(type) {
 	case map[any]any:
@@ -108,7 +107,7 @@ func texts(tree any) any {
 }
 
 func text(s string) json.RawMessage {
-	b, _ := json.Marshal(s) // a string always encodes
+	b, _ := json.Marshal(s) // encoding a string cannot fail
 	return b
 }
 
@@ -122,7 +121,7 @@ func (c *Config) origin(key []string) string {
 	}
 	from := fmt.Sprintf("%s:%d", filepath.Base(c.File), n.Line)
 	if strings.Join(key, ".") == "sandbox.deniedPaths" {
-		from = "default and " + from // the list of the file adds
+		from = "default and " + from // the list of the file extends the default
 	}
 	return from
 }

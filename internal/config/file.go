@@ -20,20 +20,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFileBytes bounds the file: what is larger was not written by a person.
+// maxFileBytes bounds the file: a person does not write a larger one.
 const maxFileBytes = 4 << 20
 
-// document is a configuration file with the places of its keys.
+// document is a configuration file, with the line of each key.
 type document struct {
 	name string
 	text []byte
-	root *yaml.Node // the top mapping; nil when there is nothing in the file
+	root *yaml.Node // the top mapping; nil if the file is empty
 }
 
 // Error is a mistake in a configuration file.
 type Error struct {
 	File string
-	Line int    // 0 when the mistake is not in a line
+	Line int    // 0 if the mistake has no line
 	Key  string // "policy.rules.deny"; "" when it is in no key
 	Err  error
 }
@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// readFile reads the file; without a document there is nothing to go on with.
+// readFile reads the file. If it returns no document, nothing else can be checked.
 func readFile(src Source) (*document, error) {
 	name := src.File
 	if name == "" {
@@ -104,8 +104,8 @@ func readRegular(name string) ([]byte, error) {
 	return text, nil
 }
 
-// plain refuses what makes a file mean something else than it looks like: keys
-// given twice, and references to other parts of it.
+// plain refuses what makes a file mean something else than it seems to say: a key given twice, and a reference to
+// another part of the file.
 func (d *document) plain(n *yaml.Node, key string) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		return &Error{d.name, n.Line, key, errors.New("anchors and aliases are not supported; write the value out")}
@@ -138,8 +138,8 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// decode reads everything but the settings of the sandbox, which merge. What cannot be
-// read keeps its default.
+// decode reads everything except the settings of the sandbox, which are merged. What it cannot read keeps its
+// default.
 func (d *document) decode(c *Config, parts []part.Definition) error {
 	root, all := once(d.root), []error{d.single()}
 	c.Parts = map[string]part.Config{}
@@ -168,18 +168,18 @@ func (d *document) decode(c *Config, parts []part.Definition) error {
 	return errors.Join(all...)
 }
 
-// single refuses a second document, which would not be read.
+// single refuses a second document in the file, because nothing would read it.
 func (d *document) single() error {
 	dec := yaml.NewDecoder(bytes.NewReader(d.text))
 	for range 2 {
 		if err := dec.Decode(new(yaml.Node)); err != nil {
-			return nil // the first one has been read
+			return nil // the first document has been read
 		}
 	}
 	return &Error{File: d.name, Err: errors.New("more than one document; want one")}
 }
 
-// once is a tree without what plain refuses: later keys of the same name, and aliases.
+// once returns the tree without what plain refuses: repeated keys, except the first, and aliases.
 func once(n *yaml.Node) *yaml.Node {
 	if n == nil {
 		return nil
@@ -202,7 +202,7 @@ func once(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// find is the node of a key, or of the nearest key around it.
+// find returns the node of a key, or of the nearest key around it.
 func (d *document) find(key []string) (n *yaml.Node, exact bool) {
 	n = d.root
 	for _, k := range key {
@@ -233,7 +233,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// errorAt is err with the line of a key. A number in key is a place in a list.
+// errorAt adds the line of a key to err. A number in key is an index in a list.
 func (d *document) errorAt(key []string, err error) error {
 	if err == nil {
 		return nil
@@ -252,8 +252,7 @@ func (d *document) errorAt(key []string, err error) error {
 	return e
 }
 
-// mergeSandbox puts the settings of the file over s. Keys that are wrong by themselves are
-// all named, and left out.
+// mergeSandbox puts the settings of the file over s. It names each key that is wrong by itself, and leaves it out.
 func (d *document) mergeSandbox(s guard.Settings) (guard.Settings, error) {
 	n, exact := d.find([]string{"sandbox"})
 	if !exact || n.Tag == "!!null" {
@@ -288,10 +287,10 @@ func settleSettings(s guard.Settings) (guard.Settings, []string, error) {
 	return s, warnings, err
 }
 
-// goodSettings is n with the keys that pass: each is tried alone, as a document of its own.
+// goodSettings returns n with only the keys that pass. It tries each alone, as a document of its own.
 func (d *document) goodSettings(n *yaml.Node, prefix []string, try func(key []string, doc []byte) bool) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
-		return n // merging says what it must be
+		return n // the merge says what type it must have
 	}
 	good := &yaml.Node{Kind: yaml.MappingNode}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -313,7 +312,7 @@ func (d *document) goodSettings(n *yaml.Node, prefix []string, try func(key []st
 	return good
 }
 
-// sandboxError is a mistake that package guard found at a key.
+// sandboxError is a mistake that package guard has found at a key.
 func (d *document) sandboxError(key []string, err error) error {
 	e := d.errorAt(append([]string{"sandbox"}, key...), err).(*Error)
 	name := strings.Join(key, ".")

@@ -18,16 +18,15 @@ import (
 	"github.com/sandboxd/sandboxd/internal/vars"
 )
 
-// Group is what the operator says of a group of tools: whether it is on in new
-// sessions, and what its part of the system prompt says beside its own. A group
-// that no tool belongs to is a prompt and documents alone.
+// Group is what the operator says of a group of tools: whether new sessions have it, and which text is added to its
+// part of the system prompt. A group without tools is a prompt and documents alone.
 type Group struct {
-	Enabled    *bool                `yaml:"enabled,omitempty"` // nil leaves it to tools.allGroups
+	Enabled    *bool                `yaml:"enabled,omitempty"` // nil: as tools.allGroups says
 	RulePrompt string               `yaml:"rulePrompt,omitempty"`
 	Rules      map[string]SkillRule `yaml:"declareSkillRules,omitempty"` // by name
 }
 
-// SkillRule is a document for the model, kept as the variable Rule/GROUP/NAME.
+// SkillRule is a document for the model. It is kept as the variable Rule/GROUP/NAME.
 type SkillRule struct {
 	Desc       string `yaml:"desc"`
 	Prompt     string `yaml:"prompt"`
@@ -35,8 +34,8 @@ type SkillRule struct {
 	AlwaysLoad bool   `yaml:"alwaysLoad,omitempty"`
 }
 
-// BuiltIn are the groups of a daemon with these parts that has no tools of the
-// operator's own, for what they are called and what they hold; their tools cannot run.
+// BuiltIn returns the groups of a daemon with these parts and without tools of the operator, for their names and
+// contents. Their tools cannot run.
 func BuiltIn(parts ...part.Definition) []catalog.Group {
 	var none *vars.System
 	people := catalog.Group{Name: PeopleGroup, Tools: approvals.Tools(nil)}
@@ -47,7 +46,7 @@ func BuiltIn(parts ...part.Definition) []catalog.Group {
 	return groups
 }
 
-// Deferred are the tools of a daemon with these parts that are deferred by default.
+// Deferred returns the tools of a daemon with these parts that are deferred by default.
 func Deferred(parts ...part.Definition) []string {
 	names := tools.Deferred()
 	for _, p := range parts {
@@ -57,14 +56,14 @@ func Deferred(parts ...part.Definition) []string {
 	return names
 }
 
-// Names of groups that are put together elsewhere.
+// Names of groups that other packages make.
 const (
 	PeopleGroup = "people"
 	CustomGroup = "custom"
-	ExecGroup   = "exec" // of the one tool of sandboxd exec
+	ExecGroup   = "exec" // holds the one tool of sandboxd exec
 )
 
-// groupNames are the groups that a daemon may have tools or rules for.
+// groupNames returns the groups for which the file may have tools or rules.
 func (c *Config) groupNames() []string {
 	names := []string{CustomGroup}
 	for _, g := range BuiltIn(c.parts...) {
@@ -74,7 +73,7 @@ func (c *Config) groupNames() []string {
 	return names
 }
 
-// Enabled is by group whether it is on, for those of which the file says it.
+// Enabled returns which groups the file switches on or off.
 func (t Tools) Enabled() map[string]bool {
 	on := map[string]bool{}
 	for name, g := range t.Groups {
@@ -85,8 +84,7 @@ func (t Tools) Enabled() map[string]bool {
 	return on
 }
 
-// Extend is a group with what the operator adds: the prompt after its own, the
-// rules beside its own.
+// Extend returns a group with what the operator adds: text after its prompt, and rules beside its own.
 func (t Tools) Extend(g catalog.Group) catalog.Group {
 	added, ok := t.Groups[g.Name]
 	if !ok {
@@ -110,7 +108,7 @@ func (t Tools) Extend(g catalog.Group) catalog.Group {
 	return g
 }
 
-// Declared are the groups of the operator's rules, by name.
+// Declared returns the groups that have rules of the operator, sorted by name.
 func (t Tools) Declared() []catalog.Group {
 	var groups []catalog.Group
 	for _, name := range slices.Sorted(maps.Keys(t.Groups)) {
@@ -119,8 +117,7 @@ func (t Tools) Declared() []catalog.Group {
 	return groups
 }
 
-// OwnGroups are the groups that have no tools: a prompt and documents, which [Extend]
-// adds.
+// OwnGroups returns the operator's groups that have no tools. [Extend] adds their prompt and documents.
 func (c *Config) OwnGroups() []catalog.Group {
 	known := c.groupNames()
 	var groups []catalog.Group
@@ -140,8 +137,8 @@ func (g Group) rules() map[string]catalog.Rule {
 	return rules
 }
 
-// ruleWord is what a group or a rule of the operator's may be called: it stands in
-// the name of a variable and in a table of the prompt.
+// ruleWord matches the name of an operator's group or rule. The name becomes part of a variable's name and of a
+// table in the prompt.
 var ruleWord = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
 func (c *Config) checkGroups(d *document) error {
@@ -191,7 +188,7 @@ func (c *Config) checkRule(group, name string, r SkillRule) error {
 	return nil
 }
 
-// checkDeferred refuses names that defer nothing.
+// checkDeferred refuses a name in tools.deferred that defers nothing.
 func (c *Config) checkDeferred(d *document) error {
 	known := c.toolNames()
 	finder := tools.ToolSearch{}.Spec().Name
@@ -208,7 +205,7 @@ func (c *Config) checkDeferred(d *document) error {
 	return errors.Join(errs...)
 }
 
-// UnmarshalYAML reads true or false, which switch a group, or what is said of it.
+// UnmarshalYAML reads true or false, which switch a group on or off, or a mapping.
 func (g *Group) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		return n.Decode(&g.Enabled)
@@ -220,7 +217,7 @@ func (g *Group) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*plain)(g))
 }
 
-// MarshalYAML shows a group as it was written.
+// MarshalYAML shows a group as the operator wrote it.
 func (g Group) MarshalYAML() (any, error) {
 	type plain Group
 	if g.RulePrompt == "" && len(g.Rules) == 0 && g.Enabled != nil {
@@ -238,7 +235,7 @@ func (r *SkillRule) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*plain)(r))
 }
 
-// knownKeys does what the decoder does not below a type that reads itself.
+// knownKeys refuses unknown keys. The decoder does not do that below a type that decodes itself.
 func knownKeys(n *yaml.Node, known ...string) error {
 	if n.Kind != yaml.MappingNode {
 		return typeErrors(fmt.Sprintf("line %d: want keys and values: %s", n.Line, strings.Join(known, ", ")))

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxd/sandboxd/policy/callback"
 )
 
-// idle names what was set and has no effect because of another setting. What can never
-// have one is an error instead; what has none on this host is known only there.
+// idle names the settings of the file that another setting makes useless. A setting that can never have an effect is
+// an error; one that has none on this host is found elsewhere.
 func (c *Config) idle() []string {
 	var out []string
 	asked := !c.Approvals.Approver
@@ -50,8 +50,8 @@ func (c *Config) idle() []string {
 	return append(out, c.idleRules()...)
 }
 
-// idleRules names the rules about tools that there are not. They may be meant for another
-// agent, so they are no errors.
+// idleRules names rules about tools that do not exist. They are no errors, because they may be meant for another
+// agent.
 func (c *Config) idleRules() []string {
 	var out []string
 	known := c.toolNames()
@@ -73,7 +73,7 @@ func (c *Config) idleRules() []string {
 	return out
 }
 
-// toolNames are the tools that sessions of the daemon can have.
+// toolNames returns the tools that sessions of the daemon can have.
 func (c *Config) toolNames() map[string]bool {
 	known := map[string]bool{}
 	for _, g := range BuiltIn(c.parts...) {
@@ -87,7 +87,7 @@ func (c *Config) toolNames() map[string]bool {
 	return known
 }
 
-// checkToolNames refuses settings of tools that there are not: they would change nothing.
+// checkToolNames refuses settings of tools that do not exist, because they would have no effect.
 func (c *Config) checkToolNames(d *document) error {
 	known, folded := c.toolNames(), map[string]bool{}
 	for name := range known {
@@ -112,7 +112,7 @@ func (c *Config) checkToolNames(d *document) error {
 		}
 	}
 	for key, names := range map[string][]string{"allowed": c.Tools.Allowed, "denied": c.Tools.Denied} {
-		for i, name := range names { // T-56: the case of these does not matter
+		for i, name := range names { // T-56: in these names case does not matter
 			if !folded[strings.ToLower(name)] {
 				refuse(name, key, fmt.Sprint(i))
 			}
@@ -121,15 +121,15 @@ func (c *Config) checkToolNames(d *document) error {
 	return errors.Join(errs...)
 }
 
-// ofServer reports whether a tool is one of an MCP server, mcp__server__tool. Which there are is known in sessions
-// alone.
+// ofServer reports whether a name is that of a tool of an MCP server, mcp__server__tool. Which of these exist is
+// known only in a session.
 func ofServer(name string) bool {
 	rest, ok := strings.CutPrefix(name, "mcp__")
 	server, tool, parted := strings.Cut(rest, "__")
 	return ok && parted && server != "" && tool != ""
 }
 
-// spelled is a hint for a name that differs from a known one in case or underscores.
+// spelled returns a hint for a name that differs from a known one only in case or underscores.
 func spelled(name string, known map[string]bool) string {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
 	for _, have := range slices.Sorted(maps.Keys(known)) {
@@ -140,7 +140,7 @@ func spelled(name string, known map[string]bool) string {
 	return ""
 }
 
-// environment remembers which variables were looked up: no other is a setting.
+// environment remembers which variables were looked up. Only those are settings.
 type environment struct {
 	get  func(string) string
 	read map[string]bool
@@ -151,9 +151,9 @@ func (e environment) lookup(name string) string {
 	return e.get(name)
 }
 
-// unread are the variables that look like settings and that nothing has looked up.
+// unread returns the variables that look like settings and that nothing has looked up.
 func (e environment) unread(environ []string) []string {
-	e.read["SANDBOXD_CONFIG"] = true // which nothing looks up where a file is named
+	e.read["SANDBOXD_CONFIG"] = true // nothing looks it up if a file is named
 	var out []string
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")

@@ -20,15 +20,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Mistakes are all that is wrong with a configuration, by their lines.
+// Mistakes are all mistakes in a configuration, sorted by line.
 type Mistakes []error
 
 func (m Mistakes) Error() string { return errors.Join(m...).Error() }
 
-// Unwrap is for errors.As: each mistake that has a place is an [*Error].
+// Unwrap lets errors.As find each mistake; one that has a line is an [*Error].
 func (m Mistakes) Unwrap() []error { return m }
 
-// About reports whether a mistake is in a section, or nowhere in particular.
+// About reports whether a mistake belongs to a section, or to no section in particular.
 func About(err error, section string) bool {
 	return slices.ContainsFunc(flat(err), func(one error) bool {
 		e, ok := errors.AsType[*Error](one)
@@ -36,8 +36,8 @@ func About(err error, section string) bool {
 	})
 }
 
-// gather makes one error of what the stages of loading found: nil, the only one, or
-// Mistakes. What a later stage says of a value that an earlier one refused is left out.
+// gather joins the errors of the stages of loading: none is nil, one is itself, more are Mistakes. If an earlier
+// stage has refused a value, it drops what later stages say of that value.
 func gather(stages ...error) error {
 	var all Mistakes
 	for _, stage := range stages {
@@ -58,7 +58,8 @@ func gather(stages ...error) error {
 	return all
 }
 
-// Placed is an error of loading the policies, with the place of what is disabled and cannot be.
+// Placed adds the line of the configuration to an error of loading the policies that is about a rule that is
+// disabled and cannot be.
 func (c *Config) Placed(err error) error {
 	var all []error
 	for _, one := range flat(err) {
@@ -71,7 +72,7 @@ func (c *Config) Placed(err error) error {
 	return errors.Join(all...)
 }
 
-// flat are the errors that were joined, one by one.
+// flat returns the joined errors one by one.
 func flat(err error) (all []error) {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok || errors.Join(several.Unwrap()...).Error() != err.Error() {
@@ -83,8 +84,8 @@ func flat(err error) (all []error) {
 	return all
 }
 
-// sameValue reports whether two mistakes are about one value: in one line, of one key or
-// of one in the other.
+// sameValue reports whether two mistakes are about one value: they have the same line, and the same key or one key
+// inside the other.
 func sameValue(a, b error) bool {
 	x, ok := errors.AsType[*Error](a)
 	y, also := errors.AsType[*Error](b)
@@ -105,8 +106,8 @@ func lineOf(err error) int {
 	return 0
 }
 
-// typeErrors are mistakes that a type found in its own part of the file. The decoder goes
-// on after these, and stops at any other error.
+// typeErrors returns the mistakes that a type has found in its own part of the file. The decoder goes on after such
+// errors, and stops at any other.
 func typeErrors(messages ...string) error {
 	if len(messages) == 0 {
 		return nil
@@ -119,7 +120,7 @@ var (
 	wrongType = lazyregexp.New("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.+)$")
 )
 
-// yamlErrors says what the library found in the words of this program.
+// yamlErrors translates the errors of the YAML library into the words of this program.
 func (d *document) yamlErrors(err error) []error {
 	if err == nil {
 		return nil
@@ -149,7 +150,7 @@ func (d *document) yamlErrors(err error) []error {
 	return all
 }
 
-// unknownKey names a key that there is not, and the one that was meant.
+// unknownKey names a key that does not exist, and the key that was probably meant.
 func unknownKey(key string, known []string) string {
 	msg := fmt.Sprintf("unknown key %q", key)
 	best, least := "", max(len(key)/2, 2)+1
@@ -164,7 +165,7 @@ func unknownKey(key string, known []string) string {
 	return msg
 }
 
-// elsewhere names what has a key, for one at the top of the file.
+// elsewhere names the section that has a key, if the key stands at the top of the file by mistake.
 func elsewhere(key, at string) string {
 	if _, ok := keysOf(reflect.TypeFor[guard.Settings](), "json")[key]; ok && at == "" {
 		return fmt.Sprintf("; it stands below %q", "sandbox")
@@ -175,7 +176,7 @@ func elsewhere(key, at string) string {
 	return ""
 }
 
-// wanted says in words what a Go type takes.
+// wanted says in words which values a Go type takes.
 func wanted(goType string) string {
 	switch {
 	case goType == "time.Duration":
@@ -194,7 +195,7 @@ func wanted(goType string) string {
 	return "a text"
 }
 
-// given says in words what the file has.
+// given says in words which value the file has.
 func given(tag, value string) string {
 	switch tag {
 	case "seq":
@@ -205,8 +206,8 @@ func given(tag, value string) string {
 	return strconv.Quote(value)
 }
 
-// unknownKeys are the keys below n that its type does not have, and numbers that are not whole where it wants whole
-// ones. Types that read themselves find their own; some may be known beside those of the type.
+// unknownKeys returns the keys below n that its type does not have, and numbers with a fraction for types that take
+// whole ones. Types that decode themselves find theirs. known are keys that may stand beside those of the type.
 func (d *document) unknownKeys(n *yaml.Node, t reflect.Type, key string, more ...string) []error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -236,7 +237,7 @@ func (d *document) unknownKeys(n *yaml.Node, t reflect.Type, key string, more ..
 					elsewhere(k.Value, key))})
 			}
 		}
-	case isInt(t) && n.ShortTag() == "!!float": // of which the library would take a part
+	case isInt(t) && n.ShortTag() == "!!float": // the library would silently cut off the fraction
 		if number, err := strconv.ParseFloat(n.Value, 64); err != nil || number != math.Trunc(number) {
 			all = append(all, &Error{d.name, n.Line, key, fmt.Errorf("want a whole number, not %s", n.Value)})
 		}
@@ -248,7 +249,7 @@ func isInt(t reflect.Type) bool {
 	return (t.Kind() == reflect.Int || t.Kind() == reflect.Int64) && t != reflect.TypeFor[time.Duration]()
 }
 
-// keysOf are the keys of a struct by a tag, with the types of their values.
+// keysOf returns the keys of a struct by a tag, with the types of their values.
 func keysOf(t reflect.Type, tag string) map[string]reflect.Type {
 	keys := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -261,8 +262,8 @@ func keysOf(t reflect.Type, tag string) map[string]reflect.Type {
 	return keys
 }
 
-// keyAt is the key whose value stands in a line; the kind and the beginning of the value
-// tell keys of one line apart.
+// keyAt returns the key whose value stands in a line. If the line has several, the kind and the beginning of the
+// value tell which one is meant.
 func (d *document) keyAt(n *yaml.Node, prefix string, line int, tag, value string) string {
 	kind := map[string]yaml.Kind{"seq": yaml.SequenceNode, "map": yaml.MappingNode}[tag]
 	if kind == 0 {
@@ -280,7 +281,7 @@ func (d *document) keyAt(n *yaml.Node, prefix string, line int, tag, value strin
 	return best
 }
 
-// holderAt is the innermost mapping with a key in a line; "" is the top.
+// holderAt returns the innermost mapping that has a key in a line. "" is the top.
 func (d *document) holderAt(n *yaml.Node, prefix string, line int) string {
 	for key, item := range values(n, prefix) {
 		if inner := d.holderAt(item, key, line); inner != "" {
@@ -295,7 +296,7 @@ func (d *document) holderAt(n *yaml.Node, prefix string, line int) string {
 	return ""
 }
 
-// values are what a mapping or a list holds, with its keys.
+// values iterates over the values of a mapping or a list, with the key of each.
 func values(n *yaml.Node, prefix string) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		for i, item := range n.Content {

@@ -12,15 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Overrides are the keys that a flag or a variable can set, for those who start
-// the same daemon in several places.
+// Overrides are the keys that a flag or an environment variable can set, for people who start the same daemon in
+// several places.
 var Overrides = []string{
 	"workspace.roots", "sessions.mode", "sessions.maxMode", "profile", "policy.profile",
 	"approvals.approver", "approvals.timeout", "store.sync", "store.url", "audit.sync", "log.level", "metrics.listen",
 }
 
-// Variable is the environment variable of a key: sessions.maxMode is set by
-// SANDBOXD_SESSIONS_MAX_MODE.
+// Variable returns the environment variable of a key: SANDBOXD_SESSIONS_MAX_MODE sets sessions.maxMode.
 func Variable(key string) string {
 	var b strings.Builder
 	b.WriteString("SANDBOXD_")
@@ -38,13 +37,13 @@ func Variable(key string) string {
 	return b.String()
 }
 
-// origins is where values came from.
+// origins says where each value came from.
 type origins struct {
 	file  *document
-	given map[string]string // by key: the flag or variable that set it
+	given map[string]string // by key: the flag or the variable that set it
 }
 
-// override puts variables, then flags over what the file said.
+// override puts the environment variables over the file, and the flags over both.
 func (c *Config) override(src Source) error {
 	c.from.given = map[string]string{}
 	var all []error
@@ -63,7 +62,7 @@ func (c *Config) override(src Source) error {
 	return errors.Join(all...)
 }
 
-// set decodes one value with the code that decodes the file.
+// set decodes one value, with the code that decodes the file.
 func (c *Config) set(key, value, from string) error {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: value}
 	if key == "workspace.roots" {
@@ -87,7 +86,7 @@ func (c *Config) set(key, value, from string) error {
 	return nil
 }
 
-// typeMessage is what the decoder says first, without the line.
+// typeMessage returns the first message of the decoder, without the line.
 func typeMessage(err error) string {
 	msg := err.Error()
 	if te, ok := errors.AsType[*yaml.TypeError](err); ok {

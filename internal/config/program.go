@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// checkProgram refuses a program that agents could write, and one that is not there: what it is
-// asked for would be denied, or never be done.
+// checkProgram refuses a program that agents could write, and one that does not exist: without it every question to
+// it would be denied, or every task for it left undone.
 func (c *Config) checkProgram(path string) error {
 	if err := c.apart("program", path); err != nil {
 		return err
@@ -19,9 +19,9 @@ func (c *Config) checkProgram(path string) error {
 	return notThere(path)
 }
 
-// checkArgv is checkProgram for a command that the daemon runs itself, in /. A program that agents
-// cannot write may run a script that they can, so each argument is taken for a path, and so is
-// each word in it, as in --file=/a/b and in the text of sh -c.
+// checkArgv is checkProgram for a command that the daemon runs in /. A program that agents cannot write may run a
+// script that they can write. So each argument counts as a path, and so does each word in it, as in --file=/a/b and
+// in the text of sh -c.
 func (c *Config) checkArgv(argv []string) error {
 	if err := c.checkProgram(argv[0]); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (c *Config) checkArgv(argv []string) error {
 	return nil
 }
 
-// plainProgram is the program of a command for the shell, or "" where that is not plain to see:
-// it is, if the first word is an absolute path.
+// plainProgram returns the program that a shell runs for a command, if the first word is an absolute path. Else it
+// returns "".
 func plainProgram(command string) string {
 	program, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 	program = strings.Trim(program, `"'`)
@@ -48,7 +48,7 @@ func plainProgram(command string) string {
 	return program
 }
 
-// notThere is the error of a program that cannot be run.
+// notThere is the error for a program that cannot be run.
 func notThere(program string) error {
 	if program == "" {
 		return nil
@@ -57,7 +57,7 @@ func notThere(program string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("there is no program %q", program)
-	case err != nil: // who checks may see less than the daemon
+	case err != nil: // this user may see less than the daemon
 		return nil
 	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("program %q is not executable", program)

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// atStart are the keys that a running daemon cannot change: its places, what its
-// cage and its database were opened with, and what sessions already hold.
+// atStart are the keys that a running daemon cannot change: its places, the settings with which its cage and its
+// database were opened, and those that sessions already hold.
 var atStart = []string{
 	"paths.", "workspace.", "sessions.perAccount", "approvals.", "vars.", "store.", "audit.", "limits.", "metrics.",
 	"api.group", "api.mode", "api.operatorGroup", "api.operatorMode", "mcp.listen", "mcp.tokenFile",
 }
 
-// NeedsRestart is the first key in which next differs from c and that cannot
-// change while a daemon runs; "" when there is none.
+// NeedsRestart returns the first key that next changes and that a running daemon cannot change. "" is none.
 func (c *Config) NeedsRestart(next *Config) string {
 	if c.File != next.File || c.Home != next.Home {
 		return "the place of the configuration"

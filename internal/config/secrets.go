@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// checkSecrets refuses secrets that no request could get, and those that agents could read or
-// write. Who checks may see less than the daemon.
+// checkSecrets refuses secrets that no request could get, and those that agents could read or write. The user who
+// checks may see less than the daemon.
 func (c *Config) checkSecrets(d *document) error {
 	n := c.Sandbox.Network
 	var errs []error
@@ -44,7 +44,7 @@ func (c *Config) checkSecret(s guard.Secret) error {
 	case "command":
 		return c.checkArgv(s.Command)
 	case "credential":
-		if os.Getenv("CREDENTIALS_DIRECTORY") == "" { // not the daemon's unit
+		if os.Getenv("CREDENTIALS_DIRECTORY") == "" { // this is not the unit of the daemon
 			return nil
 		}
 	case "file":

@@ -13,19 +13,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SocketGroup is a group of this host whose members may connect.
+// SocketGroup is a group of this host whose members may connect to a socket.
 type SocketGroup struct {
 	Group string // its name; "" is no group
 	GID   int
 }
 
-// FileMode is written in octal digits, as for chmod.
+// FileMode is a mode of a file, written in octal digits as for chmod.
 type FileMode fs.FileMode
 
 func (m FileMode) String() string { return fmt.Sprintf("%04o", uint32(m)) }
 
-// UnmarshalYAML reads the digits as they are written: YAML alone would make decimal numbers of
-// some of them.
+// UnmarshalYAML reads the digits as text: YAML would take some of them for decimal numbers.
 func (m *FileMode) UnmarshalYAML(n *yaml.Node) error {
 	v, err := strconv.ParseUint(strings.TrimPrefix(n.Value, "0o"), 8, 12)
 	if n.Kind != yaml.ScalarNode || err != nil {
@@ -35,18 +34,18 @@ func (m *FileMode) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// MarshalYAML is what UnmarshalYAML reads.
+// MarshalYAML writes the digits that UnmarshalYAML reads.
 func (m FileMode) MarshalYAML() (any, error) { return m.String(), nil }
 
-// AgentGroup has the users that may connect to the agent socket, beside root and the daemon's own.
+// AgentGroup returns the group whose members may connect to the agent socket, like root and the daemon's own user.
 func (a API) AgentGroup() SocketGroup { return groupOf(a.Group) }
 
-// OperatorsGroup has those that may connect to the operator socket. All of them are operators.
+// OperatorsGroup returns the group whose members may connect to the operator socket. All of them are operators.
 func (a API) OperatorsGroup() SocketGroup { return groupOf(a.OperatorGroup) }
 
 func groupOf(name string) SocketGroup {
 	gid, err := groupID(name)
-	if err != nil { // checkSockets refuses it
+	if err != nil { // checkSockets has refused such a group
 		return SocketGroup{}
 	}
 	return SocketGroup{name, gid}
@@ -57,7 +56,7 @@ const (
 	withGroup FileMode = 0o660
 )
 
-// settleSockets opens a socket to the group that is named for it.
+// settleSockets opens each socket to the group that is named for it.
 func (c *Config) settleSockets() {
 	for _, s := range []struct {
 		key, group string
@@ -101,7 +100,7 @@ func (c *Config) checkSockets(d *document) error {
 	return errors.Join(all...)
 }
 
-// groupID is the number of a group, which may be named by it. It is -1 for "".
+// groupID returns the number of a group, which the file may name by its number too. It is -1 for "".
 func groupID(name string) (int, error) {
 	if name == "" {
 		return -1, nil

@@ -11,14 +11,14 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 )
 
-// What a database that daemons share may be given.
+// Bounds of the settings of a database that daemons share.
 const (
 	minStoreTimeout = 100 * time.Millisecond
 	minStoreConns   = 3 // one writes, one listens, one reads
 	maxStoreConns   = 1000
 )
 
-// readStore reads the password, and refuses an address that could not work.
+// readStore reads the password, and refuses an address that cannot work.
 func (c *Config) readStore() error {
 	s := &c.Store
 	if s.URL == "" {

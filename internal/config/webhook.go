@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/approvals"
 )
 
-// readWebhook reads the secret, and refuses a webhook that could not work.
+// readWebhook reads the secret, and refuses a webhook that cannot work.
 func (c *Config) readWebhook() error {
 	w := &c.Approvals.Webhook
 	if w.URL == "" && w.SecretFile == "" {

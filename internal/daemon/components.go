@@ -53,13 +53,13 @@ type components struct {
 	changed   func()                                              // likewise: called after the policies were reloaded
 }
 
-// outsidePart is which part of limits.agentBytes one scope may have as text from outside,
-// for comparison. It is beside the budget: all sessions together have an index of half as
-// much again, which takes three bytes for each.
+// outsidePart is the part of limits.agentBytes that one scope may keep as text from outside, for comparison with later
+// arguments. This memory is beside the budget. All sessions together have an index of half as much again, at three
+// bytes for each byte of text.
 const outsidePart = 16
 
-// build makes the stages that every request path has. Extra groups come after the
-// built-in ones. The backend is closed when build fails.
+// build makes the stages of every request path. Extra groups of tools come after the built-in ones. If build fails,
+// it closes the backend.
 func (s *Site) build(ctx context.Context, db *store.DB, backend sandbox.Backend, counts counts,
 	beside *policy.Shadow, extra ...catalog.Group,
 ) (_ *components, err error) {
@@ -67,7 +67,7 @@ func (s *Site) build(ctx context.Context, db *store.DB, backend sandbox.Backend,
 		Site: s, extra: extra, redactor: audit.NewRedactor(audit.EnvSecrets(os.Environ())...),
 		meter: unmetered{}, backend: backend, counts: counts, shadow: shadow{judge: beside},
 	}
-	// Probe while the policies compile: both take a while.
+	// Probe the host while the policies compile: both take a while.
 	probed := make(chan struct{})
 	go func() {
 		defer close(probed)
@@ -100,8 +100,8 @@ func (s *Site) build(ctx context.Context, db *store.DB, backend sandbox.Backend,
 	return p, p.configure(ctx)
 }
 
-// renew returns the components under another configuration. What knows sessions is
-// kept: the database, variables, the cage, what hooks said.
+// renew returns the components for another configuration. It keeps what holds the state of sessions: the database,
+// the variables, the cage, and what hooks said.
 func (p *components) renew(ctx context.Context, h *Site) (*components, error) {
 	n := *p
 	n.Site = h
@@ -142,7 +142,7 @@ func (p *components) configure(ctx context.Context) error {
 	return nil
 }
 
-// join adds the tools of parts, and what parts do when a session is made or deleted.
+// join adds the tools of parts, and the functions that parts call when a session is made or deleted.
 func (p *components) join(parts ...part.Part) {
 	for _, x := range parts {
 		p.register(x.Groups...)
@@ -151,23 +151,24 @@ func (p *components) join(parts ...part.Part) {
 	p.sessions.Attach(parts...)
 }
 
-// joinAlone adds the parts of one command without a daemon.
+// joinAlone adds the parts that one command without a daemon has.
 func (p *components) joinAlone() { p.join(p.vars.Part(part.Host{}), p.sessionTools()) }
 
-// sessionTools are the tools over the state of a session, and the operator's own groups.
+// sessionTools returns the tools that work on the state of a session, and the operator's own groups.
 func (p *components) sessionTools() part.Part {
 	own := p.Config.OwnGroups()
 	return part.Part{Groups: append([]catalog.Group{tools.SessionGroup(p.sessions, p.tools)}, own...)}
 }
 
-// register adds groups with what the configuration adds to them.
+// register adds groups of tools, each with the prompt and the rules that the configuration adds to it.
 func (p *components) register(groups ...catalog.Group) {
 	for _, g := range groups {
 		p.tools.Register(p.Config.Tools.Extend(g))
 	}
 }
 
-// canUseTool is the callback of the configuration; nil has no opinion.
+// canUseTool returns the callback that the configuration names. If there is none, it returns nil, which has no
+// opinion.
 func (p *components) canUseTool() callback.CanUseTool {
 	u := p.Config.Policy.CanUseTool
 	switch {
@@ -186,7 +187,7 @@ func (p *components) groups() ([]catalog.Group, error) {
 	return append(append(tools.Groups(), p.extra...), custom), err
 }
 
-// customTools are the tools of the operator's own.
+// customTools returns the tools that the operator has declared.
 func customTools(c *config.Config) (catalog.Group, error) {
 	custom := catalog.Group{Name: config.CustomGroup}
 	for _, c := range c.Tools.Custom {
@@ -223,7 +224,7 @@ func (p *components) observe(r hooks.Run) {
 	}
 }
 
-// describe gives the metrics the labels that are possible: tools, rules, hooks.
+// describe tells the metrics which labels may occur: the names of tools, rules and hooks.
 func (p *components) describe(set *metrics.Set) {
 	var names, hookNames []string
 	for _, g := range p.tools.Groups() {
@@ -253,13 +254,13 @@ func (p *components) pipeline(people pipeline.Approvals, record pipeline.Record)
 	return pipeline.New(p.stages(people, record))
 }
 
-// counts count calls for rules that count.
+// counts is told of calls, for the rules that count them.
 type counts interface {
 	policy.Counts
 	End(c *tool.Call)
 }
 
-// kept returns the stage that keeps decisions, or a nil interface: an interface that
+// kept returns the stage that keeps decisions. Without one it returns a nil interface, because an interface that
 // holds a nil pointer would count as a stage.
 func (p *components) kept() pipeline.Decisions {
 	if p.decisions == nil {
@@ -268,14 +269,14 @@ func (p *components) kept() pipeline.Decisions {
 	return keptAndCounted{p.decisions, p.counts, p.shadow.judge}
 }
 
-// keptAndCounted also counts how calls ended.
+// keptAndCounted keeps decisions and also counts how calls ended.
 type keptAndCounted struct {
 	*policy.Decisions
 	counts counts
 	shadow *policy.Shadow
 }
 
-// Judged takes a call that has ended.
+// Judged keeps and counts a call that has ended.
 func (k keptAndCounted) Judged(ctx context.Context, c *tool.Call) {
 	k.counts.End(c)
 	k.shadow.Ended(c)
@@ -299,14 +300,14 @@ func (p *components) auditOptions() audit.Options {
 	return o
 }
 
-// hookStage is the registry as the request path sees it.
+// hookStage gives the request path the registry of hooks.
 type hookStage struct{ *hooks.Registry }
 
 func (h hookStage) Posts() bool {
 	return h.Has(hooks.PostToolUse) || h.Has(hooks.PostToolUseFailure)
 }
 
-// meter counts what happens in the parts that the daemon and exec share.
+// meter counts what happens in the stages that the daemon and sandboxd exec share.
 type meter interface {
 	pipeline.Meter
 	Hook(name string, d time.Duration)
@@ -314,7 +315,7 @@ type meter interface {
 	SetRules(ids []string) // all rules after a reload
 }
 
-// unmetered is the meter of a single exec, which nobody scrapes.
+// unmetered counts nothing: nobody scrapes a single sandboxd exec.
 type unmetered struct{}
 
 func (unmetered) Stage(string, time.Duration) {}

@@ -47,7 +47,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// daemon holds what lives as long as the process, and the configuration in force.
+// daemon holds what lives as long as the process, and the configuration that is in force.
 type daemon struct {
 	db      *store.DB // of this daemon alone
 	state   *store.DB // what daemons share, or db
@@ -56,17 +56,17 @@ type daemon struct {
 	metrics *metrics.Set
 	events  *events.Broker
 	front   *api.Front
-	// processors are those that this process may use.
+	// processors is how many processors this process may use.
 	processors int
 	mcp        *serve.HTTP
 	started    time.Time
 	line       atomic.Pointer[pipeline.Pipeline] // in force
-	// accounts are those in force, for runs that nobody calls for.
+	// accounts are those of the configuration in force. Runs that no client asked for take theirs from here.
 	accounts atomic.Pointer[config.Accounts]
 
 	shadow   *policy.Shadow
 	disk     *diskspace.Guard
-	features []feature // opened once
+	features []feature // each is opened once
 
 	transcripts io.Closer
 	sessions    *sessions.Store
@@ -74,11 +74,11 @@ type daemon struct {
 	stop context.CancelCauseFunc // ends serve
 	ctx  context.Context         // of serve
 
-	inside *idspace.Inside // of its Site
+	inside *idspace.Inside // that of its Site
 
-	mu      sync.Mutex // guards what follows; one reload at a time
+	mu      sync.Mutex // guards the fields below; one reload at a time
 	current *components
-	unwatch context.CancelFunc // of the policies in force
+	unwatch context.CancelFunc // ends the watch of the policies in force
 
 	status   sync.Mutex // guards inForce; a mutex of its own, because a reload takes a while
 	inForce  api.ConfigStatus
@@ -171,7 +171,7 @@ func openDaemon(ctx context.Context, h *Site, stop context.CancelCauseFunc) (_ *
 	return d, nil
 }
 
-// close ends what openDaemon began. All calls must have ended.
+// close ends what openDaemon began. The caller sees to it that all calls have ended.
 func (d *daemon) close() {
 	if d.unwatch != nil {
 		d.unwatch()
@@ -213,7 +213,7 @@ func (d *daemon) close() {
 	d.disk.Close()
 }
 
-// use puts the components p in force and returns a server over them and d.line.
+// use puts the components p in force and returns a server for them and d.line.
 func (d *daemon) use(p *components) *api.Server {
 	parts := d.parts(p)
 	p.join(parts...)
@@ -231,7 +231,7 @@ func (d *daemon) use(p *components) *api.Server {
 	return d.server(p, parts)
 }
 
-// watchPolicies watches the files of the policies in force, and no others.
+// watchPolicies watches the files of the policies in force and stops watching others.
 func (d *daemon) watchPolicies(p *components) {
 	if d.unwatch != nil {
 		d.unwatch()
@@ -274,7 +274,7 @@ func (d *daemon) server(p *components, parts []part.Part) *api.Server {
 	})
 }
 
-// statusOf is the status of the daemon while it serves with p.
+// statusOf returns the status of the daemon while it serves with p.
 func (d *daemon) statusOf(p *components) api.Status {
 	rules, cage := p.policy.Status(), p.backend.Probe()
 	cage.Profile, cage.Denials = p.Config.Profile, []sandbox.Denial{} // of new sessions; nothing runs in a probe
@@ -290,7 +290,7 @@ func (d *daemon) statusOf(p *components) api.Status {
 	}
 }
 
-// toolRights says whose rights tools have.
+// toolRights says with whose rights tools run.
 func toolRights() string {
 	if sandbox.TakesRights() {
 		return "caller"
@@ -298,7 +298,7 @@ func toolRights() string {
 	return "daemon"
 }
 
-// policiesChanged records that files of policies changed.
+// policiesChanged records that the files of policies have changed.
 func (d *daemon) policiesChanged(ctx context.Context, p *components, err error) {
 	said := tool.Note{Name: "reload", Message: "policies loaded, for their files changed"}
 	if l := p.policy.Status().Loosens; l != nil {
@@ -312,9 +312,8 @@ func (d *daemon) policiesChanged(ctx context.Context, p *components, err error) 
 	}
 }
 
-// Reload reads the whole configuration again and builds new components for new
-// requests; calls that run finish on the old ones. A bad configuration changes
-// nothing.
+// Reload reads the whole configuration again and builds new components for new requests. Calls that run finish with
+// the old ones. A bad configuration changes nothing.
 func (d *daemon) Reload(ctx context.Context, by string, loosen bool) error {
 	err := d.configChange(ctx, by)
 	d.mu.Lock()
@@ -364,15 +363,15 @@ func (d *daemon) Reload(ctx context.Context, by string, loosen bool) error {
 	return nil
 }
 
-// reconsider ends the connections that the settings and policies in force forbid.
+// reconsider ends the connections that the settings and policies now in force do not allow.
 func (d *daemon) reconsider() {
 	if line := d.line.Load(); line != nil { // nil: it starts
 		line.Reconsider(d.ctx)
 	}
 }
 
-// configChange asks the hooks in force. They may refuse the new configuration. They
-// run without the lock, because StopAll must not wait for them.
+// configChange asks the hooks in force, which may refuse the new configuration. It holds no lock while they run,
+// because StopAll must not wait for them.
 func (d *daemon) configChange(ctx context.Context, by string) error {
 	d.mu.Lock()
 	p := d.current
@@ -435,17 +434,17 @@ func (d *daemon) announce(ctx context.Context) error {
 	return g.Wait()
 }
 
-// announceTime is how long a program may take to announce one question.
+// announceTime bounds the program that announces one question.
 const announceTime = 30 * time.Second
 
-// hooksInForce are the hooks of the last reload; they know which programs run.
+// hooksInForce returns the hooks of the last reload. They know which programs of hooks run.
 func (d *daemon) hooksInForce() *hooks.Registry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.current.hooks
 }
 
-// Config says which configuration is in force.
+// Config says which configuration is in force and where it came from.
 func (d *daemon) Config() api.ConfigStatus {
 	d.status.Lock()
 	defer d.status.Unlock()
@@ -458,7 +457,7 @@ func (d *daemon) setStatus(s api.ConfigStatus) {
 	d.inForce = s
 }
 
-// StopAll ends every call, every question and the daemon.
+// StopAll ends every call, every question and then the daemon.
 func (d *daemon) StopAll(ctx context.Context, by string) (int, error) {
 	if err := d.record.Append(ctx,
 		tool.Note{Name: "stop_all", Message: "everything was stopped by " + by}); err != nil {
@@ -471,7 +470,7 @@ func (d *daemon) StopAll(ctx context.Context, by string) (int, error) {
 	return n, nil
 }
 
-// questionEvent is the line of the record for a question or its answer.
+// questionEvent returns the line of the record for a question or for its answer.
 func questionEvent(e approvals.Event) tool.Note {
 	return tool.Note{
 		Name: string(e.Kind), Account: e.Item.Account, Session: e.Item.SessionID, Call: e.Item.CallID,

@@ -13,10 +13,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/limit"
 )
 
-// cageDir is where the private files of sessions are.
+// cageDir returns the directory with the private files of sessions.
 func (s *Site) cageDir() string { return filepath.Join(s.Paths.StateDir, "cage") }
 
-// openDisk makes what guards the disks of the daemon; the components that it asks come later.
+// openDisk makes the guard of the disks of the daemon. The components that it asks are made later.
 func (d *daemon) openDisk(h *Site) *diskspace.Guard {
 	d.disk = diskspace.New(diskspace.Options{
 		State: h.Paths.StateDir, Private: h.cageDir(),
@@ -29,8 +29,8 @@ func (d *daemon) openDisk(h *Site) *diskspace.Guard {
 	return d.disk
 }
 
-// admit admits a request that makes the daemon keep more. Operators make room, so they get
-// through.
+// admit admits or refuses a request after which the daemon keeps n bytes more. Operators are always admitted,
+// because they make room.
 func (s *Site) admit(by route.Caller, n int64) error {
 	if by.Role == tool.RoleOperator {
 		s.disk.Look()
@@ -39,7 +39,7 @@ func (s *Site) admit(by route.Caller, n int64) error {
 	return s.disk.Admit(by.Account, "", n)
 }
 
-// room says whether a call may begin.
+// room says whether there is room on the disk for the call c.
 func (s *Site) room(c *tool.Call) error {
 	if c.Request.Role == tool.RoleOperator {
 		s.disk.Look()
@@ -48,7 +48,7 @@ func (s *Site) room(c *tool.Call) error {
 	return s.disk.Admit(c.Request.Account, c.Session.ID, 0)
 }
 
-// keptBySessions is what each session has in the database and in files of features.
+// keptBySessions returns how much each session keeps in the database and in files of features.
 func (d *daemon) keptBySessions(ctx context.Context) (map[string]diskspace.Session, error) {
 	d.mu.Lock()
 	c := d.current
@@ -75,7 +75,7 @@ func (d *daemon) keptBySessions(ctx context.Context) (map[string]diskspace.Sessi
 	})
 }
 
-// doctorDisk says what is free for the record and for private files.
+// doctorDisk reports how much is free for the record and for private files.
 func (s *Site) doctorDisk() part.Finding {
 	reserve := limit.Reserve{Bytes: s.Config.Limits.DiskReserve}
 	f := part.Finding{What: "disk", OK: true}

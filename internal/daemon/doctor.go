@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Idle names the settings that have no effect: because of other settings, in this version,
-// or on the host of a backend of this site.
+// Idle names the settings that have no effect: because of other settings, in this version, or on the host of the
+// backend b.
 func (s *Site) Idle(ctx context.Context, b sandbox.Backend) []string {
 	free := s.Settings
 	free.Require = nil                                      // what is missing is named
@@ -21,8 +21,8 @@ func (s *Site) Idle(ctx context.Context, b sandbox.Backend) []string {
 	return slices.Concat(s.Config.Warnings, box.Report().Idle(s.Settings))
 }
 
-// Doctor returns what the features say of this host, in the order of their list. No
-// daemon is needed.
+// Doctor returns the findings of the features about this host, in the order of the list of features. It needs no
+// daemon.
 func (s *Site) Doctor(ctx context.Context) []part.Finding {
 	all := append(s.doctorProjects(), s.doctorDisk())
 	for _, f := range s.features {

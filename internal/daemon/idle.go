@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxd/sandboxd/pipeline"
 )
 
-// idleEvery is how often sessions are looked for that nobody uses.
+// idleEvery is how often the daemon looks for sessions that nobody uses.
 const idleEvery = time.Hour
 
-// deleteIdle deletes the sessions that nobody used for sessions.keepDays, until ctx ends.
+// deleteIdle deletes the sessions that nobody has used for sessions.keepDays. It returns when ctx ends.
 func (d *daemon) deleteIdle(ctx context.Context) error {
 	tick := time.NewTicker(idleEvery)
 	defer tick.Stop()
@@ -42,10 +42,10 @@ func (d *daemon) deleteIdleNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error // one that cannot be deleted keeps no other
+	var errs []error // a session that cannot be deleted does not keep the others
 	for _, s := range idle {
 		runs := func(c pipeline.State) bool { return c.SessionID == s.ID }
-		if slices.ContainsFunc(d.line.Load().Calls(s.Account), runs) { // a job, for days
+		if slices.ContainsFunc(d.line.Load().Calls(s.Account), runs) { // a job can run for days
 			continue
 		}
 		gone, err := p.sessions.DeleteIdle(ctx, s.Account, s.ID, since)

@@ -11,9 +11,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// goInside runs this program again in a namespace where only the ids of the accounts exist, and
-// returns when that process has ended. If the process starts again, it gets the ids of the
-// configuration at that time.
+// goInside runs this program again in a namespace that has only the ids of the accounts, and returns when that
+// process has ended. If that process asks to be started again, it gets the ids that the configuration names at that
+// time.
 func (s *Site) goInside() error {
 	if err := sandbox.LeaveGroup(); err != nil {
 		s.log.Warn("memory of calls is limited for each process only", "error", err)
@@ -35,7 +35,7 @@ func (s *Site) goInside() error {
 // errStartAgain ends the daemon so that it starts again with the ids of new accounts.
 var errStartAgain = errors.New("the daemon starts again for new accounts")
 
-// startsAgain returns the ids of accounts in a configuration that the daemon does not have yet. If no
+// startsAgain returns the ids of accounts that a new configuration has and the namespace of this daemon lacks. If no
 // call runs, it ends the daemon, which then starts again with these ids.
 func (d *daemon) startsAgain(h *Site) (lacking []string, now bool) {
 	if d.inside == nil {
@@ -55,7 +55,7 @@ func (d *daemon) startsAgain(h *Site) (lacking []string, now bool) {
 	return lacking, true
 }
 
-// ids are those of the accounts, with all their groups, and the groups of the sockets.
+// ids returns the ids of the accounts, all their groups, and the groups of the sockets.
 func (s *Site) ids() idspace.IDs {
 	ids := idspace.IDs{UIDs: slices.Sorted(maps.Keys(s.Config.Accounts.Names))}
 	for _, uid := range ids.UIDs {
@@ -66,15 +66,15 @@ func (s *Site) ids() idspace.IDs {
 	return ids
 }
 
-// groupsOf are the groups of a user by the database of users. Without an entry there are none:
-// nobody has that uid, or fewer rights are taken.
+// groupsOf returns the groups of a user from the user database. A uid without an entry has none: then nobody has
+// that uid, or the programs get fewer rights than they could.
 func groupsOf(uid int) []int {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
 		return nil
 	}
 	var gids []int
-	names, _ := u.GroupIds() // without them, the first group alone
+	names, _ := u.GroupIds() // on an error, the first group alone
 	for _, g := range append(names, u.Gid) {
 		if gid, err := strconv.Atoi(g); err == nil {
 			gids = append(gids, gid)

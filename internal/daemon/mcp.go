@@ -2,7 +2,7 @@ package daemon
 
 import "net/http"
 
-// toItself sends the requests of MCP to the front, which is made after what serves MCP.
+// toItself sends requests of MCP to the daemon's own front. The front is made after the part that serves MCP.
 type toItself struct{ d *daemon }
 
 // RoundTrip implements [http.RoundTripper].

@@ -12,8 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// notified is a record that also publishes its lines as events and logs the end of
-// each call.
+// notified is a record that also publishes its lines as events and logs the end of each call.
 type notified struct {
 	pipeline.Record
 	events *events.Broker
@@ -26,7 +25,7 @@ func (d *daemon) notified(c *components) notified {
 	return notified{d.record, d.events, c.log, c.redactor.String, d.ended}
 }
 
-// Begin tells of a call once it is recorded.
+// Begin publishes the begin of a call after it is recorded.
 func (t notified) Begin(ctx context.Context, c *tool.Call) error {
 	err := t.Record.Begin(ctx, c)
 	if err == nil {
@@ -35,7 +34,7 @@ func (t notified) Begin(ctx context.Context, c *tool.Call) error {
 	return err
 }
 
-// End tells of a call once its end is recorded.
+// End publishes the end of a call after it is recorded.
 func (t notified) End(ctx context.Context, c *tool.Call) error {
 	err := t.Record.End(ctx, c)
 	if err == nil {
@@ -59,15 +58,15 @@ func (t notified) End(ctx context.Context, c *tool.Call) error {
 	return err
 }
 
-// callEvent takes the name of the tool from its spec, never from the call: there the
-// model wrote it, and it may be any text.
+// callEvent takes the name of the tool from its spec. The name in the call was written by the model and may be any
+// text.
 func callEvent(what events.Type, c *tool.Call) events.Event {
 	return events.Event{
 		Type: what, Account: c.Request.Account, Session: c.Request.Session, Call: c.ID, Tool: c.Spec.Name,
 	}
 }
 
-// connected tells of a decision about a connection.
+// connected publishes a decision about a connection.
 func (d *daemon) connected(c *tool.Call, conn egress.Connection, v egress.Verdict) {
 	row := egress.Row{
 		Host: conn.Host, Port: conn.Port, Protocol: conn.Protocol, Via: conn.Via, Verdict: egress.Denied, Rule: v.Rule,
@@ -80,7 +79,7 @@ func (d *daemon) connected(c *tool.Call, conn egress.Connection, v egress.Verdic
 
 func connectionEvent(c *tool.Call, row egress.Row, status string) events.Event {
 	ev := callEvent(events.Connection, c)
-	row.Reason = "" // may be the words of a person
+	row.Reason = "" // a person may have written it
 	ev.Status, ev.Connection = status, &row
 	return ev
 }
@@ -91,7 +90,7 @@ func watchQuestions(ctx context.Context, q *approvals.Queue, set *metrics.Set, o
 	for ctx.Err() == nil {
 		set.ApprovalsPending(q.Pending())
 		open := false
-		for e := range q.Subscribe(ctx) { // ends early when this reader falls behind
+		for e := range q.Subscribe(ctx) { // ends early if this reader falls behind
 			open = true
 			set.ApprovalsPending(q.Pending())
 			ev := approvals.AskedEvent(events.Type(e.Kind), e.Item)
@@ -103,7 +102,7 @@ func watchQuestions(ctx context.Context, q *approvals.Queue, set *metrics.Set, o
 			}
 		}
 		if !open {
-			return nil // the queue is closed: the daemon stops
+			return nil // the daemon stops, so the queue is closed
 		}
 	}
 	return nil

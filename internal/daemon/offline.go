@@ -27,29 +27,28 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// OfflineOptions are what cannot be known without a daemon and its clients.
+// OfflineOptions say what only a daemon and its clients could know.
 type OfflineOptions struct {
 	Dir      string // of the sessions, in a workspace; "" is the first workspace
 	Home     string // of the caller; "" is that of this user
 	Confined *bool  // whether programs run confined; nil asks this host
-	// Policies are directories to try on top of the configuration's: they may lie where agents can
-	// write, in which no daemon would serve them.
+	// Policies are directories to try beside those of the configuration. They may lie where agents can write; a
+	// daemon would refuse to serve such.
 	Policies []string
 }
 
-// Offline judges calls as a daemon with the same configuration would judge the first call
-// of a new session, on the same request path. It runs no tool, no hook and no callback,
-// and keeps nothing. It is used by one goroutine.
+// Offline judges a call as a daemon with this configuration would judge the first call of a new session, on the same
+// request path. It runs no tool, hook or callback, and keeps nothing. One goroutine at a time may use it.
 type Offline struct {
 	parts   *components
 	line    *pipeline.Pipeline
-	session tool.Session // of all calls, except id and mode
+	session tool.Session // that of every call, with its own id and mode
 	said    *stated
 	note    string
 	close   func()
 }
 
-// Offline opens the request path of the configuration for judging alone. Close it.
+// Offline opens the request path of the configuration for judging alone. The caller closes it.
 func (s *Site) Offline(ctx context.Context, o OfflineOptions) (*Offline, error) {
 	home := cmp.Or(o.Home, api.HomeOf(os.Getuid()))
 	h, cfg := *s, *s.Config
@@ -68,7 +67,7 @@ func (s *Site) Offline(ctx context.Context, o OfflineOptions) (*Offline, error) 
 	if err != nil {
 		return nil, err
 	}
-	account, _ := s.Config.Accounts.Of(os.Getuid(), os.Geteuid()) // of a daemon of this user
+	account, _ := s.Config.Accounts.Of(os.Getuid(), os.Geteuid()) // as for a daemon of this user
 	cfg.Hooks, cfg.Policy.CanUseTool = nil, config.CanUseTool{}
 	cfg.Policy.Dirs = slices.Concat(cfg.Policy.Dirs, o.Policies)
 	h.Config = &cfg
@@ -96,10 +95,10 @@ func (s *Site) Offline(ctx context.Context, o OfflineOptions) (*Offline, error) 
 	return x, nil
 }
 
-// Close ends it.
+// Close releases what Offline opened.
 func (x *Offline) Close() { x.close() }
 
-// Explain says how one call would be judged, and why.
+// Explain says how the call would be judged, and why.
 func (x *Offline) Explain(ctx context.Context, e policy.Example, nearest bool) (policy.Explanation, error) {
 	req, err := x.request(ctx, e)
 	if err != nil {
@@ -116,8 +115,7 @@ func (x *Offline) Explain(ctx context.Context, e policy.Example, nearest bool) (
 	return got, err
 }
 
-// Connection says what would be decided if a call connected, and where the settings say that
-// the host is, if they do.
+// Connection says how the daemon would decide if a call connected, and which setting names the host, if one does.
 func (x *Offline) Connection(ctx context.Context, e policy.Example, conn egress.Connection) (
 	d tool.Decision, at string, err error,
 ) {
@@ -132,7 +130,7 @@ func (x *Offline) Connection(ctx context.Context, e policy.Example, conn egress.
 	return d, at, err
 }
 
-// Judge returns a function that judges one call again and again, from the facts on.
+// Judge returns a function that judges one call each time it is called. What comes before the facts is done once.
 func (x *Offline) Judge(ctx context.Context, e policy.Example) (func() error, error) {
 	req, err := x.request(ctx, e)
 	if err != nil {
@@ -148,7 +146,7 @@ func (x *Offline) Judge(ctx context.Context, e policy.Example) (func() error, er
 	}, nil
 }
 
-// request makes a session for the call, and the request.
+// request makes the session and the request of the call.
 func (x *Offline) request(ctx context.Context, e policy.Example) (tool.Request, error) {
 	if e.Connection != nil || e.Changes != nil {
 		return tool.Request{}, errors.New("connections and changes are judged when their call has begun, and this " +
@@ -166,8 +164,8 @@ func (x *Offline) request(ctx context.Context, e policy.Example) (tool.Request, 
 	}, nil
 }
 
-// facts are those of the examples of policies: every tool of the configuration is on. None
-// is run, so tools of parts need no daemon.
+// facts are those that examples of policies may use: every tool of the configuration is on. No tool runs, so the
+// tools of parts need no daemon.
 func facts(c *config.Config, features []part.Definition) policy.Facts {
 	tools := catalog.NewRegistry(config.BuiltIn(features...)...)
 	tools.SetDefaults(catalog.Defaults{AllGroups: true})
@@ -182,8 +180,8 @@ func facts(c *config.Config, features []part.Definition) policy.Facts {
 	}
 }
 
-// describedTools are the tools of parts that only a daemon opens. They say what a call
-// would touch, and cannot run.
+// describedTools returns the tools of parts that only a daemon opens. They say what a call would touch. They cannot
+// run.
 func (s *Site) describedTools() part.Part {
 	all := part.Part{Groups: []catalog.Group{{Name: config.PeopleGroup, Tools: approvals.Tools(nil)}}}
 	for _, f := range s.features {
@@ -193,7 +191,7 @@ func (s *Site) describedTools() part.Part {
 	return all
 }
 
-// notAsked names what the daemon would ask and nobody asks here.
+// notAsked names the programs and people that a daemon would ask and that are not asked here.
 func (s *Site) notAsked() string {
 	var names []string
 	if len(s.Config.Hooks) > 0 {
@@ -208,15 +206,15 @@ func (s *Site) notAsked() string {
 	return strings.Join(names, " and ") + " of the configuration were not asked; with --live the daemon asks them"
 }
 
-// stated is what a daemon would know of sessions, as it was said: who wrote what their model
-// has read, and what was counted before.
+// stated answers with what the example states of its session: who wrote the text that the model has read, and what
+// was counted before.
 type stated struct {
 	pipeline.Vars
 	sessions map[string]policy.Example // by id
 	assumed  bool                      // a rule counts, and nothing was said
 }
 
-// Resolve adds what was said of the session.
+// Resolve adds the authors that the example states.
 func (s *stated) Resolve(ctx context.Context, session string, args json.RawMessage) (
 	json.RawMessage, tool.Origins, error,
 ) {
@@ -229,7 +227,7 @@ func (s *stated) Resolve(ctx context.Context, session string, args json.RawMessa
 	return args, from, err
 }
 
-// Judge hands on what was said, and counts nothing.
+// Judge hands on the counts that the example states, and counts nothing itself.
 func (s *stated) Judge(c *tool.Call, judge func(before func() *input.Recent) []string) {
 	judge(func() *input.Recent {
 		if r := s.sessions[c.Session.ID].Recent; r != nil {
@@ -288,7 +286,7 @@ func (j judging) Box(_ context.Context, _ string, profile sandbox.Profile, s gua
 	return closedBox{r}, r.Require(s)
 }
 
-// closedBox is a box that nothing leaves and nothing enters.
+// closedBox is a box in which nothing runs: it stands for the sandbox where calls are only judged.
 type closedBox struct{ report sandbox.Report }
 
 var errJudging = errors.New("this call is only judged")

@@ -42,9 +42,9 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// features lists the stateful features beside the stages of the request path. A feature
-// joins the daemon as one element; nothing else names it. A feature gets what earlier ones bring
-// ([part.Host] TaskJobs and Teams), so it stands behind them.
+// features lists the stateful features beside the stages of the request path. To add a feature, add one element
+// here; nothing else names it. A feature may use what earlier ones bring ([part.Host] TaskJobs and Teams), so it
+// stands behind them.
 func features() []part.Definition {
 	return []part.Definition{
 		undo.Definition(), jobs.Definition(), skills.Definition(), scopes.Definition(), textcall.Definition(),
@@ -53,13 +53,13 @@ func features() []part.Definition {
 	}
 }
 
-// feature is a feature that is open.
+// feature is a feature that the daemon has opened.
 type feature struct {
 	part.Definition
 	part.Part
 }
 
-// schemas are the tables of the stages and of the features.
+// schemas returns the tables of the stages and of the features.
 func schemas(features []part.Definition) []store.Schema {
 	all := []store.Schema{
 		sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema(), policy.Schema(), hooks.Schema(),
@@ -73,7 +73,8 @@ func schemas(features []part.Definition) []store.Schema {
 	return all
 }
 
-// host is what a part may use of the components in force. [daemon.openFeatures] sets what is the part's own.
+// host returns what a part may use of the components in force. [daemon.openFeatures] adds what is different for each
+// part.
 func (d *daemon) host(c *components) part.Host {
 	return part.Host{
 		DB: d.db, Local: d.db, Sessions: c.sessions, Used: c.sessions.Used, Record: d.record.Append, Events: d.events,
@@ -100,7 +101,7 @@ func (d *daemon) host(c *components) part.Host {
 			return shown.Session, err
 		},
 		Model: func(session string) string {
-			said, _, _ := c.sessions.Transcript(session) // one that is damaged names none
+			said, _, _ := c.sessions.Transcript(session) // a damaged transcript names none
 			return said.Model
 		},
 
@@ -117,7 +118,7 @@ func (d *daemon) host(c *components) part.Host {
 	}
 }
 
-// busy are the sessions of an account in which a call runs.
+// busy returns the sessions of an account in which a call runs.
 func (d *daemon) busy(account string) map[string]bool {
 	runs := map[string]bool{}
 	for _, c := range d.line.Load().Calls(account) {
@@ -126,12 +127,12 @@ func (d *daemon) busy(account string) map[string]bool {
 	return runs
 }
 
-// hooked reports whether an event that a part sees has hooks.
+// hooked reports whether hooks exist for an event that a part reports.
 func (d *daemon) hooked(e part.Event) bool {
 	return d.line.Load().Hooks.(hookStage).Has(hooks.Event(e))
 }
 
-// fire runs the hooks of an event that a part sees.
+// fire runs the hooks of an event that a part reports.
 func (d *daemon) fire(ctx context.Context, h part.Happening) (tool.Advice, error) {
 	answer, err := d.line.Load().Hooks.(hookStage).Fire(ctx, hooks.Event(h.Event), hooks.Input{
 		SessionID: h.Session.ID, Cwd: h.Session.Dir, PermissionMode: string(h.Session.Mode),
@@ -186,8 +187,8 @@ func (d *daemon) closeFeatures() {
 	}
 }
 
-// parts are the stages and the features. When a session is deleted they act in this
-// order: hooks come last, when nothing of the session is left.
+// parts returns the stages and the features, in the order in which they act when a session is deleted. Hooks are
+// last: they run when nothing of the session is left.
 func (d *daemon) parts(c *components) []part.Part {
 	host := d.host(c)
 	all := []part.Part{
@@ -207,7 +208,7 @@ func (d *daemon) parts(c *components) []part.Part {
 	return append(all, c.hooks.Part(host))
 }
 
-// partStatus is the status of the record, projects, disk, database and each feature, by name.
+// partStatus returns the status of the record, the projects, the disk, the database and each feature, by name.
 func (d *daemon) partStatus() map[string]any {
 	said := map[string]any{
 		"audit": d.record.Part().Status(), "projects": d.current.projects.All(), "disk": d.disk.Use(),
@@ -223,7 +224,7 @@ func (d *daemon) partStatus() map[string]any {
 	return said
 }
 
-// ended tells the sessions and the features of the end of a call.
+// ended tells the sessions and the features that a call has ended.
 func (d *daemon) ended(c *tool.Call) {
 	d.sessions.Used(c.Session.ID)
 	for _, f := range d.features {
@@ -233,7 +234,7 @@ func (d *daemon) ended(c *tool.Call) {
 	}
 }
 
-// reloadFeatures puts the sections of a configuration in force.
+// reloadFeatures gives each feature its section of the new configuration.
 func (d *daemon) reloadFeatures(ctx context.Context, next *components) {
 	for _, f := range d.features {
 		if f.Reload != nil {
@@ -242,7 +243,7 @@ func (d *daemon) reloadFeatures(ctx context.Context, next *components) {
 	}
 }
 
-// needsRestart names a section that differs in next and that its part cannot reload.
+// needsRestart names the section of next that differs and that its part cannot reload.
 func (d *daemon) needsRestart(next *Site) string {
 	if key := d.current.Config.NeedsRestart(next.Config); key != "" {
 		return key
@@ -255,7 +256,7 @@ func (d *daemon) needsRestart(next *Site) string {
 	return ""
 }
 
-// described are the parts with no state, for their routes and specifications.
+// described returns the features as parts without state, for their routes and specifications.
 func described(features []part.Definition) []part.Part {
 	none := part.Host{}
 	all := []part.Part{
@@ -274,8 +275,8 @@ func OpenAPI() ([]byte, error) { return openAPI(features()) }
 
 func openAPI(features []part.Definition) ([]byte, error) { return api.OpenAPI(described(features)...) }
 
-// Deferred are the tools of a daemon that are deferred by default.
+// Deferred returns the tools of a daemon that are deferred by default.
 func Deferred() []string { return config.Deferred(features()...) }
 
-// BuiltIn are the groups of tools of a daemon, for documents; their tools cannot run.
+// BuiltIn returns the groups of tools of a daemon, for documents. Their tools cannot run.
 func BuiltIn() []catalog.Group { return config.BuiltIn(features()...) }

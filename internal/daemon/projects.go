@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxd/sandboxd/pipeline"
 )
 
-// errTakenBack ends the calls in a project.
+// errTakenBack is why the calls in a project end when a person takes the project back.
 var errTakenBack = errors.New("a person took the project back")
 
-// openProjects reads the list of the daemon with this state, under this configuration.
+// openProjects reads the list of projects of the daemon that has this state, under this configuration.
 func (s *Site) openProjects() (*projects.List, error) {
 	list, err := projects.Open(filepath.Join(s.Paths.StateDir, "projects.json"))
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Site) openProjects() (*projects.List, error) {
 	return list, nil
 }
 
-// projectRules are what this configuration says of directories.
+// projectRules returns what this configuration allows and denies in directories.
 func (s *Site) projectRules() projects.Rules {
 	host := s.projectHost()
 	return projects.Rules{
@@ -43,7 +43,7 @@ func (s *Site) projectRules() projects.Rules {
 	}
 }
 
-// projectHost is what no project may hold: homes, and what is the daemon's own.
+// projectHost returns the directories that no project may hold: homes, and those of the daemon.
 func (s *Site) projectHost() projects.Host {
 	h := projects.Host{Own: s.private(), Owner: func(uid int) bool {
 		return uid == os.Geteuid() || s.Config.Accounts.Names[uid] != ""
@@ -63,13 +63,13 @@ func (s *Site) projectHost() projects.Host {
 	return h
 }
 
-// workspace is that of the configuration.
+// workspace returns the workspace of the configuration.
 func (s *Site) workspace() tool.Workspace {
 	return tool.Workspace{Roots: s.Roots, Settings: s.Settings}
 }
 
-// here makes a directory the workspace of a program that is not the daemon, where the
-// configuration names none: whoever starts it there lets it work there.
+// here makes dir the workspace if the configuration names none. It is for programs other than the daemon: the person
+// who starts one in a directory lets it work there.
 func (s *Site) here(dir string) error {
 	if len(s.Roots) > 0 {
 		return nil
@@ -85,8 +85,7 @@ func (s *Site) here(dir string) error {
 	return nil
 }
 
-// Here is a site for trying things in the current directory, where the configuration names
-// no workspace.
+// Here makes the current directory the workspace if the configuration names none, for trying things.
 func (s *Site) Here() error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *Site) Here() error {
 	return s.here(dir)
 }
 
-// workspaces say where sessions may be: in the daemon its list, elsewhere the one workspace.
+// workspaces says where sessions may work: the daemon has a list of projects, other programs have one workspace.
 func (s *Site) workspaces() pipeline.Workspaces {
 	if s.projects != nil {
 		return s.projects
@@ -103,7 +102,7 @@ func (s *Site) workspaces() pipeline.Workspaces {
 	return s.workspace()
 }
 
-// dirs are all directories in which agents may work.
+// dirs returns all directories in which agents may work.
 func (s *Site) dirs() []string {
 	if s.projects != nil {
 		return s.projects.Dirs()
@@ -111,7 +110,7 @@ func (s *Site) dirs() []string {
 	return s.Roots
 }
 
-// rootOf is the workspace that holds a directory, or that directory.
+// rootOf returns the workspace that holds dir, or dir if none does.
 func (s *Site) rootOf(dir string) string {
 	if s.projects != nil {
 		return s.projects.Root(dir)
@@ -119,7 +118,7 @@ func (s *Site) rootOf(dir string) string {
 	return projects.Fixed(s.workspace()).Root(dir)
 }
 
-// projectPart serves the list, while p is in force.
+// projectPart serves the list of projects while p is in force.
 func (d *daemon) projectPart(p *components) part.Part { return p.projects.Part(d) }
 
 // AllowProject lets agents work in a directory from now on.
@@ -131,7 +130,7 @@ func (d *daemon) AllowProject(ctx context.Context, dir, by string) (projects.Ans
 	if err != nil || !a.Change || !p.Config.Policy.Workspace {
 		return a, err
 	}
-	// Its own rules must hold from the first call.
+	// The rules of the project must hold from the first call.
 	if err := p.policy.Reload(ctx, false); err != nil {
 		_, undo := p.projects.Remove(a.Dir, by, d.recordProject(ctx))
 		return projects.Answer{}, errors.Join(
@@ -163,7 +162,7 @@ func (d *daemon) recordProject(ctx context.Context) projects.Record {
 	return func(what string) error { return d.record.Append(ctx, tool.Note{Name: "project", Message: what}) }
 }
 
-// Projects are those of the daemon with this state, as the list on the disk has them.
+// Projects returns the list of projects on the disk of the daemon that has this state.
 func (s *Site) Projects() ([]projects.Status, error) {
 	list, err := s.openProjects()
 	if err != nil {
@@ -172,14 +171,14 @@ func (s *Site) Projects() ([]projects.Status, error) {
 	return list.All(), nil
 }
 
-// ProjectOf is the project or the root that holds a directory. "" means that a person may allow the
-// directory. The error says why it cannot be allowed. It changes nothing.
+// ProjectOf returns the project or the root that holds dir. "" means that a person may allow dir; the error says why
+// nobody can. It changes nothing.
 func (s *Site) ProjectOf(dir string) (in string, err error) {
 	list, err := s.openProjects()
 	if err != nil {
 		return "", err
 	}
-	only := errors.New("only asked") // what is not recorded is not changed
+	only := errors.New("only asked") // the change is not recorded, so it is not made
 	a, err := list.Allow(dir, "", func(string) error { return only })
 	if errors.Is(err, only) {
 		return "", nil
@@ -187,7 +186,7 @@ func (s *Site) ProjectOf(dir string) (in string, err error) {
 	return a.In, err
 }
 
-// ChangeProjects changes the list while no daemon runs. The record is that of the daemon.
+// ChangeProjects changes the list while no daemon runs, and writes that to the daemon's record.
 func (s *Site) ChangeProjects(
 	ctx context.Context, change func(*projects.List, projects.Record) (projects.Answer, error),
 ) (_ projects.Answer, err error) {
@@ -214,7 +213,7 @@ func (s *Site) ChangeProjects(
 	})
 }
 
-// doctorProjects names the projects that deny, of the daemon with this state.
+// doctorProjects names the projects in which the daemon with this state denies calls.
 func (s *Site) doctorProjects() []part.Finding {
 	all, err := s.Projects()
 	if err != nil {

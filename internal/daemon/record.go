@@ -65,7 +65,7 @@ func (s *Site) AcceptRecord(ctx context.Context, reason string) (_ audit.Accepte
 	return audit.Accept(ctx, o, audit.NewMirror(db), fmt.Sprintf("uid:%d", os.Getuid()), reason)
 }
 
-// tampered says what to do about a record that is not what was written.
+// tampered adds a hint to the error for a record that somebody has changed.
 func tampered(err error) error {
 	if !errors.Is(err, audit.ErrTampered) {
 		return err

@@ -15,12 +15,12 @@ import (
 	"github.com/sandboxd/sandboxd/policy/callback"
 )
 
-// replayDeadline bounds one evaluation of a recorded call. Nobody waits for it, and a busy
-// machine must not turn an answer into a deny.
+// replayDeadline bounds one evaluation of a recorded call. It is long, because nobody waits for it, and an
+// evaluation that is cut short on a busy machine counts as a deny.
 const replayDeadline = time.Second
 
-// ReplayOptions are the policies of the configuration, for judging recorded calls. Programs of
-// the operator are not asked again.
+// ReplayOptions returns the policies of the configuration for judging recorded calls. It leaves out programs of the
+// operator: they are not asked again.
 func (s *Site) ReplayOptions() policy.Options {
 	o := s.PolicyOptions()
 	o.Deadline = replayDeadline
@@ -32,8 +32,8 @@ func (s *Site) ReplayOptions() policy.Options {
 	return o
 }
 
-// Recorded opens the decisions that the daemon of this configuration keeps; it may be running.
-// Close the database.
+// Recorded opens the decisions that the daemon of this configuration keeps. The daemon may be running. The caller
+// closes the database.
 func (s *Site) Recorded(ctx context.Context) (policy.Records, error) {
 	if s.Config.Policy.KeepDecisions == 0 {
 		return policy.Records{}, &tool.Error{

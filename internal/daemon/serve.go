@@ -27,10 +27,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Serve runs the daemon of this version until ctx ends. Text for people goes to out.
-// Flags, by key of the configuration, take precedence over everything else.
+// Serve runs the daemon of this version until ctx ends, and prints text for people to out. Flags, by key of the
+// configuration, take precedence over the environment and the file.
 func Serve(ctx context.Context, version string, flags map[string]string, out io.Writer) error {
-	// No collection until the daemon is ready: nearly all that is made stays, or goes at once.
+	// Collect no garbage until the daemon is ready: nearly everything that start makes stays.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	inside, err := idspace.Enter()
 	if err != nil {
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	notify := newNotifier(os.Getenv)
 	greet(out, h, d.current)
 	g, ctx := errgroup.WithContext(ctx)
-	// Questions end before the calls that ask them: one whose caller has left waits on.
+	// Questions end before the calls that ask them, because a question whose caller has left goes on waiting.
 	serving, endServing := context.WithCancelCause(context.WithoutCancel(ctx))
 	g.Go(func() error { return d.front.Serve(serving, agents, tool.RoleAgent) })
 	g.Go(func() error { return d.front.Serve(serving, operators, tool.RoleOperator) })
@@ -91,7 +91,7 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	g.Go(func() error {
 		<-ctx.Done()
 		if errors.Is(context.Cause(ctx), errStartAgain) {
-			notify.reloading() // for a manager, nothing stops
+			notify.reloading() // for a service manager, a reload does not stop anything
 		} else {
 			notify.send("STOPPING=1")
 		}
@@ -117,7 +117,7 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	return err
 }
 
-// inUse says what to do about a daemon that runs already.
+// inUse adds a hint to the error that another daemon runs already.
 func inUse(err error) error {
 	held, ok := errors.AsType[*audit.Held](err)
 	if !ok {
@@ -140,8 +140,8 @@ func inUse(err error) error {
 // The documents promise more: the database and the program itself take memory too.
 func memoryLimit(agentBytes int64) int64 { return 32<<20 + agentBytes + agentBytes/4 }
 
-// gcPercent is GOGC, or 300: the daemon keeps about 10 MiB, and at Go's 100 it would
-// collect every hundred calls, which shows in one call of a hundred.
+// gcPercent returns GOGC, or 300. The daemon keeps about 10 MiB. At 100, the default of Go, it would collect every
+// hundred calls, and one call in a hundred would show it.
 func gcPercent() int {
 	n, err := strconv.Atoi(os.Getenv("GOGC"))
 	switch {
@@ -153,8 +153,8 @@ func gcPercent() int {
 	return n
 }
 
-// reloadOnHangup reads the configuration again on HUP. A failure is told by
-// Reload and is no reason to stop.
+// reloadOnHangup reads the configuration again at each SIGHUP. Reload reports a failure, and the daemon goes on with
+// the old configuration.
 func reloadOnHangup(ctx context.Context, d *daemon, notify *notifier) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

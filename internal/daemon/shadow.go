@@ -12,15 +12,15 @@ import (
 	"github.com/sandboxd/sandboxd/policy/replay"
 )
 
-// shadow is policy.shadow of one configuration.
+// shadow is the setting policy.shadow of one configuration, loaded.
 type shadow struct {
 	judge  *policy.Shadow // lives as long as the daemon; nil outside it
-	engine *policy.Engine // nil: none is configured, or it does not load
+	engine *policy.Engine // nil if none is configured, or it does not load
 	failed error          // why it does not load
 }
 
-// load loads the policies of the shadow. They judge nothing that counts, so a mistake in them
-// keeps nothing from starting; use tells of it.
+// load loads the policies of the shadow. They decide nothing, so a mistake in them does not keep the daemon from
+// starting; use logs it.
 func (s *shadow) load(ctx context.Context, p *components) {
 	s.engine, s.failed = nil, nil
 	if s.judge == nil || p.Config.Policy.Shadow == "" {
@@ -31,7 +31,7 @@ func (s *shadow) load(ctx context.Context, p *components) {
 	s.engine, s.failed = policy.New(ctx, opts)
 }
 
-// use puts the shadow in force, with what its files say now.
+// use puts the shadow in force, with the content that its files have now.
 func (s *shadow) use(log *slog.Logger) {
 	s.judge.Use(s.engine, s.failed)
 	if state := s.judge.State(); state != nil && state.Failure != "" {
@@ -39,29 +39,30 @@ func (s *shadow) use(log *slog.Logger) {
 	}
 }
 
-// shadowOptions are the policies of the configuration with policy.shadow for policy.dirs.
+// shadowOptions returns the policies of the configuration, with policy.shadow in place of policy.dirs.
 func (s *Site) shadowOptions() policy.Options {
 	o := s.PolicyOptions()
 	o.Dirs = []string{s.Config.Policy.Shadow}
 	return o
 }
 
-// comparedCalls are how many of the newest recorded calls a reload compares.
+// comparedCalls is how many of the newest recorded calls a reload compares.
 const comparedCalls = 10_000
 
-// compareTime bounds that: a slow rule must not hold up whoever stops the daemon.
+// compareTime bounds the comparison: a slow rule must not hold up somebody who stops the daemon.
 const compareTime = 15 * time.Second
 
-// namedCalls are how many of those that are looser are named.
+// namedCalls is how many of the calls that would be looser are named.
 const namedCalls = 5
 
-// compare looks at the policies that a reload of files would put in force.
+// compare judges recorded calls by the policies in force and by those that a reload of their files would put in
+// force.
 func (p *components) compare(ctx context.Context, before, after policy.Judge, loosen bool) (policy.Loosening, error) {
 	return p.loosening(ctx, before, after, p.Config.Policy.GuardReload && !loosen)
 }
 
-// loosenedBy looks at the policies of another configuration, under the guard of this one. It is
-// nil where the policies are the same.
+// loosenedBy compares the policies of another configuration with these, under the guard of this configuration. It
+// returns nil if the policies are the same.
 func (p *components) loosenedBy(ctx context.Context, next *components, loosen bool) (*policy.Loosening, error) {
 	was, now := p.Config.Policy, next.Config.Policy
 	guarded := was.GuardReload && !loosen
@@ -79,8 +80,8 @@ func (p *components) loosenedBy(ctx context.Context, next *components, loosen bo
 	return &l, nil
 }
 
-// loosening says what the second judge lets pass of the recorded calls that the first does not.
-// With a guard that is an error, and so is what cannot be known.
+// loosening returns which recorded calls the policies after let pass and the policies before do not. With
+// policy.guardReload such a call is an error, and so is a call that cannot be judged.
 func (p *components) loosening(ctx context.Context, before, after policy.Judge, guarded bool) (
 	policy.Loosening, error,
 ) {
@@ -92,7 +93,7 @@ func (p *components) loosening(ctx context.Context, before, after policy.Judge, 
 	bounded, cancel := context.WithTimeout(ctx, cmp.Or(p.testOnlyCompare, compareTime))
 	defer cancel()
 	report, err := replay.Run{Was: &before, Now: after, Last: comparedCalls}.Of(bounded, p.decisions.Records())
-	if err != nil && ctx.Err() != nil { // a reload of all came between, or whoever asked left
+	if err != nil && ctx.Err() != nil { // another reload came, or whoever asked has left
 		return l, ctx.Err()
 	}
 	if err != nil {

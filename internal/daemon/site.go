@@ -28,33 +28,32 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// Site is what is known before anything is opened: the configuration and the paths.
+// Site is what a program knows before it opens anything: the configuration and the paths.
 type Site struct {
 	version  string
 	Config   *config.Config
 	flags    map[string]string // of the command line; a reload keeps them
 	Paths    paths.Daemon
 	Roots    []string         // workspaces of the configuration, physical
-	projects *projects.List   // of the daemon; nil elsewhere
-	disk     *diskspace.Guard // of the daemon; nil elsewhere
+	projects *projects.List   // that of the daemon; nil in other programs
+	disk     *diskspace.Guard // that of the daemon; nil in other programs
 	home     string
 
-	transcripts sessions.Transcripts // of the daemon; nil elsewhere
-	local       *store.DB            // likewise: what it has to itself, also where others share its state
+	transcripts sessions.Transcripts // that of the daemon; nil in other programs
+	local       *store.DB            // likewise, of this daemon alone
 
 	Settings guard.Settings
 	log      *slog.Logger
 	features []part.Definition
-	inside   *idspace.Inside // not nil: this process has only the ids of the accounts
+	inside   *idspace.Inside // if not nil, this process has only the ids of the accounts
 }
 
-// Load reads the configuration. Flags, by key, take precedence over everything else.
+// Load reads the configuration. Flags, by key, take precedence over the environment and the file.
 func Load(version string, flags map[string]string) (*Site, error) {
 	return LoadFile(version, "", flags)
 }
 
-// LoadFile is Load with this file in place of the one that the environment names; ""
-// is that one.
+// LoadFile is Load for the named file. "" is the file that the environment names.
 func LoadFile(version, file string, flags map[string]string) (*Site, error) {
 	site, err := load(version, file, flags, features())
 	if err != nil {
@@ -63,7 +62,7 @@ func LoadFile(version, file string, flags map[string]string) (*Site, error) {
 	return site, nil
 }
 
-// CheckFile is LoadFile that names the mistakes in the policies too.
+// CheckFile is LoadFile, and also names the mistakes in the policies.
 func CheckFile(ctx context.Context, version, file string, flags map[string]string) (*Site, error) {
 	site, err := load(version, file, flags, features())
 	if site == nil || config.About(err, "policy") {
@@ -76,7 +75,7 @@ func CheckFile(ctx context.Context, version, file string, flags map[string]strin
 	return site, nil
 }
 
-// load returns a site beside an error where that is of use for finding more mistakes.
+// load may return a site beside an error: with it the caller can look for more mistakes.
 func load(version, file string, flags map[string]string, features []part.Definition) (*Site, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -99,11 +98,11 @@ func load(version, file string, flags map[string]string, features []part.Definit
 	}, err
 }
 
-// makeState makes the state directory, for this user alone.
+// makeState makes the state directory, which only this user can enter.
 func (s *Site) makeState() error { return os.MkdirAll(s.Paths.StateDir, 0o700) }
 
-// RoleSplit says whether the operator socket is out of reach for the agents' uids, which
-// accounts names: none of them is an operator, also not by a group.
+// RoleSplit says whether agents can reach the operator socket. They cannot if no uid of the accounts is an operator,
+// by itself or by a group.
 func (s *Site) RoleSplit() string {
 	operators := append([]int{0, os.Geteuid()}, s.Config.Operators.UIDs...)
 	for uid := range s.Config.Accounts.Names {
@@ -121,10 +120,10 @@ func (s *Site) operatorGroup(gid int) bool { return slices.Contains(s.Config.Ope
 
 func (s *Site) ApprovalTimeout() time.Duration { return s.Config.Approvals.Timeout }
 
-// private are the paths of the daemon, which no tool may see.
+// private returns the paths of the daemon, which no tool may see.
 func (s *Site) private() []string { return s.Config.Private() }
 
-// PolicyOptions are the policies of the configuration. Nobody is asked after them.
+// PolicyOptions returns the policies of the configuration, without the callback: nobody is asked after them.
 func (s *Site) PolicyOptions() policy.Options {
 	o := s.Config.Policy.Options()
 	o.Facts = facts(s.Config, s.features)
@@ -134,20 +133,20 @@ func (s *Site) PolicyOptions() policy.Options {
 	return o
 }
 
-// Backend is the cage; runtime is where it keeps the private files of sessions, ""
-// a directory that goes with the process.
+// Backend returns the cage. It keeps the private files of sessions in runtime; "" is a directory that is removed
+// when the process ends.
 func (s *Site) Backend(runtime string) (sandbox.Backend, error) {
 	o := sandbox.Options{Child: ChildPath(), Runtime: runtime, Private: s.private(), Roots: s.dirs, Home: s.home}
 	o.Dialer = &egress.Dialer{Secret: (&secrets.Reader{}).Value}
 	if s.disk != nil {
 		o.Reserve = s.disk.Reserve()
-		// Those of agents have a budget.
+		// The context of an agent's call carries a budget; calls without one are exempt.
 		o.Reserve.Exempt = func(ctx context.Context) bool { return budget.Of(ctx) == nil }
 	}
 	return sandbox.NewBackend(o)
 }
 
-// ChildPath is the small launcher of this binary's build or installation; without it this
+// ChildPath returns the path of the small launcher that was built or installed with this binary. Without one this
 // binary starts itself as the launcher.
 func ChildPath() string {
 	exe, err := os.Executable()
@@ -165,7 +164,7 @@ func ChildPath() string {
 	return ""
 }
 
-// AuditOptions say where the record is. The program of the anchor is the daemon's to run.
+// AuditOptions says where the record is. It leaves out the program of the anchor, which only the daemon runs.
 func (s *Site) AuditOptions() audit.Options {
 	return audit.Options{
 		Dir: s.Paths.StateDir, KeyFile: s.Paths.KeyFile, KeyWhy: s.Paths.KeyWhy(), Sync: s.Config.Audit.Sync,
@@ -173,7 +172,7 @@ func (s *Site) AuditOptions() audit.Options {
 	}
 }
 
-// openDatabase opens the database, unless the record says that another one is missing.
+// openDatabase opens the database. It fails if the record says that another database belongs to it.
 func (s *Site) openDatabase(ctx context.Context) (*store.DB, error) {
 	if err := s.AuditOptions().CheckDatabase(s.Paths.Database); err != nil {
 		return nil, err
@@ -186,7 +185,7 @@ func (s *Site) openDatabase(ctx context.Context) (*store.DB, error) {
 	return db, err
 }
 
-// openMirror opens the database for one line of the record.
+// openMirror opens the database to write one line of the record.
 func (s *Site) openMirror(ctx context.Context) (audit.Mirror, io.Closer, error) {
 	db, err := s.openDatabase(ctx)
 	if err != nil {

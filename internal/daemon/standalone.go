@@ -22,16 +22,16 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// StandaloneOptions are what one command may set over the configuration.
+// StandaloneOptions are settings of one command that take precedence over the configuration.
 type StandaloneOptions struct {
 	Settings string // file of sandbox settings, merged over the configured ones
 	Profile  sandbox.Profile
 	Mode     tool.Mode
-	Terminal bool // a person sits before it
+	Terminal bool // a person sits at the terminal
 }
 
-// Standalone runs one command with the tool x through the whole request path, in this
-// process. People answer the questions; the record is the daemon's.
+// Standalone runs one command with the tool x through the whole request path, in this process. People answer its
+// questions. It writes to the record of the daemon.
 func Standalone(ctx context.Context, version string, x tool.Tool, people pipeline.Approvals, argv []string,
 	o StandaloneOptions,
 ) (tool.Result, error) {
@@ -71,13 +71,14 @@ type alone struct {
 	session tool.Session
 	record  execRecord
 	line    *pipeline.Pipeline
-	kept    *execKept // nil: somebody else has the store
+	kept    *execKept // nil while another process has the store
 }
 
-// execSession is the session of every command without a daemon: the store of a directory knows it again.
+// execSession is the id of the session of every command without a daemon. It is always the same, so that the store
+// of a directory finds what earlier commands changed.
 const execSession = "exec"
 
-// openAlone opens the request path for a session in a directory. Close it.
+// openAlone opens the request path for a session in a directory. The caller closes it.
 func (s *Site) openAlone(ctx context.Context, people pipeline.Approvals, dir string, extra ...catalog.Group) (
 	_ *alone, err error,
 ) {
@@ -135,8 +136,7 @@ func (a *alone) close() {
 	}
 }
 
-// execRecord writes to the record of the daemon: directly while no daemon has it
-// locked, else through the daemon.
+// execRecord writes to the record of the daemon: directly if no daemon has it locked, else through the daemon.
 type execRecord struct {
 	local audit.Shared
 	api   *client.Client
@@ -170,7 +170,7 @@ func (e execRecord) orDaemon(ctx context.Context, phase string, c *tool.Call, er
 	return e.api.Do(ctx, http.MethodPost, "/records", in, nil)
 }
 
-// applyExec sets the options of one command over the configuration.
+// applyExec puts the options of one command over the configuration.
 func (s *Site) applyExec(o StandaloneOptions) error {
 	if o.Profile != "" {
 		s.Config.Profile = o.Profile

@@ -25,14 +25,15 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/limit"
 )
 
-// execKept is what commands without a daemon changed in one workspace. One process at a time has it.
+// execKept is the store of what commands without a daemon have changed in one workspace. One process at a time has
+// it.
 type execKept struct {
 	part.Part
 	db   *store.DB
 	lock *os.File
 }
 
-// execDir is where it lies, below the state directory.
+// execDir returns the directory of the store of a workspace, below the state directory.
 func (s *Site) execDir(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return filepath.Join(s.execDirs(), hex.EncodeToString(sum[:16]))
@@ -43,7 +44,7 @@ func (s *Site) execDirs() string { return filepath.Join(s.Paths.StateDir, "exec"
 // errBusy says that another process has the store of a workspace.
 var errBusy = errors.New("another sandboxd exec runs in this workspace")
 
-// openKept opens the store of the workspace. A command runs also where that fails: its answer says why
+// openKept opens the store of the workspace. If that fails, the command runs all the same, and its answer says why
 // nothing is kept.
 func (a *alone) openKept(ctx context.Context) error {
 	if a.Config.Parts["undo"].(*undo.Config).Mode == "off" {
@@ -91,7 +92,7 @@ func (a *alone) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-// close lets the next process have it.
+// close lets the next process have the store.
 func (k *execKept) close() {
 	if k.Close != nil {
 		_ = k.Close()
@@ -102,7 +103,7 @@ func (k *execKept) close() {
 	k.lock.Close()
 }
 
-// freeAt is how many bytes are free above the reserve, where a directory is.
+// freeAt returns how many bytes above the reserve are free on the file system of a directory.
 func (s *Site) freeAt(dir string) int64 {
 	reserve := limit.Reserve{Bytes: s.Config.Limits.DiskReserve}
 	for _, space := range limit.FreeSpace([]string{dir}) {
@@ -113,7 +114,7 @@ func (s *Site) freeAt(dir string) int64 {
 	return 0
 }
 
-// lockStore takes the lock of a store. Its time says when it was last used.
+// lockStore takes the lock of a store. The time of the lock file says when the store was last used.
 func lockStore(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -127,7 +128,7 @@ func lockStore(dir string) (*os.File, error) {
 	if err == nil {
 		err = os.Chtimes(path, time.Time{}, time.Now())
 	}
-	if err == nil && !sameFile(f, path) { // who removed an old store had the lock before
+	if err == nil && !sameFile(f, path) { // somebody who removed an old store had the lock before
 		err = errBusy
 	}
 	if err != nil {
@@ -143,7 +144,7 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// sweepStores removes the stores of other workspaces that nobody used for as long as undo keeps anything.
+// sweepStores removes the stores of other workspaces that nobody has used for as long as undo keeps anything.
 func (s *Site) sweepStores(but string) {
 	c := s.Config.Parts["undo"].(*undo.Config)
 	old := time.Now().AddDate(0, 0, -c.KeepDays)
@@ -156,7 +157,7 @@ func (s *Site) sweepStores(but string) {
 		}
 		lock, failed := lockStore(dir)
 		if failed != nil {
-			continue // it is used
+			continue // another process uses it
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
 		lock.Close()
@@ -166,7 +167,7 @@ func (s *Site) sweepStores(but string) {
 	}
 }
 
-// unkept is the journal of a command of which nothing is kept; the answer says why.
+// unkept is the journal of a command whose changes are not kept. The answer of the command says why.
 type unkept struct{ why string }
 
 func (unkept) Keep(ctx context.Context, _ *tool.Call) (context.Context, error) { return ctx, nil }
@@ -178,13 +179,13 @@ func (u unkept) Collect(_ context.Context, c *tool.Call) error {
 	return nil
 }
 
-// ExecStore answers the routes of undo as a daemon does, of what sandboxd exec ran without one.
+// ExecStore answers the routes of undo, as a daemon does, for what sandboxd exec changed without a daemon.
 type ExecStore struct {
 	parts *alone
 	mux   *http.ServeMux
 }
 
-// OpenExecStore opens the store of the workspace that holds the current directory. Close it.
+// OpenExecStore opens the store of the workspace that holds the current directory. The caller closes it.
 func OpenExecStore(ctx context.Context, version string, people pipeline.Approvals) (*ExecStore, error) {
 	h, err := Load(version, nil)
 	if err != nil {
@@ -227,7 +228,7 @@ func OpenExecStore(ctx context.Context, version string, people pipeline.Approval
 	return x, nil
 }
 
-// execRoot is the directory, or the nearest above it, in which sandboxd exec kept something.
+// execRoot returns dir, or the nearest directory above it, in which sandboxd exec has kept something.
 func (s *Site) execRoot(dir string) (string, error) {
 	if len(s.Roots) > 0 {
 		dir = s.rootOf(dir)
@@ -249,21 +250,21 @@ func (s *Site) execRoot(dir string) (string, error) {
 	}
 }
 
-// Close ends it.
+// Close releases what OpenExecStore opened.
 func (x *ExecStore) Close() { x.parts.close() }
 
-// Session is the id of the session of all commands.
+// Session returns the id that all commands have as their session.
 func (*ExecStore) Session() string { return execSession }
 
 type outcomeKey struct{}
 
-// outcome is what a route answered.
+// outcome is the answer of a route.
 type outcome struct {
 	data any
 	err  error
 }
 
-// Do answers a request of the person who runs this process, as the Do of the package client does.
+// Do answers a request of the person who runs this process, as Do of the package client does for a daemon.
 func (x *ExecStore) Do(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -294,7 +295,7 @@ func (x *ExecStore) Do(ctx context.Context, method, path string, in, out any) er
 	return json.Unmarshal(text, out)
 }
 
-// nowhere is where an answer of the mux itself goes.
+// nowhere takes the answers that the mux writes itself.
 type nowhere struct{}
 
 func (nowhere) Header() http.Header         { return http.Header{} }

@@ -17,10 +17,10 @@ import (
 // startWait is how long the daemon waits at start for a database that does not answer.
 const startWait = 25 * time.Second
 
-// transcriptDir is where transcripts are in a state directory.
+// transcriptDir is the name of the directory for transcripts in a state directory.
 const transcriptDir = "sessions"
 
-// openState opens what store.url names, or takes the daemon's own database for it.
+// openState opens the database that store.url names. Without one, the state is in the daemon's own database.
 func (d *daemon) openState(ctx context.Context, h *Site) error {
 	h.local, d.state = d.db, d.db
 	if h.Config.Store.URL == "" {
@@ -45,7 +45,7 @@ func (d *daemon) openState(ctx context.Context, h *Site) error {
 	return nil
 }
 
-// openShared opens the database of store.url, and says what to do where that cannot be.
+// openShared opens the database of store.url. Its error says what to do.
 func (s *Site) openShared(ctx context.Context, local *store.DB) (*store.DB, error) {
 	id, err := sessions.Daemon(ctx, local)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Site) openShared(ctx context.Context, local *store.DB) (*store.DB, erro
 	return db, withHint(err)
 }
 
-// withHint says what to do about a database that cannot be used.
+// withHint adds what to do to the error of a database that cannot be used.
 func withHint(err error) error {
 	if err == nil {
 		return nil
@@ -72,7 +72,7 @@ func withHint(err error) error {
 	return &tool.Error{Code: startHints[i].code, Msg: err.Error(), Hint: startHints[i].hint}
 }
 
-// startHint is what to do about a database that cannot be used.
+// startHint is an error of a database that cannot be used, with what to do.
 type startHint struct {
 	cause      error
 	code, hint string
@@ -97,15 +97,15 @@ var startHints = []startHint{
 	},
 }
 
-// behind is told of what could not be read from the database that daemons share.
+// behind reports that the daemon could not read what changed in the database that daemons share.
 func (d *daemon) behind(err error) {
-	if _, _, away := d.state.Away(); away { // the status says so, and requests do
+	if _, _, away := d.state.Away(); away { // the status and the requests report that already
 		return
 	}
 	d.current.log.Error("what other daemons changed is not known", "error", err)
 }
 
-// storeStatus is what GET /status says of the database that daemons share, nil without one.
+// storeStatus returns what GET /status says of the database that daemons share. It is nil without one.
 func (d *daemon) storeStatus() any {
 	if !d.state.Shared() {
 		return nil

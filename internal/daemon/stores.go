@@ -25,17 +25,17 @@ const (
 	statementTime = time.Minute
 )
 
-// IsURL reports whether a database is named by the address of PostgreSQL, and not as a state directory.
-// What looks like one is taken for one, so that it is refused without being printed: it may have a password.
+// IsURL reports whether a place is named by an address of PostgreSQL, and not as a state directory. Text that only
+// resembles an address counts as one: it is refused later, and is never printed, because it may hold a password.
 func IsURL(where string) bool {
 	return strings.Contains(where, "://") || strings.HasPrefix(where, "postgres") && strings.Contains(where, "@") ||
 		strings.Contains(where, "password=")
 }
 
-// place is a database that a command has opened as it is.
+// place is a database that a command has opened without changing it.
 type place struct {
 	db     *store.DB
-	name   string // for people
+	name   string // shown to people
 	dir    string // the state directory; "" is PostgreSQL
 	locked *audit.Lock
 }
@@ -71,7 +71,8 @@ func (s *Site) openPlace(ctx context.Context, where, daemon string) (*place, err
 	return p, err
 }
 
-// ownDir refuses the directory of another user: what the database makes there could then be of this one.
+// ownDir refuses the directory of another user, because the database makes files there that belong to the user who
+// runs this command.
 func ownDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -98,7 +99,7 @@ func (p *place) Close() error {
 	return err
 }
 
-// versions are those of the tables, and asks whether the database answers at all.
+// versions returns the versions of the tables. It fails if the database does not answer.
 func (p *place) versions(ctx context.Context, s *Site) ([]store.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -109,7 +110,7 @@ func (p *place) versions(ctx context.Context, s *Site) ([]store.Version, error) 
 	return all, nil
 }
 
-// users says who uses the database now, in words.
+// users says in words who uses the database now.
 func (p *place) users(ctx context.Context) (all []string, err error) {
 	if p.dir != "" {
 		pid, err := audit.User(ctx, p.dir)
@@ -144,7 +145,7 @@ func (p *place) users(ctx context.Context) (all []string, err error) {
 	return all, err
 }
 
-// StoreState is what there is in a database.
+// StoreState is what a database holds.
 type StoreState struct {
 	Database    string         `json:"database"`
 	Kind        string         `json:"kind"` // sqlite or postgresql
@@ -153,10 +154,10 @@ type StoreState struct {
 	Unfinished  string         `json:"unfinished_copy_from,omitempty"`
 	Schemas     []StoreSchema  `json:"schemas"`
 	Tables      []StoreTable   `json:"tables"`
-	Transcripts *StoreMessages `json:"transcripts,omitempty"` // of files; of PostgreSQL they are tables
+	Transcripts *StoreMessages `json:"transcripts,omitempty"` // files beside SQLite; in PostgreSQL they are tables
 }
 
-// StoreSchema is how far the tables of a package are.
+// StoreSchema is the version that the tables of a package have.
 type StoreSchema struct {
 	Name    string `json:"name"`
 	Version int    `json:"version"`
@@ -167,17 +168,17 @@ type StoreSchema struct {
 type StoreTable struct {
 	Name   string `json:"name"`
 	Rows   int64  `json:"rows"`
-	Shared bool   `json:"shared"` // daemons share it over PostgreSQL; else it is of one daemon
+	Shared bool   `json:"shared"` // over PostgreSQL daemons share it; else each has its own
 }
 
-// StoreMessages are the transcripts beside a file.
+// StoreMessages are the transcripts that lie in files beside a SQLite database.
 type StoreMessages struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// StoreStatus looks at the databases: of a state directory or an address, or those that the configuration
-// names. It changes nothing.
+// StoreStatus looks at databases without changing them: the one of a state directory or an address, or those that
+// the configuration names.
 func (s *Site) StoreStatus(ctx context.Context, where string) (all []StoreState, err error) {
 	for _, one := range s.places(where) {
 		state, err := s.storeState(ctx, one)
@@ -189,7 +190,7 @@ func (s *Site) StoreStatus(ctx context.Context, where string) (all []StoreState,
 	return all, nil
 }
 
-// places are the databases that a command is about.
+// places returns the databases that a command is to look at.
 func (s *Site) places(where string) []string {
 	if where != "" {
 		return []string{where}
@@ -244,7 +245,7 @@ func (s *Site) storeState(ctx context.Context, where string) (state StoreState, 
 
 var made = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
 
-// sharedTables are those that daemons share over PostgreSQL.
+// sharedTables returns the tables that daemons share over PostgreSQL.
 func sharedTables(all []store.Schema) map[string]bool {
 	found := map[string]bool{}
 	for _, s := range all {
@@ -257,13 +258,13 @@ func sharedTables(all []store.Schema) map[string]bool {
 	return found
 }
 
-// Migrated is a database that was brought up to date, with the versions from before.
+// Migrated is a database that StoreMigrate has brought up to date, with the versions that it had before.
 type Migrated struct {
 	Database string          `json:"database"`
 	Changed  []store.Version `json:"changed"`
 }
 
-// StoreMigrate brings the tables of databases to this version. A state directory must not be in use.
+// StoreMigrate brings the tables of databases to the version of this program. No daemon may use the state directory.
 func (s *Site) StoreMigrate(ctx context.Context, where string) (all []Migrated, err error) {
 	for _, one := range s.places(where) {
 		m, err := s.storeMigrate(ctx, one)
@@ -300,7 +301,7 @@ func (s *Site) storeMigrate(ctx context.Context, where string) (m Migrated, err 
 	return m, nil
 }
 
-// lock keeps daemons from a state directory.
+// lock keeps daemons from using a state directory until the command ends.
 func (p *place) lock(ctx context.Context) (err error) {
 	if p.dir == "" {
 		return nil

@@ -16,15 +16,15 @@ import (
 	"github.com/sandboxd/sandboxd/internal/transfer"
 )
 
-// StoreCopy is a copy of what daemons share, from a state directory to PostgreSQL or back.
+// StoreCopy describes a copy of what daemons share, from a state directory to PostgreSQL or back.
 type StoreCopy struct {
 	From, To string // a state directory and the address of PostgreSQL, or the other way round
-	Daemon   string // into a new state directory: which daemon of PostgreSQL it becomes
-	Replace  bool   // what the state directory has of before is removed
+	Daemon   string // for a new state directory: the id of the daemon whose state it becomes
+	Replace  bool   // remove what the state directory held before
 	Told     func(transfer.Progress)
 }
 
-// StoreCopy copies, or goes on with a copy that was interrupted. It refuses what a daemon uses.
+// StoreCopy copies, or goes on with a copy that was interrupted. It refuses a database that a daemon uses.
 func (s *Site) StoreCopy(ctx context.Context, c StoreCopy) (copied []transfer.Copied, err error) {
 	into := !IsURL(c.To) // a state directory
 	if IsURL(c.From) != into {
@@ -89,7 +89,7 @@ func (s *Site) StoreCopy(ctx context.Context, c StoreCopy) (copied []transfer.Co
 	if err != nil {
 		return nil, err
 	}
-	if !into { // what it keeps of them ends when others delete them
+	if !into { // else what it keeps of sessions would end when other daemons delete those
 		if err := sessions.AllHere(ctx, local.db); err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (s *Site) StoreCopy(ctx context.Context, c StoreCopy) (copied []transfer.Co
 	return copied, nil
 }
 
-// become makes a state directory that of a daemon that has sessions in a database.
+// become makes a state directory that of the daemon id, which has sessions in a database.
 func become(ctx context.Context, local, remote *place, id string) error {
 	known, err := sessions.Daemons(ctx, remote.db)
 	if err != nil {
@@ -133,7 +133,7 @@ func become(ctx context.Context, local, remote *place, id string) error {
 	return nil
 }
 
-// makeDatabase makes the state directory and an empty database in it, where there is none.
+// makeDatabase makes the state directory and an empty database in it, if there is none.
 func (s *Site) makeDatabase(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -161,7 +161,8 @@ func (s *Site) makeDatabase(ctx context.Context, dir string) error {
 	return db.Close()
 }
 
-// alone keeps daemons from writing to PostgreSQL, and brings it to this version, or finds it there.
+// alone keeps daemons from writing to PostgreSQL. It brings a target to the version of this program, and refuses a
+// source that has another.
 func (s *Site) alone(ctx context.Context, p *place, source bool) error {
 	if _, err := p.versions(ctx, s); err != nil {
 		return err
@@ -194,7 +195,7 @@ func (s *Site) alone(ctx context.Context, p *place, source bool) error {
 	return nil
 }
 
-// current refuses a source that is not of this version, or has a part of another one.
+// current refuses a source if one of its tables has another version than this program.
 func (s *Site) current(ctx context.Context, p *place) error {
 	all, err := p.versions(ctx, s)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// notifier tells the service manager how the daemon is, as sd_notify(3) says.
-// Without a manager it does nothing.
+// notifier tells the service manager the state of the daemon, as sd_notify(3) says. Without a manager it does
+// nothing.
 type notifier struct {
 	socket string
-	every  time.Duration // half of the time that the manager waits; 0 is no watchdog
+	every  time.Duration // half of the time after which the manager gives up; 0 without a watchdog
 }
 
 func newNotifier(env func(string) string) *notifier {
@@ -28,7 +28,7 @@ func newNotifier(env func(string) string) *notifier {
 	return n
 }
 
-// send ignores errors: the manager notices by itself when no message comes.
+// send ignores errors: the manager notices by itself that no message comes.
 func (n *notifier) send(state string) {
 	if n.socket == "" {
 		return
@@ -51,8 +51,7 @@ func (n *notifier) reloading() {
 	n.send(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", now.Nano()/1000))
 }
 
-// watchdog tells the manager that the daemon lives for as long as it answers on
-// its own socket.
+// watchdog tells the manager that the daemon lives, as long as the daemon answers on its own socket.
 func (n *notifier) watchdog(ctx context.Context, socket string) error {
 	if n.every <= 0 {
 		return nil
