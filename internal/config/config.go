@@ -211,8 +211,8 @@ type API struct {
 // Limits bounds how much all agents together can make the daemon hold.
 type Limits struct {
 	AgentBytes  int64 `yaml:"agentBytes"`  // memory in bytes; one account has at most half
-	DiskReserve int64 `yaml:"diskReserve"` // bytes that stay free on the disk of the record; 0 is an eighth, 256 MiB at most
-	AccountDisk int64 `yaml:"accountDisk"` // bytes that one account may keep; 0 is as much as is free for all others
+	DiskReserve int64 `yaml:"diskReserve"` // bytes kept free where the record is; 0 is an eighth, 256 MiB at most
+	AccountDisk int64 `yaml:"accountDisk"` // bytes for one account; 0 is as much as is free for all others
 
 	AccountNetwork AccountNetwork `yaml:"accountNetwork"`
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// leastAhead is how many lines must be known before they are worth one write together.
+// leastAhead is the smallest number of lines for which one write together saves anything.
 const leastAhead = 4
 
 // tellAhead writes the first of these lines to the journal before their changes begin, all in one write: those that
@@ -43,9 +43,9 @@ func (r restorer) tellAhead(ctx context.Context, lines []int) (int, error) {
 	return len(all), rec.add(ctx, all...)
 }
 
-// takeAhead returns the line of a change if the journal has it already, else nil. The caller holds mu.
+// takeAhead returns the line of a change that tellAhead has written, else nil. The caller holds mu.
 func (r *recorder) takeAhead(c *sandbox.Coming) *line {
-	if len(c.Dirs) > 0 { // their lines come before all others
+	if len(c.Dirs) > 0 { // the lines of directories come first
 		r.ahead = nil
 	}
 	l := r.ahead[c.Path]

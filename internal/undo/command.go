@@ -14,10 +14,11 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// snapshotMode looks at every file before and after each command, and relies on no events.
+// snapshotMode is the mode in which each file is looked at before and after each command, without events of the
+// kernel.
 const snapshotMode = "snapshot"
 
-// before looks at the trees in which a command may change something. A mark says from then on that it runs.
+// before looks at the trees in which a command may change something. Then it writes a mark: the command runs.
 func (r *recorder) before(ctx context.Context) error {
 	c := r.call
 	if len(c.Settings.AllowedWritePaths) == 0 {
@@ -43,10 +44,11 @@ func (r *recorder) before(ctx context.Context) error {
 	return nil
 }
 
-// begin looks at a tree before the command, which runs in it from then on if it enters. What changed while another
-// command runs there is that one's. Then each file is looked at, because the other may write it by a mapping.
+// begin looks at a tree before the command. With enters, the command runs in the tree from then on. If another
+// command runs there, what has changed is a change of that command. Each file is looked at then, because the other
+// command may write it by a mapping.
 func (r *recorder) begin(ctx context.Context, s *snapshot, enters bool) error {
-	s.begins.Lock() // else one could begin, and change something, before a look that takes it for nobody's
+	s.begins.Lock() // else another command could begin and change something, and this look would find nobody who did it
 	defer s.begins.Unlock()
 	g := glance{user: r.call.Request.User, may: r.may, all: r.all}
 	done, err := false, error(nil)
@@ -64,9 +66,9 @@ func (r *recorder) begin(ctx context.Context, s *snapshot, enters bool) error {
 	return err
 }
 
-// lookFor looks at a tree for a command that is about to begin, with what both may read and write. What it finds is a
-// change of r, which runs. It reports false if that has ended. There is no other look after it: what r did between the
-// two would be nobody's.
+// lookFor looks at a tree in which r runs, for a command that is about to begin. It sees what both commands may read
+// and write. What it finds is a change of r. It reports false if r has ended. One look serves both: nobody would
+// know whose a change between two looks is.
 func (r *recorder) lookFor(ctx context.Context, s *snapshot, next glance) (done bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +96,7 @@ func (r *recorder) lookFor(ctx context.Context, s *snapshot, next glance) (done 
 	return true, r.end(ctx)
 }
 
-// longest returns the command that began first of those that run in the tree, or nil.
+// longest returns, of the commands that run in the tree, the one that began first, or nil.
 func (s *snapshot) longest() *recorder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +116,7 @@ func (s *snapshot) enter(r *recorder) {
 	s.running = append(s.running, r)
 }
 
-// leave ends what before began.
+// leave ends what before has begun.
 func (r *recorder) leave() {
 	for _, s := range r.trees {
 		s.mu.Lock()
@@ -130,8 +132,7 @@ func (r *recorder) may(path string) bool {
 	return r.call.In.Rules.Check(guard.Uses{Paths: []guard.PathUse{write}}) == nil
 }
 
-// after compares the trees with what they were, and writes to the journal what changed. The
-// caller holds mu.
+// after compares the trees with their last known state, and writes what changed to the journal. The caller holds mu.
 func (r *recorder) after(ctx context.Context, may func(string) bool) error {
 	g := glance{user: r.call.Request.User, may: may, all: r.all || r.shared.Load()}
 	doubt := map[*snapshot]bool{}
@@ -208,25 +209,26 @@ func (r *recorder) compare(ctx context.Context, s *snapshot, g glance) (looked, 
 	return out, nil
 }
 
-// lacks notes in the answer that an undo cannot restore something.
+// lacks says in the answer that an undo cannot restore something.
 func (r *recorder) lacks(why string) {
 	if !slices.Contains(r.why, why) {
 		r.why = append(r.why, why)
 	}
 }
 
-// lacksFiles calls lacks for these files, if there are any.
+// lacksFiles calls lacks for files, if there are any.
 func (r *recorder) lacksFiles(paths []string, why string) {
 	if len(paths) > 0 {
 		r.lacks(fmt.Sprintf("%d files %s: %s", len(paths), why, strings.Join(paths[:min(len(paths), maxNamed)], ", ")))
 	}
 }
 
-// maxNamed is how many paths a reason names.
+// maxNamed bounds the paths that a reason names.
 const maxNamed = 10
 
-// has reports whether a change of a tree is known already: a file tool has told of it, or it was found in another tree,
-// which this one is a part of. Found twice in one tree it was made twice, and by another command undone between.
+// has reports whether a change is known already: a file tool reported it, or it was found in another tree that holds
+// this one or lies in it. A change that was found twice in one tree was made twice; another command has undone it in
+// between.
 func (r *recorder) has(c change, s *snapshot) bool {
 	return slices.ContainsFunc(r.lines, func(l *line) bool {
 		told := l.tree == nil || l.tree != s && l.Before.same(c.Before)
@@ -234,7 +236,7 @@ func (r *recorder) has(c change, s *snapshot) bool {
 	})
 }
 
-// tree is a tree that is looked at for a call now.
+// tree returns the snapshot of a tree that is about to be looked at for a call.
 func (j *journal) tree(ctx context.Context, root string) (*snapshot, error) {
 	s := j.snapshots.of(root)
 	s.mu.Lock()
@@ -254,7 +256,7 @@ func (j *journal) tree(ctx context.Context, root string) (*snapshot, error) {
 	return s, err
 }
 
-// forgetTrees forgets the trees that were last looked at before a time. The caller holds mu.
+// forgetTrees forgets the trees that nobody has looked at since a time. The caller holds mu.
 func (j *journal) forgetTrees(ctx context.Context, before time.Time) error {
 	var roots []string
 	err := j.db.Write(ctx, func(tx *sql.Tx) error {
@@ -296,7 +298,7 @@ func (s *snapshots) drop(roots []string) {
 // close ends all watches.
 func (s *snapshots) close() { s.rest(time.Unix(1<<40, 0)) }
 
-// rest ends the watches of trees in which no command ran since a time: watches are scarce.
+// rest ends the watches of trees in which no command has run since a time, because the system has few watches.
 func (s *snapshots) rest(since time.Time) {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.trees))

@@ -9,17 +9,17 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/search"
 )
 
-// Off is why nothing is kept where the configuration wants it so.
+// Off is the reason that answers give if the configuration switches undo off.
 const Off = "undo.mode is off"
 
 // Config is the section undo of the configuration.
 type Config struct {
-	Mode         string `yaml:"mode"`         // auto, snapshot (look at every file) or off
-	KeepDays     int    `yaml:"keepDays"`     // how long
-	KeepBytes    int64  `yaml:"keepBytes"`    // of all calls; the oldest go first
-	PerCallBytes int64  `yaml:"perCallBytes"` // of one call; a call that would need more is refused
-	// Exclude lists paths whose changes by commands are not kept, in the form of an ignore file of git at the root of
-	// each tree.
+	Mode         string `yaml:"mode"`         // auto, snapshot (look at every file), or off
+	KeepDays     int    `yaml:"keepDays"`     // days that a call can be undone
+	KeepBytes    int64  `yaml:"keepBytes"`    // bytes for all calls; the oldest go first
+	PerCallBytes int64  `yaml:"perCallBytes"` // bytes for one call; a call that needs more is refused
+	// Exclude lists paths whose changes by commands are not kept, like an ignore file of git at the root of each
+	// tree.
 	Exclude []string `yaml:"exclude"`
 }
 

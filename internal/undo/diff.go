@@ -22,7 +22,7 @@ const (
 	diffContext = 3       // lines around a change
 )
 
-// diffAnswer is what a call changed. Secrets that are known by their form are masked.
+// diffAnswer is what a call has changed. Secrets that have a known form are masked.
 type diffAnswer struct {
 	CallID string `json:"call_id"`
 	Diff   string `json:"diff"`
@@ -40,7 +40,7 @@ func (h handlers) diff(r *http.Request) (any, error) {
 	return diffAnswer{of.ID, text}, err
 }
 
-// diff returns the changes of a call as text of at most so many bytes.
+// diff returns the changes of a call as text of at most most bytes.
 func (j *journal) diff(of call, most int) (string, error) {
 	var b strings.Builder
 	for i, c := range of.Changes {
@@ -57,7 +57,7 @@ func (j *journal) diff(of call, most int) (string, error) {
 	return j.mask(b.String()), nil
 }
 
-// diffOf is the diff of one file.
+// diffOf returns the diff of one file.
 func (j *journal) diffOf(of call, c change) (string, error) {
 	name := strings.ToValidUTF8(relative(of.Dir, c.Path), "\uFFFD")
 	head := ""
@@ -93,8 +93,8 @@ func (j *journal) diffOf(of call, c change) (string, error) {
 	return head + text.String(), nil
 }
 
-// content is the text of a state: from the store, or as it lies at its path still. why says
-// that it cannot be shown.
+// content returns the text of a state: from the store, or from the file at its path if that has not changed. why
+// says that the text cannot be shown.
 func (j *journal) content(of call, s state, path string) (text, why string) {
 	switch {
 	case s.Type == nothing:

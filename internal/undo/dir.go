@@ -16,11 +16,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// open700 are the rights that an undo needs in a directory while it puts something into it.
+// open700 are the rights that an undo needs in a directory in which it restores something.
 const open700 = 0o700
 
-// dress sets the mode and the attributes of a directory to those of want. The journal gets
-// its line before that.
+// dress gives a directory the mode and the attributes of want. It writes the line of the journal before that.
 func (r restorer) dress(ctx context.Context, use guard.PathUse, now, want state) error {
 	use.Op = guard.Write
 	above, err := r.box.Open(ctx, use, unix.O_NOFOLLOW)
@@ -46,7 +45,7 @@ func (r restorer) dress(ctx context.Context, use guard.PathUse, now, want state)
 	return nil
 }
 
-// dressDir changes a directory by its name. Its mode may deny everything to its owner.
+// dressDir changes a directory by its name, because its mode may deny everything to its owner.
 func dressDir(above *os.File, name string, now, want state) error {
 	at, err := unix.Openat(int(above.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -63,8 +62,8 @@ func dressDir(above *os.File, name string, now, want state) error {
 	return errors.Join(err, chmod(want.Mode))
 }
 
-// opened is the state of a directory while an undo puts something into it: with the rights
-// of open700. What comes into it gets no group and no access rights of it yet.
+// opened returns the state of a directory while an undo restores something in it: the rights of open700, and no
+// access list. So what the undo makes in it gets neither its group nor its access rights yet.
 func opened(s state) state {
 	if s.Type != isDir {
 		return s
@@ -75,9 +74,9 @@ func opened(s state) state {
 	return s
 }
 
-// close restores the modes and access rights of the directories that have those of opened, the deepest first.
+// close gives the directories that were opened their modes and access rights back, the deepest first.
 func (r restorer) close(ctx context.Context, p plan, why []string) {
-	last := map[string]int{} // by path, the place in the plan of what it was before all
+	last := map[string]int{} // by path: where in the plan the first state of the directory is
 	for at, i := range p.Lines {
 		last[r.of.Changes[i].Path] = at
 	}
@@ -101,8 +100,8 @@ func (r restorer) close(ctx context.Context, p plan, why []string) {
 	}
 }
 
-// openMade gives the rights of open700 to directories that the call made with fewer, as package managers do: what is in
-// them goes before them. closeMade takes these rights from those that stay.
+// openMade gives the rights of open700 to directories that the call made with fewer, as package managers do: what is
+// in them is removed before them. closeMade takes these rights from the directories that stay.
 func (r restorer) openMade(ctx context.Context, p plan) {
 	for _, i := range slices.Backward(p.Lines) { // the outermost first
 		r.dressMade(ctx, r.of.Changes[i], r.of.Changes[i].After, opened(r.of.Changes[i].After))
@@ -121,12 +120,12 @@ func (r restorer) dressMade(ctx context.Context, c change, from, to state) {
 	}
 	use := guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read}
 	if now, err := r.look(ctx, use); err == nil && now.same(from) {
-		_ = r.dress(ctx, use, now, to) // what then cannot be removed is told
+		_ = r.dress(ctx, use, now, to) // the undo reports what it then cannot remove
 	}
 }
 
-// ours reports whether a path is as this undo left it before a crash. That is a directory which
-// is not restored yet, or nothing, if the undo had removed what was in the way.
+// ours reports whether this undo left a path as it is now, before a crash: a directory that is not restored yet, or
+// nothing if the undo had removed what was in the way.
 func (r restorer) ours(ctx context.Context, path string, now state) bool {
 	rec := recorderOf(ctx)
 	if rec == nil || now.Type != isDir && now.Type != nothing {
@@ -160,14 +159,15 @@ func between(now, a, b state) bool {
 		slices.Contains([]uint32{a.Mode & 0o777, a.Mode&0o777 | open700, b.Mode & 0o777}, now.Mode&0o777)
 }
 
-// lookUnopened returns the state of a file that could not be opened, and why is the reason. A directory
-// without rights and a named pipe are known by their mode alone.
+// lookUnopened returns the state of a file that could not be opened for the reason why. For a directory without
+// rights and for a named pipe, the mode alone is the state.
 func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error) (state, error) {
 	if errors.Is(why, fs.ErrPermission) {
 		why = nil
 	}
 	unread := state{Type: unreadable}
-	// What is above a workspace may be hidden, or a private /tmp: it is opened as for a change of the workspace.
+	// What lies above a workspace may be hidden, or a private /tmp. So it is opened as for a change of the
+	// workspace.
 	write := use
 	write.Op = guard.Write
 	above, err := r.box.Open(ctx, write, unix.O_NOFOLLOW)
@@ -197,8 +197,8 @@ func (r restorer) lookUnopened(ctx context.Context, use guard.PathUse, why error
 	return s, err
 }
 
-// unopened is the state of a directory that cannot be opened, or of a named pipe, in the directory above, which is an
-// open one or unix.AT_FDCWD.
+// unopened returns the state of a named pipe, or of a directory that cannot be opened. above is an open directory or
+// unix.AT_FDCWD.
 func unopened(above int, name string) (state, error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	at, err := unix.Openat2(above, name, &unix.OpenHow{

@@ -17,20 +17,20 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/ctime"
 )
 
-// found is what lies in a tree: each path, or those that may have changed.
+// found are the paths of a tree, or those that may have changed.
 type found struct {
 	paths map[string]seen // the zero value is nothing
-	again map[string]bool // files that are read again, whatever their inode says
+	again map[string]bool // files to read again, even if the inode has not changed
 }
 
-// largeFor is how long a tree that has too many files is not looked at again.
+// largeFor is how long a tree with too many files is not looked at again.
 const largeFor = 10 * time.Minute
 
-// maxOpen is how large a file may be that is read at each look because somebody has it open. A larger one
-// is if its change time moved.
+// maxOpen bounds a file that is read at each look because a process has it open. A larger file is read if its change
+// time has moved.
 const maxOpen = 16 << 20
 
-// find lists what may have changed, or everything if that is not known.
+// find lists the paths that may have changed. If it does not know which, it lists all.
 func (s *snapshot) find(g glance, c Config, out *looked) (f found, err error) {
 	f = found{paths: map[string]seen{}, again: map[string]bool{}}
 	if time.Since(s.large) < largeFor {
@@ -40,7 +40,7 @@ func (s *snapshot) find(g glance, c Config, out *looked) (f found, err error) {
 	if s.watch != nil && s.watches == watches && g.may != nil {
 		n, err := s.watch.read()
 		if err == nil && !n.all {
-			n.doubt = n.doubt || len(c.Exclude) > 0 // nobody watches what is excluded
+			n.doubt = n.doubt || len(c.Exclude) > 0 // excluded files have no watch
 			return f, g.user.Do(func() error { return s.findNews(g, n, f, out) })
 		}
 	}
@@ -91,14 +91,14 @@ func (s *snapshot) unwatch() {
 	s.watch = nil
 }
 
-// findNews looks at the paths that changed, and at those for which the kernel sends no events.
+// findNews looks at the paths that have changed, and at those for which the kernel sends no events.
 func (s *snapshot) findNews(g glance, n news, f found, out *looked) error {
-	trees := map[string]bool{} // directories that are new, gone or not what they were
+	trees := map[string]bool{} // directories that are new, gone or changed
 	linked := false
 	for path, had := range n.paths {
 		is, err := lstat(path)
 		if err != nil {
-			continue // its directory was closed, and that is news, too
+			continue // its directory was closed, which the events report too
 		}
 		was, known := s.known[path]
 		n.doubt = n.doubt || had && !known && is.Type == nothing
@@ -108,7 +108,7 @@ func (s *snapshot) findNews(g glance, n news, f found, out *looked) error {
 		}
 	}
 	for path, closed := range s.closed {
-		if n.doubt = n.doubt || closed; closed { // a name in there may be one of a file elsewhere
+		if n.doubt = n.doubt || closed; closed { // a name in it may be another name of a file elsewhere
 			trees[path] = true
 		} else {
 			out.closed = append(out.closed, path)
@@ -166,7 +166,7 @@ func (s *snapshot) noteLinks(path string, is seen) {
 	}
 }
 
-// findTrees looks at directories, and watches them anew.
+// findTrees looks at directories and watches them again.
 func (s *snapshot) findTrees(trees map[string]bool, f found, out *looked) error {
 	s.watch.drop(trees)
 	maps.DeleteFunc(s.closed, func(path string, _ bool) bool { return below(path, trees) })
@@ -186,7 +186,7 @@ func (s *snapshot) findTrees(trees map[string]bool, f found, out *looked) error 
 	return nil
 }
 
-// lstat is what lies at a path. An error says that it cannot be seen.
+// lstat returns what lies at a path. An error says that it cannot be seen.
 func lstat(path string) (is seen, err error) {
 	var st unix.Statx_t
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
@@ -213,19 +213,19 @@ func lstat(path string) (is seen, err error) {
 	case unix.S_IFIFO:
 		is.Type, is.Mode = isPipe, mode&0o777
 	default:
-		return seen{}, nil // a socket is nothing without the program that listens
+		return seen{}, nil // a socket is of no use without the program that listens
 	}
 	return is, nil
 }
 
-// walk lists a directory of the tree or the tree itself, without contents. Each directory is watched before it
-// is listed.
+// walk lists a directory of the tree, or the whole tree, without contents. It watches each directory before it lists
+// it.
 func (s *snapshot) walk(from string, f found, out *looked) error {
 	top, err := lstat(s.root)
 	if err != nil {
 		return err
 	}
-	close := func(path string, unreadable bool) { // nobody knows what is below it
+	close := func(path string, unreadable bool) { // nobody knows what lies below it
 		s.closed[path] = unreadable
 		out.closed = append(out.closed, path)
 		for known, is := range s.known {
@@ -243,7 +243,7 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 			close(path, true)
 			return fs.SkipDir
 		}
-		if path == s.root { // it is watched
+		if path == s.root { // it has a watch already
 			f.paths[path] = top
 			s.reopen(path, top)
 			return nil
@@ -285,9 +285,9 @@ func (s *snapshot) walk(from string, f found, out *looked) error {
 	})
 }
 
-// isMountAsBefore reports whether what is mounted at a path, if anything is, was there at the first look. A sandbox
-// that is older than a mount does not see it, and one that is older than its end still does: so nobody knows what a
-// command changes there.
+// isMountAsBefore reports whether the mount at a path, if there is one, was there at the first look. A sandbox that
+// is older than a mount does not see it, and one that is older than the end of a mount still does. So nobody knows
+// what a command changes there.
 func (s *snapshot) isMountAsBefore(path string, is seen) bool {
 	if s.learns && is.mount != 0 {
 		s.mounts[path] = is.mount
@@ -295,10 +295,10 @@ func (s *snapshot) isMountAsBefore(path string, is seen) bool {
 	return s.mounts == nil || s.mounts[path] == is.mount
 }
 
-// looks are the rights with which its owner can look into a directory.
+// looks are the rights that the owner of a directory needs to look into it.
 const looks = 0o500
 
-// reopen lets its owner look into a directory that a command has closed, until the look has ended. Otherwise
+// reopen lets its owner look into a directory that a command has closed, until the look has ended. Without that
 // nobody would know what the command had deleted there.
 func (s *snapshot) reopen(path string, is seen) {
 	if was := s.known[path]; !s.reopens || is.Mode&looks == looks || was.Type != isDir || was.Mode&looks != looks {
@@ -315,17 +315,17 @@ func (s *snapshot) reopen(path string, is seen) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Ino != is.inode || st.Dev != is.device || st.Mode&dirMode != is.Mode {
 		dir.Close()
-		return // somebody put another one there
+		return // a process has put another one there
 	}
 	chmod := func(mode uint32) error { return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()), mode) }
 	if chmod(is.Mode|looks) != nil {
 		dir.Close()
-		return // it is somebody else's
+		return // another user owns it
 	}
 	s.reopened = append(s.reopened, func() error { return errors.Join(chmod(is.Mode), dir.Close()) })
 }
 
-// closeAgain ends what reopen began, the innermost first.
+// closeAgain closes what reopen has opened, the innermost first.
 func (s *snapshot) closeAgain(u sandbox.User) error {
 	all := s.reopened
 	s.reopened = nil
@@ -337,7 +337,7 @@ func (s *snapshot) closeAgain(u sandbox.User) error {
 	})
 }
 
-// addWatch watches a directory. If that cannot be, everything is looked at.
+// addWatch watches a directory. If that fails, each look is at everything.
 func (s *snapshot) addWatch(path string) {
 	if s.watch == nil {
 		return
@@ -350,7 +350,7 @@ func (s *snapshot) addWatch(path string) {
 	s.unwatched = time.Now()
 }
 
-// tooLarge notes that the tree has too many files, and is the error of looking at it.
+// tooLarge notes that the tree has too many files, and returns the error of a look at it.
 func (s *snapshot) tooLarge() error {
 	if time.Since(s.large) >= largeFor {
 		s.large = time.Now()
@@ -370,10 +370,10 @@ func (s *snapshot) excluded(path string, isDir bool) bool {
 	return out
 }
 
-// errTooLarge is wrapped by the error of a tree that has too many files to be compared.
+// errTooLarge is in the error of each look at a tree that has too many files to compare.
 var errTooLarge = errors.New("more files")
 
-// count is how many paths the tree has after a look.
+// count returns how many paths the tree has after a look.
 func (s *snapshot) count(f found) int {
 	n := len(s.known)
 	for path, is := range f.paths {
@@ -388,8 +388,8 @@ func (s *snapshot) count(f found) int {
 	return n
 }
 
-// findKnown looks at what the tree had before. A command could otherwise delete everything, make many
-// files, and nothing of that would be known.
+// findKnown looks only at the paths that the tree had before. So a command cannot hide that it deleted everything by
+// making many files.
 func (s *snapshot) findKnown(u sandbox.User, out *looked) (f found, err error) {
 	f = found{paths: map[string]seen{}, again: map[string]bool{}}
 	closed := map[string]bool{}

@@ -23,19 +23,19 @@ const (
 	maxNames   = 10_000   // of one directory of packs
 )
 
-// gitBefore says what git knew of files before a call. Whoever may write the workspace wrote all that
-// it reads: what cannot be read counts as tracked and not committed.
+// gitBefore knows what git knew of files before a call. Anybody who may write the workspace wrote everything that it
+// reads. So a file whose entry cannot be read counts as tracked and not committed.
 type gitBefore struct {
 	j       *journal
 	box     bareBox
-	changed map[string]state // by path: what lay there before the call
+	changed map[string]state // by path: what was there before the call
 	tops    map[string]string
 	repos   map[string]*repository
 	ignores *search.Ignores
 	left    int // bytes of ignore files that may still be read
 }
 
-// repository is the index of one, and what is committed; nil files: it cannot be read.
+// repository is the index of a repository and its last commit. files is nil if the index cannot be read.
 type repository struct {
 	head     *gitobject.Repo
 	files    map[string]gitindex.Entry
@@ -49,7 +49,7 @@ func newGitBefore(j *journal, box bareBox, changes []change) *gitBefore {
 		left: maxIgnored,
 	}
 	for _, c := range changes {
-		if _, twice := g.changed[c.Path]; !twice { // what was there first counts
+		if _, twice := g.changed[c.Path]; !twice { // the first state is the one before the call
 			g.changed[c.Path] = c.Before
 		}
 	}
@@ -64,7 +64,7 @@ func newGitBefore(j *journal, box bareBox, changes []change) *gitBefore {
 	return g
 }
 
-// facts say whether git tracked a file, and whether what was there is nowhere else.
+// facts says whether git tracked a file, and whether its old content exists nowhere else.
 func (g *gitBefore) facts(c change) (tracked, uncommitted bool) {
 	if c.Before.Type == nothing || c.Before.Type == isDir || c.Before.Type == isPipe {
 		return false, false
@@ -89,7 +89,7 @@ func (g *gitBefore) facts(c change) (tracked, uncommitted bool) {
 	return true, !g.clean(c.Before, entry, r.modified) || !r.committed(rel, entry)
 }
 
-// committed reports whether the last commit has what the index has: what is only staged is in no commit.
+// committed reports whether the last commit has the content of the index. What is only staged is in no commit.
 func (r *repository) committed(rel string, e gitindex.Entry) bool {
 	hash, err := r.head.Blob(rel)
 	return err == nil && bytes.Equal(hash, e.Hash)
@@ -104,7 +104,7 @@ func (g *gitBefore) close() {
 	}
 }
 
-// clean reports whether a file was as its entry says, as git does: by size and time, or by content.
+// clean reports whether a file was as its entry says. Like git, it compares size and time, else the content.
 func (g *gitBefore) clean(s state, e gitindex.Entry, index int64) bool {
 	if e.Stage != 0 {
 		return false
@@ -124,7 +124,7 @@ func (g *gitBefore) clean(s state, e gitindex.Entry, index int64) bool {
 	return e.Holds(f, s.Size)
 }
 
-// top is the directory of the repository that a directory was in, or "".
+// top returns the directory of the repository in which a directory was, or "".
 func (g *gitBefore) top(dir string) string {
 	top, known := g.tops[dir]
 	if known {
@@ -177,14 +177,14 @@ func (g *gitBefore) repository(top string) *repository {
 		return r
 	}
 	files, names, err := gitindex.Entries(data)
-	if err != nil || names.Shared != "" { // of a split index half is elsewhere
+	if err != nil || names.Shared != "" { // half of a split index is in another file
 		return r
 	}
 	r.files, r.names, r.modified = files, names, modified
 	return r
 }
 
-// content is what a regular file had in it before the call.
+// content returns what a regular file contained before the call.
 func (g *gitBefore) content(path string, most int64) (b []byte, modified int64, err error) {
 	f, err := g.file(path)
 	if err != nil {
@@ -243,7 +243,7 @@ func (g *gitBefore) Open(path string) (gitobject.File, error) {
 	return f, nil
 }
 
-// List implements [gitobject.Files]: the files that exist, and those that existed before the call.
+// List implements [gitobject.Files]. It lists the files that exist and those that existed before the call.
 func (g *gitBefore) List(dir string) ([]string, error) {
 	var names []string
 	for path, s := range g.changed {
@@ -266,9 +266,10 @@ func (g *gitBefore) List(dir string) ([]string, error) {
 	return append(names, now...), err
 }
 
-// objectsOfGit are the lines of objects that a call has made in a repository that was there. They stay: what somebody
-// made since may need them, a commit, a branch or what was pushed. What nobody needs git removes by itself. Their names
-// come from their content, so they are in nobody's way. Changes that were refused go with all that belongs to them.
+// objectsOfGit returns the lines of objects that a call made in a repository that was there before. An undo leaves
+// them: a later commit, branch or push may need them, and git itself removes those that nobody needs. Their names
+// come from their content, so they are in nobody's way. If changes were refused, the objects go with everything
+// else.
 func (r restorer) objectsOfGit(p plan) map[int]bool {
 	stay, fresh := map[int]bool{}, map[string]bool{}
 	if r.refused {

@@ -18,30 +18,29 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// journal knows what calls changed, and keeps what was there before.
+// journal knows what calls have changed, and keeps what was there before.
 type journal struct {
 	db    *store.DB
 	store objects
 	log   *slog.Logger
 	now   func() time.Time
 	free  func() int64        // bytes on the disk of the store
-	mask  func(string) string // of secrets that are known by their form
+	mask  func(string) string // masks secrets that have a known form
 
 	snapshots snapshots
 	marks     *marks
 	config    atomic.Pointer[Config]
 
-	lines atomic.Int64 // in the journal, or a few more: those that were dropped count until they are counted anew
+	lines atomic.Int64 // in the journal, or a few more: lines that were dropped count until the next countLines
 
-	mu      sync.Mutex          // guards what follows, and the names in the store
-	held    map[string]int      // contents that stay, by sum
+	mu      sync.Mutex          // guards the fields below, and the names in the store
+	held    map[string]int      // by sum: how many lines need the content
 	size    int64               // bytes in the store
-	coming  int64               // bytes that are being copied to it
-	notices map[string][]string // for the next call of a session
+	coming  int64               // bytes that are being copied to the store
+	notices map[string][]string // for the next call of each session
 }
 
-// openJournal opens the store in dir, where free says how many bytes are free, and finishes what
-// a crash left.
+// openJournal opens the store in dir, and finishes what a crash left. free returns how many bytes are free.
 func openJournal(
 	ctx context.Context, db *store.DB, dir string, free func() int64, c Config, log *slog.Logger,
 ) (*journal, error) {
@@ -110,8 +109,8 @@ func (j *journal) setConfig(c Config) { j.config.Store(&c) }
 
 func (j *journal) settings() Config { return *j.config.Load() }
 
-// admit puts contents into the store, and writes to the journal why. The oldest calls but this
-// one go if there is no room.
+// admit puts contents into the store, and the lines that need them into the journal. If there is no room, the oldest
+// calls go, except this one.
 func (j *journal) admit(ctx context.Context, call string, write func(*sql.Tx) error, all ...copied) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -163,15 +162,15 @@ func (j *journal) admit(ctx context.Context, call string, write func(*sql.Tx) er
 	return err
 }
 
-// letGo ends one hold of a content. The caller holds mu.
+// letGo says that one line less needs a content. The caller holds mu.
 func (j *journal) letGo(sum string) {
 	if j.held[sum]--; j.held[sum] == 0 {
 		delete(j.held, sum)
 	}
 }
 
-// take reserves room for a content before it is copied, so that the store never takes more of the
-// disk than it leaves free. Call give afterwards, whether the content was stored or not.
+// take reserves room for a content before it is copied, so that the store leaves on the disk what it must. The
+// caller calls give afterwards, whether the content was stored or not.
 func (j *journal) take(ctx context.Context, call string, size int64) (give func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -186,7 +185,7 @@ func (j *journal) take(ctx context.Context, call string, size int64) (give func(
 	}, nil
 }
 
-// reserve is take for a content for which no call goes. It reports false if there is no room.
+// reserve is take without removing older calls. It reports false if there is no room.
 func (j *journal) reserve(size int64) (give func(), ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -201,11 +200,11 @@ func (j *journal) reserve(size int64) (give func(), ok bool) {
 	}, true
 }
 
-// youngest is how long a call stays whatever comes: otherwise an agent could destroy work, and then fill the store
-// or its disk until nobody can undo it.
+// youngest is the age below which no call is removed. Otherwise an agent could destroy work, and then fill the store
+// or its disk until nobody can undo that.
 const youngest = 24 * time.Hour
 
-// makeRoom removes the oldest calls until so many bytes more are allowed. The caller holds mu.
+// makeRoom removes the oldest calls until there is room for size bytes more. The caller holds mu.
 func (j *journal) makeRoom(ctx context.Context, but string, size, most int64) error {
 	for j.used()+size > most {
 		var oldest string
@@ -232,7 +231,7 @@ func (j *journal) makeRoom(ctx context.Context, but string, size, most int64) er
 	return nil
 }
 
-// forget removes calls, and the contents that no other call has. The caller holds mu.
+// forget removes calls, and the contents that no other call needs. The caller holds mu.
 func (j *journal) forget(ctx context.Context, where string, args ...any) (calls int64, err error) {
 	var gone []string
 	freed := int64(0)
@@ -278,13 +277,14 @@ func (j *journal) forget(ctx context.Context, where string, args ...any) (calls 
 	return calls, err
 }
 
-// What lines take of undo.keepBytes: those of the journal lie in the database. As many as one tree has files are free.
+// How much of undo.keepBytes a line takes: lines lie in the database. The first lines, as many as one tree has
+// files, are free.
 const (
 	lineBytes = 512
 	freeLines = maxTree
 )
 
-// used is what contents and lines take together. The caller holds mu.
+// used returns how much contents and lines take together. The caller holds mu.
 func (j *journal) used() int64 { return j.size + usedBy(j.lines.Load()) }
 
 func usedBy(lines int64) int64 { return max(0, lines-freeLines) * lineBytes }
@@ -307,7 +307,7 @@ func (j *journal) roomForLines(ctx context.Context, call string, n int) error {
 	return err
 }
 
-// countLines counts the lines anew.
+// countLines counts the lines again.
 func (j *journal) countLines(ctx context.Context) error {
 	n := int64(0)
 	err := j.db.Read(ctx, func(tx *sql.Tx) error {
@@ -319,7 +319,7 @@ func (j *journal) countLines(ctx context.Context) error {
 	return err
 }
 
-// purgeOld removes the calls, and the notes about trees, that are older than the configuration allows.
+// purgeOld removes the calls and the notes about trees that are older than the configuration allows.
 func (j *journal) purgeOld(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -389,7 +389,7 @@ func (j *journal) calls(ctx context.Context, rest string, args ...any) ([]call, 
 	return all, err
 }
 
-// read fills the changes of the call.
+// read reads the changes of the call.
 func (c *call) read(tx *sql.Tx) error {
 	return each(tx, func(row scan) error {
 		var x change
@@ -437,7 +437,7 @@ func notKept(id string) error {
 	}
 }
 
-// encode is a value as the journal has it.
+// encode returns a value as the journal stores it.
 func encode(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

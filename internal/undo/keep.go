@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// maxListed is how many changes an answer has.
+// maxListed bounds the changes that an answer lists.
 const maxListed = 1000
 
 // Keep implements [part.Journal].
@@ -43,7 +43,7 @@ func (j *journal) Keep(ctx context.Context, c *tool.Call) (context.Context, erro
 
 type recorderKey struct{}
 
-// recorderOf is the recorder of a call; nil keeps nothing.
+// recorderOf returns the recorder of a call. It is nil if nothing of the call is kept.
 func recorderOf(ctx context.Context) *recorder {
 	r, _ := ctx.Value(recorderKey{}).(*recorder)
 	return r
@@ -54,34 +54,34 @@ type recorder struct {
 	j      *journal
 	call   *tool.Call
 	config Config
-	all    bool        // each file is looked at after the command
-	at     time.Time   // when it began
+	all    bool        // look at each file after the command
+	at     time.Time   // when the call began
 	shared atomic.Bool // another command began while it ran
 	orphan atomic.Bool // its session was deleted
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	begun  bool       // the call is in the journal
 	undoes string
 	plan   string
 	lines  []*line
 	bytes  int64
-	why    []string // not everything is kept
+	why    []string // reasons why not everything is kept
 	trees  []*snapshot
 	over   bool             // the command has ended, and what it changed is known
-	late   bool             // it has ended, and the look after it failed
-	ahead  map[string]*line // lines of an undo that are in the journal before their change begins
+	late   bool             // the command has ended, and the look after it failed
+	ahead  map[string]*line // lines that the journal has before the undo makes their changes
 }
 
 // line is one change of the call.
 type line struct {
 	change
-	drop bool      // it was not made
-	done bool      // the journal has it as it is
-	tree *snapshot // in which it was found; nil: a file tool told of it
-	told bool      // the journal has the states before and after, but not that the change was made
+	drop bool      // the change was not made
+	done bool      // the journal has the line as it is
+	tree *snapshot // the tree in which it was found; nil if a file tool reported it
+	told bool      // the journal has the states before and after, but not yet that the change was made
 }
 
-// start writes the call to the journal, unless it is there. The caller holds mu.
+// start writes the call to the journal, if it is not there. The caller holds mu.
 func (r *recorder) start(tx *sql.Tx) error {
 	if r.begun {
 		return nil
@@ -89,7 +89,7 @@ func (r *recorder) start(tx *sql.Tx) error {
 	return r.row().insert(tx)
 }
 
-// row is the call as the journal has it.
+// row returns the call as the journal stores it.
 func (r *recorder) row() call {
 	c := r.call
 	out := call{
@@ -102,7 +102,7 @@ func (r *recorder) row() call {
 	return out
 }
 
-// insert writes a call that has not ended, unless it is there.
+// insert writes a call that has not ended, if it is not in the journal.
 func (c call) insert(tx *sql.Tx) error {
 	_, err := tx.Exec(`INSERT INTO undo_calls
 		(call_id, n, account, session, tool, dir, place, rights, at, settled, why, undoes, plan)
@@ -112,7 +112,7 @@ func (c call) insert(tx *sql.Tx) error {
 	return err
 }
 
-// rightsOf is a user as the journal has it; "" is the daemon.
+// rightsOf returns a user as the journal stores it. "" is the daemon.
 func rightsOf(u sandbox.User) string {
 	if id := u.ID(); id != nil {
 		return encode(id)
@@ -120,7 +120,7 @@ func rightsOf(u sandbox.User) string {
 	return ""
 }
 
-// userOf is the opposite.
+// userOf returns the user that rightsOf has written.
 func userOf(rights string) (sandbox.User, error) {
 	if rights == "" {
 		return sandbox.Daemon(), nil
@@ -158,7 +158,7 @@ func (r *recorder) add(ctx context.Context, lines ...*line) error {
 	return nil
 }
 
-// insert writes lines of a call that is in the journal.
+// insert writes lines of a call that is in the journal already.
 func (r *recorder) insert(tx *sql.Tx, lines []*line) error {
 	r.j.lines.Add(int64(len(lines)))
 	put, err := tx.Prepare(`INSERT INTO undo_changes (call_id, n, path, temp, state, before, after, sum, undone)
@@ -190,7 +190,7 @@ func (r *recorder) Begin(ctx context.Context, c *sandbox.Coming) (sandbox.Keepin
 type keeping struct {
 	r    *recorder
 	file *line
-	dirs []*line // made for it
+	dirs []*line // directories that were made for the file
 }
 
 // Take implements [sandbox.Keeping].
@@ -275,7 +275,7 @@ func (k *keeping) Done(_ context.Context, changed bool) {
 	}
 }
 
-// dirState is a directory that was made, as far as it is there.
+// dirState returns the state of a directory that was made, as far as it still exists.
 func dirState(u sandbox.User, path string) (s state, absent bool) {
 	var st unix.Stat_t
 	err := u.Do(func() error { return unix.Lstat(path, &st) })
@@ -309,8 +309,8 @@ func (j *journal) Collect(ctx context.Context, c *tool.Call) error {
 	return err
 }
 
-// end ends what before began, unless the last look failed: then the next command or daemon finds out what this one
-// changed. The caller holds mu.
+// end ends what before has begun and takes the mark of the command away, unless the last look failed. Then the next
+// command or daemon finds out what this one changed. The caller holds mu.
 func (r *recorder) end(ctx context.Context) error {
 	if !r.late {
 		r.leave()
@@ -322,7 +322,7 @@ func (r *recorder) end(ctx context.Context) error {
 	return err
 }
 
-// settle writes to the journal how each change ended. The caller holds mu.
+// settle writes to the journal how each change has ended. The caller holds mu.
 func (r *recorder) settle(ctx context.Context) error {
 	if !r.begun {
 		return nil
@@ -379,7 +379,7 @@ func (r *recorder) show() {
 	}
 }
 
-// listed are as many changes as an answer has, and how many there are.
+// listed returns as many changes as an answer may list, and how many there are.
 func listed(all []tool.Change) ([]tool.Change, int) {
 	total := len(all)
 	if total > maxListed {

@@ -15,28 +15,28 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// looking keeps what one look at a tree has found.
+// looking collects what one look at a tree finds.
 type looking struct {
 	j   *journal
 	s   *snapshot
 	box bareBox
 	may func(path string) bool
-	// whole says that the journal gets everything in one transaction. Contents do not wait for that.
+	// whole says that the journal gets all notes in one transaction. Contents go to the store before.
 	whole bool
-	ready []note   // their contents are in the store
-	notes []note   // theirs are not
-	bytes int64    // of notes
-	held  []func() // what keeps contents in the store
+	ready []note   // notes whose contents are in the store
+	notes []note   // notes whose contents are not there yet
+	bytes int64    // size of the contents of notes
+	held  []func() // each lets a content in the store go
 }
 
-// note is a path of a tree, and what is kept of it.
+// note is a path of a tree, with what is kept of it.
 type note struct {
 	path string
 	is   seen
 	copied
 }
 
-// What one transaction writes at most, about.
+// About how much one transaction writes at most.
 const (
 	maxNotes     = 500
 	maxNoteBytes = 16 << 20
@@ -44,13 +44,13 @@ const (
 
 // keep keeps what lies at a path now, and notes it.
 func (k *looking) keep(ctx context.Context, path string, is seen) (state, error) {
-	if is.Type == isPipe { // who opens it lets others go on
+	if is.Type == isPipe { // opening it would let processes go on that wait for a reader
 		err := k.box.user.Do(func() error {
 			now, err := unopened(unix.AT_FDCWD, path)
 			if err == nil && now.Type == isPipe {
 				is.state = now
 			}
-			return nil // else it went meanwhile
+			return nil // nil: it went in the meantime
 		})
 		if err != nil {
 			return state{}, err
@@ -69,7 +69,7 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 		if err == nil && now.Type == isDir {
 			is.Extended = now.Extended
 		}
-		for name, value := range is.Extended { // it may be open for this look alone
+		for name, value := range is.Extended { // the file may be open for this look alone
 			is.Extended[name] = sandbox.WithMode(name, value, is.Mode)
 		}
 		return k.keepNode(ctx, path, is)
@@ -110,8 +110,8 @@ func (k *looking) keep(ctx context.Context, path string, is seen) (state, error)
 	return c.state, k.note(ctx, note{path, is, c})
 }
 
-// noteWriters notes whether somebody has a file open for writing, who may write it by a mapping: that
-// is no event, and may not move the change time.
+// noteWriters notes whether a process has a file open for writing. Such a process may write by a mapping, which
+// causes no event and may not move the change time.
 func (k *looking) noteWriters(path string, f *os.File) {
 	open, known := writersOf(f)
 	if open || !known {
@@ -121,8 +121,9 @@ func (k *looking) noteWriters(path string, f *os.File) {
 	}
 }
 
-// writersOf reports whether somebody has a file open or mapped for writing. The kernel gives a lease only where nobody
-// has. Who opens the file meanwhile waits for that moment. Of somebody else's file it is not known.
+// writersOf reports whether a process has a file open or mapped for writing. The kernel gives a lease only if none
+// has. A process that opens the file meanwhile waits for that moment. For a file of another user the answer is not
+// known.
 func writersOf(f *os.File) (open, known bool) {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if err == nil {
@@ -132,7 +133,7 @@ func writersOf(f *os.File) (open, known bool) {
 	return open, open || err == nil
 }
 
-// keepNode notes a directory or a named pipe, without its times: what comes into it moves them.
+// keepNode notes a directory or a named pipe without its times, because what comes into it moves them.
 func (k *looking) keepNode(ctx context.Context, path string, is seen) (state, error) {
 	if !atRest(is.changed, time.Now()) {
 		is.changed = 0
@@ -143,7 +144,7 @@ func (k *looking) keepNode(ctx context.Context, path string, is seen) (state, er
 	return is.state, k.note(ctx, note{path: path, is: is})
 }
 
-// unread is the state of a file that is not kept.
+// unread returns the state of a file that is not kept.
 func (k *looking) unread(path string) (s state) {
 	_ = k.box.user.Do(func() error {
 		var st unix.Stat_t
@@ -156,8 +157,8 @@ func (k *looking) unread(path string) (s state) {
 	return s
 }
 
-// keepSum notes a file for whose content there is no room. What the next command makes of it cannot be undone, but
-// what this one did can: so its sum has to be known.
+// keepSum notes the sum of a file for whose content there is no room. What the next command does to the file cannot
+// be undone. What this one did can, and for that the sum must be known.
 func (k *looking) keepSum(ctx context.Context, path string, is seen, c sandbox.Content) (state, error) {
 	now, err := stateOf(c, io.Discard)
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == growsCode {
@@ -171,19 +172,19 @@ func (k *looking) keepSum(ctx context.Context, path string, is seen, c sandbox.C
 		is.changed = 0
 	}
 	is.state = now
-	if was := k.s.known[path]; was.Type != isFile || was.Sum != now.Sum { // else the store has it
+	if was := k.s.known[path]; was.Type != isFile || was.Sum != now.Sum { // else the store has the content
 		is.Type = unreadable
 	}
 	return now, k.note(ctx, note{path: path, is: is})
 }
 
-// Why a content is not copied.
+// Reasons why a content is not copied.
 var (
 	errNotKept = errors.New("it is not kept")
 	errNoRoom  = errors.New("the store has no room for it")
 )
 
-// room takes room for a file that is going to be kept.
+// room reserves room for a file that is about to be kept.
 func (k *looking) room(path string, f *os.File) (give func(), err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -200,8 +201,8 @@ func (k *looking) room(path string, f *os.File) (give func(), err error) {
 	return give, nil
 }
 
-// note remembers a path, and what is kept of it. The journal is not told of another inode or time of what is as it was:
-// after a restart that is read once more.
+// note remembers a path, and what is kept of it. If only the inode or a time has changed, the journal is not told;
+// after a restart the file is read once more.
 func (k *looking) note(ctx context.Context, n note) error {
 	if was, known := k.s.known[n.path]; known && reflect.DeepEqual(n.is.state, was.state) {
 		k.s.known[n.path] = n.is
@@ -215,7 +216,7 @@ func (k *looking) note(ctx context.Context, n note) error {
 	return k.flush(ctx)
 }
 
-// flush puts contents into the store, and writes the notes to the journal unless it gets everything at once.
+// flush puts contents into the store. If not whole, it also writes the notes to the journal.
 func (k *looking) flush(ctx context.Context) error {
 	if !k.whole {
 		return k.write(ctx, nil, nil)
@@ -245,7 +246,7 @@ func (k *looking) contents() (all []copied) {
 	return all
 }
 
-// write writes the notes to the journal, and what is gone from the tree.
+// write writes to the journal the notes, and which paths are gone from the tree.
 func (k *looking) write(ctx context.Context, gone []string, more func(*sql.Tx) error) error {
 	notes := append(k.ready, k.notes...)
 	if len(notes) == 0 && len(gone) == 0 && more == nil {
@@ -290,7 +291,7 @@ func (k *looking) write(ctx context.Context, gone []string, more func(*sql.Tx) e
 	return nil
 }
 
-// drop forgets what did not get into the journal.
+// drop forgets the notes that did not get into the journal.
 func (k *looking) drop() {
 	for _, c := range k.contents() {
 		k.j.store.drop(c)

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// outcome is what a call that has ended changed. It implements [tool.Made].
+// outcome implements [tool.Made] for a call that has ended.
 type outcome struct {
 	j    *journal
 	call *tool.Call
@@ -51,8 +51,8 @@ func (m outcome) Facts(ctx context.Context) ([]tool.Changed, error) {
 	return all, nil
 }
 
-// own reports whether calls of the session made a file, and nobody else changed it since. What an undo has put back
-// may be anybody's.
+// own reports whether calls of the session made a file, and nobody else has changed it since. A file that an undo
+// has put back may be anybody's.
 func (m outcome) own(ctx context.Context, of call, c change) (bool, error) {
 	if of.Session == "" {
 		return false, nil
@@ -99,7 +99,7 @@ func (m outcome) Diff(ctx context.Context, most int) (string, error) {
 	return m.j.diff(of, most)
 }
 
-// Undo implements [tool.Made]. It is a call of its own in the journal, which can be undone.
+// Undo implements [tool.Made]. The journal has it as a call of its own, which can be undone.
 func (m outcome) Undo(ctx context.Context) (by string, left []tool.Change, err error) {
 	of, err := m.j.call(ctx, m.call.ID)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m outcome) Undo(ctx context.Context) (by string, left []tool.Change, err e
 	c := *m.call
 	c.ID, c.Spec = "call_"+rand.Text(), undo{}.Spec()
 	r := &recorder{j: m.j, call: &c, config: m.j.settings(), at: m.j.now(), undoes: of.ID, plan: encode(p)}
-	box := bareBox{c.Request.User} // what the call could change it may have back
+	box := bareBox{c.Request.User} // an undo may give the call back what the call could change
 	kept := sandbox.WithKeeper(context.WithValue(ctx, recorderKey{}, r), r)
 	out, err := restorer{j: m.j, box: box, by: c.ID, of: of, refused: true}.restore(kept, p)
 	r.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// placeOf is what a directory is, whatever its name: its file system, its inode and when it was made, for an inode
-// may be used again. It is "" where the file system does not tell all of them.
+// placeOf identifies a directory by its file system, its inode, and when it was made, because an inode may be used
+// again. It returns "" if the file system does not tell all three.
 func placeOf(dir string) string {
 	const wanted = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_BTIME
 	var st unix.Statx_t
@@ -22,8 +22,8 @@ func placeOf(dir string) string {
 	return fmt.Sprintf("%d:%d %d %d.%09d", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
-// follow is for a session whose directory was renamed. It gives the session the calls that the account made
-// there under the old name, with the paths that the files have now.
+// follow looks for a session whose directory was renamed. It gives the session the calls that the account made there
+// under the old name, with the new paths of the files.
 func (j *journal) follow(ctx context.Context, account, session, dir string) error {
 	place := placeOf(dir)
 	if place == "" {
@@ -41,17 +41,17 @@ func (j *journal) follow(ctx context.Context, account, session, dir string) erro
 			account, place, dir)
 	})
 	for _, name := range names {
-		if err == nil && placeOf(name) != place { // else it has both names: a mount
+		if err == nil && placeOf(name) != place { // else the directory has both names, by a mount
 			err = j.rename(ctx, account, session, place, name, dir)
 		}
 	}
 	return err
 }
 
-// followable are calls that have ended, and whose session was not deleted.
+// followable selects calls that have ended and whose session was not deleted.
 const followable = `settled <> 0 AND session <> ''`
 
-// rename gives the calls of a place to a session that knows it by another name.
+// rename gives the calls of a place to a session that knows the place by another name.
 func (j *journal) rename(ctx context.Context, account, session, place, from, to string) error {
 	return j.db.Write(ctx, func(tx *sql.Tx) error {
 		const which = `account = $1 AND place = $2 AND dir = $3 AND ` + followable

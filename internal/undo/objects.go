@@ -14,10 +14,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// objects is a directory with contents, each in a file that has its SHA-256 as name.
+// objects is a directory of contents. Each is a file whose name is its SHA-256.
 type objects struct{ dir string }
 
-// newPrefix begins the name of a file whose content is not complete yet.
+// newPrefix begins the name of a file whose content is not complete.
 const newPrefix = "new-"
 
 func openObjects(dir string) (objects, error) {
@@ -26,7 +26,7 @@ func openObjects(dir string) (objects, error) {
 
 func (o objects) path(sum string) string { return filepath.Join(o.dir, sum) }
 
-// copied is a content that is going to the store.
+// copied is a content on its way to the store.
 type copied struct {
 	state
 	data []byte // the content, or
@@ -35,10 +35,10 @@ type copied struct {
 
 func (c copied) empty() bool { return c.temp == "" && c.data == nil }
 
-// maxInMemory is how large a content may be that waits in memory.
+// maxInMemory bounds a content that waits in memory.
 const maxInMemory = 1 << 20
 
-// copy copies a content. keep or drop ends it.
+// copy copies a content. The caller ends it with keep or drop.
 func (o objects) copy(c sandbox.Content) (copied, error) {
 	if c.File == nil {
 		s, err := stateOf(c, nil)
@@ -65,8 +65,8 @@ func (o objects) copy(c sandbox.Content) (copied, error) {
 	return copied{state: s, temp: temp}, nil
 }
 
-// keep puts the content into the store under its name. A crash leaves one that nobody knows, which sweep
-// removes.
+// keep puts the content into the store under its name. A crash may leave a content that no line names; sweep removes
+// it.
 func (o objects) keep(c copied) (err error) {
 	if c.temp != "" {
 		return os.Rename(c.temp, o.path(c.Sum))
@@ -102,7 +102,7 @@ func (o objects) sweep(known map[string]int64) error {
 	return err
 }
 
-// noRoom gives the error of a full disk a hint, and returns any other error as it is.
+// noRoom adds a hint to the error of a full disk. It returns any other error unchanged.
 func noRoom(err error) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err

@@ -15,7 +15,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Definition is the part.
+// Definition is undo as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name:     "undo",
@@ -126,8 +126,8 @@ func (j *journal) purgeLoop(ctx context.Context) {
 	}
 }
 
-// tell adds to an answer what the model must know of undos by others, once. The answer to such an undo is none of the
-// model's.
+// tell adds notices to an answer, once: what the model must know of undos by others. The answer to such an undo
+// itself gets none, because no model reads it.
 func (j *journal) tell(ctx context.Context, c *tool.Call) {
 	if _, byRoute := ctx.Value(askedKey{}).(asked); byRoute {
 		return

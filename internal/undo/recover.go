@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// recover finishes the calls that a killed daemon left: it finds out which changes were made,
-// and goes on with an undo.
+// recover finishes the calls that a killed daemon left. It finds out which changes were made, and goes on with an
+// undo.
 func (j *journal) recover(ctx context.Context) error {
 	left, err := j.calls(ctx, `settled = 0 ORDER BY n`)
 	for _, c := range left {
@@ -50,7 +50,7 @@ func (j *journal) recoverOne(ctx context.Context, c call) error {
 		r.lines = append(r.lines, &line{change: x})
 	}
 	ctx = sandbox.WithKeeper(context.WithValue(ctx, recorderKey{}, r), r)
-	for _, l := range slices.Backward(r.lines) { // the file before the directories that were made for it
+	for _, l := range slices.Backward(r.lines) { // a file before the directories that were made for it
 		if err := r.finish(ctx, box, l); err != nil {
 			return fmt.Errorf("%s: %w", l.Path, err)
 		}
@@ -80,14 +80,14 @@ func (j *journal) resume(ctx context.Context, box sandbox.Box, c call) error {
 	return err
 }
 
-// finish finds out whether a change was made, and removes what it left beside it.
+// finish finds out whether a change was made, and removes the temporary file that it left.
 func (r *recorder) finish(ctx context.Context, box bareBox, l *line) error {
 	if l.State == made {
 		return nil
 	}
 	dir, err := box.openDir(filepath.Dir(l.Path))
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		// The directory was removed or replaced later, or was not made.
+		// Somebody removed or replaced the directory later, or the call never made it.
 		l.drop = l.State == begun || l.Before.Type == nothing
 		return nil
 	}
@@ -101,7 +101,8 @@ func (r *recorder) finish(ctx context.Context, box bareBox, l *line) error {
 		if l.drop = now.same(l.Before); err != nil || l.drop || !now.same(l.After) || now.Mode&open700 == open700 {
 			return err
 		}
-		// What the call did in it before can be looked at when it is open. The end of the undo closes it again.
+		// What the call did in the directory before can be looked at while it is open. The end of the undo closes it
+		// again.
 		l.drop = true
 		return box.user.Do(func() error { return dressDir(dir, name, now, l.Before) })
 	}
@@ -120,10 +121,10 @@ func (r *recorder) finish(ctx context.Context, box bareBox, l *line) error {
 		return nil
 	}
 	was, err := stateOf(beside, io.Discard)
-	if was.same(l.After) && !now.same(l.After) { // it is still waiting
+	if was.same(l.After) && !now.same(l.After) { // the change is still to be made
 		l.drop = true
 	}
-	if err == nil && !l.drop && now.same(l.After) && !was.same(l.Before) { // it was not what was kept
+	if err == nil && !l.drop && now.same(l.After) && !was.same(l.Before) { // not the content that was kept
 		err = (&keeping{r: r, file: l}).Instead(ctx, beside)
 	}
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *recorder) finish(ctx context.Context, box bareBox, l *line) error {
 	return box.user.Do(func() error { return unix.Unlinkat(int(dir.Fd()), temp, flags) })
 }
 
-// finishDir removes a directory for a file that was not made.
+// finishDir removes a directory that was made for a file, if the file was not made.
 func (r *recorder) finishDir(box bareBox, dir *os.File, l *line) error {
 	below := func(o *line) bool { return !o.drop && strings.HasPrefix(o.Path, l.Path+"/") }
 	if !slices.ContainsFunc(r.lines, below) {
@@ -146,8 +147,7 @@ func (r *recorder) finishDir(box bareBox, dir *os.File, l *line) error {
 	return nil
 }
 
-// bareBox opens files with the rights of a user, for changes that were judged before a crash.
-// It follows no link.
+// bareBox opens files with the rights of a user, for changes that were judged before a crash. It follows no link.
 type bareBox struct{ user sandbox.User }
 
 var errBare = errors.New("only files are changed after a crash")
@@ -204,8 +204,8 @@ func (b bareBox) state(dir *os.File, name string, w io.Writer) (state, error) {
 	return s, err
 }
 
-// operatorBox is the box of an undo by an operator: what runs outside of the sandbox, and no call may write, gets back
-// what it was, for a command could remove it.
+// operatorBox is the box of an undo by an operator. It may also restore files that run outside of the sandbox and
+// that no call may write, because a command could have removed them.
 type operatorBox struct {
 	sandbox.Box
 	bare bareBox
@@ -237,7 +237,7 @@ func (b bareBox) Do(_ guard.PathUse, f func() error) error { return b.user.Do(f)
 // As implements [sandbox.Box].
 func (b bareBox) As(u sandbox.User) sandbox.Box { return bareBox{u} }
 
-// Start, Dial, LookPath, Report and Close are there for [sandbox.Box].
+// Start, Dial, LookPath, Report and Close complete [sandbox.Box]. An undo does not use them.
 func (bareBox) Start(context.Context, sandbox.Spec) (sandbox.Proc, error) { return nil, errBare }
 func (b bareBox) Judged(egress.Judge) sandbox.Box                         { return b }
 func (bareBox) Ledger() egress.Ledger                                     { return egress.Ledger{} }

@@ -21,20 +21,20 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// plan lists the changes that an undo makes. The journal has it until the undo has ended.
+// plan lists the changes that an undo makes. The journal keeps it until the undo has ended.
 type plan struct {
 	Call  string   `json:"call"`
-	Lines []int    `json:"lines"` // in the order in which they are undone
+	Lines []int    `json:"lines"` // in the order in which the undo takes them
 	Force bool     `json:"force,omitempty"`
-	Roots []string `json:"roots,omitempty"` // of a command, which undoes nothing
+	Roots []string `json:"roots,omitempty"` // trees of a command; then the plan undoes nothing
 }
 
 // undone is the answer to an undo.
 type undone struct {
-	CallID    string     `json:"call_id"` // of the undo itself, which can be undone
-	Undone    string     `json:"undone"`  // the call
+	CallID    string     `json:"call_id"` // the undo itself, which can be undone
+	Undone    string     `json:"undone"`  // the call that was undone
 	Restored  []string   `json:"restored"`
-	Removed   []string   `json:"removed"` // those of them that the call had made
+	Removed   []string   `json:"removed"` // those that the call had made
 	Conflicts []conflict `json:"conflicts"`
 }
 
@@ -42,7 +42,7 @@ func nothingUndone(by, id string) undone {
 	return undone{CallID: by, Undone: id, Restored: []string{}, Removed: []string{}, Conflicts: []conflict{}}
 }
 
-// removed are the paths that are gone again.
+// removed returns the paths that the undo has removed.
 func (u undone) removed() map[string]bool {
 	all := make(map[string]bool, len(u.Removed))
 	for _, path := range u.Removed {
@@ -51,7 +51,7 @@ func (u undone) removed() map[string]bool {
 	return all
 }
 
-// conflict is a path that was left as it is.
+// conflict is a path that the undo did not change.
 type conflict struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
@@ -73,11 +73,12 @@ func (c conflict) isLater() bool {
 // isOfCall reports whether a later call can be undone first.
 func (c conflict) isOfCall() bool { return strings.Contains(c.Why, byCall) }
 
-// isInUse reports whether the undo can be made when a program has ended.
+// isInUse reports whether the undo can be made after a program has ended.
 func (c conflict) isInUse() bool { return c.Why == inUse }
 
-// planOf chooses the changes of a call below these paths, absolute ones; none is all of them. What was in a
-// directory that is gone comes back with it, for it may have denied that to others. The last change is undone first.
+// planOf chooses the changes of a call below absolute paths; no path means all changes. With a directory that is
+// gone, its content comes back too, because the directory may have kept others from reading it. The last change is
+// undone first.
 func planOf(of call, paths []string, force bool) (plan, error) {
 	p := plan{Call: of.ID, Force: force}
 	for _, path := range paths {
@@ -104,20 +105,19 @@ type restorer struct {
 	box sandbox.Box
 	by  string // the call that undoes
 	of  call
-	// approved are the sums of what a person saw; see [tool.In].
+	// approved are the sums of what a person has seen; see [tool.In].
 	approved map[string]string
-	// refused says that somebody refused the changes: a program that has a file open does not keep them.
+	// refused says that somebody refused the changes. Then they are undone also if a program has the file open.
 	refused bool
 }
 
-// restore does what a plan says. It may be called again after a crash: what is done already is
-// left as it is.
+// restore makes the changes of a plan. It may be called again after a crash, and leaves what is done already.
 func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 	out := nothingUndone(r.by, r.of.ID)
 	why, did := make([]string, len(p.Lines)), make([]bool, len(p.Lines))
 	stays := r.objectsOfGit(p)
-	lost := map[string]bool{} // an undo may have changed a path twice: half of that helps nobody
-	left := map[string]bool{} // something is not undone
+	lost := map[string]bool{} // paths of which one change could not be undone: the others are not undone either
+	left := map[string]bool{} // paths with something that is not undone
 	for _, i := range p.Lines {
 		c := r.of.Changes[i]
 		lost[c.Path] = lost[c.Path] || c.Before.Type == unreadable
@@ -137,7 +137,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			continue
 		}
 		if c := r.of.Changes[i]; c.Undone != "" && left[c.Path] {
-			continue // what lies there may be as after this change again, between two earlier ones
+			continue // between two earlier changes the path may look as after this one again
 		}
 		if lost[r.of.Changes[i].Path] {
 			why[at] = "what was there was not kept before the call: it was too large, could not be read, or had no room"
@@ -157,12 +157,12 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			done = append(done, c)
 			continue
 		}
-		if why[at] != "" && (lost[c.Path] || !r.isAsBefore(ctx, c)) { // a file may have brought its directory
+		if why[at] != "" && (lost[c.Path] || !r.isAsBefore(ctx, c)) { // the file may have brought its directory back
 			out.Conflicts = append(out.Conflicts, conflict{relative(r.of.Dir, c.Path), why[at]})
 			continue
 		}
 		if !did[at] && c.Undone != "" && c.Undone != r.by {
-			continue // another undo has done it
+			continue // another undo has done that
 		}
 		out.Restored = append(out.Restored, relative(r.of.Dir, c.Path))
 		if c.Before.Type == nothing {
@@ -170,7 +170,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		}
 		done = append(done, c)
 	}
-	for some := range slices.Chunk(done, maxMarked) { // others may write between
+	for some := range slices.Chunk(done, maxMarked) { // in chunks, so that others can write between them
 		if err := r.j.markUndone(ctx, r.of, some, r.by); err != nil {
 			return out, err
 		}
@@ -183,7 +183,8 @@ func (r restorer) isAsBefore(ctx context.Context, c change) bool {
 	return err == nil && c.Before.Type != unreadable && now.same(c.Before)
 }
 
-// lookAt is look for a change. What the call had made is gone if something else than a directory lies above it.
+// lookAt is look for a change. If something else than a directory lies above the path, what the call made there is
+// gone.
 func (r restorer) lookAt(ctx context.Context, c change) (state, error) {
 	now, err := r.look(ctx, guard.PathUse{Raw: c.Path, Path: c.Path, Op: guard.Read})
 	if c.Before.Type == nothing && (errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)) {
@@ -192,7 +193,7 @@ func (r restorer) lookAt(ctx context.Context, c change) (state, error) {
 	return now, err
 }
 
-// one undoes a change, or says why it does not. It did nothing where all is as it was before the change.
+// one undoes a change, or says why it does not. If everything is as before the change, it does nothing.
 func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why string, err error) {
 	now, err := r.lookAt(ctx, c)
 	if err != nil {
@@ -210,7 +211,7 @@ func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why 
 	default:
 		return false, changedSince + r.since(ctx, c, now), nil
 	}
-	if now.open && !force && !r.refused { // what they write would go to a file without a name
+	if now.open && !force && !r.refused { // else their writes would go to a file without a name
 		return false, inUse, nil
 	}
 	if now.same(c.After) {
@@ -220,7 +221,7 @@ func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why 
 	return true, "", r.put(ctx, use, now, c.Before)
 }
 
-// cmpSum is the sum of a state as an approval has it.
+// cmpSum returns the sum of a state in the form of an approval.
 func cmpSum(s state) string {
 	if s.Type != isFile {
 		return tool.Absent
@@ -228,7 +229,7 @@ func cmpSum(s state) string {
 	return s.Sum
 }
 
-// since names the call that left the path as it is now, if it is a later one.
+// since names the later call that has left the path as it is now, if there is one.
 func (r restorer) since(ctx context.Context, c change, now state) string {
 	later, err := r.j.calls(ctx, `account = $1 AND n > (SELECT n FROM undo_calls WHERE call_id = $2)
 		AND call_id <> $3 AND EXISTS (SELECT 1 FROM undo_changes c WHERE c.call_id = undo_calls.call_id AND c.path = $4)
@@ -263,7 +264,7 @@ func (r restorer) look(ctx context.Context, use guard.PathUse) (state, error) {
 	return s, err
 }
 
-// lookLink says where a symbolic link leads. A link above it is an error.
+// lookLink returns where a symbolic link leads. A link in the path above it is an error.
 func (r restorer) lookLink(ctx context.Context, use guard.PathUse) (state, error) {
 	above := guard.PathUse{Path: filepath.Dir(use.Path), Op: guard.Read}
 	dir, err := r.box.Open(ctx, above, unix.O_DIRECTORY)
@@ -318,7 +319,7 @@ func (r restorer) write(ctx context.Context, use guard.PathUse, want state) erro
 	}
 	f.Give(want.attributes())
 	sum := sha256.New()
-	whole := io.LimitReader(from, want.Size+1) // a small file needs a small buffer
+	whole := io.LimitReader(from, want.Size+1) // so that a small file gets a small buffer
 	if _, err = io.Copy(io.MultiWriter(f, sum), whole); err == nil && hex.EncodeToString(sum.Sum(nil)) != want.Sum {
 		err = errors.New("the content in the store is not what was kept")
 	}
@@ -329,11 +330,11 @@ func (r restorer) write(ctx context.Context, use guard.PathUse, want state) erro
 	return f.Commit()
 }
 
-// maxMarked is how many changes one write to the journal marks as undone.
+// maxMarked bounds the changes that one write to the journal marks as undone.
 const maxMarked = 1000
 
-// markUndone notes that changes were undone. If the call was itself an undo, what it had undone no longer is; if that
-// was one, too, what it had undone is so again.
+// markUndone notes that changes were undone. If the call was itself an undo, its changes hold again; if that call
+// was an undo too, its changes do not, and so on.
 func (j *journal) markUndone(ctx context.Context, of call, all []change, by string) error {
 	return j.db.Write(ctx, func(tx *sql.Tx) error {
 		mark, err := tx.Prepare(`UPDATE undo_changes SET undone = $1 WHERE call_id = $2 AND n = $3`)
@@ -342,7 +343,7 @@ func (j *journal) markUndone(ctx context.Context, of call, all []change, by stri
 				_, err = mark.Exec(by, of.ID, c.N)
 			}
 		}
-		holds, was := false, of.ID // whether the call that is looked at holds
+		holds, was := false, of.ID // whether the changes of the current call hold
 		for next := of.Undoes; err == nil && next != ""; {
 			from, to := was, ""
 			if holds {
@@ -360,7 +361,7 @@ func (j *journal) markUndone(ctx context.Context, of call, all []change, by stri
 			if err == nil {
 				err = tx.QueryRow(`SELECT undoes FROM undo_calls WHERE call_id = $1`, was).Scan(&next)
 			}
-			if errors.Is(err, sql.ErrNoRows) { // it is purged
+			if errors.Is(err, sql.ErrNoRows) { // it was purged
 				return nil
 			}
 		}
@@ -368,7 +369,7 @@ func (j *journal) markUndone(ctx context.Context, of call, all []change, by stri
 	})
 }
 
-// clean is a path of a request, absolute.
+// clean returns a path of a request as a clean, absolute one.
 func clean(dir, path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)

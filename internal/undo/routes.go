@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// handlers are the routes of the journal.
+// handlers answer the routes of the journal.
 type handlers struct {
 	j    *journal
 	host part.Host
@@ -62,21 +62,21 @@ func (h handlers) routes() []route.Route {
 type undoRequest struct {
 	Paths []string `json:"paths,omitempty"`
 	Force bool     `json:"force,omitempty"`
-	// Session makes the undo; that of the call unless it is named.
+	// Session makes the undo. Without it, that is the session of the call.
 	Session string `json:"session_id,omitempty"`
 }
 
-// undoAnswer is what an undo did; Error says why it did nothing.
+// undoAnswer says what an undo did. Error says why it did nothing.
 type undoAnswer struct {
 	undone
 	Status tool.Status `json:"status"`
 	Error  *tool.Error `json:"error,omitempty"`
 }
 
-// asked is in the context of an undo that came by the route.
+// asked is the request, in the context of an undo that came by the route.
 type asked struct {
 	operator bool
-	user     sandbox.User // of the call that is undone
+	user     sandbox.User // that of the call that is undone
 }
 
 type askedKey struct{}
@@ -101,7 +101,7 @@ func (h handlers) undo(r *http.Request) (any, error) {
 		User: sandbox.NewUser(me.UID, me.GID, me.Groups, me.Name, me.Home),
 		Args: []byte(encode(map[string]any{"call_id": of.ID, "paths": orNone(in.Paths), "force": in.Force})),
 	}
-	if operator { // the files belong to whoever made the call
+	if operator { // the files belong to the user who made the call
 		req.Approver = me.Operator()
 		if req.User, err = userOf(of.Rights); err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func orNone(list []string) []string {
 	return list
 }
 
-// of is the call that a request names.
+// of returns the call that a request names.
 func (h handlers) of(r *http.Request) (call, error) {
 	id := r.PathValue("id")
 	c, err := h.j.call(r.Context(), id)
@@ -166,11 +166,11 @@ type changed struct {
 	Changes   []tool.Change `json:"changes"`
 	Total     int           `json:"changes_total"`
 	Undo      tool.Undo     `json:"undo"`
-	Undoes    string        `json:"undoes,omitempty"`    // the call that this one undid
-	UndoneBy  string        `json:"undone_by,omitempty"` // where everything was undone
+	Undoes    string        `json:"undoes,omitempty"`    // the call that this call undid
+	UndoneBy  string        `json:"undone_by,omitempty"` // set if everything was undone
 }
 
-// changed is a call for a list. What it changed at or below the path that was asked for comes first.
+// changed returns a call for a list. Changes at or below the path that was asked for come first.
 func (h handlers) changed(c call, asked string) changed {
 	out := changed{CallID: c.ID, SessionID: c.Session, Tool: c.Tool, At: c.At, Undoes: c.Undoes}
 	var first []tool.Change
@@ -231,7 +231,7 @@ func (h handlers) history(r *http.Request) (any, error) {
 	return h.list(r, path, where, args...)
 }
 
-// list answers a page of calls, the newest first, with what they changed at a path before the rest.
+// list answers with a page of calls, the newest first. In each, changes at the path come first.
 func (h handlers) list(r *http.Request, path, where string, args ...any) (any, error) {
 	p, err := route.Paging(r)
 	if err != nil {

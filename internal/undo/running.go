@@ -11,15 +11,15 @@ import (
 	"sync"
 )
 
-// marks say which commands run, each in a file of its own. Most commands change nothing, and a file costs
-// less than two writes to the journal, which has a call from its first change on. A mark survives a kill.
+// marks say which commands run. Each mark is a file. Most commands change nothing, and a file costs less than two
+// writes to the journal, which knows a call from its first change on. A mark survives a kill.
 type marks struct {
 	dir string
 
-	mu    sync.Mutex // guards what follows; nobody waits for the database with it
+	mu    sync.Mutex // guards the fields below; nobody holds it while waiting for the database
 	calls map[string]marked
-	// free are files of commands that have ended. They are empty, and used again: to make a file and to remove
-	// it costs six times as much.
+	// free are the empty files of commands that have ended. They are used again: to make a file and to remove it
+	// costs six times as much.
 	free []*os.File
 }
 
@@ -72,7 +72,7 @@ func (m *marks) has(id string) bool {
 
 func (m *marks) path(name string) string { return filepath.Join(m.dir, name) }
 
-// remove takes the mark of a command away, when the journal has what it changed.
+// remove takes the mark of a command away, after the journal has what it changed.
 func (m *marks) remove(r *recorder) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ func (m *marks) end(id string) error {
 	return nil
 }
 
-// orphan notes that a session is gone whose commands run: a new one of that name has none of them.
+// orphan notes that the session of running commands is gone. A new session of that name has none of them.
 func (m *marks) orphan(session string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *marks) orphan(session string) {
 	}
 }
 
-// left are the commands that a killed daemon left, in the order in which they began.
+// left returns the commands that a killed daemon left, in the order in which they began.
 func (m *marks) left() ([]call, error) {
 	names, err := os.ReadDir(m.dir)
 	var all []call
@@ -115,7 +115,7 @@ func (m *marks) left() ([]call, error) {
 			continue
 		}
 		var c call
-		if json.Unmarshal(text, &c) == nil && c.ID != "" { // else it had not begun, or has ended
+		if json.Unmarshal(text, &c) == nil && c.ID != "" { // empty: had not begun or had ended
 			all = append(all, c)
 		}
 	}

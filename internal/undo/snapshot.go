@@ -18,17 +18,17 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// maxTree is how many paths a tree may have that is looked at.
+// maxTree bounds the paths of a tree that is looked at.
 const maxTree = 100_000
 
-// How long before a look a file must have been at rest: within one step of the clock of a file system it may change
-// again without another time. That of FAT has two seconds; ext4 with inodes of 128 bytes and ext3 have whole ones.
+// How long before a look a file must have been at rest. Within one step of the clock of a file system it may change
+// again and keep its time. FAT has steps of two seconds; ext3, and ext4 with inodes of 128 bytes, have steps of one.
 const (
 	racy       = 20 * time.Millisecond
 	racyCoarse = 2*time.Second + racy
 )
 
-// atRest reports whether what changed at a time gets another one if it changes from now on.
+// atRest reports whether a file that changed at a time gets another time if it changes from now on.
 func atRest(changed int64, now time.Time) bool {
 	at, step := time.Unix(0, changed), racy
 	if at.Nanosecond() == 0 {
@@ -43,34 +43,34 @@ type snapshots struct {
 	trees map[string]*snapshot
 }
 
-// snapshot is a tree as it was when it was last looked at.
+// snapshot is a tree as it was at the last look.
 type snapshot struct {
 	root   string
-	begins sync.Mutex // one command begins at a time; before mu
+	begins sync.Mutex // one command begins at a time; locked before mu
 
-	mu      sync.Mutex // one look at a time; guards what follows
+	mu      sync.Mutex // one look at a time; guards the fields below
 	known   map[string]seen
-	ready   bool            // known was read from the journal
-	exclude *search.Ignores // of this look
-	large   time.Time       // when it had too many files
-	noted   time.Time       // when the journal was told that it is looked at
+	ready   bool            // known has been read from the journal
+	exclude *search.Ignores // for this look
+	large   time.Time       // when it last had too many files
+	noted   time.Time       // when the journal last noted a look
 	running []*recorder     // commands that may change it now, in the order in which they began
 
-	watch     *watch    // nil: everything is looked at
-	watches   string    // whose look and which excluded paths the watch goes with
-	unwatched time.Time // when the system had no watches left
+	watch     *watch    // nil: each look is at everything
+	watches   string    // for which look and which excluded paths the watch holds
+	unwatched time.Time // when the system last had no watches left
 	// What events do not tell of:
 	skips bool // something is excluded
-	// Of this look: whether directories are opened that a command has closed, and those that were.
+	// For this look: whether it opens directories that a command has closed, and those that it has opened.
 	reopens  bool
 	reopened []func() error
 
-	mounts map[string]uint64 // at the first look, by path
+	mounts map[string]uint64 // by path, as at the first look
 	learns bool              // this is the first look
 
-	closed map[string]bool // directories that are not looked into; false: something is mounted there
-	links  map[string]bool // files with more names, one of which may be elsewhere
-	open   map[string]bool // files that somebody has open for writing; false: nobody knows
+	closed map[string]bool // directories that no look enters; false if something is mounted there
+	links  map[string]bool // files with several names, one of which may be elsewhere
+	open   map[string]bool // files that a process has open for writing; false if that is not known
 }
 
 // seen is a path of a tree.
@@ -79,22 +79,21 @@ type seen struct {
 	inode   uint64
 	changed int64
 	device  uint64
-	mount   uint64 // the number of the mount whose root it is
+	mount   uint64 // the number of the mount whose root this is
 	linked  bool   // it has more than one name
 }
 
-// looked is what a look at a tree has found. What changed stays in the store until release.
+// looked is what a look at a tree has found. The store keeps the contents of changes until release.
 type looked struct {
 	changes []change
 	closed  []string // directories that could not be read
-	shut    []string // those that could not be read at the look before
+	shut    []string // directories that the look before could not read
 	doubt   bool     // files may have been written through names in other trees
-	large   bool     // the tree has too many files: only those that it had before were looked at
+	large   bool     // the tree has too many files: the look was only at those that it had before
 	release func()
 }
 
-// rootsOf are the trees in which a command may change something, without the private places of
-// its session.
+// rootsOf returns the trees in which a command may change something, without the private places of its session.
 func rootsOf(c *tool.Call) []string {
 	roots := slices.Clone(c.Workspace.Roots) // also below /tmp
 	for _, s := range c.Facts.Uses.Siblings {
@@ -124,16 +123,16 @@ func (s *snapshots) of(root string) *snapshot {
 	return s.trees[root]
 }
 
-// glance is how a tree is looked at.
+// glance says how to look at a tree.
 type glance struct {
 	user sandbox.User
-	// may says what calls may change: nothing else is kept, because it may be a secret. Where it is
-	// nil, nothing new is kept.
+	// may says what calls may change. Nothing else is kept, because it may be a secret. If it is nil, nothing new is
+	// kept.
 	may func(string) bool
-	// all looks at each file that is known, because events do not tell everything.
+	// all looks at each known file, because events do not report everything.
 	all bool
-	// write writes changes to the journal, in the transaction from which on the tree is known as it is
-	// now; nil writes none.
+	// write writes changes to the journal, in the transaction that also notes the new state of the tree. nil writes
+	// none.
 	write func(*sql.Tx, []change) error
 }
 
@@ -143,7 +142,7 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	defer s.mu.Unlock()
 	defer func() {
 		if err != nil {
-			s.unwatch() // its events are read
+			s.unwatch() // its events have been read
 		}
 	}()
 	s.reopens = g.write != nil && g.may != nil
@@ -164,7 +163,7 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	if err == nil && s.count(found) > maxTree {
 		err = s.tooLarge()
 	}
-	if errors.Is(err, errTooLarge) && g.write != nil { // what is lost of what was there is told all the same
+	if errors.Is(err, errTooLarge) && g.write != nil { // what is lost of the known files is reported all the same
 		s.unwatch()
 		out.large = true
 		found, err = s.findKnown(g.user, &out)
@@ -205,7 +204,7 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 			return out, err
 		}
 		timed := now.Type == isFile || now.Type == unreadable
-		// What could not be read before and cannot be now may be something else.
+		// A file that could not be read, then or now, may be another one.
 		unread := known && was.changed != 0 && now.Type == unreadable && before.Type == unreadable &&
 			!found.paths[path].like(was)
 		if unread || !now.same(before.file()) || timed && now.Modified != before.Modified {
@@ -214,7 +213,7 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	}
 	for _, path := range gone {
 		was := s.known[path]
-		if !s.excluded(path, was.Type == isDir) { // it may be there, and was not excluded before
+		if !s.excluded(path, was.Type == isDir) { // an excluded path may still be there, and was not excluded before
 			out.changes = append(out.changes, change{Path: path, State: made, Before: was.state})
 		}
 	}
@@ -226,7 +225,7 @@ func (j *journal) look(ctx context.Context, s *snapshot, g glance) (out looked, 
 	return out, k.write(ctx, gone, more)
 }
 
-// hold keeps contents in the store until they are in the journal.
+// hold keeps contents in the store until the journal names them.
 func (j *journal) hold(sums []string) (release func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -242,7 +241,7 @@ func (j *journal) hold(sums []string) (release func()) {
 	}
 }
 
-// like reports whether a path is as it was, as far as its inode says.
+// like reports whether a path is unchanged, as far as its inode says.
 func (s seen) like(was seen) bool {
 	return was.changed != 0 && s.inode == was.inode && s.changed == was.changed
 }
@@ -267,7 +266,7 @@ func (s *snapshot) load(ctx context.Context, j *journal) error {
 			return err
 		}, `SELECT path, inode, changed, state FROM undo_trees WHERE root = $1`, s.root)
 	})
-	holds := map[string]bool{} // directories in which something is known
+	holds := map[string]bool{} // directories that hold a known path
 	for path := range s.known {
 		holds[filepath.Dir(path)] = true
 	}
@@ -281,9 +280,9 @@ func (s *snapshot) load(ctx context.Context, j *journal) error {
 	return err
 }
 
-// inOrder sorts the changes of a tree into an order in which they could have been made, so that the
-// opposite order undoes them: removed files, removed directories, new directories, new files, and modes and
-// attributes of directories, which may let nobody change what is in them.
+// inOrder sorts the changes of a tree into an order in which somebody could have made them, so that an undo can take
+// them in the opposite order: removed files, removed directories, new directories, new files, and last the modes and
+// attributes of directories, which may forbid changes of what is in them.
 func inOrder(all []change) {
 	rank := func(c change) int {
 		switch {
@@ -302,7 +301,7 @@ func inOrder(all []change) {
 		if x, y := rank(a), rank(b); x != y {
 			return x - y
 		}
-		if rank(a) == 1 || rank(a) == 4 { // the deepest goes first
+		if rank(a) == 1 || rank(a) == 4 { // the deepest first
 			return strings.Compare(b.Path, a.Path)
 		}
 		return strings.Compare(a.Path, b.Path)

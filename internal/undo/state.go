@@ -24,10 +24,10 @@ type state struct {
 	Mode     uint32            `json:"mode,omitempty"` // permissions
 	Size     int64             `json:"size,omitempty"` // of a file
 	Modified int64             `json:"modified,omitempty"`
-	Sum      string            `json:"sum,omitempty"` // SHA-256 of a file
+	Sum      string            `json:"sum,omitempty"` // SHA-256 of the content
 	Link     []byte            `json:"link,omitempty"`
 	Extended map[string][]byte `json:"extended,omitempty"`
-	// Index is the sum of what an index of git says, if the file is one; see [gitindex.Sum].
+	// Index is the sum of the entries of an index of git, if the file is one; see [gitindex.Sum].
 	Index string `json:"index,omitempty"`
 
 	open bool // somebody has it open for writing; of what lies there now
@@ -42,8 +42,8 @@ const (
 	unreadable = "unreadable"
 )
 
-// dirMode are the bits of a mode that a directory gets back: what comes into it gets its group (set-group-id),
-// and who may remove it (sticky).
+// dirMode are the bits of a mode that an undo restores in a directory: set-group-id, by which new files get the
+// group of the directory, sticky, which says who may remove files, and the permissions.
 const dirMode = unix.S_ISGID | unix.S_ISVTX | 0o777
 
 // same reports whether two states are the same, except times.
@@ -52,7 +52,8 @@ func (s state) same(o state) bool {
 		string(s.Link) == string(o.Link) && sameExtended(s.Extended, o.Extended)
 }
 
-// file is the state with the type that it has on the disk, if only its content is not kept; see [looking.keepSum].
+// file returns the state of a file as it lies on the disk, also if only its content is not kept; see
+// [looking.keepSum].
 func (s state) file() state {
 	if s.Type == unreadable && s.Sum != "" {
 		s.Type = isFile
@@ -60,7 +61,8 @@ func (s state) file() state {
 	return s
 }
 
-// sameExtended compares attributes. One that could not be read is nil, and may be any; see [sandbox.ExtendedAt].
+// sameExtended compares attributes. nil are attributes that could not be read: they equal any; see
+// [sandbox.ExtendedAt].
 func sameExtended(a, b map[string][]byte) bool {
 	differs := func(a, b map[string][]byte) bool {
 		for name, x := range a {
@@ -76,7 +78,7 @@ func sameExtended(a, b map[string][]byte) bool {
 
 func sameValue(a, b []byte) bool { return a == nil || b == nil || string(a) == string(b) }
 
-// learn takes the attributes that could not be read from a state that is the same.
+// learn takes over attributes that could not be read, from a state that is otherwise the same.
 func (s *state) learn(o state) {
 	for name, value := range s.Extended {
 		if value == nil {
@@ -85,7 +87,7 @@ func (s *state) learn(o state) {
 	}
 }
 
-// indexOf is the sum of what an index of git says; "" of any other file.
+// indexOf returns the sum of the entries of an index of git. For any other file it returns "".
 func indexOf(path string, s state, f io.ReaderAt) string {
 	if filepath.Base(path) != "index" || !strings.Contains(path, "/.git/") || s.Type != isFile || s.Size > maxIndex {
 		return ""
@@ -101,7 +103,7 @@ func indexOf(path string, s state, f io.ReaderAt) string {
 	return sum
 }
 
-// attributes are what a file gets back beside its content.
+// attributes returns what a file gets back beside its content.
 func (s state) attributes() sandbox.Attributes {
 	a := sandbox.Attributes{Mode: os.FileMode(s.Mode), Extended: s.Extended}
 	if s.Type == isFile || s.Modified != 0 { // a file may have the time 0
@@ -110,7 +112,7 @@ func (s state) attributes() sandbox.Attributes {
 	return a
 }
 
-// stateOf looks at a content, and copies that of a file to w.
+// stateOf returns the state of a content, and copies the content of a file to w.
 func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	switch {
 	case c.File != nil:
@@ -143,9 +145,9 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	}
 	s.Type = isFile
 	sum := sha256.New()
-	// One byte more shows that it grows: who writes it could fill the disk of the store.
+	// One byte more shows that the file grows. A process that goes on writing it could fill the disk of the store.
 	whole := io.LimitReader(io.NewSectionReader(c.File, 0, math.MaxInt64), st.Size+1)
-	s.Size, err = io.Copy(io.MultiWriter(sum, w), whole) // a small file needs a small buffer
+	s.Size, err = io.Copy(io.MultiWriter(sum, w), whole) // so that a small file gets a small buffer
 	if err == nil && s.Size > st.Size {
 		err = &tool.Error{
 			Code: growsCode, Msg: "the file grows while it is read",
@@ -156,7 +158,7 @@ func stateOf(c sandbox.Content, w io.Writer) (state, error) {
 	return s, err
 }
 
-// unreadOf is what can be told of a file that is not read.
+// unreadOf returns what is known of a file without reading it.
 func unreadOf(st unix.Stat_t) state {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return state{Type: unreadable}
@@ -173,7 +175,7 @@ type change struct {
 	Path, Temp    string
 	State         int
 	Before, After state
-	Undone        string // call that undid it
+	Undone        string // the call that undid it
 }
 
 // The states of a change.
@@ -183,7 +185,7 @@ const (
 	made
 )
 
-// shown is the change as the answer of a call has it.
+// shown returns the change as the answer of a call shows it.
 func (c change) shown(dir string) tool.Change {
 	t := tool.Change{
 		Path: relative(dir, c.Path), Kind: tool.ChangeModify, BytesBefore: c.Before.Size, BytesAfter: c.After.Size,
@@ -202,7 +204,7 @@ func (c change) shown(dir string) tool.Change {
 	return t
 }
 
-// relative is a path as the answer names it.
+// relative returns a path as the answer names it.
 func relative(dir, path string) string {
 	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/"); ok {
 		return rest

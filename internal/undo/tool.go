@@ -13,10 +13,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Name is that of the tool.
+// Name is the name of the tool.
 const Name = "Undo"
 
-// group has the tool. A nil journal is for documents.
+// group returns the group with the tool. A nil journal is for documents.
 func group(j *journal) catalog.Group {
 	return catalog.Group{Name: "undo", Tools: []tool.Tool{undo{j}}}
 }
@@ -62,7 +62,7 @@ func (t undo) Uses(ctx context.Context, in tool.In) (guard.Uses, error) {
 	return usesOf(paths), nil
 }
 
-// plan finds what the arguments mean.
+// plan returns the call and the changes that the arguments name.
 func (t undo) plan(ctx context.Context, in tool.In) (call, plan, error) {
 	var args undoArgs
 	if err := json.Unmarshal(in.Args, &args); err != nil {
@@ -102,7 +102,7 @@ func (t undo) plan(ctx context.Context, in tool.In) (call, plan, error) {
 	return of, p, err
 }
 
-// last is the last call of a session that changed something and was not undone.
+// last returns the last call of a session that changed something and was not undone.
 func (j *journal) last(ctx context.Context, account, session string) (string, error) {
 	all, err := j.calls(ctx, `account = $1 AND session = $2 AND settled <> 0 AND undoes = '' AND
 		EXISTS (SELECT 1 FROM undo_changes c WHERE c.call_id = undo_calls.call_id AND c.undone = '')
@@ -150,7 +150,7 @@ func (t undo) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 	return tool.Output{Data: out, Text: out.text(of.Tool)}, nil
 }
 
-// maxSaid is how many paths a text for a model names of each kind; GET /calls/ID/diff has all of them.
+// maxSaid bounds the paths of each kind that a text for a model names. GET /calls/ID/diff has all.
 const maxSaid = 50
 
 // text says what an undo did.

@@ -8,11 +8,11 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// maxUses is how many paths of one undo are judged one by one: rules have a time limit.
+// maxUses bounds the paths of one undo that are judged one by one, because rules have a time limit.
 const maxUses = 500
 
-// usesOf are the paths that an undo writes. Of many paths, those in the directories that have the
-// most are judged as the whole directory.
+// usesOf returns the paths that an undo writes. If there are many, the directories with the most paths are judged as
+// whole trees.
 func usesOf(paths []string) guard.Uses {
 	trees := map[string]bool{} // by path, whether it is a whole tree
 	for _, path := range paths {

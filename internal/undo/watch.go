@@ -16,8 +16,8 @@ import (
 // writing, or mapped, any more. So when all processes of a command have ended, the queue is complete.
 // It is read when somebody looks; nothing runs in between.
 type watch struct {
-	fd, mounts int              // mounts has news when something was mounted
-	paths      map[int32]string // by the number of a watched directory
+	fd, mounts int              // mounts becomes readable when something is mounted
+	paths      map[int32]string // by the number of the watch of a directory
 	ids        map[string]int32
 	root       int32
 	path       string
@@ -30,7 +30,7 @@ const (
 	watched = written | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
 )
 
-// newWatch watches a directory. Those below it are for the caller to add.
+// newWatch watches a directory. The caller adds those below it.
 func newWatch(root string) (*watch, error) {
 	w := &watch{mounts: -1, paths: map[int32]string{}, ids: map[string]int32{}, path: root}
 	var err error
@@ -38,7 +38,7 @@ func newWatch(root string) (*watch, error) {
 		return nil, err
 	}
 	w.mounts, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	w.unused = runtime.AddCleanup(w, closeBoth, [2]int{w.fd, w.mounts}) // a tree may be forgotten
+	w.unused = runtime.AddCleanup(w, closeBoth, [2]int{w.fd, w.mounts}) // a tree may be forgotten without close
 	if err == nil {
 		w.inode, err = inodeOf(root)
 	}
@@ -70,7 +70,7 @@ func inodeOf(path string) ([2]uint64, error) {
 	return [2]uint64{st.Dev, st.Ino}, err
 }
 
-// add watches one more directory. The caller lists it afterwards.
+// add watches one more directory. The caller lists it after that.
 func (w *watch) add(path string) error {
 	_, err := w.put(path, 0)
 	return err
@@ -82,23 +82,23 @@ func (w *watch) put(path string, more uint32) (int32, error) {
 		return 0, fmt.Errorf("watch %s: %w", path, err)
 	}
 	id := int32(n)
-	delete(w.ids, w.paths[id]) // it was moved: the kernel watches directories, not paths
+	delete(w.ids, w.paths[id]) // the directory was moved: the kernel watches directories, not paths
 	w.paths[id], w.ids[path] = path, id
 	return id, nil
 }
 
-// drop ends the watches of directories and of what is below them.
+// drop ends the watches of directories and of everything below them.
 func (w *watch) drop(dirs map[string]bool) {
 	for path, id := range w.ids {
 		if below(path, dirs) {
-			_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) // it may be gone with its directory
+			_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) // an error: the watch went with its directory
 			delete(w.ids, path)
 			delete(w.paths, id)
 		}
 	}
 }
 
-// below reports whether a path is one of these or below one.
+// below reports whether a path is one of dirs or below one.
 func below(path string, dirs map[string]bool) bool {
 	for ; len(path) > 1; path = filepath.Dir(path) {
 		if dirs[path] {
@@ -108,27 +108,27 @@ func below(path string, dirs map[string]bool) bool {
 	return false
 }
 
-// news is what changed since the last look.
+// news is what has changed since the last look.
 type news struct {
-	// paths are where something changed. True: something was written that had the name before; if
-	// nothing is known of it, nobody knows what it was.
+	// paths are the paths where something changed. true means that a file was written under the name that it had
+	// before; if the file is not known, nobody knows its old content.
 	paths map[string]bool
-	// doubt says that a file was written of which nobody knows whether it has another name: a
-	// link that is gone, or one in a directory that was not watched yet.
+	// doubt says that a file was written that may have another name: a link that is gone, or one in a directory that
+	// had no watch yet.
 	doubt bool
 	all   bool // events were lost, or something was mounted
 }
 
-// name is a name in a watched directory, and what became of it.
+// name is a name in a watched directory, with what happened to it.
 type name struct {
-	fresh, gone bool // something else came there; nothing is there
+	fresh, gone bool // fresh: another file has this name now; gone: none has
 	wrote       bool
-	// former says that what came there and was written may live on under another name. Who has
-	// it open still writes it, and the kernel reports this name.
+	// former says that a file that came here, and was written, may live on under another name. A process that has it
+	// open still writes it, and the kernel reports this name.
 	former bool
 }
 
-// read empties the queue.
+// read reads all events in the queue.
 func (w *watch) read() (n news, err error) {
 	n.paths = map[string]bool{}
 	poll := []unix.PollFd{{Fd: int32(w.mounts), Events: unix.POLLPRI}}
@@ -171,7 +171,7 @@ type story struct {
 	*watch
 	*news
 	names map[place]*name
-	moved map[uint32]bool // by cookie, whether what left its name had come there and was written
+	moved map[uint32]bool // by cookie: whether what left its name had come there and was written
 }
 
 func (s story) event(at place, mask, cookie uint32) {
@@ -179,13 +179,13 @@ func (s story) event(at place, mask, cookie uint32) {
 		s.all = true
 		return
 	}
-	if at.name == "" { // of a directory itself; its parent is told, too
+	if at.name == "" { // the event is about a directory itself; its parent gets one too
 		s.all = s.all || at.dir == s.root && mask&unix.IN_IGNORED == 0
 		return
 	}
 	dir, known := s.watch.paths[at.dir]
 	if !known {
-		return // it is no longer watched, and was listed again since
+		return // the directory has no watch any more, and was listed again since
 	}
 	path := filepath.Join(dir, at.name)
 	if _, told := s.news.paths[path]; !told {
@@ -193,7 +193,7 @@ func (s story) event(at place, mask, cookie uint32) {
 	}
 	if mask&unix.IN_ISDIR != 0 {
 		came := mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0
-		s.doubt = s.doubt || came // links in it could be written unseen
+		s.doubt = s.doubt || came // links in it could be written without an event
 		return
 	}
 	n := s.names[at]
@@ -221,7 +221,7 @@ func (s story) event(at place, mask, cookie uint32) {
 	}
 }
 
-// leaves notes that what came to a name loses it.
+// leaves notes that the file that came to a name has left it.
 func (s story) leaves(n *name) {
 	if n.fresh {
 		n.former = true
@@ -229,7 +229,8 @@ func (s story) leaves(n *name) {
 	}
 }
 
-// end asks what is left: what was moved out of the tree, and what was written by a name that it had.
+// end decides what is left open: files that were moved out of the tree, and files that were written under a name
+// that they had.
 func (s story) end() {
 	for _, wrote := range s.moved {
 		s.doubt = s.doubt || wrote

@@ -43,7 +43,7 @@ func (j *journal) Whole(ctx context.Context, c *tool.Call) string {
 	return ""
 }
 
-// lacks says what of the tree is not kept, where calls may write.
+// lacks returns why a part of the tree, in which calls may write, is not kept.
 func (s *snapshot) lacks(may func(string) bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
