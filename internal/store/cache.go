@@ -20,21 +20,21 @@ const (
 // Values are shared by all who get them: nobody may change what they point to.
 type Cache[V any] struct {
 	db   *DB
-	size func(V) int // in bytes of memory, about
+	size func(V) int // returns about how many bytes of memory a row takes
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	rows    map[string]V
 	bytes   int
 	changes uint64
 }
 
-// NewCache returns an empty cache of a table in db, whose rows have this size.
+// NewCache returns an empty cache of a table in db. size returns how many bytes a row takes.
 func NewCache[V any](db *DB, size func(V) int) *Cache[V] {
 	return &Cache[V]{db: db, size: size, rows: map[string]V{}}
 }
 
-// Get returns the row of this key, by read if it is not at hand. An error of read
-// is returned and not kept.
+// Get returns the row of a key. If the cache does not have it, read gets it. An error of read is returned, and not
+// kept.
 func (c *Cache[V]) Get(key string, read func() (V, error)) (V, error) {
 	if c.db.Shared() {
 		return read()
@@ -52,24 +52,25 @@ func (c *Cache[V]) Get(key string, read func() (V, error)) (V, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changes == before { // else it may be of before the change
+	if c.changes == before { // else the row may be from before the change
 		c.put(key, v)
 	}
 	return v, nil
 }
 
-// Set is for use inside Write only: the row changes when that is committed.
+// Set changes a row when the write that is going on is committed. It is for use inside Write only.
 func (c *Cache[V]) Set(key string, v V) {
 	c.after(key, func() { c.put(key, v) })
 }
 
-// Drop is for use inside Write only, for a row that is deleted or not known.
+// Drop forgets a row when the write that is going on has ended: it was deleted, or its value is not known. It is for
+// use inside Write only.
 func (c *Cache[V]) Drop(key string) {
 	c.after(key, func() {})
 }
 
-// after changes the row when the write that is going on has ended. One that failed
-// may have been committed all the same, so the row is read again.
+// after changes the row when the write that is going on has ended. A write that failed may have been committed all
+// the same, so the row is read again.
 func (c *Cache[V]) after(key string, committed func()) {
 	if c.db.Shared() {
 		return

@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// channel is where daemons tell each other that something has changed.
+// channel is the channel of PostgreSQL on which daemons notify each other of changes.
 const channel = "sandboxd"
 
-// hub hands notices to those who wait for them in this daemon.
+// hub passes notices on to the goroutines of this daemon that wait for them.
 type hub struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	want map[chan struct{}]string
 }
 
-// tell wakes those who wait for a topic, "" being all of them.
+// tell wakes those who wait for a topic. "" is all topics.
 func (h *hub) tell(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,7 +26,7 @@ func (h *hub) tell(topic string) {
 		if topic == "" || topic == of {
 			select {
 			case told <- struct{}{}:
-			default: // it has not looked since the last one
+			default: // a notice is waiting already
 			}
 		}
 	}
@@ -43,7 +43,7 @@ func (db *DB) Notify(tx *sql.Tx, topic string) error {
 	return err
 }
 
-// lookEvery is after how long daemons look for changes that nobody told them of.
+// lookEvery is how often daemons look for changes of which no notice came.
 const lookEvery = 2 * time.Second
 
 // Changes tells, until ctx ends, that something of a topic may have changed: at once, and when somebody
@@ -67,12 +67,12 @@ func (db *DB) Changes(ctx context.Context, topic string) <-chan struct{} {
 	return told
 }
 
-// listen passes on what other daemons say, on a connection of its own, until ctx ends.
+// listen receives the notices of other daemons on a connection of its own, until ctx ends.
 func (db *DB) listen(ctx context.Context) {
 	next := time.Now().Add(lookEvery)
 	for ctx.Err() == nil {
 		next = db.listenOnce(ctx, next)
-		if time.Now().After(next) { // nobody can say anything now
+		if time.Now().After(next) { // notices cannot come now
 			db.hub.tell("")
 			next = time.Now().Add(lookEvery)
 		}
@@ -80,7 +80,7 @@ func (db *DB) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce listens until the connection breaks. It returns when everybody is to look next.
+// listenOnce listens until the connection breaks. It returns when everybody has to look next.
 func (db *DB) listenOnce(ctx context.Context, next time.Time) time.Time {
 	c, err := pgx.ConnectConfig(ctx, db.shared.config)
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// daemons is what connections of daemons are called at PostgreSQL.
+// daemons is the name that connections of daemons have at PostgreSQL.
 const daemons = "sandboxd"
 
-// Version is how far the tables of a package are, and how far they would be.
+// Version is the version that the tables of a package have, and the one that this program needs.
 type Version struct {
 	Name       string
 	Have, Want int
 }
 
-// Migrate brings the schemas of a database up to date that was opened as it is. Over PostgreSQL several
-// programs may do that at once.
+// Migrate brings the schemas of a database up to date that was opened AsIs. Over PostgreSQL several programs may do
+// that at once.
 func (db *DB) Migrate(ctx context.Context, schemas ...Schema) error { return migrate(ctx, db, schemas) }
 
-// Versions are those of the schemas that have tables in this database. It changes nothing. An empty
-// database has version 0 of each; one of another program is [ErrCorrupt].
+// Versions returns the versions of the schemas that have tables in this database, and changes nothing. In an empty
+// database each has version 0. A database of another program is [ErrCorrupt].
 func (db *DB) Versions(ctx context.Context, schemas ...Schema) (all []Version, err error) {
 	err = db.Read(ctx, func(tx *sql.Tx) error {
 		all = nil
@@ -60,7 +60,7 @@ func (db *DB) Versions(ctx context.Context, schemas ...Schema) (all []Version, e
 	return all, clear(err)
 }
 
-// ours is the table of migrations, and whether the database has no tables at all.
+// ours returns the name of the table of migrations, and whether the database has no tables.
 func (db *DB) ours(tx *sql.Tx) (table string, empty bool, err error) {
 	var ours bool
 	var tables int
@@ -85,20 +85,20 @@ func (db *DB) ours(tx *sql.Tx) (table string, empty bool, err error) {
 	return table, !ours, err
 }
 
-// Table is the form of a table of the database.
+// Table describes a table of the database.
 type Table struct {
 	Name    string
 	Columns []Column
-	Key     []string // of the primary key, in its order
+	Key     []string // columns of the primary key, in its order
 }
 
-// Column is one of a table.
+// Column describes a column of a table.
 type Column struct {
 	Name, Type string // "text", "bigint" and "bytea" over PostgreSQL
-	Sequence   bool   // the database numbers it
+	Sequence   bool   // the database itself numbers it
 }
 
-// Tables are those of PostgreSQL, by their names; of a file, they have neither keys nor types.
+// Tables returns the tables, sorted by name. Those of a file have neither keys nor types.
 func (db *DB) Tables(ctx context.Context) (all []Table, err error) {
 	query := `SELECT m.name, c.name, '', 0, -1 FROM sqlite_schema m JOIN pragma_table_info(m.name) c
 		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY 1, c.cid`
@@ -155,7 +155,7 @@ func (db *DB) Tables(ctx context.Context) (all []Table, err error) {
 	return all, clear(err)
 }
 
-// Size is how many bytes the database has.
+// Size returns how many bytes the database takes.
 func (db *DB) Size(ctx context.Context) (n int64, err error) {
 	query := `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
 	if db.shared != nil {
@@ -165,7 +165,7 @@ func (db *DB) Size(ctx context.Context) (n int64, err error) {
 	return n, clear(err)
 }
 
-// Connected is how many connections daemons have to a database of PostgreSQL.
+// Connected returns how many connections daemons have to a database of PostgreSQL.
 func (db *DB) Connected(ctx context.Context) (n int, err error) {
 	err = db.Read(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRow(`SELECT count(*) FROM pg_stat_activity
@@ -174,8 +174,8 @@ func (db *DB) Connected(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Alone keeps all others from writing to a database of PostgreSQL until it is closed. False means that
-// somebody else does that. When its connection is lost, writes fail from then on.
+// Alone keeps all others from writing to a database of PostgreSQL until db is closed. It returns false if somebody
+// else does that already. If its connection is lost, all later writes fail.
 func (db *DB) Alone(ctx context.Context) (alone bool, err error) {
 	release, err := db.acquire(ctx)
 	if err != nil {
@@ -193,7 +193,7 @@ func (db *DB) Alone(ctx context.Context) (alone bool, err error) {
 	return alone, clearShared(err)
 }
 
-// LastNumber is the last number that the database gave a row of this column by itself, 0 for none.
+// LastNumber returns the last number that the database itself gave to a row of this column. 0 is none.
 func (db *DB) LastNumber(tx *sql.Tx, table, column string) (n int64, err error) {
 	if db.shared == nil {
 		err = tx.QueryRow(`SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'`).Scan(&n)
@@ -211,7 +211,7 @@ func (db *DB) LastNumber(tx *sql.Tx, table, column string) (n int64, err error) 
 	return n, err
 }
 
-// NumberAfter makes the next number of this column greater than n, and than those that rows have.
+// NumberAfter makes the next number of this column greater than n and than all numbers in it.
 func (db *DB) NumberAfter(tx *sql.Tx, table, column string, n int64) error {
 	var most int64
 	if err := tx.QueryRow(`SELECT coalesce(max(` + column + `), 0) FROM ` + table).Scan(&most); err != nil {
@@ -227,7 +227,7 @@ func (db *DB) NumberAfter(tx *sql.Tx, table, column string, n int64) error {
 		}
 		return err
 	}
-	// Only a table with AUTOINCREMENT has such a row; others number after the greatest that there is.
+	// Only a table with AUTOINCREMENT has such a row. Others take the number after the greatest.
 	var text string
 	err := tx.QueryRow(`SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = $1`, table).Scan(&text)
 	if err != nil || !strings.Contains(text, "AUTOINCREMENT") {
@@ -245,7 +245,7 @@ func sequence(tx *sql.Tx, table, column string) (name string, err error) {
 	return name, err
 }
 
-// Rows is how many rows each table has, by their names.
+// Rows returns how many rows each table has, sorted by name.
 func (db *DB) Rows(ctx context.Context) (all []Count, err error) {
 	tables, err := db.Tables(ctx)
 	if err != nil {

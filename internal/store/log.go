@@ -8,27 +8,27 @@ import (
 	"modernc.org/sqlite"
 )
 
-// A commit goes to the log of SQLite, and from there to the database, which syncs the disk twice (the checkpoint of
-// https://sqlite.org/wal.html). That takes tens of milliseconds, so no write does it: it goes on beside them. An
-// account that writes more than the disk takes waits for it, and nobody else.
+// A commit goes to the log of SQLite. From there it goes to the database in a checkpoint, which syncs the disk twice
+// (https://sqlite.org/wal.html) and takes tens of milliseconds. So a goroutine of its own does that beside the
+// writes. An account that writes faster than the disk waits for it; others do not.
 const (
-	manyPages = 2000   // of 4 KiB, after which the log is copied, and which an account may write meanwhile
-	longPages = 8000   // where the log is to begin again, which it does when it is copied as a whole
-	mostPages = 16_000 // where whoever writes copies it all the same
+	manyPages = 2000   // pages of 4 KiB: so many start a copy; an account may write as many while it runs
+	longPages = 8000   // from here on the log is copied as a whole, so that it begins again
+	mostPages = 16_000 // at so many the writer itself copies the log
 )
 
-// log is how long the log has become since it was last copied.
+// log counts how long the log has become since the last copy.
 type log struct {
-	work sync.WaitGroup // who copies it
+	work sync.WaitGroup // the goroutine that copies
 
-	mu      sync.Mutex     // guards what follows
-	pages   map[string]int // that an account has written since the last copy began
-	all     int            // of all accounts
-	copying chan struct{}  // closed when the copy that goes on has ended; nil: none does
+	mu      sync.Mutex     // guards the fields below
+	pages   map[string]int // by account: written since the last copy began
+	all     int            // the sum of all accounts
+	copying chan struct{}  // closed when the running copy has ended; nil if none runs
 	closed  bool
 }
 
-// wrote counts the pages that the writer has written for an account. Whoever has the turn calls it.
+// wrote counts the pages that the writer has written for an account. The caller has the turn.
 func (l *log) wrote(account string, writer *sql.Conn) {
 	pages := 0
 	err := writer.Raw(func(c any) (err error) {
@@ -38,7 +38,7 @@ func (l *log) wrote(account string, writer *sql.Conn) {
 		return err
 	})
 	if err != nil || pages == 0 {
-		return // the writer copies the log at last
+		return // the writer itself has copied the log
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,8 @@ func (l *log) wrote(account string, writer *sql.Conn) {
 	l.all += pages
 }
 
-// copyLog has the log copied if it is long. If the account of ctx has written much since that began, it waits for the
-// end.
+// copyLog starts a copy of the log if the log is long. If the account of ctx has written much since that copy began,
+// it waits for the end.
 func (db *DB) copyLog(ctx context.Context) {
 	if db.reader == nil || db.asIs {
 		return
@@ -72,12 +72,12 @@ func (db *DB) copyLog(ctx context.Context) {
 	}
 }
 
-// copyNow copies the log to the database. What cannot be copied now is copied later: with the next, or by the writer.
+// copyNow copies the log to the database. What cannot be copied now, the next copy or the writer copies.
 func (db *DB) copyNow() {
 	ctx := context.Background()
 	var busy, pages, copied int
 	err := db.reader.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &copied)
-	if err == nil && pages >= longPages { // nobody writes while the little is copied that came meanwhile
+	if err == nil && pages >= longPages { // nobody writes while the short rest is copied
 		if release, err := db.acquire(ctx); err == nil {
 			_, _ = db.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 			release()
@@ -89,7 +89,7 @@ func (db *DB) copyNow() {
 	db.log.copying = nil
 }
 
-// close waits for who copies the log.
+// close waits until the log is copied.
 func (l *log) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// applicationID marks the file as ours ("sbxd"), so that the database of another
-// program is refused instead of filled with our tables.
+// applicationID marks the file as one of sandboxd ("sbxd"). A database of another program is refused, and not filled
+// with tables.
 const applicationID = 0x73627864
 
 type migration struct {
@@ -21,8 +21,7 @@ type migration struct {
 	text    string
 }
 
-// migrate applies what is missing, all of it in one transaction: a crash or a
-// second process in the middle leaves the old state.
+// migrate applies the migrations that are missing, all in one transaction: after a crash the database is as before.
 func migrate(ctx context.Context, db *DB, schemas []Schema) error {
 	return db.Write(ctx, func(tx *sql.Tx) error {
 		claim, table := claim, "migrations"
@@ -50,7 +49,7 @@ func migrate(ctx context.Context, db *DB, schemas []Schema) error {
 	})
 }
 
-// claim makes an empty file ours and refuses a foreign one.
+// claim marks an empty file as ours, and refuses the file of another program.
 func claim(tx *sql.Tx) error {
 	var id, tables int
 	if err := tx.QueryRow(`PRAGMA application_id`).Scan(&id); err != nil {
@@ -76,7 +75,7 @@ func claim(tx *sql.Tx) error {
 	return err
 }
 
-// claimShared makes an empty database of PostgreSQL ours and refuses a foreign one.
+// claimShared marks an empty database of PostgreSQL as ours, and refuses one of another program.
 func claimShared(tx *sql.Tx) error {
 	var ours bool
 	var tables int
@@ -123,7 +122,7 @@ func migrateOne(tx *sql.Tx, table, name string, files fs.FS) error {
 	return nil
 }
 
-// migrations reads the numbered files: 1, 2, 3, … without a gap.
+// migrations reads the files in the order of their numbers: 1, 2, 3, … without a gap.
 func migrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted
 	if err != nil {
@@ -145,7 +144,7 @@ func migrations(files fs.FS) ([]migration, error) {
 	return all, nil
 }
 
-// Texts are the migrations for PostgreSQL.
+// Texts returns the migrations for PostgreSQL.
 func (s Schema) Texts() (all []string) {
 	if s.Postgres == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// partBytes is how much of a page is in memory at once, unless one row is larger.
+// partBytes bounds how much of a page is in memory at once. A single row may be larger.
 const partBytes = 256 << 10
 
 // Key names a row of a page, and says how large the row is.
@@ -26,8 +26,8 @@ type Page[T any] struct {
 	db    *DB
 }
 
-// ReadPage makes a page of what keys finds: the number of all rows, and the keys of those
-// that are wanted. row reads one of them; its error [sql.ErrNoRows] says that it has gone.
+// ReadPage makes a page. keys returns the number of all rows, and the keys of those on the page. row reads one row;
+// if it returns [sql.ErrNoRows], the row has gone.
 func ReadPage[T any](
 	ctx context.Context, db *DB, keys func(*sql.Tx) (total int, wanted *sql.Rows, err error),
 	row func(*sql.Tx, string) (T, error),
@@ -51,7 +51,7 @@ func ReadPage[T any](
 	return p, err
 }
 
-// Bytes is how much of the page is in memory at most, at once.
+// Bytes returns the most memory that the page takes at once.
 func (p Page[T]) Bytes() int64 {
 	var most int64
 	for part := range p.parts() {
@@ -64,7 +64,7 @@ func (p Page[T]) Bytes() int64 {
 	return most
 }
 
-// parts cuts the keys where the rows between would be too many for the memory.
+// parts divides the keys so that the rows of each part fit into the memory.
 func (p Page[T]) parts() iter.Seq[[]Key] {
 	return func(yield func([]Key) bool) {
 		start, n := 0, int64(0)
@@ -82,7 +82,7 @@ func (p Page[T]) parts() iter.Seq[[]Key] {
 	}
 }
 
-// Rows passes on the rows in their order. An error is the last of them.
+// Rows yields the rows in their order. After an error it ends.
 func (p Page[T]) Rows(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for part := range p.parts() {

@@ -20,40 +20,39 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// SharedOptions says where a database of PostgreSQL is, which several daemons share.
+// SharedOptions says where the PostgreSQL database is that several daemons share.
 type SharedOptions struct {
-	URL      string        // postgres://user@host/database; no password
+	URL      string        // postgres://user@host/database, without a password
 	Password string        // "" for none
 	Timeout  time.Duration // how long a transaction waits for the database; 0 is 5 s
-	MaxConns int           // connections of this daemon; 0 is 10, 3 at least
-	// Daemon is the id of this one, which its rows have. It must be its own and stay the same.
+	MaxConns int           // connections of this daemon; 0 is 10; at least 3
+	// Daemon is the id of this daemon, which its rows carry. No other daemon may have it, and it may not change.
 	Daemon string
 	AsIs   bool // as in [Options]
 }
 
-// shared is what a [DB] over PostgreSQL has beside one over a file.
+// shared is what only a [DB] over PostgreSQL has.
 type shared struct {
 	o      SharedOptions
-	config *pgx.ConnConfig // of the connections for transactions
-	offset atomic.Int64    // of the clock of the database, in nanoseconds
-	away   atomic.Int64    // since when it does not answer, Unix nanoseconds; 0: it does
-	said   atomic.Value    // string: why
-	barred atomic.Int64    // until when reads are refused, as the last write was; Unix nanoseconds, 0: it was not
+	config *pgx.ConnConfig // for the connections of transactions
+	offset atomic.Int64    // of the database's clock, in nanoseconds
+	away   atomic.Int64    // since when the database does not answer, in Unix nanoseconds; 0 if it does
+	said   atomic.Value    // string: why it does not answer
+	barred atomic.Int64    // reads are refused until then, in Unix nanoseconds; 0 is never
 	life   life
-	alone  bool // DB.Alone holds the connection of the writer; guarded by turns
+	alone  bool // DB.Alone holds the writer's connection; guarded by turns
 
 	stop      context.CancelFunc // ends what listens for notices
 	listening sync.WaitGroup
 }
 
-// writeLock is the advisory lock that every write has until it has committed: at any moment one
-// daemon writes, as one goroutine does over a file. So a write sees all that was written before it,
-// and what sequences number becomes visible in the order of the numbers.
+// writeLock is the advisory lock that every write holds until it is committed. So one daemon writes at a time, as
+// one goroutine does over a file: a write sees everything that was written before it, and numbers of sequences
+// become visible in their order.
 const writeLock = 0x73627864
 
-// OpenShared opens a database of PostgreSQL and brings the schemas up to date, those alone that
-// have tables for it. Several daemons may do that at once. It waits for a database that does not
-// answer as long as ctx lasts.
+// OpenShared opens a database of PostgreSQL, and brings up to date the schemas that have tables for it. Several
+// daemons may do that at once. It waits for a database that does not answer until ctx ends.
 func OpenShared(ctx context.Context, o SharedOptions, schemas ...Schema) (*DB, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
@@ -74,11 +73,11 @@ func OpenShared(ctx context.Context, o SharedOptions, schemas ...Schema) (*DB, e
 	db.writer = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))
 	db.writer.SetMaxOpenConns(1)
 	db.reader = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))
-	db.reader.SetMaxOpenConns(max(o.MaxConns-2, 1)) // the writer has one, and listen
+	db.reader.SetMaxOpenConns(max(o.MaxConns-2, 1)) // the writer and listen have one each
 	db.reader.SetMaxIdleConns(max(o.MaxConns-2, 1))
 	for !o.AsIs {
 		if err = migrate(ctx, db, schemas); err == nil {
-			err = clearShared(db.reader.PingContext(ctx)) // which notes what database this is
+			err = clearShared(db.reader.PingContext(ctx)) // clearShared notes which database this is
 		}
 		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			break
@@ -91,7 +90,7 @@ func OpenShared(ctx context.Context, o SharedOptions, schemas ...Schema) (*DB, e
 	return db, nil
 }
 
-// Where names a database without what is secret.
+// Where returns the address of a database without its secrets.
 func Where(url string) string {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -101,7 +100,7 @@ func Where(url string) string {
 		net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))))
 }
 
-// CheckURL refuses what is no address of a database, or has a password in it.
+// CheckURL refuses a text that is no address of a database, and one with a password.
 func CheckURL(url string) error {
 	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 		return errors.New("it does not begin with postgres://")
@@ -115,13 +114,13 @@ func CheckURL(url string) error {
 	return nil
 }
 
-// near reports whether a host is this machine: a socket, or loopback.
+// near reports whether a host is this machine: a socket or a loopback address.
 func near(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// allNear reports whether all hosts of an address are this machine: what is said of TLS is said of all.
+// allNear reports whether all hosts of an address are this machine, because one setting of TLS holds for all.
 func allNear(config *pgx.ConnConfig) bool {
 	far := func(f *pgconn.FallbackConfig) bool { return !near(f.Host) }
 	return near(config.Host) && !slices.ContainsFunc(config.Fallbacks, far)
@@ -141,7 +140,7 @@ func sharedConfig(o SharedOptions) (*pgx.ConnConfig, error) {
 		return nil, errors.New("cannot happen, the address was checked")
 	}
 	if u, err := neturl.Parse(o.URL); err == nil && !allNear(config) && !u.Query().Has("sslmode") {
-		q := u.Query() // the driver would go on without TLS where the server has none
+		q := u.Query() // by default the driver would go on without TLS if the server has none
 		q.Set("sslmode", "verify-full")
 		u.RawQuery = q.Encode()
 		if config, err = pgx.ParseConfig(u.String()); err != nil {
@@ -158,13 +157,13 @@ func sharedConfig(o SharedOptions) (*pgx.ConnConfig, error) {
 	}
 	for name, value := range map[string]string{
 		"application_name": name, "lock_timeout": limit, "statement_timeout": limit,
-		// A daemon that stops in a write keeps the others waiting for so long.
+		// The server ends the write of a daemon that stopped in the middle after so long.
 		"idle_in_transaction_session_timeout": limit,
 	} {
 		config.RuntimeParams[name] = value
 	}
 	config.ConnectTimeout = o.Timeout
-	if config.ValidateConnect == nil { // after a failover, the one that can be written
+	if config.ValidateConnect == nil { // after a failover, take the server that accepts writes
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	dial := config.DialFunc
@@ -178,8 +177,8 @@ func sharedConfig(o SharedOptions) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// limited is a connection that ends when an answer takes too long: a server that has stopped
-// keeps no timeout of its own.
+// limited is a connection that is closed if an answer takes too long, because a server that has stopped keeps no
+// timeouts.
 type limited struct {
 	net.Conn
 	limit time.Duration
@@ -225,7 +224,7 @@ func (p *truthPlan) Encode(value any, buf []byte) ([]byte, error) {
 // Shared reports whether other daemons may change the database.
 func (db *DB) Shared() bool { return db.shared != nil }
 
-// Daemon is the id that the rows of this daemon have: "" where it is the only one.
+// Daemon returns the id that the rows of this daemon carry. It is "" if no other daemon shares the database.
 func (db *DB) Daemon() string {
 	if db.shared == nil {
 		return ""
@@ -233,8 +232,7 @@ func (db *DB) Daemon() string {
 	return db.shared.o.Daemon
 }
 
-// Text is how a query reads a column of bytes that is scanned as a text: over a file, the driver then
-// makes one copy less.
+// Text returns how a query reads a column of bytes into a string. Over a file this saves the driver a copy.
 func (db *DB) Text(expression string) string {
 	if db.shared != nil {
 		return expression
@@ -242,7 +240,7 @@ func (db *DB) Text(expression string) string {
 	return `CAST(` + expression + ` AS TEXT)`
 }
 
-// Now is the time by the clock that all who share the database have.
+// Now returns the time by the clock of the database, which is the same for all daemons.
 func (db *DB) Now() time.Time {
 	if db.shared == nil {
 		return time.Now()
@@ -250,7 +248,7 @@ func (db *DB) Now() time.Time {
 	return time.Now().Add(time.Duration(db.shared.offset.Load()))
 }
 
-// Away says since when the database does not answer, and why; false when it did the last time.
+// Away returns since when the database does not answer, and why. It returns false if the last use succeeded.
 func (db *DB) Away() (since time.Time, why string, away bool) {
 	if db.shared == nil {
 		return time.Time{}, "", false
@@ -279,20 +277,20 @@ func (s *shared) isAway(err error) {
 	s.away.CompareAndSwap(0, time.Now().UnixNano())
 }
 
-// wrote notes whether the database takes writes. Where it does not, reads are refused for a moment as well:
-// what begins with them is to be written down in the end.
+// wrote notes whether the database accepts writes. If not, reads are refused for a moment too, because work that
+// begins with them could not be written down.
 func (s *shared) wrote(err error) {
 	switch {
 	case errors.Is(err, ErrFull), errors.Is(err, ErrReadOnly):
 		s.barred.Store(time.Now().Add(lookEvery).UnixNano())
 		s.isAway(err)
-	case err == nil && !s.isBarred(): // what changes nothing is taken by a database that is read-only
+	case err == nil && !s.isBarred(): // a read-only database also accepts a write that changes nothing
 		s.barred.Store(0)
 		s.away.Store(0)
 	}
 }
 
-// refused is why nothing is read now, nil for no reason.
+// refused returns why nothing is read now. nil is no reason.
 func (s *shared) refused() error {
 	if s.life.ended() {
 		return ErrRestored

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// writeInTime is Write over PostgreSQL. Until fn runs, all together takes as long as the timeout at most.
+// writeInTime is Write over PostgreSQL. Everything before fn takes at most the timeout.
 func (db *DB) writeInTime(ctx context.Context, fn func(*sql.Tx) error) error {
 	limit, cancel := context.WithTimeout(ctx, db.shared.o.Timeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func (db *DB) readShared(ctx context.Context, fn func(*sql.Tx) error) error {
 	return clearShared(tx.Commit())
 }
 
-// writeShared is write over PostgreSQL, for whoever has the turn.
+// writeShared is write over PostgreSQL. The caller has the turn.
 func (db *DB) writeShared(ctx context.Context, fn func(*sql.Tx) error) error {
 	tx, id, err := db.beginWrite(ctx)
 	db.shared.answered(err)
@@ -59,8 +59,8 @@ func (db *DB) writeShared(ctx context.Context, fn func(*sql.Tx) error) error {
 	return nil
 }
 
-// beginWrite begins a transaction and waits until nobody else writes. Nothing has run yet, so it
-// tries again on another connection while there is time.
+// beginWrite begins a transaction and waits until nobody else writes. As nothing has run yet, it tries again on
+// another connection while there is time.
 func (db *DB) beginWrite(ctx context.Context) (tx *sql.Tx, id string, err error) {
 	for {
 		if tx, id, err = db.tryWrite(ctx); err == nil {
@@ -86,7 +86,7 @@ func (db *DB) tryWrite(ctx context.Context) (*sql.Tx, string, error) {
 		}
 		db.conn = conn
 	}
-	// The transaction outlives ctx: a write that has begun is finished.
+	// The transaction does not end with ctx: a write that has begun is finished.
 	tx, err := db.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		db.disconnect()
@@ -105,7 +105,7 @@ func (db *DB) tryWrite(ctx context.Context) (*sql.Tx, string, error) {
 	return tx, id, nil
 }
 
-// disconnect drops the writer's connection with what was prepared on it.
+// disconnect closes the writer's connection, and drops the statements that were prepared on it.
 func (db *DB) disconnect() {
 	for _, st := range db.stmts {
 		_ = st.Close()
@@ -117,7 +117,7 @@ func (db *DB) disconnect() {
 	}
 }
 
-// outcome finds out what became of a transaction whose commit was not answered.
+// outcome finds out whether a transaction was committed whose commit was not answered.
 func (db *DB) outcome(id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), db.shared.o.Timeout)
 	defer cancel()
@@ -137,8 +137,7 @@ func (db *DB) outcome(id string, cause error) error {
 	}
 }
 
-// beginRead begins a transaction that sees one moment. Connections that broke while nobody used
-// them are left behind.
+// beginRead begins a transaction that sees one moment. It drops connections that broke while nobody used them.
 func (db *DB) beginRead(ctx context.Context) (tx *sql.Tx, err error) {
 	limit, cancel := context.WithTimeout(ctx, db.shared.o.Timeout)
 	defer cancel()
@@ -158,7 +157,7 @@ func (db *DB) beginRead(ctx context.Context) (tx *sql.Tx, err error) {
 	}
 }
 
-// pauseFor waits a moment before another try; false means that there is no time for one.
+// pauseFor waits a moment before the next try. It returns false if there is no time for one.
 func pauseFor(ctx context.Context) bool {
 	t := time.NewTimer(50 * time.Millisecond)
 	defer t.Stop()

@@ -17,25 +17,25 @@ var ErrRestored error = cause{
 	"restart the daemon: it goes on with what the database has now",
 }
 
-// life tells a database from what is put in its place.
+// life distinguishes a database from another one that is put in its place.
 type life struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	id     string     // of the server, the database and our first table; "" before there is one
 	newest uint64     // number of the last transaction that is known to be committed
-	over   bool       // it is another one now, and stays so for this daemon
+	over   bool       // the database was replaced; that never becomes false again
 }
 
-// check looks at the database behind a new connection.
+// check looks at the database of a new connection.
 func (l *life) check(ctx context.Context, c *pgx.Conn) error {
 	l.mu.Lock()
-	newest := l.newest // before the query: others commit meanwhile
+	newest := l.newest // taken before the query, because others commit meanwhile
 	l.mu.Unlock()
 	var id, next string
 	err := c.QueryRow(ctx, `SELECT (SELECT system_identifier FROM pg_control_system()) || ' ' || oid || ' ' ||
 		to_regclass('sandboxd_migrations')::oid, pg_snapshot_xmax(pg_current_snapshot())::text
 		FROM pg_database WHERE datname = current_database()
 			AND to_regclass('sandboxd_migrations') IS NOT NULL`).Scan(&id, &next)
-	if errors.Is(err, pgx.ErrNoRows) { // it has no tables
+	if errors.Is(err, pgx.ErrNoRows) { // the database has no tables
 		id, next, err = "", "0", nil
 	}
 	if err != nil {
@@ -57,18 +57,18 @@ func (l *life) check(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// ended reports whether it is another database now.
+// ended reports whether the database was replaced.
 func (l *life) ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.over
 }
 
-// committed notes the number of a transaction that is.
+// committed notes the number of a transaction that was committed.
 func (l *life) committed(transaction string) {
 	number, err := strconv.ParseUint(transaction, 10, 64)
 	if err != nil {
-		return // cannot happen, the database numbers them
+		return // cannot happen: the database numbers them
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,17 +9,17 @@ type Tx struct {
 	writes bool
 }
 
-// Reading is the transaction of a Read.
+// Reading returns the transaction of a Read.
 func (db *DB) Reading(tx *sql.Tx) Tx { return Tx{tx, db, false} }
 
-// Writing is the transaction of a Write.
+// Writing returns the transaction of a Write.
 func (db *DB) Writing(tx *sql.Tx) Tx { return Tx{tx, db, true} }
 
-// Row runs a query that finds one row at most, and that stays prepared.
+// Row runs a query that finds at most one row. The query stays prepared.
 func (t Tx) Row(query string, args ...any) *sql.Row {
 	st, err := t.prepared(query)
 	if err != nil {
-		return t.QueryRow(query, args...) // which says what is wrong
+		return t.QueryRow(query, args...) // QueryRow reports the error
 	}
 	return st.QueryRow(args...)
 }
@@ -40,12 +40,12 @@ func (t Tx) Run(query string, args ...any) error {
 	return err
 }
 
-// Each runs a query and hands each row to scan. No other statement runs meanwhile.
+// Each runs a query and passes each row to scan. No other statement may run until it returns.
 func (t Tx) Each(scan func(*sql.Rows) error, query string, args ...any) error {
 	return each(scan, func() (*sql.Rows, error) { return t.Query(query, args...) })
 }
 
-// EachKept is Each for a query that is frequent: it stays prepared.
+// EachKept is Each for a frequent query, which stays prepared.
 func (t Tx) EachKept(scan func(*sql.Rows) error, query string, args ...any) error {
 	return each(scan, func() (*sql.Rows, error) {
 		st, err := t.prepared(query)

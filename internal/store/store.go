@@ -45,24 +45,23 @@ import (
 	_ "modernc.org/sqlite" // the driver, without cgo
 )
 
-// Options says where the database is and what an acknowledged write survives.
+// Options says where the database is, and which crash a committed write survives.
 type Options struct {
 	Path string // ":memory:" lives as long as the DB
 	Sync string // "normal" (also "") or "full"
-	// AsIs makes no tables and brings nothing up to date; also a database opens so into which a copy has
-	// not ended.
+	// AsIs makes no tables and migrates none. It also opens a database into which a copy has not ended.
 	AsIs bool
 }
 
-// Schema is the tables of one package.
+// Schema describes the tables of one package.
 type Schema struct {
-	Name  string // of the package; migrations are recorded under it
+	Name  string // name of the package, under which migrations are recorded
 	Files fs.FS  // 0001_what.sql, 0002_what.sql, … in the root; applied ones never change
-	// Postgres are those for a database that daemons share; nil: each daemon has these tables to itself.
+	// Postgres are the migrations for a database that daemons share. If nil, each daemon has these tables to itself.
 	Postgres fs.FS
 }
 
-// Embedded is the schema of a package that embeds its directory migrations.
+// Embedded returns the schema of a package that embeds its directory migrations.
 func Embedded(name string, files embed.FS) Schema {
 	sub, err := fs.Sub(files, "migrations")
 	if err != nil {
@@ -71,8 +70,7 @@ func Embedded(name string, files embed.FS) Schema {
 	return Schema{Name: name, Files: sub}
 }
 
-// EmbeddedBoth is [Embedded] of tables that daemons share, with the directory postgres below
-// migrations.
+// EmbeddedBoth is [Embedded] for tables that daemons share. Their migrations are in migrations/postgres.
 func EmbeddedBoth(name string, files embed.FS) Schema {
 	s := Embedded(name, files)
 	var err error
@@ -85,21 +83,21 @@ func EmbeddedBoth(name string, files embed.FS) Schema {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	writer *sql.DB
-	conn   *sql.Conn              // the writer's only connection, used by whoever has the turn
-	turns  turns                  // of those who write
-	stmts  map[string]*sql.Stmt   // prepared on conn, by their text; guarded by turns
-	after  []func(committed bool) // run when the write that is going on has ended; guarded by turns
+	conn   *sql.Conn              // the writer's only connection, for whoever has the turn
+	turns  turns                  // order the writers
+	stmts  map[string]*sql.Stmt   // prepared on conn, by text; guarded by turns
+	after  []func(committed bool) // run when the running write has ended; guarded by turns
 	reader *sql.DB                // nil for an in-memory database: it has one connection
-	reads  sync.Map               // of statements prepared on reader, by their text
-	asked  sync.Map               // of the texts of reads, and of those that will be there
-	sync   string                 // of the writer, as SQLite names it
+	reads  sync.Map               // prepared on reader, by text
+	asked  sync.Map               // texts of reads that are prepared, or will be
+	sync   string                 // how the writer syncs, in the words of SQLite
 	path   string                 // of the file; "" for an in-memory or a shared database
 	file   os.FileInfo            // the file at path when it was opened
 	tight  atomic.Bool
 	log    log
 	asIs   bool
 	hub    hub
-	shared *shared // nil over a file, which belongs to one daemon
+	shared *shared // nil over a file, which one daemon has to itself
 }
 
 // Open opens or creates the database and brings every schema up to date. The
@@ -152,9 +150,8 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 	return db, nil
 }
 
-// replaced is [ErrRestored] once another file, or none, is at the path of the database. The
-// connections that are open would go on with the old file, which is lost with the daemon, and
-// new ones would begin an empty one.
+// replaced returns [ErrRestored] after another file, or none, has come to the path of the database. Open connections
+// would go on with the old file, which is lost when the daemon ends; new ones would begin an empty file.
 func (db *DB) replaced() error {
 	if db.path == "" {
 		return nil
@@ -169,7 +166,7 @@ func (db *DB) replaced() error {
 	}
 }
 
-// full is the name of SQLite for a log that is synced with every commit.
+// full is the name that SQLite has for a log that is synced with every commit.
 const full = "FULL"
 
 func connect(path, sync, lock string) (*sql.DB, error) {
@@ -179,7 +176,7 @@ func connect(path, sync, lock string) (*sql.DB, error) {
 		"synchronous(" + sync + ")",
 		"foreign_keys(1)",
 		"trusted_schema(0)",
-		"journal_size_limit(67108864)", // a burst must not leave a huge log behind
+		"journal_size_limit(67108864)", // a burst of writes must not leave a huge log
 	}}
 	if lock == "deferred" {
 		q.Add("_pragma", "query_only(1)")
@@ -190,15 +187,15 @@ func connect(path, sync, lock string) (*sql.DB, error) {
 	return sql.Open("sqlite", name)
 }
 
-// createPrivate makes the file before SQLite does: SQLite gives the log files
-// the mode of the database, and the umask must not decide it.
+// createPrivate makes the file before SQLite does, because SQLite gives the log files the mode of the database, and
+// the umask must not decide that mode.
 func createPrivate(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal"} {
-		// SQLite would open a pipe, and wait for ever.
+		// SQLite would open a pipe and wait for ever.
 		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%w: %s has mode %v, want a regular file", ErrCorrupt, name, info.Mode())
 		}
@@ -214,8 +211,7 @@ func createPrivate(path string) error {
 	return f.Chmod(0o600)
 }
 
-// Close waits for the writer, then closes; reads that still run fail. Closing
-// twice is harmless.
+// Close waits for the writer and then closes. Reads that still run fail. A second Close does nothing.
 func (db *DB) Close() error {
 	db.log.close()
 	release, err := db.acquire(context.Background())

@@ -6,28 +6,28 @@ import (
 	"sync"
 )
 
-// ShareBy makes accounts take turns: while several wait to write, each has its turn, however much one of them writes.
-// The account of a context is the one that asked for the work, "" for the daemon itself and for operators. It is called
-// before the database is used.
+// ShareBy makes accounts take turns: if several wait to write, each gets its turn, however much one of them writes.
+// account returns the account that asked for the work of a context, "" for the daemon itself and for operators. It
+// is called before the database is used.
 func (db *DB) ShareBy(account func(context.Context) string) { db.turns.account = account }
 
-// turns lets one after the other write: the accounts in turn, and those of one account in the order in which they
-// came.
+// turns lets one writer after the other write: accounts take turns, and the writers of one account go in the order
+// in which they came.
 type turns struct {
-	account func(context.Context) string // nil: all are one
+	account func(context.Context) string // nil: all writers are one account
 	mu      sync.Mutex
 	taken   bool
-	last    string    // the account that has the turn, or had it
-	waiting []waiting // an account is here while somebody of it waits; the first has waited for longest
+	last    string    // the account that has the turn, or had it last
+	waiting []waiting // accounts with waiting writers; the first has waited longest
 }
 
-// waiting is who of an account waits, each until its channel is closed.
+// waiting are the waiting writers of an account. The channel of a writer is closed when its turn comes.
 type waiting struct {
 	account string
 	writers []chan struct{}
 }
 
-// take waits for the turn. Whoever gets it calls give.
+// take waits for the turn. A caller that got it calls give.
 func (t *turns) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (t *turns) take(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	i := t.of(account)
-	if i < 0 || !slices.Contains(t.waiting[i].writers, ready) { // it got the turn at the same moment
+	if i < 0 || !slices.Contains(t.waiting[i].writers, ready) { // its turn came at the same moment
 		t.mu.Unlock()
 		t.give()
 		return ctx.Err()
@@ -74,12 +74,12 @@ func (t *turns) accountOf(ctx context.Context) string {
 	return t.account(ctx)
 }
 
-// of is where an account waits; -1 where it does not. Whoever holds mu calls it.
+// of returns where an account stands in waiting, or -1. The caller holds mu.
 func (t *turns) of(account string) int {
 	return slices.IndexFunc(t.waiting, func(w waiting) bool { return w.account == account })
 }
 
-// give passes the turn on.
+// give passes the turn to the next writer.
 func (t *turns) give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *turns) give() {
 	}
 	next := 0
 	if len(t.waiting) > 1 && t.waiting[0].account == t.last {
-		next = 1 // who came while the last one wrote does not wait for another write of the same account
+		next = 1 // an account that came while the last one wrote does not wait for a second write of that account
 	}
 	w := t.waiting[next]
 	t.waiting = slices.Delete(t.waiting, next, next+1)

@@ -7,9 +7,8 @@ import (
 	"fmt"
 )
 
-// Write runs fn in the one writing transaction and commits. An error or a panic
-// of fn undoes everything. The context counts until the transaction begins; then
-// it is finished, because half of a write helps nobody.
+// Write runs fn in the one writing transaction, and commits. An error or a panic of fn undoes everything. When ctx
+// ends before the transaction begins, nothing happens; after that, the write is finished.
 func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
 	if db.shared != nil {
 		return db.writeInTime(ctx, fn)
@@ -23,10 +22,10 @@ func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
 	return db.write(ctx, fn)
 }
 
-// WriteSynced is Write, and when it returns nil this change and every one before it
-// survive a loss of power, whatever Sync says.
+// WriteSynced is Write. When it returns nil, this change and all earlier ones survive a loss of power, whatever
+// Options.Sync says.
 func (db *DB) WriteSynced(ctx context.Context, fn func(*sql.Tx) error) error {
-	if db.shared != nil { // it syncs each commit
+	if db.shared != nil { // PostgreSQL syncs each commit
 		return db.writeInTime(ctx, fn)
 	}
 	db.copyLog(ctx)
@@ -44,7 +43,7 @@ func (db *DB) WriteSynced(ctx context.Context, fn func(*sql.Tx) error) error {
 	return db.write(ctx, fn)
 }
 
-// write is Write for whoever has the turn.
+// write is Write. The caller has the turn.
 func (db *DB) write(ctx context.Context, fn func(*sql.Tx) error) (err error) {
 	committed := false
 	defer func() { // also when fn panics
@@ -66,18 +65,17 @@ func (db *DB) write(ctx context.Context, fn func(*sql.Tx) error) (err error) {
 	committed = err == nil
 	db.log.wrote(db.turns.last, db.conn)
 	if committed && db.tight.Load() || errors.Is(err, ErrFull) {
-		// What cannot be copied now is copied later; the write is what it is.
+		// A later checkpoint copies what cannot be copied now. The write itself has succeeded.
 		_, _ = db.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 	}
 	return err
 }
 
-// Tight says whether the disk is nearly full. The log of the database is then copied to the
-// database after each write, not when it is large, so that it needs next to no room.
+// Tight says whether the disk is nearly full. If so, the log is copied to the database after each write, so that it
+// needs almost no room.
 func (db *DB) Tight(on bool) { db.tight.Store(on) }
 
-// Read runs fn in a transaction that sees one moment of the database and cannot
-// change it.
+// Read runs fn in a transaction that sees one moment of the database and cannot change it.
 func (db *DB) Read(ctx context.Context, fn func(*sql.Tx) error) error {
 	if db.shared != nil {
 		return db.readShared(ctx, fn)
@@ -106,9 +104,8 @@ func (db *DB) pragma(ctx context.Context, name, value string) error {
 	return clear(err)
 }
 
-// Stmt returns the prepared statement of this text, for use inside Write only.
-// Preparing costs more than running a small statement, so frequent ones are
-// kept.
+// Stmt returns the prepared statement of a text, for use inside Write only. To prepare a small statement costs more
+// than to run it, so Stmt keeps them.
 func (db *DB) Stmt(query string) (*sql.Stmt, error) {
 	if st := db.stmts[query]; st != nil {
 		return st, nil
@@ -121,21 +118,21 @@ func (db *DB) Stmt(query string) (*sql.Stmt, error) {
 	return st, nil
 }
 
-// ReadStmt returns the prepared statement of this text, for use inside the Read of tx only. It
-// is for statements that are run often: preparing costs more than running a small one.
+// ReadStmt returns the prepared statement of a text, for use inside the Read of tx only. It is for frequent
+// statements: to prepare a small one costs more than to run it.
 func (db *DB) ReadStmt(tx *sql.Tx, query string) (*sql.Stmt, error) {
 	if db.reader == nil {
-		return db.Stmt(query) // the one connection is the writer's, and Read has its turn
+		return db.Stmt(query) // there is one connection, the writer's, and this Read has the turn
 	}
 	if st, ok := db.reads.Load(query); ok {
 		return tx.Stmt(st.(*sql.Stmt)), nil
 	}
 	db.keep(query)
-	return tx.Prepare(query) // which goes with tx
+	return tx.Prepare(query) // which is closed with tx
 }
 
-// keep prepares a statement for later Reads. It needs a connection of its own, so whoever has one may not
-// wait for it: where all that there are wait, none becomes free.
+// keep prepares a statement for later Reads. It needs a connection for that, so a goroutine that holds one may not
+// wait for it: if all of them waited, none would become free.
 func (db *DB) keep(query string) {
 	if _, begun := db.asked.LoadOrStore(query, true); begun {
 		return

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// The table with the mark of a copy that has not ended. It is there only as long.
+// The table that marks a copy into the database. It exists until the copy has ended.
 const mark = "sandboxd_copy"
 
 // whole refuses a database into which a copy has not ended.
@@ -19,7 +19,7 @@ func (db *DB) whole(tx *sql.Tx) error {
 	return err
 }
 
-// Unfinished is from where a copy into this database began that has not ended, "" if none has.
+// Unfinished returns the source of a copy into this database that has not ended, or "".
 func (db *DB) Unfinished(tx *sql.Tx) (from string, err error) {
 	query := `SELECT count(*) FROM sqlite_schema WHERE name = '` + mark + `'`
 	if db.shared != nil {
@@ -45,7 +45,7 @@ func (db *DB) BeginCopy(tx *sql.Tx, from string) error {
 	return err
 }
 
-// EndCopy takes the mark away.
+// EndCopy removes the mark.
 func (db *DB) EndCopy(tx *sql.Tx) error {
 	_, err := tx.Exec(`DROP TABLE ` + mark)
 	return err

@@ -333,8 +333,8 @@ func (r restorer) write(ctx context.Context, use guard.PathUse, want state) erro
 // maxMarked bounds the changes that one write to the journal marks as undone.
 const maxMarked = 1000
 
-// markUndone notes that changes were undone. If the call was itself an undo, its changes hold again; if that call
-// was an undo too, its changes do not, and so on.
+// markUndone notes that changes were undone. If the call was itself an undo, the changes that it had undone hold
+// again. If those were made by an undo too, the changes that it had undone are undone again, and so on.
 func (j *journal) markUndone(ctx context.Context, of call, all []change, by string) error {
 	return j.db.Write(ctx, func(tx *sql.Tx) error {
 		mark, err := tx.Prepare(`UPDATE undo_changes SET undone = $1 WHERE call_id = $2 AND n = $3`)
