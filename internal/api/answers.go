@@ -7,8 +7,7 @@ import (
 	"github.com/sandboxd/sandboxd/policy/input"
 )
 
-// The answers that are no type of another package. Clients rely on the names of
-// their fields.
+// Answers whose types no other package has. Clients rely on the names of their fields.
 
 type health struct {
 	Status string `json:"status"` // "ok"
@@ -21,7 +20,7 @@ type cancelled struct {
 
 type stopping struct {
 	Stopping  bool `json:"stopping"`
-	Cancelled int  `json:"cancelled"` // calls
+	Cancelled int  `json:"cancelled"` // number of calls
 }
 
 type promptText struct {
@@ -31,7 +30,7 @@ type promptText struct {
 type decided struct {
 	CallID   string          `json:"call_id"`
 	Decision tool.Decision   `json:"decision"`
-	Approval *tool.Approval  `json:"approval,omitempty"` // of the person who was asked
+	Approval *tool.Approval  `json:"approval,omitempty"` // the answer of the person who was asked
 	Facts    *input.Document `json:"facts,omitempty"`
 	Args     json.RawMessage `json:"updated_args,omitempty"`
 }

@@ -39,9 +39,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Options are what the routes serve.
+// Options say what the routes serve, and to whom.
 type Options struct {
-	Parts    []part.Part // whose routes are served too
+	Parts    []part.Part // their routes are served too
 	Pipeline *pipeline.Pipeline
 	Sessions *sessions.Store
 	Tools    *catalog.Registry
@@ -52,65 +52,64 @@ type Options struct {
 	Callers
 	Defaults
 
-	// Redact takes secrets out of what operators read of results.
+	// Redact removes secrets from the text of results that operators read.
 	Redact func(string) string
-	Pieces func() route.Pieces // the same, of output that comes in pieces
-	// Admit admits a request that brings so many bytes to keep; nil all.
+	Pieces func() route.Pieces // does the same for output that comes in pieces
+	// Admit admits or refuses a request after which the daemon keeps n bytes more. nil admits all.
 	Admit     func(by route.Caller, n int64) error
 	Daemon    Daemon
-	Status    func() Status // of the daemon, with the configuration that is served
-	StopGrace time.Duration // how long running calls may take to finish when the daemon stops
+	Status    func() Status // returns the status of the daemon, for the configuration that is served
+	StopGrace time.Duration // how long calls may still run when the daemon stops
 	Log       *slog.Logger
 
-	testOnlyTake      time.Duration // instead of takeTime
-	testOnlyOpenFiles int           // instead of those that this process may have
+	testOnlyTake      time.Duration // in place of takeTime
+	testOnlyOpenFiles int           // in place of what this process may open
 }
 
-// Callers say who is let in, and how often.
+// Callers says who may connect, and how much each may ask for.
 type Callers struct {
-	// Peer says who is at the other end of a connection; nil asks the kernel.
+	// Peer returns who is at the other end of a connection. nil asks the kernel.
 	Peer func(fd int) (idspace.Peer, error)
-	// Account is the account of a uid, and whether that uid is let in on the agent socket.
+	// Account returns the account of a uid, and whether the uid may use the agent socket.
 	Account func(uid int) (name string, ok bool)
-	// Operators are the uids admitted on the operator socket, beside root and the
-	// daemon's own.
+	// Operators are the uids that may use the operator socket, beside root and the daemon's own.
 	Operators      []int
-	OperatorGroups []int         // whose members are admitted there too
-	Limits         budget.Limits // of agents; Limits.Connections follows from the open files
+	OperatorGroups []int         // their members may use it too
+	Limits         budget.Limits // for agents; Limits.Connections follows from the open files
 }
 
-// Defaults are what new sessions have, and what an agent may ask for.
+// Defaults says what new sessions have, and what an agent may ask for.
 type Defaults struct {
-	Settings   guard.Settings  // of the configuration, for what is judged in no workspace
-	Workspaces Workspaces      // where sessions may be
-	Private    []string        // paths that no cage shows; sent to clients that run a lease
-	Mode       tool.Mode       // of new sessions
-	MaxMode    tool.Mode       // the loosest an agent may ask for
+	Settings   guard.Settings  // those of the configuration, for judging outside of any workspace
+	Workspaces Workspaces      // where sessions may work
+	Private    []string        // paths that no cage shows; clients that run a lease get them
+	Mode       tool.Mode       // mode of new sessions
+	MaxMode    tool.Mode       // the loosest mode that an agent may ask for
 	Profile    sandbox.Profile // sandbox profile of new sessions
 }
 
-// Workspaces are the directories in which agents may work.
+// Workspaces returns the directories in which agents may work.
 type Workspaces interface {
-	// Of is the workspace of a directory. The error of one that is in none says what lets
-	// agents work there.
+	// Of returns the workspace of a directory. If the directory is in none, the error says how a person lets agents
+	// work there.
 	Of(dir string) (tool.Workspace, error)
-	// Default is where a session starts whose client names no directory.
+	// Default returns where a session starts if its client names no directory.
 	Default() (dir string, err error)
 }
 
-// Daemon is what operators may do to the daemon as a whole.
+// Daemon does what operators may do with the daemon as a whole.
 type Daemon interface {
-	// Reload reads the configuration again; on an error the old one stays in force. One that
-	// lets pass what did not pass before may need loosen.
+	// Reload reads the configuration again. After an error, the old one stays in force. If the new policies let
+	// calls pass that the old ones did not, loosen may be needed.
 	Reload(ctx context.Context, by string, loosen bool) error
 	// Config says which configuration is in force.
 	Config() ConfigStatus
-	// StopAll cancels every call, refuses every question and ends the daemon, all
-	// without a grace. It returns how many calls it cancelled.
+	// StopAll cancels every call, refuses every question and ends the daemon at once. It returns how many calls it
+	// has cancelled.
 	StopAll(ctx context.Context, by string) (int, error)
 }
 
-// Status is what the daemon says of itself.
+// Status is the answer to GET /status.
 type Status struct {
 	Version   string         `json:"version"`
 	Uptime    int            `json:"uptime_seconds"`
@@ -125,7 +124,7 @@ type Status struct {
 	Parts     map[string]any `json:"parts,omitempty"` // by name
 }
 
-// PolicyStatus is which policies judge.
+// PolicyStatus says which policies are in force.
 type PolicyStatus struct {
 	Profile  policy.Profile  `json:"profile"`
 	Revision string          `json:"revision"`
@@ -134,17 +133,17 @@ type PolicyStatus struct {
 	Shadow *policy.ShadowState `json:"shadow,omitempty"`
 }
 
-// ConfigStatus is the configuration in force.
+// ConfigStatus says which configuration is in force.
 type ConfigStatus struct {
 	File    string         `json:"file,omitempty"` // "" when only defaults hold
 	Loaded  time.Time      `json:"loaded_at"`
-	Failure *ReloadFailure `json:"last_failure,omitempty"` // set while the file could not be loaded
+	Failure *ReloadFailure `json:"last_failure,omitempty"` // set while the file cannot be loaded
 
-	Loosens *policy.Loosening `json:"loosens,omitempty"` // what the policies of the last reload let pass
+	Loosens *policy.Loosening `json:"loosens,omitempty"` // what its policies let pass and the older ones did not
 
-	// Lacking are ids of accounts that the daemon has not until it starts again, as in "uid 1002".
+	// Lacking are ids of accounts, such as "uid 1002", that the daemon gets only when it starts again.
 	Lacking     []string `json:"lacking,omitempty"`
-	StartsAgain bool     `json:"starts_again,omitempty"` // it does so now, since no call runs
+	StartsAgain bool     `json:"starts_again,omitempty"` // no call runs, so the daemon starts again now
 }
 
 // ReloadFailure is a reload that did not take effect.
@@ -156,11 +155,11 @@ type ReloadFailure struct {
 // Server answers requests under one configuration. It is safe for concurrent use.
 type Server struct {
 	Options
-	rules    *guard.Rules // of Settings
+	rules    *guard.Rules // made of Settings
 	handlers map[tool.Role]http.Handler
 }
 
-// New returns a server over these parts.
+// New returns a server for these options.
 func New(o Options) *Server {
 	s := &Server{Options: o, rules: guard.NewRules(o.Settings)}
 	s.handlers = map[tool.Role]http.Handler{

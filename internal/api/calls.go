@@ -25,7 +25,7 @@ func (s *Server) callRoutes() []route.Route {
 			Spec: route.Spec{
 				ID:      "call",
 				Summary: "Run one call, or several; several are answered by a list",
-				Query:   []route.Param{{Name: "output", Type: "boolean"}}, // false: no events of what programs print
+				Query:   []route.Param{{Name: "output", Type: "boolean"}}, // false: no events with output
 				In:      route.OneOf{oneCall{}, severalCalls{}},
 				Out:     route.OneOf{tool.Result{}, []tool.Result{}}, Events: callEvents(tool.Result{}),
 			},
@@ -74,7 +74,7 @@ const (
 	maxWord  = 256
 )
 
-// oneCall is one call on the wire.
+// oneCall is the request for one call.
 type oneCall struct {
 	Tool      string          `json:"tool"`
 	Args      json.RawMessage `json:"args,omitempty"`
@@ -89,7 +89,7 @@ type callRequest struct {
 	Calls []oneCall `json:"calls,omitempty"`
 }
 
-// severalCalls is the other form of a callRequest; oneCall is the first.
+// severalCalls is the form of a callRequest with several calls; oneCall is the form with one.
 type severalCalls struct {
 	Calls []oneCall `json:"calls"`
 }
@@ -100,7 +100,7 @@ func (s *Server) call(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if last := r.Header.Get("Last-Event-ID"); last != "" && route.AcceptsEvents(r) {
-		return s.resume(r, "", last) // the call was made before, and is not made again
+		return s.resume(r, "", last) // the call was made before; it does not run again
 	}
 	sess, err := s.session(r)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Server) request(r *http.Request, c oneCall) (tool.Request, error) {
 		"tool": c.Tool, "tool_use_id": c.ToolUseID, "context.branch_id": c.Context.Branch,
 		"context.floor_id": c.Context.Floor, "context.page_id": c.Context.Page,
 	} {
-		if len(s) > maxWord { // they stay in records, events and messages
+		if len(s) > maxWord { // records, events and messages keep them
 			return tool.Request{}, route.BadRequest(fmt.Sprintf("%s has %d bytes, %d at most", name, len(s), maxWord))
 		}
 	}
@@ -164,7 +164,7 @@ func (s *Server) request(r *http.Request, c oneCall) (tool.Request, error) {
 	}, nil
 }
 
-// requestIn is a request for a session that the body names, and not the path.
+// requestIn returns the request for a call in a session that the body names, not the path.
 func (s *Server) requestIn(r *http.Request, session string, c oneCall) (tool.Request, error) {
 	me, err := s.ownerOf(r.Context(), route.CallerOf(r), session)
 	if err != nil {
@@ -212,20 +212,20 @@ func (s *Server) cancelCall(r *http.Request) (any, error) {
 	return cancelled{id, true}, nil
 }
 
-// decideRequest is a call that somebody else runs.
+// decideRequest is a call that the client runs itself.
 type decideRequest struct {
 	Session string          `json:"session_id"`
 	Tool    string          `json:"tool"`
 	Args    json.RawMessage `json:"args,omitempty"`
 	Dir     string          `json:"cwd,omitempty"`
 	Home    string          `json:"home,omitempty"`
-	Wait    bool            `json:"wait,omitempty"`    // for the answer of a person, where the verdict is ask
+	Wait    bool            `json:"wait,omitempty"`    // if the verdict is ask, wait until a person answers
 	Lease   bool            `json:"hold,omitempty"`    // keep what may run for POST /calls/{id}/run
-	Typed   bool            `json:"typed,omitempty"`   // the client may type into the program, and nobody judges that
-	Outside bool            `json:"outside,omitempty"` // the tool is the client's own: its name and its host decide
+	Typed   bool            `json:"typed,omitempty"`   // the client may type into the program, unjudged
+	Outside bool            `json:"outside,omitempty"` // the client's own tool: only its name and its host are judged
 }
 
-// decide judges a call that somebody else runs. It runs nothing.
+// decide judges a call that the client runs itself. The daemon runs nothing.
 func (s *Server) decide(r *http.Request) (any, error) {
 	var in decideRequest
 	if err := route.Read(r, &in); err != nil {
@@ -255,10 +255,10 @@ func (s *Server) decide(r *http.Request) (any, error) {
 	})
 }
 
-// decidedOf is the answer about a judged call that came with these arguments.
+// decidedOf returns the answer about a judged call that came with these arguments.
 func decidedOf(ctx context.Context, c *tool.Call, args json.RawMessage) decided {
 	out := decided{CallID: c.ID, Decision: decisionOf(c), Approval: c.Approval}
-	if pipeline.RoomToTell(ctx, c) { // the facts are made, and encoded, once more
+	if pipeline.RoomToTell(ctx, c) { // the facts are made and encoded once more
 		if facts, err := input.New(c); err == nil {
 			out.Facts = facts
 		}
@@ -269,14 +269,14 @@ func decidedOf(ctx context.Context, c *tool.Call, args json.RawMessage) decided 
 	return out
 }
 
-// decisionOf is the decision of a judged call with the answer of a person in it. A
-// failure before the decision is a denial.
+// decisionOf returns the decision about a judged call, with the answer of a person in it. If judging failed, the
+// decision is a denial.
 func decisionOf(c *tool.Call) tool.Decision {
 	d := c.Decision
 	if e := c.Result.Error; e != nil && (d.Verdict != tool.Deny || len(d.Reasons) == 0) {
 		why := tool.Reason{Rule: "core." + e.Code, Code: e.Code, Hint: e.Hint}
-		why.Message = cmp.Or(c.Result.RejectReason, e.Msg)                   // of a person, for the model
-		if a := c.Approval; a != nil && a.Code != "" && len(d.Reasons) > 0 { // nobody has said why not
+		why.Message = cmp.Or(c.Result.RejectReason, e.Msg)                   // for the model
+		if a := c.Approval; a != nil && a.Code != "" && len(d.Reasons) > 0 { // no person has given a reason
 			asked := d.Reasons[0]
 			why.Message += fmt.Sprintf("; asked by %s: %s", asked.Rule, asked.Message)
 			why.Hint, why.At = cmp.Or(why.Hint, asked.Hint), asked.At
@@ -292,7 +292,7 @@ func decisionOf(c *tool.Call) tool.Decision {
 	return d
 }
 
-// checkRequest is what the guard is shown.
+// checkRequest is a command or a path for the guard to look at.
 type checkRequest struct {
 	Command  *string         `json:"command,omitempty"`
 	Path     *string         `json:"path,omitempty"`
@@ -319,8 +319,8 @@ type (
 	}
 )
 
-// check says what the guard alone sees under given settings; no policy is asked. It sees
-// what the caller could see, and nothing in what the daemon denies.
+// check says what the guard alone decides under given settings. It asks no policy. The guard sees what the caller
+// could see, and nothing of what the daemon denies.
 func (s *Server) check(r *http.Request) (any, error) {
 	var in checkRequest
 	if err := route.Read(r, &in); err != nil {
@@ -344,7 +344,7 @@ func (s *Server) check(r *http.Request) (any, error) {
 	if !filepath.IsAbs(dir) || !filepath.IsAbs(home) {
 		return nil, route.BadRequest("cwd and home must be absolute")
 	}
-	hidden := s.Settings.DeniedPaths // whatever the caller says of them
+	hidden := s.Settings.DeniedPaths // also if the caller's settings leave them out
 	var answer any
 	var judge func()
 	switch {
@@ -362,7 +362,7 @@ func (s *Server) check(r *http.Request) (any, error) {
 	return answer, rightsNotTaken(err)
 }
 
-// rightsNotTaken says what to do about a [sandbox.RightsError].
+// rightsNotTaken adds what to do to a [sandbox.RightsError].
 func rightsNotTaken(err error) error {
 	if e, ok := errors.AsType[*sandbox.RightsError](err); ok {
 		return route.Forbidden("rights_not_taken", e.Why, e.Hint)
@@ -370,10 +370,10 @@ func rightsNotTaken(err error) error {
 	return err
 }
 
-// userOf is the caller, as whom files are looked at.
+// userOf returns the user with whose rights the guard looks at files: the caller.
 func userOf(me route.Caller) sandbox.User {
 	return sandbox.NewUser(me.UID, me.GID, me.Groups, me.Name, me.Home)
 }
 
-// clientRights names what the caller has, for what it runs itself.
+// clientRights names the rights that the caller has for what it runs itself.
 func clientRights(me route.Caller) string { return sandbox.RightsOf(me.UID, me.GID, me.Groups) }

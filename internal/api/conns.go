@@ -19,31 +19,29 @@ import (
 )
 
 const (
-	// takeTime is how long a reader may take to accept takeBytes of an answer or of a
-	// stream; one that takes longer loses the connection.
+	// takeTime bounds how long a reader may take to accept takeBytes of an answer or a stream. A slower one loses
+	// the connection.
 	takeTime  = 30 * time.Second
 	takeBytes = 64 << 10
 
 	// maxHead bounds the head of a request: a path, and few headers.
 	maxHead = 16 << 10
-	// headFactor is what a byte of a head costs when every header is as short as can be;
-	// measured with 5,000 of them.
+	// headFactor is how much memory a byte of a head takes if every header is as short as possible. It was measured
+	// with 5,000 headers.
 	headFactor = 32
 
-	// spareFiles is how many descriptors are kept for operators: a connection, and what
-	// answering it opens.
+	// spareFiles is how many descriptors are kept for operators: for a connection, and for what its answer opens.
 	spareFiles = 8
-	// refusedAtOnce is how many connections without room get an answer that says so.
+	// refusedAtOnce bounds the refused connections that wait for an answer at the same time.
 	refusedAtOnce = 16
 )
 
-// listener counts the connections of agents in the budget, and keeps descriptors for
-// operators.
+// listener counts the connections of agents against the budget, and keeps descriptors for operators.
 type listener struct {
 	net.Listener
 	front *Front
 	role  tool.Role
-	spare spares // of operators
+	spare spares // descriptors for operators
 	turns chan struct{}
 }
 
@@ -55,7 +53,7 @@ func (f *Front) listen(l net.Listener, role tool.Role) *listener {
 	return own
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection for which there is room.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -88,29 +86,29 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the socket and what was kept for it.
+// Close closes the socket and the descriptors that were kept for it.
 func (l *listener) Close() error {
 	l.spare.end()
 	return l.Listener.Close()
 }
 
-// conn is a connection that is counted. What is read before a request is served is the head
-// of one, and is taken from the budget; what is written must be accepted in time.
+// conn is a connection that is counted. While no request is served, what is read is the head of one, and the budget
+// pays for it. What is written must be accepted in time.
 type conn struct {
 	net.Conn
 	peer     peer
 	account  string
-	budget   *budget.Conn // nil of operators
+	budget   *budget.Conn // nil for operators
 	patience time.Duration
 	serving  atomic.Bool
-	head     int // bytes read of the head; used by whoever reads while nothing is served
+	head     int // bytes read of the head; for the goroutine that reads while no request is served
 	closing  sync.Once
 	ended    func()
-	holds    bool   // small writes wait in held; used by whoever writes, as held is
-	held     []byte // what waits
+	holds    bool   // small writes wait in held; both are for the goroutine that writes
+	held     []byte // the writes that wait
 }
 
-// Read reads, and takes what the head of a request costs.
+// Read reads, and takes the memory for the head of a request from the budget.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n <= 0 || c.budget == nil || c.serving.Load() || c.head >= maxHead {
@@ -124,11 +122,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// heldBytes is the buffer that net/http has for a connection: it writes the begin of a large piece by itself.
+// heldBytes is the size of the buffer that net/http has for a connection. net/http itself writes the beginning of a
+// larger piece.
 const heldBytes = 4 << 10
 
-// hold lets small writes wait for a large one, which goes out with them in one system call: the reader is
-// woken once. release sends what waits.
+// hold lets small writes wait until a large one, and sends them together in one system call, so that the reader
+// wakes once. release sends what still waits.
 func (c *conn) hold() {
 	if c != nil {
 		c.holds = true
@@ -147,7 +146,7 @@ func (c *conn) release() error {
 	return err
 }
 
-// Write writes in pieces, each of which the reader must accept in time.
+// Write writes in pieces. The reader must accept each piece in time.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.holds && len(c.held)+len(p) <= heldBytes {
 		c.held = append(c.held, p...)
@@ -180,8 +179,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// begin says that a request is served from now on. It reports false when the connection was
-// closed to make room.
+// begin says that a request is served from now on. It reports false if the connection was closed to make room.
 func (c *conn) begin() bool {
 	if c == nil {
 		return true
@@ -199,7 +197,7 @@ func (c *conn) end() {
 	c.serving.Store(false)
 }
 
-// Close ends the connection; its descriptor is free before it is given away again.
+// Close ends the connection. It frees the descriptor before it gives back the place of the connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.closing.Do(func() {
@@ -209,7 +207,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// CloseWrite lets the client read what was written before the connection ends.
+// CloseWrite lets the client read everything that was written before the connection ends.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -217,8 +215,8 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// refuse answers a connection for which there is no room, once its client has sent
-// something: then it waits for an answer.
+// refuse answers a connection for which there is no room. It waits until the client has sent something, because only
+// then does the client wait for an answer.
 func (c *conn) refuse() {
 	defer c.Close()
 	if c.Conn.SetDeadline(time.Now().Add(time.Second)) != nil {
@@ -234,10 +232,10 @@ func (c *conn) refuse() {
 		`limit of open files bound them"}}`+"\n", c.account)
 	_, _ = io.WriteString(c.Conn, "HTTP/1.1 "+strconv.Itoa(http.StatusServiceUnavailable)+" Service Unavailable\r\n"+
 		"Content-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "+
-		strconv.Itoa(len(said))+"\r\n\r\n"+said) // whoever is gone needs no answer
+		strconv.Itoa(len(said))+"\r\n\r\n"+said) // a client that has left needs no answer
 }
 
-// openFiles is how many descriptors this process may have.
+// openFiles returns how many descriptors this process may have.
 func openFiles() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -246,14 +244,14 @@ func openFiles() int {
 	return int(min(limit.Cur, 1<<20))
 }
 
-// spares are descriptors that are kept so that they can be given away.
+// spares are open descriptors that can be closed when one is needed.
 type spares struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	files []*os.File
 	ended bool
 }
 
-// fill opens what is missing, as far as it can.
+// fill opens the descriptors that are missing, as far as it can.
 func (s *spares) fill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +264,7 @@ func (s *spares) fill() {
 	}
 }
 
-// drop gives all of them away; it reports whether there were any.
+// drop closes all of them. It reports whether there were any.
 func (s *spares) drop() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,24 +16,23 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// callEvents are the data of the events of one call: begin, waiting, output and end.
+// callEvents describes the data of the events of one call: begin, waiting, output and end.
 func callEvents(end any) route.OneOf {
 	return route.OneOf{tool.Began{}, tool.Waiting{}, tool.Printed{}, end}
 }
 
 const (
-	// logBytes is how much output waits for a client that reads slowly. When it is full, the
-	// program waits for the client.
+	// logBytes is how much output waits for a slow client. When it is full, the program waits.
 	logBytes = 256 << 10
-	// eventBytes has room for the event of an item, unless much of it is escaped.
+	// eventBytes is room for the event of an item, unless most of it must be escaped.
 	eventBytes = 80 << 10
-	// streamBytes is what a stream of output takes: its log, what its reader has taken, and the
-	// event that is sent.
+	// streamBytes is how much memory a stream of output takes: the log, the items that its reader has taken, and the
+	// event that is being sent.
 	streamBytes = logBytes + output.ItemBytes + eventBytes
 )
 
-// follow answers a call with what do returns. A client that accepts events gets
-// them while the call goes on, and the answer as the last one, named end.
+// follow answers a call with the result of do. A client that accepts events gets them while the call runs, and the
+// result as the last one, named end.
 func (s *Server) follow(r *http.Request, req tool.Request, do func(context.Context, tool.Request) any) (any, error) {
 	if !route.AcceptsEvents(r) {
 		return do(r.Context(), req), nil
@@ -46,8 +45,8 @@ func (s *Server) follow(r *http.Request, req tool.Request, do func(context.Conte
 		}
 	}
 	return route.Stream(func(w *route.Writer) error {
-		// The context of the request, not of the stream: when the daemon stops, a call
-		// that runs has time to finish and a stream has none.
+		// This is the context of the request, not of the stream: when the daemon stops, running calls get time to
+		// finish, and streams do not.
 		ctx := r.Context()
 		log := output.NewLog(logBytes)
 		req.Log, req.Emit, req.NoOutput = log, emitter(ctx, log, printed), !printed
@@ -69,8 +68,8 @@ func (s *Server) follow(r *http.Request, req tool.Request, do func(context.Conte
 	}), nil
 }
 
-// emitter writes progress to a log. The memory for output is taken when there is some: most
-// calls print little, and many wait for a person.
+// emitter writes progress to a log. It takes the memory for output when the first output comes, because most calls
+// print little, and many wait for a person.
 func emitter(ctx context.Context, log *output.Log, printed bool) func(tool.Progress) {
 	tell := tool.Tell(log)
 	room := sync.OnceValue(func() error { return budget.Of(ctx).Wait(ctx, streamBytes) })
@@ -81,7 +80,7 @@ func emitter(ctx context.Context, log *output.Log, printed bool) func(tool.Progr
 	}
 }
 
-// sendItems sends what comes into a log, until it is closed.
+// sendItems sends the items that come into a log, until the log is closed.
 func sendItems(ctx context.Context, w *route.Writer, log *output.Log, from *output.Reader, c *conn) error {
 	for {
 		items, err := from.Next(ctx)
@@ -108,7 +107,7 @@ func sendItems(ctx context.Context, w *route.Writer, log *output.Log, from *outp
 				return err
 			}
 		}
-		// The rest of much output, which net/http has in its buffer, goes with what comes next, or soon.
+		// net/http still has the end of much output in its buffer. It goes out with the next output, or soon.
 		if bulk := size >= output.GatherBytes; !bulk && !from.More() || bulk && !from.Gather(ctx) {
 			if err := w.Flush(); err != nil {
 				return err
@@ -118,8 +117,8 @@ func sendItems(ctx context.Context, w *route.Writer, log *output.Log, from *outp
 	}
 }
 
-// resume sends the events of a call behind the one with this id, or all that are kept, and
-// its result. A reader who leaves does not end the call.
+// resume sends the kept events of a call after the one with the id last, or all of them, and then the result. If the
+// reader leaves, the call goes on.
 func (s *Server) resume(r *http.Request, call, last string) (any, error) {
 	account := route.CallerOf(r).Account
 	var after uint64
@@ -162,7 +161,7 @@ func (s *Server) resume(r *http.Request, call, last string) (any, error) {
 		}
 		state, ok := s.Pipeline.Call(account, call)
 		if !ok || state.Result == nil {
-			return nil // other calls have pushed it out
+			return nil // the events of other calls have replaced them
 		}
 		return w.SendID(eventID(call, seq), "end", state.Result)
 	}), nil

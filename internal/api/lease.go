@@ -44,9 +44,8 @@ func (s *Server) leaseRoutes() []route.Route {
 	}
 }
 
-// runLease gives an offered call to the client: an event run with what to start,
-// and an event result when it has ended. The connection stays open in between, so
-// that each side notices when the other is gone.
+// runLease gives an offered call to the client: first an event run, which says what to start, and after the end an
+// event result. The connection stays open in between, so that each side notices when the other one is gone.
 func (s *Server) runLease(r *http.Request) (any, error) {
 	me := route.CallerOf(r)
 	id, account := r.PathValue("id"), me.Account
@@ -55,14 +54,14 @@ func (s *Server) runLease(r *http.Request) (any, error) {
 	}
 	return route.Stream(func(w *route.Writer) error {
 		var emit func(tool.Progress)
-		if route.AcceptsEvents(r) { // an older client takes every event but result for a call to start
+		if route.AcceptsEvents(r) { // an older client takes every event except result for a call to start
 			emit = tell(w)
 		}
-		// The context of the request, not of the stream: when the daemon stops, a call
-		// that runs has time to finish and a stream has none.
+		// This is the context of the request, not of the stream: when the daemon stops, running calls get time to
+		// finish, and streams do not.
 		start := func(c *tool.Call) error { return s.sendLease(w, c) }
 		result, err := s.Pipeline.Lease(r.Context(), account, clientRights(me), id, start, emit)
-		if err != nil { // somebody was faster
+		if err != nil { // another client was faster
 			result = tool.Result{CallID: id, Status: tool.StatusError, Error: err.(*tool.Error), FinalText: err.Error()}
 		}
 		return w.Send("result", result)
@@ -80,7 +79,7 @@ func (s *Server) sendLease(w *route.Writer, c *tool.Call) error {
 		bound, siblings = c.Binding.Files, c.Facts.Uses.Siblings
 	}
 	settings := c.Settings
-	settings.Network = settings.Network.Withheld() // the client gets no secret, so it need not know where they are
+	settings.Network = settings.Network.Withheld() // the client gets no secret, so it need not know where secrets are
 	return w.Send("run", tool.Lease{
 		Bound: bound, Siblings: siblings,
 		CallID: c.ID, Session: c.Session.ID, Argv: argv, Dir: c.In.Dir, Home: c.In.Home, Profile: c.Session.Profile,
@@ -88,8 +87,7 @@ func (s *Server) sendLease(w *route.Writer, c *tool.Call) error {
 	})
 }
 
-// endLease receives how a leased call ended. The daemon cannot check what the client
-// says.
+// endLease takes the end of a leased call from the client. The daemon cannot check what the client reports.
 func (s *Server) endLease(r *http.Request) (any, error) {
 	var in tool.LeaseEnd
 	if err := route.Read(r, &in); err != nil {
@@ -113,8 +111,8 @@ func (s *Server) endLease(r *http.Request) (any, error) {
 	return route.Recorded{Recorded: true}, nil
 }
 
-// tell writes progress as events. A client that is gone has ended its call by
-// leaving, so a failed write needs no answer.
+// tell writes progress as events. A client that has left has ended its call thereby, so a failed write needs no
+// further handling.
 func tell(w *route.Writer) func(tool.Progress) {
 	var mu sync.Mutex
 	return func(p tool.Progress) {
@@ -131,8 +129,7 @@ func tell(w *route.Writer) func(tool.Progress) {
 	}
 }
 
-// connectLease judges a connection of a program that the client runs. The cage of the client
-// keeps what is decided here.
+// connectLease judges a connection of a program that the client runs. The cage of the client enforces the decision.
 func (s *Server) connectLease(r *http.Request) (any, error) {
 	var in tool.LeaseConnection
 	if err := route.Read(r, &in); err != nil {

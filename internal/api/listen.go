@@ -14,15 +14,13 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Access is who can connect to a socket beside root and the daemon's own uid. The zero value
-// is nobody.
+// Access says who can connect to a socket, beside root and the daemon's own uid. The zero value is nobody.
 type Access struct {
 	Group string // "" is none
 	GID   int
 }
 
-// OfGroup refuses a socket of the service manager that lets in others than the configuration
-// says.
+// OfGroup refuses a socket of the service manager to which others can connect than the configuration says.
 func OfGroup(l net.Listener, who Access) error {
 	path := l.Addr().String()
 	info, err := os.Lstat(path)
@@ -84,8 +82,7 @@ func Listen(path string, who Access) (net.Listener, error) {
 	return l, nil
 }
 
-// open lets the group through a directory of the daemon, and says so if a directory above
-// keeps it out.
+// open lets the group through a directory of the daemon. Its error says so if a directory above keeps the group out.
 func (a Access) open(dir string) error {
 	if a.Group == "" {
 		return nil
@@ -118,7 +115,7 @@ func (a Access) open(dir string) error {
 	}
 }
 
-// private refuses a directory that others could put a socket into.
+// private refuses a directory into which other users could put a socket.
 func private(dir string) error {
 	fi, err := os.Lstat(dir)
 	if err != nil {

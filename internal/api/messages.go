@@ -49,13 +49,13 @@ func (s *Server) messageRoutes() []route.Route {
 	}
 }
 
-// savedMessages are messages to keep, with what the client says of the conversation.
+// savedMessages are messages to keep, with what the client says about the conversation.
 type savedMessages struct {
 	Messages []json.RawMessage `json:"messages"`
 	Metadata *aboutMessages    `json:"metadata,omitempty"`
 }
 
-// aboutMessages is what a client says of a conversation; nil fields stay.
+// aboutMessages is what a client says about a conversation. A nil field stays as it is.
 type aboutMessages struct {
 	Model       *string `json:"model,omitempty"`
 	Summary     *string `json:"summary,omitempty"`
@@ -82,7 +82,7 @@ func (s *Server) saveMessages(r *http.Request, add bool) (any, error) {
 	return s.wire(got), nil
 }
 
-// defaultMessages is how many messages are answered to a client that gives no limit.
+// defaultMessages is how many messages a client gets that names no limit.
 const defaultMessages = 50
 
 func (s *Server) listMessages(r *http.Request) (any, error) {
@@ -106,7 +106,7 @@ func (s *Server) listMessages(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, s.damaged(r.PathValue("id"), err)
 	}
-	context.AfterFunc(r.Context(), func() { found.Close() }) // when it has been answered
+	context.AfterFunc(r.Context(), func() { found.Close() }) // after the answer
 	p := route.Page{Limit: limit, Offset: found.From}
 	return route.Rows(r, p, found.All(), found.Count, found.Total, int64(found.Longest))
 }
@@ -117,10 +117,10 @@ func (s *Server) damaged(session string, err error) error {
 	return err
 }
 
-// forkRequest says what of a session becomes another one.
+// forkRequest says which part of a session the new one gets.
 type forkRequest struct {
 	NewID *string `json:"new_id,omitempty"`
-	// UpTo is how many messages are copied; all unless it is given.
+	// UpTo is how many messages are copied. nil is all.
 	UpTo *int `json:"up_to_message_index,omitempty"`
 }
 
@@ -143,8 +143,8 @@ func (s *Server) forkSession(r *http.Request) (any, error) {
 	return s.begun(r, got), nil
 }
 
-// fork makes a session of another one. It has what that has, except its tag, by which clients
-// find a session. An agent does not get a looser mode by it than it may ask for.
+// fork makes a session with everything that another has, except the tag, by which clients find a session. It gives
+// an agent no looser mode than the agent may ask for.
 func (s *Server) fork(r *http.Request, from tool.Session, id *string, until sessions.Until) (tool.Session, error) {
 	me, as := route.CallerOf(r), from
 	as.ID, as.Tag = "", ""
@@ -170,8 +170,8 @@ func (s *Server) fork(r *http.Request, from tool.Session, id *string, until sess
 	return s.Sessions.Fork(r.Context(), from, as, until)
 }
 
-// resumeSession answers a session that goes on: by its id, or the one that changed last; a copy of it,
-// or itself; with all its messages, or up to one. Without any session it makes one.
+// resumeSession answers with a session to continue: the one with an id, or the one that changed last; itself or a
+// copy; with all its messages or the first ones. If there is none, it makes one.
 func (s *Server) resumeSession(r *http.Request, in newSession) (any, error) {
 	if err := in.checkResume(); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (s *Server) resumeSession(r *http.Request, in newSession) (any, error) {
 	return s.wire(from), nil
 }
 
-// checkResume refuses fields that would do nothing.
+// checkResume refuses fields that would have no effect.
 func (in newSession) checkResume() error {
 	made := in.Dir != "" || in.Mode != "" || in.Tag != "" || in.Title != "" || in.Metadata != nil
 	switch {

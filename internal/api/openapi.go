@@ -37,7 +37,7 @@ func OpenAPI(parts ...part.Part) ([]byte, error) {
 		}
 		paths[path][strings.ToLower(method)] = op
 	}
-	// The one route whose answer is no JSON; the server has it beside the others.
+	// This is the only route whose answer is not JSON. The server adds it to the others.
 	paths["/metrics"] = map[string]any{"get": map[string]any{
 		"operationId": "getMetrics", "summary": "Metrics for Prometheus", "security": securityOf(tool.RoleOperator),
 		"responses": map[string]any{
@@ -83,8 +83,8 @@ func OpenAPI(parts ...part.Part) ([]byte, error) {
 	}, "", "  ")
 }
 
-// peerOf is the scheme of a socket. OpenAPI has no word for a Unix socket; mutualTLS is
-// its scheme for callers whom the connection itself names.
+// peerOf returns the security scheme of a socket. OpenAPI has none for Unix sockets. mutualTLS comes closest: there
+// too the connection itself names the caller.
 func peerOf(where string) map[string]any {
 	return map[string]any{
 		"type": "mutualTLS",
@@ -106,7 +106,7 @@ func reference(response string) map[string]any {
 	return map[string]any{"$ref": "#/components/responses/" + response}
 }
 
-// failureOf says what a status means.
+// failureOf says what each status means.
 var failureOf = map[string]string{
 	"400": "The request is malformed, or asks for what cannot be (validation_error and others)",
 	"403": "Not for this caller (operator_only, not_an_operator, account_refused, called_by_hook)",
@@ -120,7 +120,7 @@ var failureOf = map[string]string{
 	"507": "The account keeps too much on the disk of the daemon (account_disk)",
 }
 
-// failures are the statuses that an operation may have besides success.
+// failures returns the statuses other than success that an operation may answer.
 func failures(rt route.Route, path string) []string {
 	out := []string{"403", "429"}
 	if rt.Spec.In != nil || rt.Spec.Query != nil || strings.Contains(path, "{") {
@@ -191,8 +191,8 @@ func (doc document) operation(rt route.Route, path string) (map[string]any, erro
 	return op, nil
 }
 
-// requireOwn leaves the required fields that [route.Read] insists on: those of the request
-// itself and of the elements of its lists.
+// requireOwn keeps as required only the fields that [route.Read] insists on: those of the request itself and of the
+// elements of its lists.
 func requireOwn(s *jsonschema.Schema, own bool) {
 	if s == nil {
 		return
@@ -233,7 +233,7 @@ func (doc document) responseOf(d route.Spec) (map[string]any, error) {
 	return map[string]any{"description": what, "content": answers}, nil
 }
 
-// schema is the schema of a whole successful answer.
+// answerSchema returns the schema of a whole successful answer.
 func answerSchema(d route.Spec, types map[reflect.Type]*jsonschema.Schema) (*jsonschema.Schema, error) {
 	data, err := schemaOf(d.Out, types)
 	if err != nil {
@@ -249,7 +249,7 @@ func answerSchema(d route.Spec, types map[reflect.Type]*jsonschema.Schema) (*jso
 		}
 		whole.Properties["meta"], whole.Required = m, append(whole.Required, "meta")
 	}
-	whole.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // nothing else
+	whole.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}} // no other field
 	return whole, nil
 }
 
@@ -265,7 +265,7 @@ var written = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[tool.Verdict]():    {Type: "string", Enum: []any{"allow", "ask", "deny"}},
 }
 
-// document are the types that the document holds once, by name.
+// document holds by name the types whose schemas the document has once.
 type document map[string]reflect.Type
 
 func newDocument(parts []part.Part) document {
@@ -282,7 +282,7 @@ func newDocument(parts []part.Part) document {
 	return doc
 }
 
-// schemas are the shared types, each with references to the others.
+// schemas returns the schemas of the shared types, with references to each other.
 func (doc document) schemas() (map[string]*jsonschema.Schema, error) {
 	out := map[string]*jsonschema.Schema{}
 	for name, t := range doc {
@@ -296,8 +296,8 @@ func (doc document) schemas() (map[string]*jsonschema.Schema, error) {
 	return out, nil
 }
 
-// nullable mends pointers to shared types: the inferred schema wants a value to be
-// null and to match the reference, and no value is both.
+// nullable repairs the schemas of pointers to shared types. The inferred schema asks a value to be null and to match
+// the reference at once, which no value does.
 func nullable(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -316,7 +316,7 @@ func nullable(s *jsonschema.Schema) {
 	nullable(s.AdditionalProperties)
 }
 
-// references stand for the shared types, except one.
+// references returns references in place of the shared types, except one.
 func (doc document) references(but string) map[reflect.Type]*jsonschema.Schema {
 	out := maps.Clone(written)
 	for name, t := range doc {
@@ -327,7 +327,7 @@ func (doc document) references(but string) map[reflect.Type]*jsonschema.Schema {
 	return out
 }
 
-// schemaOf is the schema of a value's type; types says what stands for some types.
+// schemaOf returns the schema of the type of v. types replaces the schemas of some types.
 func schemaOf(v any, types map[reflect.Type]*jsonschema.Schema) (*jsonschema.Schema, error) {
 	if v == nil {
 		return &jsonschema.Schema{}, nil
@@ -345,7 +345,7 @@ func schemaOf(v any, types map[reflect.Type]*jsonschema.Schema) (*jsonschema.Sch
 	}
 	s, err := jsonschema.ForType(reflect.TypeOf(v), &jsonschema.ForOptions{TypeSchemas: types})
 	if err == nil && s.Type == "" && slices.Contains(s.Types, "null") {
-		s.Type, s.Types = "array", nil // no route answers null for a list
+		s.Type, s.Types = "array", nil // no route answers null in place of a list
 	}
 	nullable(s)
 	return s, err

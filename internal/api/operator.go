@@ -37,7 +37,7 @@ func (s *Server) health(*http.Request) (any, error) { return health{"ok"}, nil }
 
 func (s *Server) status(*http.Request) (any, error) { return s.Status(), nil }
 
-// reload reads the configuration again; the answer is that of the one in force.
+// reload reads the configuration again, and answers with the one in force.
 func (s *Server) reload(r *http.Request) (any, error) {
 	var in policy.Reload
 	if err := route.Read(r, &in); err != nil {

@@ -20,25 +20,23 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// peer is the process at the other end of a connection, as the kernel described it
-// when it connected.
+// peer is the process at the other end of a connection, as the kernel described it when it connected.
 type peer struct {
 	uid, gid, pid int
 	groups        []int // supplementary
 	known         bool
-	// withAccount sets these for each request.
-	account string // of the uid
-	refused bool   // that uid is not let in on the agent socket
+	// withAccount sets these fields for each request.
+	account string // the account of the uid
+	refused bool   // the uid may not use the agent socket
 }
 
 type (
 	peerKey  struct{}
 	connKey  struct{}
-	letInKey struct{} // of a route.Caller: no socket says who calls
+	letInKey struct{} // key of a route.Caller, where no socket says who calls
 )
 
-// credentials says who is at the other end of a connection, by ask, or by the kernel where that
-// is nil.
+// credentials returns who is at the other end of a connection. It asks ask, or the kernel if ask is nil.
 func credentials(c net.Conn, ask func(fd int) (idspace.Peer, error)) peer {
 	p := peer{}
 	uc, ok := c.(*net.UnixConn)
@@ -54,7 +52,7 @@ func credentials(c net.Conn, ask func(fd int) (idspace.Peer, error)) peer {
 		if own {
 			ask = idspace.PeerOf
 		}
-		// Who asks another process gets the numbers that users have there.
+		// Another process answers with the numbers that users have in its own namespace.
 		if found, err := ask(int(fd)); err == nil && !(own && nameless(found.UID)) {
 			p = peer{uid: found.UID, gid: found.GID, pid: found.PID, groups: found.Groups, known: true}
 		}
@@ -63,24 +61,24 @@ func credentials(c net.Conn, ask func(fd int) (idspace.Peer, error)) peer {
 }
 
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	own := c.(*conn) // of our listener
+	own := c.(*conn) // our listener makes no other
 	return context.WithValue(context.WithValue(ctx, peerKey{}, own.peer), connKey{}, own)
 }
 
-// connOf is the connection of a request; nil in tests that have none.
+// connOf returns the connection of a request. It is nil in tests without one.
 func connOf(r *http.Request) *conn {
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	return c
 }
 
-// nameless reports whether a uid stands for all users that the user namespace of this
-// process has no number for: they must not become one account.
+// nameless reports whether a uid stands for all users that have no number in the user namespace of this process.
+// They must not become one account.
 func nameless(uid int) bool {
 	overflow, ids := userNamespace()
 	return uid == overflow && !mapsAll(ids)
 }
 
-// userNamespace is that number, and which ids the namespace has; none if they are unknown.
+// userNamespace returns that uid, and the ids that the namespace has; "" if they are unknown.
 var userNamespace = sync.OnceValues(func() (overflow int, ids string) {
 	number, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if err == nil {
@@ -99,8 +97,8 @@ func mapsAll(ids string) bool {
 	return len(fields) == 3 && fields[0] == "0" && fields[2] == strconv.FormatUint(math.MaxUint32, 10)
 }
 
-// withAccount finds the account of the peer, once for each request: a reload may
-// change it while the connection stays.
+// withAccount finds the account of the peer once for each request, because a reload may change it while the
+// connection stays.
 func (s *Server) withAccount(r *http.Request) (*http.Request, peer) {
 	p, _ := r.Context().Value(peerKey{}).(peer)
 	account, ok := s.Account(p.uid)
@@ -154,7 +152,7 @@ func (s *Server) wrap(rt route.Route, role tool.Role) http.Handler {
 	})
 }
 
-// bodyBytes is how large the body of a request may be.
+// bodyBytes bounds the body of a request.
 func bodyBytes(r *http.Request) int64 {
 	if r.ContentLength < 0 {
 		return route.MaxBody
@@ -162,8 +160,7 @@ func bodyBytes(r *http.Request) int64 {
 	return min(r.ContentLength, route.MaxBody)
 }
 
-// identify says who calls, or why the caller may not. The request is one that
-// withAccount returned.
+// identify returns who calls, or why the caller is refused. withAccount has prepared the request.
 func (s *Server) identify(r *http.Request, role tool.Role) (route.Caller, error) {
 	if by, ok := r.Context().Value(letInKey{}).(route.Caller); ok {
 		return forAccount(by, r), nil
@@ -203,7 +200,7 @@ func (s *Server) identify(r *http.Request, role tool.Role) (route.Caller, error)
 	return forAccount(me, r), nil
 }
 
-// forAccount is an operator with the account that the request names.
+// forAccount returns an operator who acts for the account that the request names.
 func forAccount(me route.Caller, r *http.Request) route.Caller {
 	me.Role, me.Account, me.Any = tool.RoleOperator, tool.DefaultAccount, true
 	if a := r.Header.Get("X-Account-Id"); a != "" {
@@ -212,8 +209,8 @@ func forAccount(me route.Caller, r *http.Request) route.Caller {
 	return me
 }
 
-// actingFor is the caller with the account that the request is about: an operator who
-// names no account works on the sessions and calls of all of them.
+// actingFor returns the caller with the account that the request is about. An operator who names no account works on
+// the sessions and calls of all accounts.
 func (s *Server) actingFor(r *http.Request, rt route.Route, me route.Caller) (route.Caller, error) {
 	_, path, _ := strings.Cut(rt.Pattern, " ")
 	switch id := r.PathValue("id"); {
@@ -228,8 +225,7 @@ func (s *Server) actingFor(r *http.Request, rt route.Route, me route.Caller) (ro
 	return me, nil
 }
 
-// ownerOf is the caller with the account that a session belongs to, if it is for an
-// operator to act for that.
+// ownerOf returns the caller with the account of a session, if the caller is an operator, who may act for it.
 func (s *Server) ownerOf(ctx context.Context, me route.Caller, session string) (route.Caller, error) {
 	if !me.Any {
 		return me, nil
@@ -241,8 +237,8 @@ func (s *Server) ownerOf(ctx context.Context, me route.Caller, session string) (
 	return me, err
 }
 
-// operatorGroup reports whether the caller is in a group of operators: the group it
-// runs with, or a group that the database of groups gives its user.
+// operatorGroup reports whether the caller is in a group of operators: the group it runs with, or a group that its
+// user has in the database of groups.
 func (s *Server) operatorGroup(p peer) bool {
 	if len(s.OperatorGroups) == 0 {
 		return false
@@ -261,8 +257,8 @@ func (s *Server) operatorGroup(p peer) bool {
 	})
 }
 
-// HomeOf is the home directory of a user: $HOME for the daemon's own uid, the
-// directory in the database of users for others.
+// HomeOf returns the home directory of a user: $HOME for the daemon's own uid, else the directory in the user
+// database.
 func HomeOf(uid int) string {
 	_, home := userNamed(uid)
 	return home
@@ -280,8 +276,7 @@ func userNamed(uid int) (name, home string) {
 	return name, home
 }
 
-// notFound answers a request that no route matches: 405, with the methods of the
-// path, or 404.
+// notFound answers a request that no route matches: with 405 and the methods of the path, or with 404.
 func notFound(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string

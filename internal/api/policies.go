@@ -45,9 +45,9 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	return Explain(r.Context(), s.Pipeline, req, in.Nearest)
 }
 
-// Explain judges a call on a request path and says why it is judged so. With nearest it
-// searches for the nearest change after which the call would be allowed. Of all that the
-// call would start, it runs only the hooks before it.
+// Explain judges a call on a request path, and says why it is judged so. With nearest it searches for the smallest
+// change after which the call would be allowed. Of everything that the call would start, only the hooks before it
+// run.
 func Explain(ctx context.Context, p *pipeline.Pipeline, req tool.Request, nearest bool) (policy.Explanation, error) {
 	req.Hypothetical = true
 	judged, seen := policy.WithEvidence(ctx)

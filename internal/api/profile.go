@@ -13,14 +13,14 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Profiles of the daemon itself, for `go tool pprof`. They name functions and count bytes: nothing
-// that a caller sent is in them.
+// Profiles of the daemon itself, for `go tool pprof`. They name functions and count bytes. Nothing that a caller has
+// sent is in them.
 
-// profiles are those that the runtime keeps at all times. block and mutex are not among them: it
-// counts those only when told to, and would answer with nothing.
+// profiles are those that the runtime always keeps. block and mutex are missing, because the runtime counts those
+// only if told to, and their profiles would be empty.
 var profiles = []string{"allocs", "goroutine", "heap", "threadcreate"}
 
-// processor is the name of the profile of processor time, which is made while the client waits.
+// processor is the profile of processor time. It is made while the client waits.
 const processor = "profile"
 
 const (
@@ -44,10 +44,10 @@ func (s *Server) profileRoutes() []route.Route {
 	}
 }
 
-// profile is one that can be had.
+// profile describes a profile that can be asked for.
 type profile struct {
 	Name  string `json:"name"`
-	Count int    `json:"count"` // of what it lists now
+	Count int    `json:"count"` // entries that it has now
 }
 
 func (s *Server) profiles(*http.Request) (any, error) {
@@ -73,7 +73,7 @@ func (s *Server) profile(r *http.Request) (any, error) {
 		return binary(out.Bytes()), err
 	}
 	lasts := profileTime
-	if n, err := strconv.Atoi(seconds); err == nil { // it is a number, or missing
+	if n, err := strconv.Atoi(seconds); err == nil { // a number, or missing
 		lasts = time.Duration(n) * time.Second
 	}
 	if lasts < time.Second || lasts > profileMost {
@@ -94,13 +94,13 @@ func (s *Server) profile(r *http.Request) (any, error) {
 	})}, nil
 }
 
-// octets is the media type of what is no text.
+// octets is the media type of bytes that are no text.
 const octets = "application/octet-stream"
 
-// binary is an answer that is no JSON.
+// binary returns an answer that is not JSON.
 func binary(out []byte) route.Raw {
 	return route.Raw{Serve: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", octets)
-		_, _ = w.Write(out) // a client that is gone learns nothing
+		_, _ = w.Write(out) // an error: the client has left
 	})}
 }

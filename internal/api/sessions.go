@@ -35,7 +35,7 @@ func (s *Server) sessionRoutes() []route.Route {
 			Spec: route.Spec{
 				ID:      "listSessions",
 				Summary: "List sessions", Query: append([]route.Param{
-					{Name: "accounts", Enum: []string{"all"}}, // for operators who name none
+					{Name: "accounts", Enum: []string{"all"}}, // for operators who name no account
 					{Name: "sort_by", Enum: []string{"created_at", "updated_at"}},
 					{Name: "sort_order", Enum: []string{"asc", "desc"}},
 				}, route.PageQuery...),
@@ -85,13 +85,13 @@ func (s *Server) sessionRoutes() []route.Route {
 	}
 }
 
-// session is a session on the wire.
+// session is a session in an answer.
 type session struct {
 	ID        string          `json:"id"`
 	Parent    string          `json:"parent,omitempty"` // the session whose agent started this one
-	Agent     string          `json:"agent,omitempty"`  // name in its tree
+	Agent     string          `json:"agent,omitempty"`  // its name among the agents
 	Dir       string          `json:"cwd"`
-	Mode      tool.Mode       `json:"mode"` // never looser than that of a session above
+	Mode      tool.Mode       `json:"mode"` // never looser than the mode of a session above it
 	Profile   sandbox.Profile `json:"profile"`
 	Title     string          `json:"title"`
 	Tag       string          `json:"tag"`
@@ -103,17 +103,17 @@ type session struct {
 	Sandbox   *guard.Settings `json:"sandbox,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
-	Daemon    string          `json:"daemon,omitempty"` // that made it, where several share the database
-	// SystemMessages is what hooks say to the model as the session begins.
+	Daemon    string          `json:"daemon,omitempty"` // the daemon that made it, if several share the database
+	// SystemMessages is what hooks tell the model when the session begins.
 	SystemMessages []string `json:"system_messages,omitempty"`
-	// What the transcript says of itself.
+	// These fields come from the transcript.
 	Model        string `json:"model,omitempty"`
 	Summary      string `json:"summary,omitempty"`
 	FirstPrompt  string `json:"first_prompt,omitempty"`
 	GitBranch    string `json:"git_branch,omitempty"`
 	MessageCount int    `json:"message_count"`
 	FileSize     int64  `json:"file_size"`
-	Damaged      bool   `json:"transcript_damaged,omitempty"` // it cannot be read
+	Damaged      bool   `json:"transcript_damaged,omitempty"` // the transcript cannot be read
 }
 
 func (s *Server) wire(x tool.Session) session {
@@ -133,11 +133,11 @@ func (s *Server) wire(x tool.Session) session {
 	return out
 }
 
-// newSession is the request for a new session.
+// newSession is the request for a session.
 type newSession struct {
 	ID *string `json:"id,omitempty"`
-	// Parent is the session whose agent starts this one, and Agent the name in its tree. A session
-	// may do at most what its parent may, of whose tools it has Only, or all, but not Without.
+	// Parent is the session whose agent starts this one, and Agent is the name of the new agent. The session may do
+	// at most what its parent may. Of the parent's tools it has those in Only, or all, except those in Without.
 	Parent  *string  `json:"parent,omitempty"`
 	Agent   *string  `json:"agent,omitempty"`
 	Only    []string `json:"allowed_tools,omitempty"`
@@ -148,11 +148,11 @@ type newSession struct {
 	Tag      string          `json:"tag,omitempty"`
 	Title    string          `json:"title,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	// Reuse answers the latest session that began in this directory, with this tag, if
-	// there is one, instead of making another.
+	// Reuse answers with the latest session that began in this directory with this tag. Only if there is none, it
+	// makes one.
 	Reuse bool `json:"reuse,omitempty"`
-	// Resume is the id of a session that goes on, and ContinueRecent means the one that changed
-	// last. Fork goes on in a copy, and ResumeAt forgets what was said after that message.
+	// Resume is the id of the session to continue. ContinueRecent continues the one that changed last. Fork
+	// continues in a copy. ResumeAt drops the messages after that one.
 	Resume         *string `json:"resume,omitempty"`
 	ContinueRecent bool    `json:"continue_recent,omitempty"`
 	Fork           bool    `json:"fork,omitempty"`
@@ -219,8 +219,7 @@ func (s *Server) makeSession(r *http.Request, in newSession) (any, error) {
 	return s.begun(r, got), nil
 }
 
-// begun publishes that a session exists, and answers the session with the messages
-// of its hooks.
+// begun publishes that a session exists, and answers with the session and the messages of its hooks.
 func (s *Server) begun(r *http.Request, x tool.Session) route.Created {
 	s.changed(events.SessionCreated, x.Account, x.ID)
 	for _, p := range s.Parts {
@@ -233,7 +232,7 @@ func (s *Server) begun(r *http.Request, x tool.Session) route.Created {
 	return route.Created{Data: out}
 }
 
-// tellHooks fires an event that has happened, even when the client has gone.
+// tellHooks fires an event that has happened, also if the client has left.
 func (s *Server) tellHooks(r *http.Request, event hooks.Event, x tool.Session) []string {
 	answer, err := s.Hooks.Fire(context.WithoutCancel(r.Context()), event, hooks.Input{
 		SessionID: x.ID, Cwd: x.Dir, PermissionMode: string(x.Mode),
@@ -244,7 +243,7 @@ func (s *Server) tellHooks(r *http.Request, event hooks.Event, x tool.Session) [
 	return answer.Advice.Messages
 }
 
-// startDir is the directory that a request names, or that of sessions that name none.
+// startDir returns the directory that a request names, or the default.
 func (s *Server) startDir(named string) (string, error) {
 	if named != "" {
 		return named, nil
@@ -257,9 +256,9 @@ func (s *Server) directory(dir, home string) (string, error) {
 	return Directory(s.rules, s.Workspaces, dir, home)
 }
 
-// Directory resolves the working directory of a session and checks that it is in a
-// workspace: an agent must not widen its own. It does not look where the rules deny, which
-// are those of no workspace; in a workspace its own say what is denied.
+// Directory resolves the working directory of a session, and checks that it lies in a workspace, because an agent
+// must not widen its own. It does not look at denied paths: the rules here belong to no workspace, and a workspace
+// has its own.
 func Directory(rules *guard.Rules, all Workspaces, dir, home string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		return "", route.BadRequest(fmt.Sprintf("cwd %q is not absolute", dir))
@@ -275,7 +274,7 @@ func Directory(rules *guard.Rules, all Workspaces, dir, home string) (string, er
 	if phys, err = guard.NewRules(w.Settings).Resolve(dir, "/", home); err != nil {
 		return "", route.BadRequest(err.Error())
 	}
-	if _, err := all.Of(phys); err != nil { // it looked where it had not before, and a link leads out
+	if _, err := all.Of(phys); err != nil { // a link in a part that was not looked at before leads out
 		return "", err
 	}
 	if fi, err := os.Stat(phys); err != nil || !fi.IsDir() {
@@ -284,8 +283,7 @@ func Directory(rules *guard.Rules, all Workspaces, dir, home string) (string, er
 	return phys, nil
 }
 
-// mode is the mode of a new session; an agent may only ask for one that is no
-// looser than sessions.maxMode.
+// mode returns the mode of a new session. An agent may only ask for one that is no looser than sessions.maxMode.
 func (s *Server) mode(mode tool.Mode, role tool.Role) (tool.Mode, error) {
 	if mode == "" {
 		return s.Mode, nil
@@ -339,7 +337,7 @@ func (s *Server) getSession(r *http.Request) (any, error) {
 	return s.wire(got), err
 }
 
-// sessionChange is a change to a session; nil fields stay.
+// sessionChange changes a session. A nil field stays as it is.
 type sessionChange struct {
 	Title    *string          `json:"title,omitempty"`
 	Tag      *string          `json:"tag,omitempty"`
@@ -391,8 +389,8 @@ func (s *Server) patchSession(r *http.Request) (any, error) {
 	return s.wire(got), err
 }
 
-// settings merges what an operator gives over those of the session's workspace; nil is
-// unchanged. "defaults: none" drops the secrets of the caller, never those of the daemon.
+// settings merges the settings that an operator gives over those of the session's workspace. nil changes nothing.
+// "defaults: none" drops the secrets of the caller, never those of the daemon.
 func (s *Server) settings(r *http.Request, doc json.RawMessage) (*guard.Settings, error) {
 	if doc == nil {
 		return nil, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// parent is the session whose agent starts a new one; the zero value if none does. An operator acts
-// for the account of that session.
+// parent returns the session whose agent starts a new one, or the zero value. An operator acts for the account of
+// that session.
 func (s *Server) parent(r *http.Request, me *route.Caller, in newSession) (up tool.Session, err error) {
 	switch {
 	case in.Parent == nil:
@@ -25,13 +25,13 @@ func (s *Server) parent(r *http.Request, me *route.Caller, in newSession) (up to
 		return up, err
 	}
 	up, err = s.Sessions.Session(r.Context(), me.Account, *in.Parent)
-	if gone, ok := errors.AsType[*tool.Error](err); ok && gone.Code == "validation_error" { // no id at all
+	if gone, ok := errors.AsType[*tool.Error](err); ok && gone.Code == "validation_error" { // the text is no id at all
 		return up, route.Missing("session_not_found", fmt.Sprintf("session %.100q not found", *in.Parent))
 	}
 	return up, err
 }
 
-// below is a new session below its parent: what was asked for, where the parent has it.
+// below returns a new session below its parent: what the request asks for, as far as the parent has it.
 func (s *Server) below(want, up tool.Session, in newSession) (tool.Session, error) {
 	if in.Agent != nil {
 		want.Agent = *in.Agent
@@ -76,13 +76,13 @@ func (s *Server) below(want, up tool.Session, in newSession) (tool.Session, erro
 	return want, nil
 }
 
-// stays refuses requests of a sub-agent that the daemon runs which are not about its own session.
+// stays refuses a request of a sub-agent that the daemon runs, if the request is not about its own session.
 func (s *Server) stays(r *http.Request, me route.Caller) error {
 	path := strings.TrimPrefix(r.URL.Path, "/v1")
 	switch id := r.PathValue("id"); {
 	case path == "/status" || path == "/healthz":
 		return nil
-	case strings.HasPrefix(path, "/sessions/") && id == me.Only && !strings.HasSuffix(path, "/fork"): // starts none
+	case strings.HasPrefix(path, "/sessions/") && id == me.Only && !strings.HasSuffix(path, "/fork"): // starts no session
 		return nil
 	case strings.HasPrefix(path, "/calls/"):
 		if c, ok := s.Pipeline.Call(me.Account, id); ok && c.SessionID == me.Only {

@@ -38,7 +38,7 @@ func (l *log) wrote(account string, writer *sql.Conn) {
 		return err
 	})
 	if err != nil || pages == 0 {
-		return // the writer itself has copied the log
+		return // the writer copies the log when it is longest
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
