@@ -24,26 +24,25 @@ import (
 //	f.Swap(other) // after a reload
 type Front struct {
 	now    atomic.Pointer[Server]
-	budget *budget.Budget // outlives a reload, so that none resets it
+	budget *budget.Budget // outlives a reload, so that a reload does not reset it
 	body   time.Duration  // how long the body of a request may take to arrive
 	take   time.Duration  // how long a reader may take to accept a piece of an answer
 }
 
-// endTime is how long calls that were cancelled get to end their trees and to be
-// recorded.
+// endTime is how long cancelled calls may take to end their processes and to be recorded.
 const endTime = 5 * time.Second
 
-// ErrStopAll is the cause of a stop without a grace.
+// ErrStopAll is the cause of a stop that gives running calls no time.
 var ErrStopAll = errors.New("an operator stops everything")
 
-// NewFront returns a front before s.
+// NewFront returns a front for s.
 func NewFront(s *Server) *Front {
 	f := &Front{body: bodyTime, take: cmp.Or(s.testOnlyTake, takeTime), budget: budget.New(budget.Limits{})}
 	f.Swap(s)
 	return f
 }
 
-// Swap gives new requests to s.
+// Swap passes new requests to s from now on.
 func (f *Front) Swap(s *Server) {
 	limits := s.Limits
 	limits.Connections = cmp.Or(s.testOnlyOpenFiles, openFiles()) / connectionsOf
@@ -51,14 +50,14 @@ func (f *Front) Swap(s *Server) {
 	f.now.Store(s)
 }
 
-// connectionsOf is which part of the open files of this process agents may have as
-// connections. A call opens some more: pipes, and what it reads.
+// connectionsOf is the divisor of the open files of this process that gives the number of agents' connections. A
+// call opens further files: pipes, and what it reads.
 const connectionsOf = 4
 
-// Use is what the agents have of the budget now.
+// Use returns what agents take of the budget now.
 func (f *Front) Use() budget.Use { return f.budget.Use() }
 
-// Admit takes a place in the budget of an account. The context has it.
+// Admit takes a place in the budget of an account, and returns a context that carries it.
 func (f *Front) Admit(ctx context.Context, account string) (admitted context.Context, release func(), err error) {
 	hold, err := f.budget.Request(account)
 	if err != nil {
@@ -67,7 +66,8 @@ func (f *Front) Admit(ctx context.Context, account string) (admitted context.Con
 	return budget.With(ctx, hold), hold.Release, nil
 }
 
-// account is the account of who connects; all that are refused share one, as do all who come by a port.
+// account returns the account of a peer. All peers that are refused share one account, and so do all that come by a
+// port.
 func (f *Front) account(p peer) string {
 	if !p.known {
 		return "(not known)"
@@ -76,15 +76,14 @@ func (f *Front) account(p peer) string {
 	return name
 }
 
-// Serve answers on a listener until ctx ends. Then it takes no more requests and
-// ends the streams; calls that run may finish within Options.StopGrace, and are
-// cancelled after it.
+// Serve answers on a listener until ctx ends. Then it takes no further requests and ends the streams. Running calls
+// may finish within Options.StopGrace; after that it cancels them.
 func (f *Front) Serve(ctx context.Context, l net.Listener, role tool.Role) error {
 	return f.serveOn(ctx, f.listen(l, role), f.handler(role))
 }
 
-// ServeAgents is Serve for agents on a listener that does not say who connects. Of the process that calls nothing is
-// known.
+// ServeAgents is Serve for agents on a listener that does not tell who connects: nothing is known of the calling
+// process.
 func (f *Front) ServeAgents(ctx context.Context, l net.Listener, who route.LetIn) error {
 	h := f.handler(tool.RoleAgent)
 	return f.serveOn(ctx, f.listen(l, tool.RoleAgent), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +123,7 @@ func (f *Front) serveOn(ctx context.Context, l net.Listener, h http.Handler) err
 	})
 	err := srv.Serve(l)
 	if stop() {
-		return err // it ended by itself
+		return err // the listener has failed
 	}
 	<-stopped // the last calls are still being recorded
 	return nil
@@ -136,8 +135,8 @@ func shutdown(srv *http.Server, patience time.Duration) error {
 	return srv.Shutdown(ctx)
 }
 
-// As serves the routes of operators to somebody whom a part has let in on a listener of its own.
-// Nothing but by says who that is.
+// As returns the routes of operators for somebody whom a part has let in on its own listener. Only by says who that
+// is.
 func (f *Front) As(by route.Caller) http.Handler {
 	by.Name, by.Home = userNamed(by.UID)
 	h := f.handler(tool.RoleOperator)
@@ -146,7 +145,7 @@ func (f *Front) As(by route.Caller) http.Handler {
 	})
 }
 
-// handler gives each request an id and the server of the moment.
+// handler gives each request an id, and passes it to the current server.
 func (f *Front) handler(role tool.Role) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, start := f.now.Load(), time.Now()
@@ -165,9 +164,10 @@ func (f *Front) handler(role tool.Role) http.Handler {
 		level, what := slog.LevelDebug, "request"
 		switch {
 		case said.code < http.StatusInternalServerError:
-		// No room is no failure of the daemon, and who is refused may ask without end.
+		// A lack of room is no failure of the daemon, and a client that is refused may ask without end: neither is
+		// logged.
 		case w.Header().Get("Retry-After") != "", said.code == http.StatusInsufficientStorage:
-		case r.Context().Err() != nil: // nobody is left to answer, so reading for the answer ended
+		case r.Context().Err() != nil: // the client has left, which ended the reading for the answer
 			what = "request whose client left"
 		default:
 			level = slog.LevelError
@@ -179,9 +179,8 @@ func (f *Front) handler(role tool.Role) http.Handler {
 	})
 }
 
-// serve answers a request when the budget of its account lets it in. That comes first:
-// everything else that is known of the caller costs more to find out. Operators have no
-// budget: they must get through when an agent runs wild.
+// serve answers a request if the budget of its account admits it. That check comes first, because everything else
+// about the caller costs more to find out. Operators have no budget: they must get through when an agent runs wild.
 func (f *Front) serve(s *Server, w http.ResponseWriter, r *http.Request, role tool.Role) {
 	r, p := s.withAccount(r)
 	if role != tool.RoleOperator && p.known {
@@ -196,11 +195,11 @@ func (f *Front) serve(s *Server, w http.ResponseWriter, r *http.Request, role to
 	s.handlers[role].ServeHTTP(w, r)
 }
 
-// status remembers the status of an answer, for the log.
+// status remembers the status of an answer for the log.
 type status struct {
 	http.ResponseWriter
 	code int
-	ends func() bool // the connection ends with the answer
+	ends func() bool // whether the connection ends with the answer
 }
 
 // WriteHeader keeps the status.

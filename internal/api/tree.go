@@ -82,7 +82,7 @@ func (s *Server) stays(r *http.Request, me route.Caller) error {
 	switch id := r.PathValue("id"); {
 	case path == "/status" || path == "/healthz":
 		return nil
-	case strings.HasPrefix(path, "/sessions/") && id == me.Only && !strings.HasSuffix(path, "/fork"): // starts no session
+	case strings.HasPrefix(path, "/sessions/") && id == me.Only && !strings.HasSuffix(path, "/fork"):
 		return nil
 	case strings.HasPrefix(path, "/calls/"):
 		if c, ok := s.Pipeline.Call(me.Account, id); ok && c.SessionID == me.Only {

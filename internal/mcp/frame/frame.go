@@ -28,11 +28,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// Limits bound a line, and what waits. Zero values take those of the SDK for Line and Depth: 16 MiB less one, and 1000.
+// Limits bounds a line, and how much waits. A zero Line or Depth is the limit of the SDK: 16 MiB less one byte, and
+// 1000.
 type Limits struct {
-	Line   int // bytes, without the end of the line
-	Depth  int // of objects and arrays
-	Values int // of one message, about; 0: 200,000
+	Line   int // bytes, without the line break
+	Depth  int // how deep objects and arrays may nest
+	Values int // about how many values a message may have; 0 is 200,000
 	// Requests of the other side that may wait for an answer; Read waits while there are more. The SDK handles each
 	// at once, so that one who asks and never reads would fill the memory with answers. 0: no bound.
 	Requests int
@@ -44,22 +45,22 @@ const (
 	defaultValues = 200_000
 )
 
-// Conn is one connection, filtered. Read may run beside Close and the methods of the writer.
+// Conn is one filtered connection. Read may run beside Close and the methods of the writer.
 type Conn struct {
 	in     *bufio.Reader
 	closer io.Closer
 	out    *writer
 	limits Limits
 
-	ready   []byte // of a line that passed, not yet read
+	ready   []byte // the part of a line that passed and was not read yet
 	closing sync.Once
 	closed  chan struct{}
 	dropped atomic.Int64
 	failed  atomic.Int64
 }
 
-// New filters what is read from in. The errors for requests that are too large go to out; whoever writes answers
-// writes them to Writer, so that lines do not mix.
+// New filters what is read from in. It writes the errors for refused requests to out. All answers must go to Writer,
+// so that lines do not mix.
 func New(in io.ReadCloser, out io.WriteCloser, l Limits) *Conn {
 	if l.Line <= 0 {
 		l.Line = defaultLine
@@ -77,13 +78,13 @@ func New(in io.ReadCloser, out io.WriteCloser, l Limits) *Conn {
 	return &Conn{in: bufio.NewReaderSize(in, 64<<10), closer: in, out: w, limits: l, closed: make(chan struct{})}
 }
 
-// Writer writes to the other side; each Write is whole lines.
+// Writer returns the writer to the other side. Each Write must be whole lines.
 func (c *Conn) Writer() io.WriteCloser { return c.out }
 
-// Dropped is how many lines were no JSON object.
+// Dropped returns how many lines were no JSON object.
 func (c *Conn) Dropped() int64 { return c.dropped.Load() }
 
-// Failed is how many lines were JSON objects that were too large, or no messages.
+// Failed returns how many lines were JSON objects that were too large, or no messages.
 func (c *Conn) Failed() int64 { return c.failed.Load() }
 
 // Close ends reading.
@@ -92,7 +93,7 @@ func (c *Conn) Close() error {
 	return c.closer.Close()
 }
 
-// Read returns bytes of lines that passed. Whatever it returned, all of it is of one line.
+// Read returns bytes of lines that passed. The bytes of one Read belong to one line.
 func (c *Conn) Read(p []byte) (int, error) {
 	for len(c.ready) == 0 {
 		if err := c.next(); err != nil {
@@ -104,7 +105,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads one line, and makes it ready if it passes. The end of the input ends a line, too.
+// next reads one line, and makes it ready if it passes. The end of the input also ends a line.
 func (c *Conn) next() error {
 	var line []byte
 	var s scan
@@ -124,7 +125,7 @@ func (c *Conn) next() error {
 	}
 }
 
-// judge decides what becomes of a line.
+// judge decides whether a line passes, is dropped, or is answered with an error.
 func (c *Conn) judge(line []byte, s *scan) error {
 	why := ""
 	switch {
@@ -159,7 +160,7 @@ func (c *Conn) judge(line []byte, s *scan) error {
 	c.failed.Add(1)
 	id := s.id()
 	if id == nil {
-		return nil // a notification: nobody waits for it
+		return nil // nobody waits for an answer to a notification
 	}
 	instead := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":%q}}`+"\n", id, why)
 	if s.method {
@@ -175,7 +176,7 @@ type writer struct {
 	mu sync.Mutex // guards to
 	to io.WriteCloser
 
-	unanswered chan struct{} // one for each request that waits for an answer; nil: nobody counts
+	unanswered chan struct{} // one entry for each request that waits for an answer; nil if nobody counts
 }
 
 func (w *writer) Write(p []byte) (int, error) {
@@ -183,7 +184,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	if len(w.unanswered) > 0 && answers(p) {
 		select {
 		case <-w.unanswered:
-		default: // somebody answers twice
+		default: // a second answer to the same request
 		}
 	}
 	return n, err

@@ -5,28 +5,29 @@ import (
 	"encoding/json"
 )
 
-// scan reads the bytes of a line once, in pieces, and keeps what is needed to answer a line that is not kept: whether
-// it looks like one object, how deep it nests, its id, and whether it has a method. It does not check the JSON.
+// scan reads the bytes of a line once, in pieces. It keeps what is needed to answer a line that is too long to keep:
+// whether it looks like one object, how deep it nests, its id, and whether it has a method. It does not check the
+// JSON.
 type scan struct {
-	bytes   int // read, with the end of the line
+	bytes   int // read so far, with the line break
 	any     bool
-	first   byte // that is no space
-	last    byte // likewise
-	spaces  int  // at the end
+	first   byte // the first byte that is no space
+	last    byte // the last one
+	spaces  int  // spaces at the end
 	lead    int  // spaces at the beginning
 	depth   int
 	deepest int
-	values  int // about: objects, arrays, and commas
+	values  int // about: objects, arrays and commas
 	method  bool
 
-	text, escaped bool // within a string; behind its backslash
+	text, escaped bool // inside a string; after its backslash
 	key           bool // the token is a key of the outermost object
-	value         bool // behind the colon of the key id
+	value         bool // after the colon of the key id
 	token         []byte
 	found         []byte
 }
 
-// maxToken is how much of a key or an id is kept; one that is longer is none.
+// maxToken is how many bytes of a key or an id are kept. A longer one counts as none.
 const maxToken = 256
 
 func space(b byte) bool { return b == ' ' || b == '\t' || b == '\r' || b == '\n' }
@@ -85,7 +86,7 @@ func (s *scan) byte(b byte) {
 			return
 		}
 		name := ""
-		_ = json.Unmarshal(s.token, &name) // what is no string is no key that is looked for
+		_ = json.Unmarshal(s.token, &name) // a token that is no string is no key to look for
 		s.method = s.method || name == "method"
 		s.key, s.value, s.token = false, name == "id", s.token[:0]
 	default:
@@ -115,10 +116,10 @@ func (s *scan) keep(b byte) {
 // object reports whether the line looks like one object.
 func (s *scan) object() bool { return s.first == '{' && s.last == '}' && s.depth == 0 }
 
-// length is how many bytes the line has without the spaces around it.
+// length returns how many bytes the line has, without the spaces around it.
 func (s *scan) length() int { return s.bytes - s.spaces - s.lead }
 
-// id is the id of the message: a string or a number; nil if there is none.
+// id returns the id of the message, a string or a number. It is nil if there is none.
 func (s *scan) id() []byte {
 	var id any
 	if len(s.found) > maxToken || json.Unmarshal(s.found, &id) != nil {

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	maxPath = 4096 // bytes: Linux has no longer path
+	maxPath = 4096 // bytes; Linux has no longer path
 	maxUses = 4096 // paths and hosts of one call
 )
 
-// uses are the paths and hosts that arguments name: absolute paths, those below ~, file: and other URLs. A server may
-// read what it is told of; where its cage lets it write, it may write that, too.
+// uses returns the paths and hosts that arguments name: absolute paths, paths below ~, file: and other URLs. A
+// server may read what the arguments name. Where its cage lets it write, it may write them too.
 func (v *server) uses(in tool.In) (guard.Uses, error) {
 	var u guard.Uses
 	if v.x.g.config.Load().PathArguments == servers.PathsPass {
@@ -74,7 +74,7 @@ func (v *server) usePath(u *guard.Uses, in tool.In, raw, path string) error {
 	return nil
 }
 
-// networks are schemes in which a word without a dot is a machine.
+// networks are schemes whose URLs name a machine even by a word without a dot.
 var networks = []string{
 	"http", "https", "ws", "wss", "ftp", "ftps", "sftp", "ssh", "git", "git+ssh", "git+http", "git+https", "svn",
 	"rsync",
@@ -84,10 +84,10 @@ var networks = []string{
 
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
-// names is the path or the host that a text is; text in words is neither.
+// names returns the path or the host that a text names. Text in words names neither.
 func names(text string) (path, host string, err error) {
 	if len(text) > maxPath || strings.ContainsAny(text, "\n\x00") {
-		return "", "", nil // no path: the source of a program may well begin with a slash
+		return "", "", nil // the source of a program may begin with a slash
 	}
 	switch s := strings.ToLower(strings.TrimSuffix(scheme.FindString(text), ":")); {
 	case filepath.IsAbs(text), text == "~", strings.HasPrefix(text, "~/"):
@@ -105,10 +105,10 @@ func names(text string) (path, host string, err error) {
 			if slices.Contains(networks, s) {
 				return "", "", errors.New("it is no URL")
 			}
-			return "", "", nil // db:///y: no host
+			return "", "", nil // db:///y names no host
 		}
 		if !slices.Contains(networks, s) && !strings.ContainsAny(u.Hostname(), ".:") && u.Hostname() != "localhost" {
-			return "", "", nil // notes://today: a name in a scheme of the server's own
+			return "", "", nil // notes://today is a name in a scheme of the server's own
 		}
 		h, err := guard.CanonicalHost(u.Hostname())
 		if err != nil {
@@ -119,7 +119,7 @@ func names(text string) (path, host string, err error) {
 	return "", "", nil
 }
 
-// each visits the texts of a value.
+// each calls f with each text in a value.
 func each(value any, f func(string) error) error {
 	switch v := value.(type) {
 	case string:

@@ -12,19 +12,19 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// question is about a tool that is withheld.
+// question is a question about a tool that is withheld.
 type question struct {
 	tool kept.Tool
 	why  string
-	was  string // the definition before
+	was  string // the definition that was let in before
 }
 
-// maxAsked is how many questions of one server wait at once.
+// maxAsked bounds the questions about one server that wait at the same time.
 const maxAsked = 8
 
-// ask asks a person about tools, each definition once as long as the server is connected. The question is a call of its
-// own, through the whole request path: it is in the queue with the definition, and in the record. A question about a
-// definition that the server no longer gives is taken back.
+// ask asks a person about tools, once for each definition while the server is connected. The question is a call of
+// its own and takes the whole request path, so it is in the queue with the definition, and in the record. If the
+// server no longer gives a definition, ask takes its question back.
 func (v *server) ask(ctx context.Context, all []question) {
 	v.mu.Lock()
 	given := map[string]bool{}
@@ -70,7 +70,7 @@ type waits struct {
 	back context.CancelFunc
 }
 
-// answered: the tool is offered now, or the next question may be asked.
+// answered offers the tool after a yes, and lets the next question be asked.
 func (v *server) answered(w *waits) {
 	v.mu.Lock()
 	if pin := w.tool.Pin(); v.asking[pin] == w {
@@ -105,10 +105,10 @@ func (v *server) askAbout(ctx context.Context, q question) {
 	}
 }
 
-// pinName is how the question is called, in the queue and in the record.
+// pinName is the name of the question in the queue and in the record.
 const pinName = "McpPin"
 
-// pinTool lets a definition in, when a person has allowed it.
+// pinTool lets a definition in after a person has allowed it.
 type pinTool struct {
 	v    *server
 	tool kept.Tool
@@ -136,13 +136,13 @@ func (p pinTool) Run(ctx context.Context, _ tool.In, _ sandbox.Box) (tool.Output
 	return tool.Output{Text: "The tool is offered as it was shown."}, nil
 }
 
-// diff shows a definition, or how it differs from the one before: lines of indented JSON, with - and +.
+// diff shows a definition, or how it differs from the earlier one: lines of indented JSON with - and +.
 func diff(was, is string) string {
 	if was == "" {
 		return strings.Join(lines(is), "\n")
 	}
 	a, b := lines(was), lines(is)
-	// The longest common subsequence; a definition has at most some thousand lines.
+	// This finds the longest common subsequence. A definition has at most some thousand lines.
 	common := make([][]uint16, len(a)+1)
 	for i := range common {
 		common[i] = make([]uint16, len(b)+1)
@@ -174,7 +174,7 @@ func diff(was, is string) string {
 	return strings.Join(out, "\n")
 }
 
-// maxLines bounds the lines that are compared; what has more is compared as one.
+// maxLines bounds the lines that are compared one by one. A longer text is compared as one line.
 const maxLines = 2000
 
 func lines(text string) []string {

@@ -20,20 +20,20 @@ import (
 // upstreamTool is one tool of a server.
 type upstreamTool struct {
 	v    *server
-	name string // as the server knows it
+	name string // the server's own name for it
 	pin  string
 	spec tool.Spec
-	hide []string // hidden arguments that the schema does not have
+	hide []string // hidden arguments, which the schema leaves out
 }
 
-// upstreamTool makes the tool of a definition that was let in. Whatever the server claims, it is not read-only and may
-// destroy (M-27).
+// upstreamTool makes the tool of a definition that was let in. Whatever the server claims, the tool is not read-only
+// and may destroy (M-27).
 func (v *server) upstreamTool(t kept.Tool, f vet.Found) *upstreamTool {
 	var d struct {
 		Description string      `json:"description"`
 		Annotations tool.Claims `json:"annotations"`
 	}
-	_ = json.Unmarshal(t.Text, &d) // it is canonical JSON of the same fields
+	_ = json.Unmarshal(t.Text, &d) // canonical JSON of the same fields
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
@@ -83,7 +83,7 @@ func (u *upstreamTool) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool
 	return out, err
 }
 
-// holds refuses a call when a person has let in another definition since this one.
+// holds refuses a call if a person has let in another definition of the tool since.
 func (u *upstreamTool) holds(ctx context.Context) error {
 	holds, err := u.v.x.g.kept.Holds(ctx, u.v.pinned(), u.name, u.pin)
 	if err != nil || holds {
@@ -97,7 +97,7 @@ func (u *upstreamTool) holds(ctx context.Context) error {
 	}
 }
 
-// arguments are those that the server gets: without limit and _limit, which are the daemon's own.
+// arguments returns what the server gets: everything except limit and _limit, which are the daemon's own.
 func (u *upstreamTool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &args); err != nil {
@@ -109,7 +109,7 @@ func (u *upstreamTool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(args)
 }
 
-// do runs one request to the server, within its limits, and sweeps after it.
+// do makes one request to the server within its limits, and sweeps after it.
 func (v *server) do(ctx context.Context, in tool.In, f func(context.Context, *upstream.Conn) error, out *tool.Output,
 ) error {
 	conn, err := v.ready(ctx, in)
@@ -146,7 +146,7 @@ func (v *server) do(ctx context.Context, in tool.In, f func(context.Context, *up
 	}
 }
 
-// ready is the connection for one call, if the cage keeps what the call promises.
+// ready returns the connection for one call, if the cage of the server can keep what the call promises.
 func (v *server) ready(ctx context.Context, in tool.In) (*upstream.Conn, error) {
 	v.mu.Lock()
 	conn, state, settings := v.conn, v.state, v.settings
@@ -179,7 +179,7 @@ func (v *server) ready(ctx context.Context, in tool.In) (*upstream.Conn, error) 
 	}
 	x := v.companion()
 	if v.conf.Remote() {
-		return conn, nil // each connection is judged by what is in force
+		return conn, nil // each connection is judged by the settings in force
 	}
 	want, err := v.x.g.host.Companions.Settings(s, x)
 	if err != nil {
@@ -196,7 +196,7 @@ func (v *server) ready(ctx context.Context, in tool.In) (*upstream.Conn, error) 
 	return conn, nil
 }
 
-// keeps refuses a call whose obligations the cage that runs cannot give.
+// keeps refuses a call with obligations that the running cage cannot keep.
 func (v *server) keeps(o guard.Obligations, s guard.Settings) error {
 	refuse := func(what, has string) error {
 		return &tool.Error{

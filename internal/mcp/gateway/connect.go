@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// companion is the cage of the server.
+// companion describes the cage of the server.
 func (v *server) companion() tool.Companion {
 	x := tool.Companion{Name: "mcp/" + v.name, Settings: v.programSettings}
 	if v.conf.Remote() {
@@ -33,7 +33,7 @@ func (v *server) companion() tool.Companion {
 	return x
 }
 
-// programSettings are those of a server that is a program. An empty list of paths would mean every path.
+// programSettings returns the settings of a server that is a program. An empty list of paths would mean every path.
 func (v *server) programSettings(s guard.Settings) guard.Settings {
 	own := v.conf.Sandbox
 	if s.AllowedReadPaths != nil {
@@ -47,11 +47,11 @@ func (v *server) programSettings(s guard.Settings) guard.Settings {
 	denied := s.Network.DeniedDomains
 	s.Network = own.Network
 	s.Network.DeniedDomains = slices.Concat(own.Network.DeniedDomains, denied)
-	if !s.Network.Reaches() { // a list of what is denied where nothing may be reached does nothing
+	if !s.Network.Reaches() { // denied hosts have no effect if no host can be reached
 		s.Network.DeniedDomains = nil
 	}
 	s.Network.Unlisted = guard.UnlistedDeny
-	s.Env = nil // of the calls; the server has its own (M-06)
+	s.Env = nil // those are for calls; the server has its own (M-06)
 	s.AllowedCommands, s.DeniedCommands = nil, nil
 	l := v.conf.Limits.WithDefaults()
 	s.Limits.MemoryBytes, s.Limits.Processes = l.MemoryBytes, l.Processes
@@ -59,10 +59,11 @@ func (v *server) programSettings(s guard.Settings) guard.Settings {
 	return s
 }
 
-// lastingBytes is what a server may send and receive as long as it lives: the limit of a call is made for what ends.
+// lastingBytes is how much a server may send and receive while it lives. The limits of a call do not suit a program
+// that lasts.
 const lastingBytes = 1 << 40
 
-// remoteSettings let the host of the address be reached, and nothing else. at is where a private name leads.
+// remoteSettings let only the host of the address be reached. at is the address of a private name.
 func (v *server) remoteSettings(s guard.Settings, at string) guard.Settings {
 	n := guard.Network{
 		CAFile: cmp.Or(v.conf.Sandbox.Network.CAFile, s.Network.CAFile), Unlisted: guard.UnlistedDeny,
@@ -86,8 +87,8 @@ func (v *server) remoteSettings(s guard.Settings, at string) guard.Settings {
 	}
 }
 
-// alias is how the network names a host: an address and localhost are no names there, because for programs
-// in the sandbox they mean the sandbox itself.
+// alias returns the name that the network gives a host. It is another name for an address and for localhost, because
+// to programs in the sandbox those mean the sandbox itself.
 func alias(host string) string {
 	_, err := netip.ParseAddr(host)
 	if err != nil && host != "localhost" && !strings.HasSuffix(host, ".localhost") {
@@ -106,8 +107,8 @@ func port(scheme, named string) int {
 	return 80
 }
 
-// private is where the host of the address leads if that is on this machine or in a private network: the
-// operator has named the host and the port, so they count as named in network.hosts.
+// private returns the address of a host on this machine or in a private network. The operator has named host and
+// port, so they count as named in network.hosts.
 func private(ctx context.Context, host string) string {
 	public := func(a netip.Addr) bool {
 		a = a.Unmap()
@@ -121,12 +122,12 @@ func private(ctx context.Context, host string) string {
 	}
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil || len(found) == 0 || slices.ContainsFunc(found, public) {
-		return "" // it is looked up when it is dialled, and private addresses are refused then
+		return "" // it is looked up again when it is dialled, where private addresses are refused
 	}
 	return found[0].Unmap().String()
 }
 
-// connect connects. The program or the connection lasts as long as lasting, and began bounds how long it takes.
+// connect connects. began bounds how long that takes; the program or the connection lasts as long as lasting.
 func (v *server) connect(began, lasting context.Context) (*upstream.Conn, guard.Settings, func(), error) {
 	s, err := v.x.current(began)
 	if err != nil {
@@ -165,7 +166,7 @@ func (v *server) connect(began, lasting context.Context) (*upstream.Conn, guard.
 	return conn, settings, forget, nil
 }
 
-// argv are the words of the program (M-03).
+// argv returns the words of the program (M-03).
 func (v *server) argv(box sandbox.Box, dir string) []string {
 	command := v.conf.Command
 	if !filepath.IsAbs(command) {
@@ -183,7 +184,7 @@ func (v *server) options() upstream.Options {
 	}
 }
 
-// forget ends what is left of the box, and removes its private files.
+// forget returns a function that ends what still runs in the box, and removes its private files.
 func (v *server) forget(box sandbox.Box, x tool.Companion) func() {
 	return func() {
 		err := errors.Join(box.Close(), v.x.g.host.Companions.Forget(v.x.id, x))
@@ -229,8 +230,8 @@ func (v *server) connectRemote(began, lasting context.Context, s tool.Session, x
 	return conn, settings, v.forget(box, x), nil
 }
 
-// header are the headers of a request, and what of them must not come back: those of files, and network.secrets of
-// the session for this host.
+// header returns the headers of a request, and which of their values must not come back: those from files, and
+// network.secrets of the session for this host.
 func (v *server) header(ctx context.Context, s tool.Session, host string) (http.Header, []string, error) {
 	h, err := v.conf.Header()
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// gateway is the MCP servers of a daemon.
+// gateway has the MCP servers of all sessions of a daemon.
 type gateway struct {
 	host    part.Host
-	port    *listen.Port // nil: none
+	port    *listen.Port // nil if none is configured
 	kept    *kept.Store
 	config  atomic.Pointer[servers.Config]
 	secrets secrets.Reader
@@ -28,9 +28,9 @@ type gateway struct {
 	ctx  context.Context // ends with the daemon
 	stop context.CancelFunc
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
-	gone     map[string]bool // sessions that were deleted while somebody may still ask for their tools
+	gone     map[string]bool // sessions that were deleted; somebody may still ask for their tools
 }
 
 func open(ctx context.Context, h part.Host) *gateway {
@@ -43,7 +43,8 @@ func open(ctx context.Context, h part.Host) *gateway {
 	return g
 }
 
-// of is what a session has, and makes it if there is nothing yet; nil of one that cannot have servers.
+// of returns what a session has, and makes it if there is nothing yet. It returns nil for a session that cannot have
+// servers.
 func (g *gateway) of(s tool.Session) *session {
 	if s.ID == "" || g.ctx == nil {
 		return nil
@@ -59,7 +60,7 @@ func (g *gateway) of(s tool.Session) *session {
 	return x
 }
 
-// tools are those of a session, by name (M-22).
+// tools returns the tools of a session, by name (M-22).
 func (g *gateway) tools(s tool.Session) map[string]tool.Tool {
 	if x := g.of(s); x != nil {
 		return x.offered()
@@ -67,7 +68,8 @@ func (g *gateway) tools(s tool.Session) map[string]tool.Tool {
 	return nil
 }
 
-// user is with whose rights the servers of a session run: of whoever made it, or the one above it.
+// user returns the user with whose rights the servers of a session run: the one who made it, or the session above
+// it.
 func (g *gateway) user(ctx context.Context, s tool.Session) (sandbox.User, error) {
 	if !sandbox.TakesRights() {
 		return sandbox.Daemon(), nil
@@ -84,7 +86,7 @@ func (g *gateway) user(ctx context.Context, s tool.Session) (sandbox.User, error
 	return sandbox.User{}, errNoOwner
 }
 
-// reload puts other servers in force, in sessions whose servers nobody has set.
+// reload puts other servers in force, except in sessions whose servers an operator has set.
 func (g *gateway) reload(c *servers.Config) {
 	g.config.Store(c)
 	for _, x := range g.all() {
@@ -114,7 +116,7 @@ func (g *gateway) forget(id string) {
 	}
 }
 
-// follow looks again at what is withheld when a person has let in a definition, in another session or at another
+// follow judges withheld tools again after a person has let in a definition, in another session or at another
 // daemon.
 func (g *gateway) follow(ctx context.Context) error {
 	for range g.kept.Changes(ctx) {
@@ -129,7 +131,7 @@ func (g *gateway) follow(ctx context.Context) error {
 	return nil
 }
 
-// opened: the id is of a session that there is, again.
+// opened notes that a session with this id exists again.
 func (g *gateway) opened(s tool.Session) {
 	g.mu.Lock()
 	delete(g.gone, s.ID)
@@ -139,7 +141,7 @@ func (g *gateway) opened(s tool.Session) {
 
 func (g *gateway) close() error {
 	if g.port != nil {
-		_ = g.port.Close() // it may have ended with what served it
+		_ = g.port.Close() // whoever served the port may have closed it
 	}
 	g.stop()
 	var wg sync.WaitGroup
@@ -150,7 +152,7 @@ func (g *gateway) close() error {
 	return nil
 }
 
-// connected is how many servers answer.
+// connected returns how many servers answer.
 func (g *gateway) connected() (n int) {
 	for _, x := range g.all() {
 		for _, v := range x.list() {

@@ -5,7 +5,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// ownTool is a tool of this process, called directly: nothing is serialised on the way (M-23).
+// ownTool is a tool of this process. A call of it is a function call: nothing is serialised (M-23).
 type ownTool struct {
 	tool.Tool
 	server string
@@ -19,8 +19,8 @@ func (t ownTool) Spec() tool.Spec {
 	return s
 }
 
-// inProcess offers the tools of a server that is code of this program. No other program wrote their descriptions, so
-// they are neither vetted nor pinned.
+// inProcess offers the tools of a server that is part of this program. Nobody else wrote their descriptions, so they
+// are neither vetted nor pinned.
 func (v *server) inProcess() {
 	tools := map[string]tool.Tool{}
 	for _, t := range v.conf.SDK.Tools {

@@ -14,11 +14,11 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// pinned is what the pins of a server belong to. The digest of the program is not in it: with another one each
-// update would be a first sight, which pins whatever the new program says.
+// pinned returns the identity to which the pins of a server belong. The digest of the program is no part of it:
+// otherwise each update would count as a first sight, which pins whatever the new program says.
 func (v *server) pinned() kept.Server {
 	c := v.conf
-	text, _ := json.Marshal([]any{v.name, c.Kind(), c.Command, c.Args, c.URL, c.ID}) // it is text alone
+	text, _ := json.Marshal([]any{v.name, c.Kind(), c.Command, c.Args, c.URL, c.ID}) // encoding texts cannot fail
 	sum := sha256.Sum256(text)
 	return kept.Server{Account: v.x.owner, Config: hex.EncodeToString(sum[:]), Name: v.name}
 }
@@ -44,7 +44,7 @@ func (v *server) judge(ctx context.Context) error {
 		if !v.conf.Tools.Has(d.Name) {
 			continue
 		}
-		if n := count[d.Name]; n != 1 { // nobody can tell which is meant
+		if n := count[d.Name]; n != 1 { // two tools have this name, so nobody can tell which is meant
 			if n > 1 {
 				refuse(d.Name, "duplicate: the server offers %d tools of this name, and none is taken", n)
 			}
@@ -92,7 +92,7 @@ func (v *server) judge(ctx context.Context) error {
 	}
 	slices.SortFunc(withheld, func(a, b Withheld) int { return slices.Compare([]string{a.Tool}, []string{b.Tool}) })
 	v.mu.Lock()
-	for name, t := range tools { // an equal tool stays the same value
+	for name, t := range tools { // an equal tool keeps its value
 		if was, ok := v.tools[name].(*upstreamTool); ok && was.pin == t.(*upstreamTool).pin {
 			tools[name] = was
 		}
@@ -103,7 +103,7 @@ func (v *server) judge(ctx context.Context) error {
 	return nil
 }
 
-// vet judges a definition, once for each text.
+// vet judges a definition. It judges each text once.
 func (v *server) vet(d vet.Definition) vet.Found {
 	raw, err := json.Marshal(d)
 	key := string(raw)

@@ -37,7 +37,7 @@ func openPart(ctx context.Context, h part.Host) (part.Part, error) {
 	return g.part(), nil
 }
 
-// part lists what the gateway brings to the daemon.
+// part returns what the gateway adds to the daemon.
 func (g *gateway) part() part.Part {
 	return part.Part{
 		Groups: []catalog.Group{{
@@ -45,7 +45,7 @@ func (g *gateway) part() part.Part {
 		}},
 		Routes: g.routes(),
 		Opened: func(s tool.Session, by route.Caller) {
-			if by.Role == tool.RoleAgent { // the rights of an operator are not for servers
+			if by.Role == tool.RoleAgent { // servers do not get the rights of an operator
 				o := kept.Owner{UID: by.UID, GID: by.GID, Groups: by.Groups, Name: by.Name, Home: by.Home}
 				if err := g.kept.SetOwner(g.ctx, s.ID, o); err != nil {
 					g.log.Error("who made a session was not kept", "session", s.ID, "error", err)
@@ -53,7 +53,7 @@ func (g *gateway) part() part.Part {
 			}
 			g.opened(s)
 		},
-		Own:     true, // what it has of sessions: servers, and with whose rights they run
+		Own:     true, // what it keeps of sessions: servers, and with whose rights they run
 		Deleted: kept.Forget,
 		Forget: func(_ context.Context, s tool.Session) error {
 			g.forget(s.ID)
@@ -76,7 +76,7 @@ func (g *gateway) part() part.Part {
 	}
 }
 
-// serve answers on the port, if there is one, and follows what other daemons pin.
+// serve answers on the port, if there is one, and follows the pins of other daemons.
 func (g *gateway) serve(ctx context.Context) error {
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return g.follow(ctx) })

@@ -90,7 +90,7 @@ func (t listResources) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool
 	return out, nil
 }
 
-// readable are the resources whose words a person would see.
+// readable returns the resources whose text is the same to a person as to a model.
 func (v *server) readable(all []*mcp.Resource) []listed {
 	var out []listed
 	for _, r := range all {
@@ -102,7 +102,7 @@ func (v *server) readable(all []*mcp.Resource) []listed {
 	return out
 }
 
-// answering are the connected servers of a session, or the one of a name.
+// answering returns the connected servers of a session, or the one with a name.
 func (g *gateway) answering(in tool.In, name string) ([]*server, error) {
 	g.mu.Lock()
 	x := g.sessions[in.Session]

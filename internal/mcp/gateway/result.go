@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// output is the answer of a server as that of a tool. Links are text: nobody follows them.
+// output turns the answer of a server into the answer of a tool. Links become text: nobody follows them.
 func output(ctx context.Context, answer *mcp.CallToolResult) (tool.Output, error) {
 	if answer == nil {
 		return tool.Output{}, fmt.Errorf("the answer is empty")

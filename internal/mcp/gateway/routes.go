@@ -56,7 +56,7 @@ type wanted struct {
 	Servers map[string]json.RawMessage `json:"servers"`
 }
 
-// toggled is whether a server is to be connected.
+// toggled says whether a server is to be connected.
 type toggled struct {
 	Enabled bool `json:"enabled"`
 }
@@ -102,7 +102,7 @@ func (g *gateway) put(r *http.Request) (any, error) {
 	return u, g.note(r, x, "set", fmt.Sprintf("added %v, removed %v, refused %d", u.Added, u.Removed, len(u.Errors)))
 }
 
-// server is the one that a request names.
+// server returns the server that a request names.
 func (g *gateway) server(r *http.Request) (*session, *server, error) {
 	x, err := g.sessionOf(r)
 	if err != nil {
@@ -161,7 +161,7 @@ func (g *gateway) pins(r *http.Request) (any, error) {
 	return g.kept.All(r.Context(), account)
 }
 
-// note records what an operator has changed.
+// note writes to the record what an operator has changed.
 func (g *gateway) note(r *http.Request, x *session, act, what string) error {
 	return g.host.Record(context.WithoutCancel(r.Context()), tool.Note{
 		Name: "mcp", Account: x.owner, Session: x.id, Message: act + ": " + what,

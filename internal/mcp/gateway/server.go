@@ -26,14 +26,14 @@ const (
 	NeedsAuth = "needsAuth"
 )
 
-// How often a connection is tried again, and how long after (M-04).
+// How often a failed connection is tried again, and after which time (M-04).
 const (
 	retries     = 2
 	firstDelay  = time.Second
 	longest     = 10 * time.Second
 	connectTime = 30 * time.Second
-	stableTime  = time.Minute // after it, retries count from the beginning
-	relistTime  = time.Second // between two looks at a list that changes; twice that if it keeps changing, and so on
+	stableTime  = time.Minute // after so long, retries count from the beginning
+	relistTime  = time.Second // between two looks at a list that changes; doubled each time while it keeps changing
 	relistMost  = time.Minute
 )
 
@@ -48,27 +48,27 @@ type server struct {
 	x     *session
 	name  string
 	conf  servers.Server
-	slots chan struct{} // one for each call that may run
+	slots chan struct{} // one for each call that may run at once
 
-	life   sync.Mutex // held while it is switched
-	closed bool       // it is not of the session any more, and connects no more
+	life   sync.Mutex // held while the server is switched on or off
+	closed bool       // the session does not have it any more, so it never connects again
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when nothing of it runs
 
-	relist chan struct{} // its list changed
-	rejudg chan struct{} // what is known of others changed
+	relist chan struct{} // signals that its list has changed
+	rejudg chan struct{} // signals that other servers have changed
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	state    string
 	err      string
 	conn     *upstream.Conn
-	settings guard.Settings       // of its cage
-	defs     []vet.Definition     // as it gave them last
-	vetted   map[string]vet.Found // of them, by text
-	tools    map[string]tool.Tool // let in, by whole name
+	settings guard.Settings       // settings of its cage
+	defs     []vet.Definition     // the definitions that it gave last
+	vetted   map[string]vet.Found // by text of the definition
+	tools    map[string]tool.Tool // by whole name: tools that were let in
 	withheld []Withheld
-	asked    map[string]bool   // pins about which somebody is asked, or has been
-	asking   map[string]*waits // of these, the questions that wait
+	asked    map[string]bool   // pins about which a person is asked, or was asked
+	asking   map[string]*waits // those whose questions still wait
 	minute   time.Time
 	calls    int // in that minute
 }
@@ -87,7 +87,7 @@ func newServer(x *session, name string, conf servers.Server) *server {
 	}
 }
 
-// Status is what a server is, for those who ask (M-15).
+// Status describes a server (M-15).
 type Status struct {
 	Name     string     `json:"name"`
 	Type     string     `json:"type"`
@@ -95,7 +95,7 @@ type Status struct {
 	Tools    []string   `json:"tools"`
 	Withheld []Withheld `json:"withheld,omitempty"`
 	Error    string     `json:"error,omitempty"`
-	Stderr   string     `json:"stderr,omitempty"` // the end of what its program said
+	Stderr   string     `json:"stderr,omitempty"` // the end of what its program wrote
 	Dropped  int64      `json:"dropped_lines,omitempty"`
 }
 
@@ -133,14 +133,14 @@ func (v *server) withholds() bool {
 	return len(v.withheld) > 0
 }
 
-// offered are the tools that models get.
+// offered returns the tools that models get.
 func (v *server) offered() map[string]tool.Tool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return maps.Clone(v.tools)
 }
 
-// known are the names that it gave its tools, let in or not.
+// known returns the names that the server gave its tools, whether let in or not.
 func (v *server) known() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -155,7 +155,7 @@ func (v *server) known() []string {
 func (v *server) set(state string, err error) {
 	v.mu.Lock()
 	v.state, v.err = state, ""
-	if err != nil { // it may be in words of the server
+	if err != nil { // the server may have written it
 		v.err = v.x.g.host.Redact(strings.ToValidUTF8(fmt.Sprintf("%.2000s", err), "\uFFFD"))
 	}
 	if state != Connected {
@@ -165,14 +165,14 @@ func (v *server) set(state string, err error) {
 	v.x.publish()
 }
 
-// enable begins to connect, from the beginning (M-16).
+// enable begins to connect, with all retries (M-16).
 func (v *server) enable() {
 	v.life.Lock()
 	defer v.life.Unlock()
 	v.begin()
 }
 
-// renew connects again, unless somebody has done so since conn, or disconnected it.
+// renew connects again, unless somebody has done so since conn or has disconnected the server.
 func (v *server) renew(conn *upstream.Conn) {
 	v.life.Lock()
 	defer v.life.Unlock()
@@ -192,7 +192,7 @@ func (v *server) begin() {
 	v.end()
 	v.set(Pending, nil)
 	v.mu.Lock()
-	clear(v.asked) // who reconnects may be asked again
+	clear(v.asked) // after a new connection a person may be asked again
 	v.mu.Unlock()
 	ctx, cancel := context.WithCancel(v.x.g.ctx)
 	v.cancel, v.ended = cancel, make(chan struct{})
@@ -202,7 +202,7 @@ func (v *server) begin() {
 	}()
 }
 
-// disable disconnects and keeps the configuration (M-17).
+// disable disconnects the server and keeps its configuration (M-17).
 func (v *server) disable() {
 	v.life.Lock()
 	defer v.life.Unlock()
@@ -210,7 +210,7 @@ func (v *server) disable() {
 	v.set(Disabled, nil)
 }
 
-// close disconnects for good.
+// close disconnects the server for good.
 func (v *server) close() {
 	v.life.Lock()
 	defer v.life.Unlock()
@@ -219,7 +219,7 @@ func (v *server) close() {
 	v.set(Disabled, nil)
 }
 
-// end waits until nothing of it runs. The caller holds life.
+// end waits until nothing of the server runs. The caller holds life.
 func (v *server) end() {
 	if v.cancel != nil {
 		v.cancel()
@@ -228,7 +228,7 @@ func (v *server) end() {
 	}
 }
 
-// run keeps the server connected: it tries again after a failure, and gives up when it keeps failing.
+// run keeps the server connected. After a failure it tries again, and after too many it gives up.
 func (v *server) run(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -264,7 +264,7 @@ func (v *server) run(ctx context.Context) {
 	}
 }
 
-// finalError is of what will not be better in a second.
+// finalError is an error that another try would not mend.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
@@ -295,13 +295,13 @@ func (v *server) once(ctx context.Context) error {
 	if err := v.judge(ctx); err != nil {
 		return err
 	}
-	v.x.publish() // first: who sees that it is connected finds its tools
+	v.x.publish() // first, so that whoever sees it connected finds its tools
 	v.set(Connected, nil)
 	v.x.reconsider(v)
 	return v.watch(ctx, conn)
 }
 
-// watch follows the list of a server until the connection ends.
+// watch follows the list of the server until the connection ends.
 func (v *server) watch(ctx context.Context, conn *upstream.Conn) error {
 	changed, pause := v.relist, relistTime
 	var looked time.Time
@@ -347,7 +347,7 @@ func (v *server) watch(ctx context.Context, conn *upstream.Conn) error {
 	}
 }
 
-// again asks for another look at what is known.
+// again asks for the tools to be judged again.
 func (v *server) again() { signal(v.rejudg) }
 
 func signal(c chan struct{}) {

@@ -14,16 +14,16 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// session is the servers of one session.
+// session has the servers of one session.
 type session struct {
 	g     *gateway
 	id    string
-	owner string // account
+	owner string // the account
 
-	tools atomic.Pointer[map[string]tool.Tool] // what models get; nobody changes the map
+	tools atomic.Pointer[map[string]tool.Tool] // the tools that models get; the map itself never changes
 
-	changing sync.Mutex // held while servers come and go, so that one change ends before the next begins
-	mu       sync.Mutex // guards what follows
+	changing sync.Mutex // held while servers come and go, so that changes do not overlap
+	mu       sync.Mutex // guards the fields below
 	servers  map[string]*server
 	own      bool // an operator has set them
 	closed   bool
@@ -37,7 +37,7 @@ func newSession(g *gateway, s tool.Session) *session {
 
 func (x *session) offered() map[string]tool.Tool { return *x.tools.Load() }
 
-// list are the servers by name, sorted.
+// list returns the servers, sorted by name.
 func (x *session) list() []*server {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -54,12 +54,12 @@ func (x *session) server(name string) *server {
 	return x.servers[name]
 }
 
-// current is the session as it is now.
+// current returns the session as it is now.
 func (x *session) current(ctx context.Context) (tool.Session, error) {
 	return x.g.host.Sessions.Session(ctx, x.owner, x.id)
 }
 
-// reload takes the servers of a configuration, unless an operator has set others.
+// reload takes over the servers of a configuration, unless an operator has set others.
 func (x *session) reload(want map[string]servers.Server) {
 	x.mu.Lock()
 	own := x.own
@@ -69,14 +69,15 @@ func (x *session) reload(want map[string]servers.Server) {
 	}
 }
 
-// Update is what has become of a set of servers (M-19).
+// Update says which servers a change has added and removed (M-19).
 type Update struct {
 	Added   []string          `json:"added"`
 	Removed []string          `json:"removed"`
 	Errors  map[string]string `json:"errors"`
 }
 
-// put sets the servers for an operator. What is wrong is left out, by name; a server of that name goes on.
+// put sets the servers for an operator. A server with a mistake is left out and named; a running server of that name
+// goes on.
 func (x *session) put(raw map[string]json.RawMessage) Update {
 	good, wrong := servers.Parse(raw)
 	x.mu.Lock()
@@ -89,8 +90,8 @@ func (x *session) put(raw map[string]json.RawMessage) Update {
 	return u
 }
 
-// set makes these the servers of the session: those that are gone are closed first, then new ones are begun and
-// changed ones begun anew; others are not touched (M-18). A server that keep names stays as it is.
+// set gives the session these servers. It closes those that are gone, then starts new ones and restarts changed
+// ones; it does not touch the others (M-18). A server that keep names stays as it is.
 func (x *session) set(want map[string]servers.Server, keep map[string]error) Update {
 	x.changing.Lock()
 	defer x.changing.Unlock()
@@ -129,7 +130,7 @@ func (x *session) set(want map[string]servers.Server, keep map[string]error) Upd
 		wg.Go(v.close)
 	}
 	wg.Wait()
-	for _, v := range begin { // each connects by itself (M-11)
+	for _, v := range begin { // each connects in a goroutine of its own (M-11)
 		v.enable()
 	}
 	x.publish()
@@ -151,7 +152,7 @@ func (x *session) close() {
 	wg.Wait()
 }
 
-// publish makes the map of all tools that are let in, and tells those who follow the session.
+// publish makes the map of all tools that were let in, and notifies those who follow the session.
 func (x *session) publish() {
 	x.mu.Lock()
 	all := map[string]tool.Tool{}
@@ -169,7 +170,7 @@ func (x *session) publish() {
 	}
 }
 
-// foreign returns a function that reports whether a word is the name of something that is not of the server.
+// foreign returns a function that returns a word if it names a tool or a server other than of and its tools, else "".
 func (x *session) foreign(of *server) func(word string) string {
 	x.mu.Lock()
 	names := map[string]bool{}
@@ -199,7 +200,7 @@ func (x *session) foreign(of *server) func(word string) string {
 	}
 }
 
-// reconsider looks at the other servers again: a tool may speak of what has come since.
+// reconsider judges the tools of the other servers again, because a tool may speak of one that has come since.
 func (x *session) reconsider(because *server) {
 	for _, v := range x.list() {
 		if v != because {

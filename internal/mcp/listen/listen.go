@@ -30,13 +30,13 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Port is the listener. It is safe for concurrent use.
+// Port is the listening port. It is safe for concurrent use.
 type Port struct {
 	net.Listener
 	file string
 }
 
-// Check refuses an address that is not one of the loopback, with its port.
+// Check refuses an address that is not a loopback address with a port.
 func Check(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -52,7 +52,7 @@ func Check(addr string) error {
 	return nil
 }
 
-// Open listens, if the file has a token.
+// Open listens on addr. It fails if the file has no token.
 func Open(addr, file string) (*Port, error) {
 	if err := Check(addr); err != nil {
 		return nil, err
@@ -67,10 +67,10 @@ func Open(addr, file string) (*Port, error) {
 	return &Port{l, file}, nil
 }
 
-// URL is where clients send their messages.
+// URL returns the address to which clients send their messages.
 func (p *Port) URL() string { return "http://" + p.Addr().String() + "/mcp" }
 
-// Caller says for whom a request is, or why it is refused.
+// Caller returns who has sent a request, or why it is refused.
 func (p *Port) Caller(w http.ResponseWriter, r *http.Request) (route.Caller, error) {
 	if !p.ours(r.Host) {
 		return route.Caller{}, route.Error{Status: http.StatusMisdirectedRequest, Said: &tool.Error{
@@ -104,13 +104,14 @@ func (p *Port) Caller(w http.ResponseWriter, r *http.Request) (route.Caller, err
 	return ofUser(uid)
 }
 
-// ours reports whether a host is the port, by its address or as localhost.
+// ours reports whether a host names the port, by its address or as localhost.
 func (p *Port) ours(host string) bool {
 	_, port, _ := net.SplitHostPort(p.Addr().String())
 	return host == p.Addr().String() || host == "localhost:"+port
 }
 
-// bears compares hashes, so that the time tells nothing of the token.
+// bears reports whether the headers have the token. It compares hashes, so that the time of the comparison tells
+// nothing about the token.
 func bears(headers []string, token string) bool {
 	if len(headers) != 1 {
 		return false

@@ -16,17 +16,17 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// A token is what RFC 6750 lets a header have. One that is shorter could be guessed.
+// A token has the form that RFC 6750 allows in a header. A shorter one could be guessed.
 var token = regexp.MustCompile(`^([A-Za-z0-9._~+/-]+)=*$`)
 
 const (
-	minToken, maxToken = 32, 1000 // in the expression, they would make each start of the program slower
+	minToken, maxToken = 32, 1000 // as a part of the expression they would slow each start of the program
 	maxFile            = 2 << 10
 )
 
-// readToken is the token in a file, and the uid that owns the file.
+// readToken returns the token in a file, and the uid that owns the file.
 func readToken(path string) (text string, uid int, err error) {
-	// A link is refused because it could lead to a file of somebody else; a pipe would not answer.
+	// A link could lead to a file of another user, and a pipe would not answer: both are refused.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", 0, unusable(fmt.Sprintf("mcp.tokenFile: %v", err))
@@ -69,7 +69,7 @@ func unusable(msg string) error {
 	}}
 }
 
-// ofUser is a user with the groups that the database of users says, or this process has.
+// ofUser returns a user with the groups that it has in the user database, or that this process has.
 func ofUser(uid int) (route.Caller, error) {
 	me := route.Caller{Role: tool.RoleAgent, UID: uid}
 	if uid == os.Geteuid() {
