@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lists of access rights, as acl(5) has them; the second is what new files of a directory get.
+// The attributes with lists of access rights (acl(5)). New files of a directory get the second one.
 const (
 	aclAccess  = "system.posix_acl_access"
 	aclDefault = "system.posix_acl_default"
@@ -19,14 +19,14 @@ const (
 // IsACL reports whether an attribute is a list of access rights.
 func IsACL(attribute string) bool { return attribute == aclAccess || attribute == aclDefault }
 
-// WithMode is an attribute as chmod leaves it: a list of access rights has those of the mode in the entries of the
-// owner, of the mask, or of the group where there is no mask, and of others.
+// WithMode returns an attribute as chmod would leave it. In a list of access rights, chmod changes three entries:
+// that of the owner, that of the mask (of the group, if there is no mask), and that of others.
 func WithMode(attribute string, value []byte, mode uint32) []byte {
-	const head, entry, owner, group, mask, other = 4, 8, 1, 4, 16, 32 // as the kernel has them in an attribute
+	const head, entry, owner, group, mask, other = 4, 8, 1, 4, 16, 32 // the form of the attribute in the kernel
 	if attribute != aclAccess || len(value) < head || (len(value)-head)%entry != 0 {
 		return value
 	}
-	at := map[uint16][]byte{} // the rights of an entry by its tag, of which these have one each
+	at := map[uint16][]byte{} // by tag: the entries of which there is one each
 	value = slices.Clone(value)
 	for e := value[head:]; len(e) > 0; e = e[entry:] {
 		at[binary.LittleEndian.Uint16(e)] = e[2:4]
@@ -42,8 +42,8 @@ func WithMode(attribute string, value []byte, mode uint32) []byte {
 	return value
 }
 
-// Extended are the attributes of a file that its owner can set: those of users, and its lists of access rights. Who
-// changes them meanwhile does not end the look: one that went is none.
+// Extended returns the attributes of a file that its owner can set: user attributes, and lists of access rights. If
+// somebody changes them meanwhile, it goes on; an attribute that has gone is left out.
 func Extended(fd int) (map[string][]byte, error) {
 	return extended(
 		func(names []byte) (int, error) { return unix.Flistxattr(fd, names) },
@@ -51,8 +51,8 @@ func Extended(fd int) (map[string][]byte, error) {
 	)
 }
 
-// ExtendedAt is [Extended] of a file that cannot be opened, at a path that may be one of /proc/self/fd. Who may not
-// read a file sees the names of the attributes of users, whose values are nil then, and its lists of access rights.
+// ExtendedAt is [Extended] for a file that cannot be opened, at a path that may be one in /proc/self/fd. A caller
+// who may not read the file gets nil as the values of user attributes. Lists of access rights are always readable.
 func ExtendedAt(path string) (map[string][]byte, error) {
 	return extended(
 		func(names []byte) (int, error) { return unix.Listxattr(path, names) },
@@ -66,7 +66,7 @@ func ExtendedAt(path string) (map[string][]byte, error) {
 	)
 }
 
-// unknownValue is in place of the size of a value that may not be read.
+// unknownValue stands for the size of a value that may not be read.
 const unknownValue = -1
 
 func extended(list func([]byte) (int, error), get func(string, []byte) (int, error)) (map[string][]byte, error) {
@@ -79,7 +79,7 @@ func extended(list func([]byte) (int, error), get func(string, []byte) (int, err
 		if !strings.HasPrefix(name, "user.") && !IsACL(name) {
 			continue
 		}
-		value := make([]byte, 64<<10) // the most that the kernel takes
+		value := make([]byte, 64<<10) // the largest that the kernel accepts
 		n, err := get(name, value)
 		if err == unix.ENODATA {
 			continue
@@ -97,7 +97,7 @@ func extended(list func([]byte) (int, error), get func(string, []byte) (int, err
 	return all, nil
 }
 
-// attributeNames are the names of all attributes, each with a zero at its end.
+// attributeNames returns the names of all attributes, each followed by a zero byte.
 func attributeNames(list func([]byte) (int, error)) ([]byte, error) {
 	size, err := list(nil)
 	if err == unix.ENOTSUP || err == nil && size == 0 {
@@ -108,8 +108,8 @@ func attributeNames(list func([]byte) (int, error)) ([]byte, error) {
 	}
 	names := make([]byte, size)
 	n, err := list(names)
-	if err == unix.ERANGE { // some came
-		names = make([]byte, 64<<10) // the most that the kernel gives
+	if err == unix.ERANGE { // names were added meanwhile
+		names = make([]byte, 64<<10) // the most that the kernel returns
 		n, err = list(names)
 	}
 	return names[:max(n, 0)], err

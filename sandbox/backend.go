@@ -11,25 +11,25 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/limit"
 )
 
-// Options are the same for all calls of a backend. The zero value is usable.
+// Options hold for all calls of a backend. The zero value is usable.
 type Options struct {
 	Child        string          // path of sandboxd-child; "": the running binary, which must call child.Main
 	Runtime      string          // directory for the sessions' private files; "": a temporary one
-	Private      []string        // the daemon's own directories and sockets: invisible in the sandbox
-	Roots        func() []string // workspaces at present: shown at their own paths, also below /tmp; nil: none
+	Private      []string        // the daemon's own directories and sockets; invisible in the sandbox
+	Roots        func() []string // returns the workspaces: shown at their own paths, also below /tmp; nil: none
 	Home         string          // the caller's home; "": that of this process
 	NoUserns     bool            // behave as on a host without user namespaces
 	NoNamespaces bool            // behave as on a host without any namespaces
 	NoCgroups    bool            // behave as on a host that gives no control groups
 
-	Reserve limit.Reserve  // room that calls may not take
-	Dialer  *egress.Dialer // makes every connection to other hosts; nil: with the host's resolver
+	Reserve limit.Reserve  // room on the disk that calls may not take
+	Dialer  *egress.Dialer // makes every connection to other hosts; nil resolves names as the host does
 
-	OnMissing func(layer string) // called once for each layer that this host does not give, with the reason
+	OnMissing func(layer string) // called once, with the reason, for each layer that this host lacks
 }
 
-// StartError says that a program did not start, for a reason of its own: it was not found,
-// or it cannot be executed. Proc.Wait returns it with the exit code that a shell would give.
+// StartError says that a program did not start for a reason of its own: it was not found, or it cannot be executed.
+// Proc.Wait returns it together with the exit code that a shell would give.
 type StartError struct {
 	Code int // 127 not found, 126 not executable
 	Msg  string
@@ -73,7 +73,7 @@ func (r Report) Require(s guard.Settings) error {
 	return nil
 }
 
-// clone copies the lists, so that a caller cannot change those of another.
+// clone copies the lists, so that no caller can change the list of another.
 func (r Report) clone() Report {
 	r.Limits = maps.Clone(r.Limits)
 	r.Layers, r.Missing, r.Denials = slices.Clone(r.Layers), slices.Clone(r.Missing), slices.Clone(r.Denials)

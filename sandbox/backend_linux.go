@@ -23,11 +23,11 @@ import (
 // cage is the Backend of Linux.
 type cage struct {
 	opts         Options
-	runtime      string   // directory of the sessions' private files, without links
-	lock         *os.File // of a runtime directory that was made here, else nil
+	runtime      string   // directory with the private files of sessions; without links
+	lock         *os.File // on a runtime directory that was made here, else nil
 	probe        func() Report
 	binds        func() error
-	noNamespaces bool // set by probe: Landlock holds the files alone
+	noNamespaces bool // set by probe: Landlock alone protects files
 
 	groups   *limit.Groups // set by probe; nil without control groups
 	noGroups string        // set by probe: why version 2 is not used
@@ -89,7 +89,7 @@ func NewBackend(o Options) (Backend, error) {
 	return c, nil
 }
 
-// physicalHome is a home without links; "" if it cannot be used.
+// physicalHome returns a home without links in its path. It returns "" if the home cannot be used.
 func physicalHome(home string) string {
 	physical, err := filepath.EvalSymlinks(home)
 	if err != nil || !filepath.IsAbs(physical) {
@@ -138,8 +138,8 @@ func (c *cage) Box(_ context.Context, session string, profile Profile, s guard.S
 	return b, nil
 }
 
-// prepared is what calls of one user with the same settings share. To resolve some hundred configured
-// paths for each call would cost more than the call.
+// prepared is what calls of one user with the same settings share. To resolve some hundred configured paths again
+// for each call would cost more than the call.
 type prepared struct {
 	user     User
 	dir      string         // the private directory of the user in this session
@@ -149,14 +149,14 @@ type prepared struct {
 	trees    *later.Trees
 
 	mu     sync.Mutex
-	roots  map[string]root // guarded by mu; by the directory that is shown in addition
+	roots  map[string]root // guarded by mu; by the additional directory that is shown
 	kept   []launch.Kept   // guarded by mu; the last answer of keep
-	keptOf *later.State    // guarded by mu; what it was made of
-	// authority signs for the hosts that are intercepted; nil: for none yet. Guarded by mu.
+	keptOf *later.State    // guarded by mu; the state from which kept was made
+	// authority signs for the hosts whose TLS is intercepted. It is nil until there is one. Guarded by mu.
 	authority *egress.Authority
 }
 
-// maxPrepared bounds the memory for settings that always differ.
+// maxPrepared bounds the memory if the settings of each call differ.
 const maxPrepared = 256
 
 func (c *cage) prepare(session string, profile Profile, s guard.Settings, u User) (*prepared, error) {
@@ -191,7 +191,7 @@ func (c *cage) prepare(session string, profile Profile, s guard.Settings, u User
 	return p, nil
 }
 
-// workspaces are those at present.
+// workspaces returns the workspaces that exist now.
 func (c *cage) workspaces() []string {
 	if c.opts.Roots == nil {
 		return nil
@@ -199,7 +199,7 @@ func (c *cage) workspaces() []string {
 	return c.opts.Roots()
 }
 
-// view is what programs of a user see under normalised settings.
+// view returns what programs of a user see under normalised settings.
 func (c *cage) view(dir string, u User, s guard.Settings, rules *guard.Rules, work []string) *view.View {
 	o := view.Options{Home: c.opts.Home, Private: c.opts.Private, Roots: work, NoNamespaces: c.noNamespaces}
 	if !u.own {
@@ -208,9 +208,8 @@ func (c *cage) view(dir string, u User, s guard.Settings, rules *guard.Rules, wo
 	return view.New(o, s, rules, dir, u.environ(os.Environ()))
 }
 
-// worked are the writable trees that a person works in. Where everything may be written,
-// those are the workspaces: permission to write outside the list is no permission to decide
-// what runs outside of the sandbox later.
+// worked returns the writable trees in which a person works. If everything may be written, those are the workspaces,
+// because permission to write elsewhere is no permission to decide what runs outside of the sandbox later.
 func worked(s guard.Settings, workspaces []string) []string {
 	if view.WriteAll(s) {
 		return slices.Concat(s.AllowedWritePaths, workspaces)

@@ -62,8 +62,8 @@ func (c *cage) tryBinding() error {
 	return nil
 }
 
-// executeAbsent executes a program that is not there, with its name bound: that needs all that
-// binding needs.
+// executeAbsent executes a program that does not exist, with its name bound. That needs everything that binding
+// needs.
 func (c *cage) executeAbsent() error {
 	const name, session = "/.sandboxd-bound", "probe-bound"
 	ctx := context.Background()
@@ -98,7 +98,7 @@ func (c *cage) executeAbsent() error {
 	return nil
 }
 
-// What one call may have bound, and how much of a file names its interpreter.
+// The most files that one call may have bound, and how many bytes at the beginning of a file name its interpreter.
 const (
 	MaxBound      = bound.MaxFile
 	MaxBoundFiles = bound.MaxFiles
@@ -111,13 +111,13 @@ const (
 // file that is no script.
 func Interpreter(head []byte) (path, arg string) { return bound.Interpreter(head) }
 
-// Approved is a file as a person approved it.
+// Approved is a file that a person has approved.
 type Approved struct {
 	Path   string   `json:"path"`             // physical
 	Names  []string `json:"names"`            // every path by which programs are known to open it; see [Bound]
-	Sum    string   `json:"sha256,omitempty"` // of its content
+	Sum    string   `json:"sha256,omitempty"` // of the content
 	Bytes  int64    `json:"bytes"`
-	Absent bool     `json:"absent,omitempty"` // it was not there, and is not for this call
+	Absent bool     `json:"absent,omitempty"` // it did not exist, and does not exist for this call
 }
 
 // Bind copies files for [Spec.Bound], which the caller closes. The error names a file whose

@@ -27,24 +27,24 @@ type box struct {
 	profile  Profile
 	settings guard.Settings
 	prepared *prepared
-	private  func() error // makes the private directory, once
-	broken   error        // why there is nothing prepared for the user
+	private  func() error // makes the private directory, at the first call
+	broken   error        // why the box could not be prepared for the user
 	judge    egress.Judge
 
 	*boxState
 }
 
-// boxState is the same for all users of a box.
+// boxState is what a box shares among its users.
 type boxState struct {
 	mu      sync.Mutex
 	report  Report         // Missing is guarded by mu
 	running map[*proc]bool // guarded by mu
 	closed  bool           // guarded by mu
-	dialled *egress.Call   // guarded by mu; of Dial, nil before it
-	ledger  egress.Ledger  // guarded by mu; of what has ended
+	dialled *egress.Call   // guarded by mu; for Dial, which makes it
+	ledger  egress.Ledger  // guarded by mu; of the connections that have ended
 }
 
-// As is this box for another user.
+// As returns this box for another user.
 func (b *box) As(u User) Box {
 	if u.known && u.own && b.prepared.user.own {
 		return b
@@ -89,7 +89,7 @@ func (b *box) Report() Report {
 	return b.report.clone()
 }
 
-// lacks adds to the report a layer that a call has found missing.
+// lacks adds to the report a layer that a call has found to be missing.
 func (b *box) lacks(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,11 +135,11 @@ func (b *box) Start(ctx context.Context, s Spec) (Proc, error) {
 		box: b, name: s.Name, limits: limits, authority: r.authority, started: time.Now(), before: before,
 		clock: newClock(), ended: make(chan struct{}), done: make(chan struct{}), sweeps: make(chan chan<- []Denial),
 	}
-	// The clock runs during the start too: the launcher may be stopped.
+	// The clock also runs during the start, because the launcher may be stopped.
 	entering, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.wall(), startTime), errNoStart)
 	defer cancel()
 	entry := launch.Entry{Masks: b.prepared.view.Masks(b.cage.sockets, show), Limits: kernelLimits(limits)}
-	if !b.cage.noNamespaces { // there Landlock grants them to be read
+	if !b.cage.noNamespaces { // else Landlock grants the right to read them
 		entry.Kept = b.prepared.keep(before)
 	}
 	if p.launcher, err = b.cage.pool.Get(entering, b.session, r.config, entry); err != nil {

@@ -19,28 +19,28 @@ type Keeper interface {
 	Begin(ctx context.Context, c *Coming) (Keeping, error)
 }
 
-// Coming is a change that is about to be made.
+// Coming is a change that a file tool is about to make.
 type Coming struct {
 	Path string
-	Temp string   // holds the new content before the change, or the old one after it, for a moment
-	Dirs []string // above Path, and absent: they are made first
+	Temp string   // the name of the new content before the change, or of the old one for a moment after it
+	Dirs []string // absent directories above Path; they are made first
 }
 
-// Keeping is one change. Take may be called several times, each time with the content at that
-// moment; at the end Done is called once.
+// Keeping is one change. Take may be called several times, each time with the content at that moment. Done is called
+// once, at the end.
 type Keeping interface {
 	// Take is called before old is replaced by now. An error stops the change.
 	Take(ctx context.Context, old, now Content) error
-	// Instead is called after that, if something else than old was replaced.
+	// Instead is called after Take, if something other than old was replaced.
 	Instead(ctx context.Context, old Content) error
 	Done(ctx context.Context, changed bool)
 }
 
 // Content is what lies at a path.
 type Content struct {
-	File *os.File // a regular file, a directory or a named pipe, open for reading; nil: nothing lies there
-	Link string   // where the symbolic link leads that lies there
-	Err  error    // something lies there, and cannot be read
+	File *os.File // a regular file, directory or named pipe, open for reading; nil if nothing lies there
+	Link string   // the target, if a symbolic link lies there
+	Err  error    // why what lies there cannot be read
 
 	info os.FileInfo // when it was opened
 	dir  bool        // a directory that cannot be opened
@@ -48,12 +48,12 @@ type Content struct {
 
 type keeperKey struct{}
 
-// WithKeeper returns a context for a call whose file tools tell k of their changes.
+// WithKeeper returns a context for a call whose file tools report their changes to k.
 func WithKeeper(ctx context.Context, k Keeper) context.Context {
 	return context.WithValue(ctx, keeperKey{}, k)
 }
 
-// begin tells the keeper of the call, if there is one.
+// begin reports the change to the keeper of the call, if there is one.
 func (f *File) begin(ctx context.Context) (err error) {
 	k, _ := ctx.Value(keeperKey{}).(Keeper)
 	if k == nil {
@@ -68,7 +68,7 @@ func (f *File) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// absentAbove are the directories above a path that are not there, the outermost first.
+// absentAbove returns the missing directories above a path, the outermost first.
 func absentAbove(path string) (dirs []string) {
 	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
 		var st unix.Stat_t
@@ -80,8 +80,8 @@ func absentAbove(path string) (dirs []string) {
 	return dirs
 }
 
-// elsewhere reports whether the path of the file lies in another place of the host: in the
-// private files of a session, which nobody keeps.
+// elsewhere reports whether the path lies in another place of the host: in the private files of a session, which
+// nobody keeps.
 func (f *File) elsewhere() bool {
 	at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.dir.Fd()))
 	return err != nil || at != filepath.Dir(f.path)
@@ -95,8 +95,8 @@ func (f *File) done(changed bool) {
 	}
 }
 
-// replace puts the new content in its place, or only removes the old one, and keeps the old one.
-// Somebody may change the file at any moment. So the removed file is compared with the kept one.
+// replace puts the new content in the place of the old one, or only removes the old one, and has the old one kept.
+// Somebody may change the file at any moment, so replace compares the removed file with the kept one.
 func (f *File) replace() error {
 	for range 100 {
 		old := f.look()
@@ -114,7 +114,7 @@ func (f *File) replace() error {
 	return fmt.Errorf("%s changes all the time", f.path)
 }
 
-// errOther is the error where something appeared at a path, or went away.
+// errOther says that something appeared at a path, or went away.
 var errOther = errors.New("something else is there now")
 
 // look opens what lies at the path.
@@ -148,14 +148,14 @@ func (f *File) open(name string) (c Content) {
 	return c
 }
 
-// readLink is where a symbolic link leads.
+// readLink returns the target of a symbolic link.
 func readLink(dir int, name string) (string, error) {
 	b := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, name, b)
 	return string(b[:max(n, 0)]), err
 }
 
-// swap makes the change of which the keeper was told.
+// swap makes the change that was reported to the keeper.
 func (f *File) swap(old Content) error {
 	fd, name := int(f.dir.Fd()), filepath.Base(f.path)
 	there := old.File != nil || old.Link != "" || old.Err != nil
@@ -186,7 +186,7 @@ func (f *File) swap(old Content) error {
 	return f.drop(old, flags)
 }
 
-// drop removes what was taken away. If it is not what was kept, it is kept now.
+// drop removes what was replaced. If that is not what was kept, drop has it kept first.
 func (f *File) drop(old Content, flags uint) error {
 	now := f.open(f.tmp)
 	if now.File != nil {
@@ -204,12 +204,12 @@ func (f *File) drop(old Content, flags uint) error {
 	back := f.do(func() error { return unix.Renameat2(fd, f.tmp, fd, name, flags) })
 	if back != nil {
 		back = fmt.Errorf("what was there is now %s: %w", filepath.Join(filepath.Dir(f.path), f.tmp), back)
-		f.tmp = "" // nobody removes it
+		f.tmp = "" // so that nobody removes it
 	}
 	return errors.Join(err, back)
 }
 
-// special is the error for what cannot be replaced like a file: a directory, a socket, a device.
+// special returns the error for something that cannot be replaced like a file: a directory, a socket, a device.
 func (c Content) special() error {
 	if c.File == nil && !c.dir {
 		return nil // it cannot be read
@@ -220,8 +220,7 @@ func (c Content) special() error {
 	return nil
 }
 
-// same reports whether two contents are those of one file that nobody has written to since the
-// first was opened.
+// same reports whether two contents belong to one file that nobody has written to since the first was opened.
 func same(a, b Content) bool {
 	if a.File == nil || b.File == nil {
 		return a.File == b.File && a.Link == b.Link

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/launch"
 )
 
-// Judged is this box with who decides about its connections.
+// Judged returns this box with another judge of its connections.
 func (b *box) Judged(j egress.Judge) Box {
 	other := *b
 	other.judge = j
@@ -30,7 +30,7 @@ func bySettings(n guard.Network) egress.Judge {
 	}
 }
 
-// connecting is how a call of the box may connect.
+// connecting says how a call of the box may connect.
 func (b *box) connecting(ctx context.Context, l guard.Limits) egress.CallOptions {
 	return egress.CallOptions{
 		Context: ctx, Judge: b.judge, Network: b.prepared.settings.Network,
@@ -54,7 +54,7 @@ func (b *box) Dial(ctx context.Context, to egress.Connection) (net.Conn, error) 
 	return call.Dial(ctx, to)
 }
 
-// Ledger ends the connections of Dial.
+// Ledger ends the connections of Dial, and returns what they have done.
 func (b *box) Ledger() egress.Ledger {
 	b.mu.Lock()
 	call := b.dialled
@@ -70,14 +70,14 @@ func (b *box) Ledger() egress.Ledger {
 	return l
 }
 
-// connected keeps what has ended.
+// connected adds connections that have ended to the ledger of the box.
 func (b *box) connected(l egress.Ledger) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.Merge(l)
 }
 
-// callOf is the call that a connection of a [launch.Network] is of.
+// callOf returns the call to which a connection of a [launch.Network] belongs.
 func callOf(c net.Conn) uint32 {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -86,17 +86,17 @@ func callOf(c net.Conn) uint32 {
 	return launch.Mark(tcp)
 }
 
-// clock ends a call when its time is over. It stands still while a person is asked.
+// clock ends a call when its time is over. It stops while a person is asked.
 type clock struct {
 	mu     sync.Mutex
 	timer  *time.Timer   // guarded by mu; nil before start
-	left   time.Duration // guarded by mu; from since on, if it runs
+	left   time.Duration // guarded by mu; what was left at since
 	since  time.Time     // guarded by mu
-	paused int           // guarded by mu: how often; 0: it runs
-	over   bool          // guarded by mu: stopped for good
+	paused int           // guarded by mu: how many pauses hold; it runs at 0
+	over   bool          // guarded by mu: it never runs again
 }
 
-// newClock returns a clock that stands still until start.
+// newClock returns a clock that does not run before start.
 func newClock() *clock { return &clock{paused: 1} }
 
 func (c *clock) start(left time.Duration, end func()) {
@@ -113,7 +113,7 @@ func (c *clock) Pause() (resume func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.paused++; c.paused == 1 && !c.over {
-		c.timer.Stop() // if that is too late, the time was over
+		c.timer.Stop() // if this comes too late, the time was over
 		c.left -= time.Since(c.since)
 	}
 	return sync.OnceFunc(c.resume)
@@ -132,7 +132,7 @@ func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
-	if c.timer != nil { // a job has no limit, and starts none
+	if c.timer != nil { // nil for a job, which has no limit
 		c.timer.Stop()
 	}
 }

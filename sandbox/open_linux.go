@@ -57,8 +57,8 @@ func (b *box) Do(_ guard.PathUse, f func() error) error {
 	return b.prepared.user.Do(f)
 }
 
-// wayTo is the user whose rights lead to a path. The private files of a user lie in a directory
-// of the daemon that nobody else can enter; what is made there is the user's all the same.
+// wayTo returns the user whose rights lead to a path. The private files of a user lie in a directory that only the
+// daemon can enter; what is made there belongs to the user all the same.
 func (b *box) wayTo(path string) User {
 	if u := b.prepared.user; !u.known || !b.prepared.view.Private(path) {
 		return u

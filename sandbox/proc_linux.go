@@ -33,12 +33,12 @@ type proc struct {
 	script   *script.Script
 	limits   guard.Limits
 	started  time.Time
-	before   *later.State // of what a person's tools would run
+	before   *later.State // the files that a person's tools would run
 	disk     limit.DiskUse
 	streams  stdio.Streams
 	clock    *clock
 
-	authority  *egress.Authority  // of its root
+	authority  *egress.Authority  // that of its root
 	network    *egress.Call       // nil: the call has no way out
 	disconnect context.CancelFunc // ends its connections
 
@@ -46,7 +46,7 @@ type proc struct {
 	killing  sync.Once
 	ended    chan struct{} // closed when the launcher has said how the call ended, or has ended itself
 	timedOut atomic.Bool
-	limit    atomic.Pointer[string] // that the call exceeded
+	limit    atomic.Pointer[string] // the limit that the call has exceeded
 	apart    atomic.Bool            // see Apart
 	name     string                 // see Spec.Name
 
@@ -167,7 +167,7 @@ func (p *proc) await(answer <-chan wire.Reply, lasting bool, absent []string) (w
 	}
 }
 
-// lookTime is between two looks at what a lasting program has made.
+// lookTime is how often a lasting program's new files are looked at.
 const lookTime = 2 * time.Second
 
 // maxDenials bounds what is reported of one program.
@@ -259,7 +259,7 @@ func (p *proc) Terminate(grace time.Duration) {
 	default:
 	}
 	if p.network != nil {
-		p.disconnect() // first: nobody shall wait for a program that is stopped
+		p.disconnect() // first, so that nobody waits for a program that is stopped
 	}
 	if grace <= 0 {
 		p.kill()

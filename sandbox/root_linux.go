@@ -22,7 +22,7 @@ import (
 // root describes a root directory for a launcher, and what must hold for it to be used again.
 type root struct {
 	config launch.Config
-	absent []string // paths of the settings that did not exist then
+	absent []string // paths of the settings that did not exist when the root was described
 	// writes are paths that programs may write, and placed says which files and directories lay there.
 	writes []string
 	placed string
@@ -72,8 +72,8 @@ func (b *box) root(show string, state *later.State) (root, error) {
 			r.absent = append(r.absent, path)
 		}
 	}
-	// A launcher has bound what lay there when it started: where something appears, or takes the place of
-	// something else, another one is needed.
+	// A launcher has bound what lay there when it started. If something appears, or another file takes its place,
+	// another launcher is needed.
 	r.writes, r.placed = t.Write, placed(t.Write)
 	sum := sha256.Sum256(append(body, strings.Join(append(r.absent, r.placed), "\x00")...))
 	r.config.Key = b.session + "\x00" + hex.EncodeToString(sum[:])
@@ -90,7 +90,7 @@ func (b *box) root(show string, state *later.State) (root, error) {
 	return r, nil
 }
 
-// placed names the file or directory that lies at each of these paths.
+// placed returns the identities of the files and directories that lie at these paths.
 func placed(paths []string) string {
 	var b []byte
 	for _, path := range paths {
@@ -114,7 +114,7 @@ func (c *cage) template(p *prepared, profile Profile, show string, kept []string
 	return p.view.Template(base, show, kept)
 }
 
-// keptPaths are the files that programs must not write.
+// keptPaths returns the files that programs must not write.
 func keptPaths(state *later.State) []string {
 	var out []string
 	for _, t := range state.Trees {
@@ -125,7 +125,7 @@ func keptPaths(state *later.State) []string {
 	return out
 }
 
-// keep is the list of the same files for a launcher. Calls share it while nothing changes.
+// keep returns the list of these files for a launcher. Calls share it while nothing changes.
 func (p *prepared) keep(state *later.State) []launch.Kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()

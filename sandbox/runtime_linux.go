@@ -80,8 +80,8 @@ func isRuntime(dir string) bool {
 	return !slices.ContainsFunc(entries, other) && exists(filepath.Join(dir, rootName))
 }
 
-// sessionDir is the private directory of a user in a session: its /tmp and its caches. Users
-// of one session have one each: what one of them makes is no place for another to work in.
+// sessionDir returns the private directory of a user in a session, with its /tmp and its caches. Each user of a
+// session has another one, because no user should work among files that another one can make.
 func (c *cage) sessionDir(session string, u User) string {
 	name := privateName(session)
 	if !u.own {
@@ -95,8 +95,8 @@ func privateName(session string) string {
 	return sessionPrefix + hex.EncodeToString(sum[:8])
 }
 
-// Kept is what the private files of each of these sessions take on the disk, in bytes, where
-// runtime is the directory of a backend.
+// Kept returns how many bytes the private files of these sessions take on the disk. runtime is the directory of a
+// backend.
 func Kept(runtime string, sessions []string) (map[string]int64, error) {
 	dirs, err := limit.Kept(runtime)
 	if err != nil {
@@ -105,7 +105,7 @@ func Kept(runtime string, sessions []string) (map[string]int64, error) {
 	byName := map[string]int64{}
 	for name, n := range dirs {
 		if id, found := strings.CutPrefix(name, sessionPrefix); found {
-			id, _, _ = strings.Cut(id, "-") // each user of a session has a directory
+			id, _, _ = strings.Cut(id, "-") // a session has a directory for each user
 			byName[sessionPrefix+id] += n
 		}
 	}

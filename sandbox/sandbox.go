@@ -110,8 +110,7 @@ type Exit struct {
 	Apart []string
 }
 
-// Why is one word for how a program ended: "exited", "signaled", "timed_out", or
-// the limit that ended it.
+// Why returns one word for how a program ended: "exited", "signaled", "timed_out", or the limit that ended it.
 func (e Exit) Why() string {
 	switch {
 	case e.TimedOut:
@@ -163,8 +162,8 @@ type Box interface {
 	// a rename: see [WriteFile]. If anything else than a file or a directory lies there, that
 	// is an error, unless flag has O_NOFOLLOW.
 	Open(ctx context.Context, use guard.PathUse, flag int) (*os.File, error)
-	// As is this box for another user, whose rights Open takes and whose ids programs have. What
-	// they make belongs to the user. Each user of a session has private files of its own.
+	// As returns this box for another user. Open takes the rights of that user, programs have its ids, and what they
+	// make belongs to it. Each user of a session has private files of its own.
 	As(u User) Box
 	// Do runs f with the rights that Open takes for this path. Its goroutine is on one
 	// thread meanwhile, and f starts no others.
@@ -174,9 +173,8 @@ type Box interface {
 	// LookPath searches a name without a slash in the PATH of programs in the sandbox. It returns the
 	// program, or "", and the paths that were tried before.
 	LookPath(name string) (found string, before []string)
-	// Judged is this box with a judge of connections: those of Dial, and those of programs, if the
-	// settings allow hosts. A box without a judge allows the hosts that the settings list, and asks
-	// nobody.
+	// Judged returns this box with a judge of connections: those of Dial, and those of programs if the settings
+	// allow hosts. A box without a judge allows the hosts that the settings list, and asks nobody.
 	Judged(egress.Judge) Box
 	// Dial connects to a host for the daemon itself. An [egress.RefusedError] says why not.
 	Dial(ctx context.Context, to egress.Connection) (net.Conn, error)

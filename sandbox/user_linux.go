@@ -24,9 +24,8 @@ type User struct {
 // Daemon is the user of this process.
 func Daemon() User { return User{known: true, own: true} }
 
-// NewUser is the user with these ids, as the kernel gave them for a process. name and home are
-// those of the database of users. If this process may not take the rights of others, every
-// user is the daemon: see [TakesRights].
+// NewUser returns the user with these ids, as the kernel gave them for a process. name and home come from the user
+// database. If this process may not take the rights of others, every user is the daemon: see [TakesRights].
 func NewUser(uid, gid int, groups []int, name, home string) User {
 	if uid == os.Geteuid() || !TakesRights() {
 		return Daemon()
@@ -53,7 +52,7 @@ func (u User) Do(f func() error) error {
 	return u.id.Do(f)
 }
 
-// ID is what programs of the user run as; nil is this process itself.
+// ID returns the ids with which programs of the user run. nil is those of this process.
 func (u User) ID() *identity.ID {
 	if u.own {
 		return nil
@@ -73,8 +72,7 @@ func (u User) Rights() string {
 	return u.id.String()
 }
 
-// RightsOf is [User.Rights] of a process that runs programs itself: no setting of the daemon
-// changes what it has.
+// RightsOf is [User.Rights] for a process that runs programs itself. No setting of the daemon changes its rights.
 func RightsOf(uid, gid int, groups []int) string {
 	if uid == os.Geteuid() {
 		return ""
@@ -82,7 +80,7 @@ func RightsOf(uid, gid int, groups []int) string {
 	return identity.ID{UID: uid, GID: gid, Groups: groups}.String()
 }
 
-// RightsError is the error where no process of the daemon can have the rights of a user.
+// RightsError says that no process of the daemon can have the rights of a user.
 type RightsError struct{ Why, Hint string }
 
 func (e *RightsError) Error() string { return e.Why + "; " + e.Hint }
@@ -122,7 +120,7 @@ func (u User) Missing() error {
 // starts.
 func LeaveGroup() error { return limit.Leave() }
 
-// key tells users apart.
+// key distinguishes users.
 func (u User) key() string {
 	if u.own {
 		return ""
@@ -130,7 +128,7 @@ func (u User) key() string {
 	return fmt.Sprint(u.known, u.id, u.home)
 }
 
-// environ is the environment of the daemon as far as it is the same for this user.
+// environ returns the variables of the daemon's environment that are the same for this user.
 func (u User) environ(own []string) []string {
 	if u.own {
 		return own
@@ -145,5 +143,5 @@ func (u User) environ(own []string) []string {
 	return out
 }
 
-// ofTheDaemon are variables that say something about its own user.
+// ofTheDaemon are variables that say something about the daemon's own user.
 var ofTheDaemon = []string{"USER", "LOGNAME", "SHELL", "GOCACHE", "CARGO_HOME"}

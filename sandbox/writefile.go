@@ -40,14 +40,14 @@ type File struct {
 	dir, file *os.File
 	perm      os.FileMode
 	with      *Attributes
-	uid, gid  int                      // of the file that is replaced, or -1
+	uid, gid  int                      // those of the replaced file, or -1
 	has       map[string][]byte        // its attributes
-	do        func(func() error) error // with the rights of the box for the path
-	keeping   Keeping                  // nil: nobody keeps what is replaced
+	do        func(func() error) error // runs with the rights that the box takes for the path
+	keeping   Keeping                  // nil if nobody keeps what is replaced
 	failed    atomic.Pointer[error]
 }
 
-// Attributes are what a file has beside its content.
+// Attributes are the properties of a file beside its content.
 type Attributes struct {
 	Mode     os.FileMode       // its permissions
 	Modified time.Time         // zero: now
@@ -97,7 +97,7 @@ func MakePipe(ctx context.Context, b Box, use guard.PathUse, with Attributes) er
 	})
 }
 
-// makeNode makes what has no content with node; what is left of it after an error is removed as flags say.
+// makeNode makes something without content, by node. After an error it removes what is left of it, as flags say.
 func makeNode(
 	ctx context.Context, b Box, use guard.PathUse, with Attributes, flags int, node func(dir int, name string) error,
 ) error {
@@ -122,10 +122,10 @@ func makeNode(
 	return nil
 }
 
-// finishNode finishes what is new, before it gets its name.
+// finishNode gives a new node its attributes, before it gets its name.
 func (f *File) finishNode(with *Attributes) error {
 	made := f.open(f.tmp)
-	if errors.Is(made.Err, unix.EACCES) { // by the list that its directory gives to what is new
+	if errors.Is(made.Err, unix.EACCES) { // by the access list that its directory gives to new files
 		if err := f.do(func() error { return unlock(int(f.dir.Fd()), f.tmp) }); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (f *File) finishNode(with *Attributes) error {
 	return f.keeping.Take(f.ctx, Content{}, made)
 }
 
-// unlock gives its owner all rights to what lies there. It follows no link.
+// unlock gives the owner all rights to what lies there. It follows no link.
 func unlock(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -152,7 +152,7 @@ func unlock(dir int, name string) error {
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
 }
 
-// MakeLink makes a symbolic link, which nobody follows. It is an error if something lies there.
+// MakeLink makes a symbolic link, and follows none. It is an error if something lies there.
 func MakeLink(ctx context.Context, b Box, use guard.PathUse, target string) error {
 	f, err := begin(ctx, b, use, os.O_WRONLY)
 	if err != nil {
@@ -174,10 +174,10 @@ func MakeLink(ctx context.Context, b Box, use guard.PathUse, target string) erro
 	return nil
 }
 
-// TempName is a name for a file that takes the place of another one in a moment. Nobody guesses it.
+// TempName returns a name for a file that soon takes the place of another one. Nobody can guess it.
 func TempName() string { return ".sandboxd-" + rand.Text() }
 
-// begin opens the directory of a path that is going to change.
+// begin opens the directory of a path that is about to change.
 func begin(ctx context.Context, b Box, use guard.PathUse, flag int) (*File, error) {
 	use.Op = guard.Write
 	f := &File{ctx: ctx, path: use.Path, tmp: TempName(), uid: -1, gid: -1}
@@ -222,7 +222,7 @@ func (f *File) create() error {
 	return nil
 }
 
-// attributesAt are the attributes of a regular file; none of one that its writer cannot read.
+// attributesAt returns the attributes of a regular file. If the writer cannot read the file, it returns none.
 func attributesAt(dir int, name string) (map[string][]byte, error) {
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags, 0)
@@ -239,7 +239,7 @@ func attributesAt(dir int, name string) (map[string][]byte, error) {
 // Path is where the content goes.
 func (f *File) Path() string { return f.path }
 
-// Give sets what the file has beside its content; otherwise it has what the old one has.
+// Give sets the properties of the file beside its content. Without it they are those of the old file.
 func (f *File) Give(a Attributes) { f.with = &a }
 
 // Write adds to the content. It is safe for concurrent use.
@@ -287,12 +287,12 @@ func (f *File) dress() error {
 	}
 	fd, err := unix.FcntlInt(f.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
-		err = unix.Close(fd) // says what was not written, as the last close does
+		err = unix.Close(fd) // the last close reports what was not written
 	}
 	if err != nil {
 		return err
 	}
-	if f.with == nil && f.uid < 0 { // it is new, and has what its directory gives
+	if f.with == nil && f.uid < 0 { // a new file has what its directory gives it
 		return f.file.Chmod(f.perm.Perm())
 	}
 	with := Attributes{Mode: f.perm, Extended: f.has}
@@ -300,7 +300,7 @@ func (f *File) dress() error {
 		with = *f.with
 	}
 	now, err := Extended(int(f.file.Fd()))
-	if err == nil && len(now) > 0 { // the directory gave it a list, which may deny its owner to write
+	if err == nil && len(now) > 0 { // the directory gave it an access list, which may deny its owner to write
 		err = f.file.Chmod(0o700)
 	}
 	if err == nil {
@@ -329,7 +329,7 @@ func (f *File) place() error {
 	return unix.Renameat(fd, f.tmp, fd, filepath.Base(f.path))
 }
 
-// remove removes the file, and keeps it if the call has a Keeper.
+// remove removes the file. If the call has a Keeper, that keeps it.
 func (f *File) remove() error {
 	old, flags := f.look(), 0
 	if old.File != nil {
