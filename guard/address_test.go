@@ -76,6 +76,11 @@ func TestWhoAnswersSearches(t *testing.T) {
 		if got := (Network{Secrets: secret, Search: tt.s}).Unused(); !slices.Equal(got, tt.unused) {
 			t.Errorf("%+v: unused are %v, want %v", tt.s, got, tt.unused)
 		}
+		s := DefaultSettings("/w", "/home/dev", nil)
+		s.Network = Network{Secrets: secret, Search: tt.s, AllowedDomains: []string{"s.test"}}
+		if got, _, err := s.Normalise(); tt.s != nil && tt.s.Provider != "none" && (err != nil || got.Network.Intercept != nil) {
+			t.Errorf("%+v: programs get a secret of WebSearch: %v, %v", tt.s, got.Network.Intercept, err)
+		}
 	}
 }
 

@@ -312,7 +312,8 @@ func TestL25_WhatAHookSaysIsALine(t *testing.T) {
 	ends(t, r, 0, "success")
 	lines := slices.Collect(strings.Lines(r.Out.String()))
 	if !slices.ContainsFunc(lines, func(line string) bool {
-		return strings.Contains(line, "hookResponse") && strings.Contains(line, `"system_messages":["be brief"]`)
+		return strings.Contains(line, "hookResponse") && strings.Contains(line, `"event":"userPromptSubmit"`) &&
+			strings.Contains(line, `"system_messages":["be brief"]`)
 	}) {
 		t.Errorf("got %s", r.Out)
 	}

@@ -57,6 +57,33 @@ func TestAWorkspaceThatWasRenamed(t *testing.T) {
 	}
 }
 
+// A new directory may have the inode of one that was removed: it is another place.
+func TestAnInodeThatIsUsedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	inode := func() (st unix.Stat_t) {
+		if err := errors.Join(os.Mkdir(dir, 0o755), unix.Lstat(dir, &st)); err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	first := inode()
+	place := placeOf(dir)
+	if place == "" {
+		needs.Missing(t, "the file system of %s does not say when a directory was made", dir)
+	}
+	for range 100 {
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		if again := inode(); again.Ino == first.Ino {
+			break
+		}
+	}
+	if again := placeOf(dir); again == place {
+		t.Errorf("a directory that was made later is %s, too", again)
+	}
+}
+
 // A directory with two names at once was not renamed: each session keeps its calls.
 func TestADirectoryWithTwoNames(t *testing.T) {
 	needs.Root(t, "to mount")

@@ -36,6 +36,10 @@ func TestTheCageHoldsForEveryDaemon(t *testing.T) {
 			d.becomeAnother(tt.uid, tt.lacks)
 			d.start()
 			d.isolated(t, tt.lacks)
+			rights := map[bool]string{true: "caller", false: "daemon"}[tt.uid == 0 && os.Geteuid() == 0]
+			if got := d.toolRights(t); got != rights {
+				t.Errorf("tools have the rights of the %s, want %s", got, rights)
+			}
 			d.outOfReach(t)
 			d.stop(os.Interrupt)
 			d.verify()
@@ -63,6 +67,18 @@ func (d *running) isolated(t *testing.T, lacks string) {
 	if status.Sandbox.Isolation != want {
 		needs.Missing(t, "isolation level %q, want %q: %v", status.Sandbox.Isolation, want, status.Sandbox.Missing)
 	}
+}
+
+// toolRights is whose rights the daemon says that tools have.
+func (d *running) toolRights(t *testing.T) string {
+	t.Helper()
+	var status struct {
+		Rights string `json:"tool_rights"`
+	}
+	if err := d.agent.Do(t.Context(), "GET", "/status", nil, &status); err != nil {
+		t.Fatal(err)
+	}
+	return status.Rights
 }
 
 // becomeAnother makes the next start one of another user, or one on a host that lacks something.

@@ -1,0 +1,41 @@
+package worktree_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/worktree"
+)
+
+// TestFiltersOfTheRepositoryRun: in a worktree, too, a file is what the filters of the repository make of it.
+func TestFiltersOfTheRepositoryRun(t *testing.T) {
+	repo, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"f": "abc\n", ".gitattributes": "f filter=loud\n"} {
+		if err := os.WriteFile(filepath.Join(repo, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"init", "-q"},
+		{"config", "filter.loud.smudge", "tr a-z A-Z"},
+		{"add", "."},
+		{"-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-q", "-m", "first"},
+	} {
+		if err := command(t.Context(), repo, append([]string{"git"}, args...)).Run(); err != nil {
+			t.Fatalf("git %q: %v", args, err)
+		}
+	}
+	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(tree.Path, "f")); err != nil || string(got) != "ABC\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
