@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// Rules are settings prepared for many checks: the cost of one does not grow with
-// the number of rules. Safe for concurrent use.
+// Rules are settings prepared for many checks: the cost of one check does not grow with the number of rules. They
+// are safe for concurrent use.
 type Rules struct {
 	s       Settings
 	denied  pathSet
-	closed  pathSet // nothing in these places is looked at: denied, and hidden
-	hidden  pathSet // for a caller who brings settings: what the daemon denies
+	closed  pathSet // no look goes into these places: denied, and hidden
+	hidden  pathSet // what the daemon denies, if the caller brings settings
 	read    pathSet
 	write   pathSet
-	allowed map[string]bool // nil: deny-list mode
+	allowed map[string]bool // nil: every command is allowed that is not denied
 	refused map[string]bool
 }
 
-// NewRules prepares settings as [Settings.Normalise] leaves them.
+// NewRules prepares settings that [Settings.Normalise] has returned.
 func NewRules(s Settings) *Rules {
 	denied := newPathSet(s.DeniedPaths)
 	r := &Rules{
@@ -35,7 +35,7 @@ func NewRules(s Settings) *Rules {
 	return r
 }
 
-// Network is where programs may connect under these rules. Nil rules let them connect nowhere.
+// Network returns where programs may connect under these rules. Nil rules let them connect nowhere.
 func (r *Rules) Network() Network {
 	if r == nil {
 		return Network{}
@@ -61,7 +61,7 @@ func (r *Rules) Check(u Uses) []Refusal {
 		}
 	}
 	for _, s := range u.Siblings {
-		if _, open := r.write.above(s.Path); open { // else the path is refused already
+		if _, open := r.write.above(s.Path); open { // else the path itself is refused already
 			out = append(out, s.asks())
 		}
 	}
@@ -72,8 +72,7 @@ func (r *Rules) Check(u Uses) []Refusal {
 	return slices.CompactFunc(out, func(a, b Refusal) bool { return a == b })
 }
 
-// unconfined is the answer to a call that asks to leave the sandbox (CX-62): no, or
-// a question to a person.
+// unconfined answers a call that asks to leave the sandbox (CX-62): with no, or with a question to a person.
 func unconfined(s Settings) Refusal {
 	if !s.AllowUnsandboxedCommands {
 		return Refusal{
@@ -97,11 +96,10 @@ func set(names []string) map[string]bool {
 	return m
 }
 
-// pathSet answers "is path at or below one of these" by looking up path and each
-// of its parents.
+// pathSet tells whether a path is one of these or lies below one. It looks up the path and each of its parents.
 type pathSet struct {
-	paths map[string]string // spelling for comparison -> as configured
-	all   []string          // for patterns and trees, which have to look at each
+	paths map[string]string // the form for comparison -> as configured
+	all   []string          // for patterns and trees, which are compared with each
 }
 
 func newPathSet(paths []string) pathSet {
@@ -136,23 +134,19 @@ func (ps pathSet) above(path string) (string, bool) {
 	}
 }
 
-// maxPrepared is how many settings [Prepared] keeps rules for: those of the daemon,
-// and of a few sessions that have their own.
+// maxPrepared is how many settings [Prepared] keeps rules for: those of the daemon, and of a few sessions with their
+// own.
 const maxPrepared = 8
 
-// Prepared keeps the rules of the settings that were asked for last, so that a
-// judgement does not prepare them again. The zero value is ready, and it is safe for
-// concurrent use.
-//
-//	refused := prepared.Rules(settings).Check(uses)
+// Prepared keeps the rules of the settings that were used last, so that a judgement does not prepare them again. The
+// zero value is ready, and it is safe for concurrent use.
 type Prepared struct {
 	mu   sync.Mutex
 	kept []*Rules // guarded by mu; the oldest first
 }
 
-// Rules is [NewRules], from memory where settings with the same lists were prepared
-// before. The lists are compared by content, and kept as copies, so that nobody can
-// change prepared rules from outside.
+// Rules is [NewRules], without work if settings with the same lists were prepared before. It compares the lists by
+// content and keeps copies, so that nobody can change prepared rules from outside.
 func (p *Prepared) Rules(s Settings) *Rules {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +169,7 @@ func (p *Prepared) Rules(s Settings) *Rules {
 	return r
 }
 
-// lists are the settings that [NewRules] prepares.
+// lists returns the settings that [NewRules] prepares.
 func lists(s *Settings) [5]*[]string {
 	return [...]*[]string{
 		&s.DeniedPaths, &s.AllowedReadPaths, &s.AllowedWritePaths, &s.AllowedCommands, &s.DeniedCommands,

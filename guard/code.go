@@ -14,15 +14,14 @@ import (
 // a program looks for by itself.
 type Code struct {
 	Path  string   // physical
-	Names []string // absolute and clean: every path by which it is known to be opened
-	// Absent: it is not there, and a program would take it instead of another one if it were.
+	Names []string // absolute and clean: every path by which the call is known to open it
+	// Absent says that the file does not exist. If it did, a program would take it instead of another one.
 	Absent bool
 }
 
 // Place is where a call runs.
 type Place interface {
-	// LookPath returns where a program without a slash in its name is found, or "", and the
-	// paths at which it is looked for before.
+	// LookPath returns where a program without a slash in its name is found, or "", and the paths that come before.
 	LookPath(name string) (found string, before []string)
 	// Exists reports whether the call can read a file at an absolute path.
 	Exists(path string) bool
@@ -57,7 +56,7 @@ type codeList struct {
 	names   *names
 	files   []Code
 	unbound []string
-	// builtins: the shell does those that it has.
+	// builtins says that the shell itself runs those that it has.
 	builtins bool
 }
 
@@ -109,16 +108,15 @@ func (l *codeList) command(c *shellparse.Command) {
 	}
 }
 
-// first adds the file of a list that a program finds first, and those that would be found
-// earlier if they were there. If there is none, the call may be about to make it: then it
-// returns the names.
+// first adds the file of a list that a program finds first, and those that it would find earlier if they existed. If
+// none exists, the call may be about to make one: then it returns the names.
 func (l *codeList) first(c *shellparse.Command, list []string) (absent []string) {
 	if c.Dir == "" {
 		names := strings.ReplaceAll(strings.Join(list, ", "), "^", "")
 		l.not("%s: %s in a directory that is only known when it runs", c.Name, names)
 		return nil
 	}
-	anywhere, here := strings.Contains(strings.Join(list, " "), "^"), 0 // how many are absent in its own directory
+	anywhere, here := strings.Contains(strings.Join(list, " "), "^"), 0 // how many are absent in dir
 	for dir, up := filepath.Clean(c.Dir), false; ; dir, up = filepath.Dir(dir), true {
 		for _, name := range list {
 			rest, above := strings.CutPrefix(name, "^")
@@ -144,7 +142,7 @@ func (l *codeList) first(c *shellparse.Command, list []string) (absent []string)
 	}
 }
 
-// either joins a list for a sentence.
+// either joins a list with "or".
 func either(all []string) string {
 	if len(all) > 3 {
 		return fmt.Sprintf("%s or %d others", strings.Join(all[:2], ", "), len(all)-2)
@@ -152,7 +150,7 @@ func either(all []string) string {
 	return strings.Join(all, " or ")
 }
 
-// file adds a file by the name with which it is opened, unless the call writes it itself.
+// file adds a file by the name with which it is opened, unless the call itself writes it.
 func (l *codeList) file(name string, absent bool) {
 	physical, err := l.rules.physical(name, "/", l.names)
 	if err != nil {
@@ -199,8 +197,8 @@ func (l *codeList) written(path string) bool {
 	return false
 }
 
-// OnlyRoot reports whether nobody but root can change what lies at an absolute path, or make
-// it, as far as owners and modes say: of all names on the way, links included.
+// OnlyRoot reports whether only root can change or make what an absolute path names, as far as owners and modes say.
+// That includes all names on the way, and links.
 func OnlyRoot(path string) bool {
 	only := ofRoot("/")
 	ends := alongLinks(path, func(name string) bool {
@@ -214,7 +212,7 @@ func ofRoot(name string) bool {
 	var st unix.Stat_t
 	switch err := unix.Lstat(name, &st); {
 	case err == unix.ENOENT:
-		return true // whoever can make it can write its directory
+		return true // whoever can make it can write its directory, which was checked
 	case err != nil:
 		return false
 	}

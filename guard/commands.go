@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
-// trustedDirs hold the programs that a bare name in allowedCommands stands for,
-// besides a lookup in PATH (A4).
+// trustedDirs hold the programs that a bare name in allowedCommands means, in addition to the one that PATH finds
+// (A4).
 var trustedDirs = []string{"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
 
 func (r *Rules) checkScript(s *shellparse.Script) []Refusal {
@@ -61,7 +61,7 @@ func (r *Rules) checkCommand(c *shellparse.Command) *Refusal {
 }
 
 func (r *Rules) checkDenyList(c *shellparse.Command) *Refusal {
-	// A denied name matches in any directory (A4); a denied path only itself.
+	// A denied name matches in any directory (A4). A denied path matches only itself.
 	if !r.refused[c.Name] && !(path.IsAbs(c.Path) && r.refused[path.Clean(c.Path)]) {
 		return r.checkNamed(c)
 	}
@@ -74,8 +74,7 @@ func (r *Rules) checkDenyList(c *shellparse.Command) *Refusal {
 	}
 }
 
-// checkNamed looks for denied programs in the words of a command of which nothing is known: it may
-// start them.
+// checkNamed looks for denied programs in the words of an unknown command, because it may start them.
 func (r *Rules) checkNamed(c *shellparse.Command) *Refusal {
 	if len(r.refused) == 0 || c.Script {
 		return nil
@@ -99,8 +98,8 @@ func (r *Rules) checkNamed(c *shellparse.Command) *Refusal {
 	return nil
 }
 
-// namedIn is the first denied program that a word names: by a path in any place, by its name alone
-// where a command can begin.
+// namedIn returns the first denied program that a word names: by a path anywhere in it, or by its name alone where a
+// command can begin.
 func (r *Rules) namedIn(word string) string {
 	begins := true
 	for word != "" {
@@ -139,7 +138,7 @@ func (r *Rules) listed(c *shellparse.Command) bool {
 	return r.allowed[c.Name] && slices.Contains(trustedDirs, path.Dir(clean))
 }
 
-// detected says how a command is reached when it is not plainly there.
+// detected says how the line reaches a command that does not stand there plainly.
 func detected(c *shellparse.Command) string {
 	for i := len(c.Via) - 1; i >= 0; i-- {
 		switch v := c.Via[i]; v {
@@ -152,8 +151,8 @@ func detected(c *shellparse.Command) string {
 }
 
 func (r *Rules) checkHosts(c *shellparse.Command) []Refusal {
-	// A floor that says nothing of hosts leaves them to the cage, which reaches none; with
-	// a list the answer can name the host.
+	// Settings without lists of hosts leave hosts to the cage, which then reaches none. With a list, the answer can
+	// name the host.
 	if n := r.s.Network; n.AllowedDomains == nil && n.DeniedDomains == nil && n.Unlisted == "" {
 		return nil
 	}
@@ -191,14 +190,14 @@ func (r *Rules) checkOpaque(o shellparse.Opaque) *Refusal {
 	}
 	return &Refusal{
 		Code: "opaque", Message: o.Message, Hint: hint, Rule: rule, At: o.At,
-		// A name that is not known is one in a wrapper, too.
+		// An unknown name is unknown in a wrapper, too.
 		Ask: o.Inline || o.Code == "unknown_command" && !commands,
-		// What is typed is never judged, so a cage is not enough.
+		// Nobody judges what is typed, so a cage is not enough.
 		Caged: !commands && !o.Typed,
 	}
 }
 
-// parseRefusal is the answer to text that shellparse refuses.
+// parseRefusal returns the answer to text that shellparse refuses.
 func parseRefusal(e *shellparse.Error) Refusal {
 	ref := Refusal{Code: e.Code, Message: e.Msg, Hint: e.Hint, Rule: "shell text", At: e.At}
 	switch e.Code {

@@ -8,20 +8,21 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
-// Deletion is a file or tree that a command of the script removes, empties or moves, by the
-// physical path that it has now.
+// Deletion is a file or tree that a command of the script removes, empties or moves. Its path is the physical one
+// that it has now.
 type Deletion struct {
 	Command int // its place in Script.Commands
 	PathUse
-	Many  bool     // a pattern, a list, a loop, a search
-	Names []string // of a tree only names like these; none: all
+	Many  bool     // named by a pattern, a list, a loop or a search
+	Names []string // of a tree, only what has such a name; empty: everything
 	Moved string   // where it is afterwards, physical; "": nowhere
-	// Outside: the path is not known only because of variables that the line does not set.
+	// Outside says that the path is unknown only because of variables that the line does not set.
 	Outside bool
-	Was     string // what lies there now was here when the line began
-	// Tracked: git tracks some of it, or it is a repository; also where the index cannot be read.
+	Was     string // what lies there now had this path when the line began
+	// Tracked says that git tracks a part of it, or that it is a repository. It is also set if the index cannot be
+	// read.
 	Tracked bool
-	// Unsaved: one file, which holds something of which git has no copy.
+	// Unsaved says that it is one file, and git has no copy of a part of its content.
 	Unsaved bool
 }
 
@@ -31,7 +32,7 @@ type Discard struct {
 	What    string // one of the constants of package effect
 }
 
-// effects adds what a command loses, by the paths that it has now.
+// effects adds what a command loses, by the physical paths of now.
 func (r *Rules) effects(u *Uses, i int, e *shellparse.Effects, dir string, git *tracker) {
 	tree := git.names
 	for _, d := range e.Deletes {
@@ -44,7 +45,7 @@ func (r *Rules) effects(u *Uses, i int, e *shellparse.Effects, dir string, git *
 		}
 		if del.Recursive && del.Path != "" && !d.Glob && !tree.hides(del.Path) {
 			if info, err := os.Lstat(del.Path); err == nil && !info.IsDir() {
-				del.Recursive = false // one file, whatever the option says
+				del.Recursive = false // it is one file, whatever the option says
 			}
 		}
 		if d.Moved != "" {
@@ -80,8 +81,8 @@ func (r *Rules) effects(u *Uses, i int, e *shellparse.Effects, dir string, git *
 	r.feeds(u, i, e.Feeds, dir, git, &left)
 }
 
-// unchanged reports whether git has all that is in some files and trees now, so that to check them out loses nothing.
-// What the line itself has put there in front is not known.
+// unchanged reports whether git has everything that some files and trees contain, so that checking them out loses
+// nothing. What the line itself puts there before is not known.
 func (r *Rules) unchanged(u *Uses, i int, d shellparse.Discard, dir string, git *tracker) bool {
 	only := d.Only
 	puts := func(c shellparse.Command) bool { return c.Name == "" || c.Name == "git" && c.Sub == "stash" }
@@ -103,7 +104,7 @@ func (r *Rules) unchanged(u *Uses, i int, d shellparse.Discard, dir string, git 
 	return true
 }
 
-// there reports whether a file is at a path. In a place that is closed nobody looks: it may be.
+// there reports whether a file may exist at a path. In a closed place nobody looks, so one may.
 func (r *Rules) there(path, dir string, tree *names) bool {
 	physical, err := r.physical(path, dir, tree)
 	if err != nil {
@@ -116,18 +117,18 @@ func (r *Rules) there(path, dir string, tree *names) bool {
 	return err == nil
 }
 
-// Act is what a command of the script does to a service, by a file of statements that it reads.
+// Act is what a command does to a service by a file of statements that it reads.
 type Act struct {
 	Command int // its place in Script.Commands
 	shellparse.Act
 }
 
 const (
-	maxFed      = 16      // files of statements that one command is followed into, included ones too
+	maxFed      = 16      // files of statements that are followed for one command, with included ones
 	maxFedBytes = 4 << 20 // bytes of one
 )
 
-// feeds reads the files of statements that a command is given. One that is too large to be read may destroy anything.
+// feeds reads the files of statements that a command gets. One that is too large to read may destroy anything.
 func (r *Rules) feeds(u *Uses, i int, feeds []shellparse.Feed, dir string, git *tracker, left *int) {
 	for _, f := range feeds {
 		use := r.fileUse(f.File, dir, git.names)
@@ -140,7 +141,7 @@ func (r *Rules) feeds(u *Uses, i int, feeds []shellparse.Feed, dir string, git *
 		}
 		text, err := git.read(use.Path, maxFedBytes)
 		if err != nil {
-			// Nothing is there, or only a program of the line makes it.
+			// Nothing lies there, or only a program of the line makes it.
 			if f.Destroys {
 				r.acts(u, i, []shellparse.Act{unread(u.Script.Commands[i].Name, f.Path, "that are not there yet")})
 			}
@@ -152,7 +153,7 @@ func (r *Rules) feeds(u *Uses, i int, feeds []shellparse.Feed, dir string, git *
 	}
 }
 
-// acts adds those that are not there.
+// acts adds those that are not in the list yet.
 func (r *Rules) acts(u *Uses, i int, acts []shellparse.Act) {
 	for _, a := range acts {
 		if act := (Act{i, a}); !slices.Contains(u.Acts, act) {

@@ -30,35 +30,35 @@ type PathUse struct {
 	Raw       string         // as the caller wrote it
 	Path      string         // physical: absolute, cleaned, symlinks resolved; "" when it cannot be known
 	Op        Op             //
-	Recursive bool           // the whole tree below is touched
+	Recursive bool           // the whole tree below is touched, too
 	Problem   string         // why Path is "": what could not be known
 	Glob      bool           // Path is a pattern: any name that it matches may be touched
 	At        shellparse.Pos // where in the command line; zero for a tool's own argument
 	Guess     bool           // a word that looks like a path, of an unknown program
-	Looks     bool           `json:",omitempty"` // a test or a listing: nothing of the content is read
-	// Makes: the program makes a directory where none is, and takes an empty one as if it had made it.
+	Looks     bool           `json:",omitempty"` // a test or a listing: the content is not read
+	// Makes says that the program makes a directory if there is none, and takes over an empty one.
 	Makes bool `json:",omitempty"`
-	// From says what makes the bytes that a command writes there: download, decoder, text, "".
+	// From says where the bytes come from that a command writes there: download, decoder, text, or "".
 	From string `json:",omitempty"`
 }
 
-// Uses is what a call would touch, found without side effects.
+// Uses is what a call would touch. It is found without side effects.
 type Uses struct {
 	Script *shellparse.Script // nil when the call runs no shell text
 	Paths  []PathUse
 	Hosts  []string
-	// Deletes, Discards and Losses are what its commands lose; Effects of the commands of Script have the rest.
+	// Deletes, Discards and Losses are what its commands lose. Other effects are in the commands of Script.
 	Deletes  []Deletion `json:",omitempty"`
 	Discards []Discard  `json:",omitempty"`
-	Acts     []Act      `json:",omitempty"` // of statements that its commands read in files
+	Acts     []Act      `json:",omitempty"` // by statements in files that its commands read
 	Losses   []Loss     `json:",omitempty"` // single files of which git has no copy
-	// Unconfined: the call asks for more than the lists of paths allow (X-08).
+	// Unconfined says that the call asks for more than the lists of paths allow (X-08).
 	Unconfined bool `json:",omitempty"`
 	// Siblings are directories beside the workspace in which the call asks to write.
 	Siblings []Sibling `json:",omitempty"`
 }
 
-// Refusal is one reason why a call is below the floor; its JSON is that of an answer.
+// Refusal is one reason why the settings do not allow a call. Its JSON is part of the answer.
 type Refusal struct {
 	// Code is stable: "path_denied", "path_outside_read_scope",
 	// "path_outside_write_scope", "path_unknown", "command_denied",
@@ -69,14 +69,14 @@ type Refusal struct {
 	Hint    string         `json:"hint,omitempty"` // which setting would allow it, or what to do instead
 	Rule    string         `json:"rule,omitempty"` // the setting that decided: "deniedPaths: /etc"
 
-	Ask bool `json:"-"` // a person may allow it; without one it is a denial
-	// Caged: the kernel holds everything that this protects (no command list is
-	// at stake, only paths and hosts). Under a cage that holds, a caller may go on.
+	Ask bool `json:"-"` // a person may allow it; if nobody is asked, it is a denial
+	// Caged says that the kernel protects everything that this refusal protects: only paths and hosts are at stake,
+	// no list of commands. A caller whose cage holds may go on.
 	Caged bool `json:"-"`
-	// Ours: only our own cage protects it. It hides denied files in a tree that is read, and asks about a
-	// host when a program connects. If somebody else runs the program, nothing protects it.
+	// Ours says that only our own cage protects it: the cage hides denied files in a tree that is read, and asks
+	// about a host when a program connects. If somebody else runs the program, nothing protects it.
 	Ours bool `json:"-"`
-	// Guess: the program is unknown, and only the form of a word suggests that there is something to
+	// Guess says that the program is unknown, and only the form of a word suggests that there is something to
 	// refuse. With a cage that holds the call may run; without one it is denied.
 	Guess bool `json:"-"`
 }

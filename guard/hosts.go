@@ -14,10 +14,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// CanonicalHost is the one spelling of a host: an address without brackets, zone and IPv4 in
-// IPv6, or a name in lower case and ASCII without a dot at its end.
+// CanonicalHost returns the one spelling of a host: an address without brackets, zone and IPv4 in IPv6, or a name in
+// lower-case ASCII without a dot at its end.
 func CanonicalHost(host string) (string, error) {
-	if len(host) > 4*maxName { // no name of the world is written longer, even before IDNA
+	if len(host) > 4*maxName { // nobody writes a longer name, even before IDNA
 		return "", errors.New("the host is too long to be a name")
 	}
 	host = strings.TrimSuffix(host, ".")
@@ -49,7 +49,7 @@ func isName(text string) bool {
 	return len(text) <= maxName && strings.Trim(last, "0123456789") != ""
 }
 
-// plainAddr: ::ffff:10.0.0.1 reaches the same machine as 10.0.0.1.
+// plainAddr returns one form of an address: ::ffff:10.0.0.1 reaches the same machine as 10.0.0.1.
 func plainAddr(a netip.Addr) string { return a.Unmap().WithZone("").String() }
 
 // noWayOut is what to do instead of connecting.
@@ -80,8 +80,8 @@ func checkHost(host string, s Settings) *Refusal {
 	return ref
 }
 
-// checkDevice judges a redirection of bash that connects, as /dev/tcp/HOST/PORT does: a name, or the cage's
-// own loopback, as what any program connects to; all else never.
+// checkDevice judges a redirection of bash that connects, such as /dev/tcp/HOST/PORT. A name and the cage's own
+// loopback are judged as for any program that connects; everything else is refused.
 func (r *Rules) checkDevice(u PathUse) *Refusal {
 	ref := &Refusal{
 		Code:    "path_device",
@@ -124,8 +124,8 @@ func ownLoopback(host string) bool {
 	return h == "localhost" || strings.HasSuffix(h, ".localhost")
 }
 
-// ParseURL parses the address of a page that every program reads in the same way: http or
-// https, a host in ASCII, no user and no password. Its host is canonical, its fragment is gone.
+// ParseURL parses the address of a page, if every program reads it in the same way: http or https, a host in ASCII,
+// no user and no password. The host becomes canonical, the fragment is dropped.
 func ParseURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	odd := strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' })
@@ -152,11 +152,11 @@ func ParseURL(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// plainHost is a name or a number. A name in other letters is written in them by some programs
-// and in ASCII by others.
+// plainHost matches a name or a number in ASCII. Some programs write a name with other letters as it is, and others
+// translate it.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
 
-// Proxy is the host and port of UpstreamProxy. It reports false without one.
+// Proxy returns the host and port of UpstreamProxy. It reports false if there is none.
 func (n Network) Proxy() (host string, port int, ok bool) {
 	host, port, err := parseProxy(n.UpstreamProxy)
 	return host, port, err == nil
@@ -192,7 +192,7 @@ func (n Network) ofProxy(e endpoint) bool {
 	return ok && e.host == host && cmp.Or(e.port, tlsPort) == port
 }
 
-// ProxySecret is what the proxy gets in Proxy-Authorization. It reports false if there is none.
+// ProxySecret returns what the proxy gets in Proxy-Authorization. It reports false if there is none.
 func (n Network) ProxySecret() (Secret, bool) {
 	for _, s := range n.Secrets {
 		if e, err := parseEndpoint(s.Host); err == nil && n.ofProxy(e) {
@@ -202,7 +202,7 @@ func (n Network) ProxySecret() (Secret, bool) {
 	return Secret{}, false
 }
 
-// ProxyAddress is UpstreamProxy as it is dialled.
+// ProxyAddress returns UpstreamProxy in the form for dialling.
 func (n Network) ProxyAddress() string {
 	host, port, _ := n.Proxy()
 	return net.JoinHostPort(host, strconv.Itoa(port))

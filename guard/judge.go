@@ -15,7 +15,7 @@ type Denied struct {
 	Refusals []Refusal
 }
 
-// Error is the first reason.
+// Error returns the first reason.
 func (d *Denied) Error() string { return d.Refusals[0].Message }
 
 // Judgement is a verdict with its reasons and what it rests on.
@@ -26,8 +26,8 @@ type Judgement struct {
 	Resolved string // of a path; "" if it cannot be known
 }
 
-// JudgeCommand parses and checks one command line under s, exactly as given. Whoever
-// asks learns nothing of what lies in hidden places.
+// JudgeCommand parses and checks one command line under exactly these settings. The answer tells nothing about what
+// lies in hidden places.
 func JudgeCommand(cmd, dir, home string, s Settings, hidden ...string) Judgement {
 	r, bad := prepare(s, hidden...)
 	if bad != nil {
@@ -36,8 +36,7 @@ func JudgeCommand(cmd, dir, home string, s Settings, hidden ...string) Judgement
 	return r.JudgeCommand(cmd, dir, home)
 }
 
-// JudgePath checks one path under s, exactly as given. Whoever asks learns nothing of
-// what lies in hidden places.
+// JudgePath checks one path under exactly these settings. The answer tells nothing about what lies in hidden places.
 func JudgePath(path string, op Op, dir, home string, s Settings, hidden ...string) Judgement {
 	r, bad := prepare(s, hidden...)
 	if bad != nil {
@@ -60,8 +59,8 @@ func prepare(s Settings, hidden ...string) (*Rules, *Refusal) {
 	return r, nil
 }
 
-// Resolve is [Resolve] without a look into places that the rules deny: what is below them
-// has the path that was given. Nil rules deny none.
+// Resolve is [Resolve] without a look into places that the rules deny: a path below them stays as it was given. Nil
+// rules deny none.
 func (r *Rules) Resolve(path, dir, home string) (string, error) {
 	path, err := withHome(path, home)
 	if err != nil {
@@ -77,8 +76,8 @@ func (r *Rules) closedPlaces() pathSet {
 	return r.closed
 }
 
-// physical resolves a path, unless it leads to a hidden place: what these rules say of it
-// cannot be told without a look.
+// physical resolves a path, unless it leads to a hidden place. What these rules say about that place cannot be told
+// without a look.
 func (r *Rules) physical(path, dir string, seen *names) (string, error) {
 	resolved, err := resolve(path, dir, seen)
 	if err != nil || r == nil {
@@ -132,8 +131,7 @@ func judgement(refs []Refusal) Judgement {
 	return j
 }
 
-// refusalOf turns an error of parsing or resolving into a reason; an error of any
-// other kind is a denial too.
+// refusalOf turns an error of parsing or resolving into a reason. An error of any other kind denies, too.
 func refusalOf(err error) Refusal {
 	if e := (*shellparse.Error)(nil); errors.As(err, &e) {
 		return parseRefusal(e)
@@ -144,8 +142,7 @@ func refusalOf(err error) Refusal {
 	return Refusal{Code: "internal", Message: "cannot judge this: " + err.Error(), Rule: "fail closed"}
 }
 
-// Verdict is the outcome of judging, of the guard and of a whole call. The zero
-// value denies.
+// Verdict is the outcome of judging, by the guard or of a whole call. The zero value denies.
 type Verdict int
 
 // The verdicts, strictest first.

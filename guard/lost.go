@@ -20,13 +20,13 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
-// Loss is one file whose content a call would destroy, and of which git has no copy.
+// Loss is a file whose content a call would destroy, and of which git has no copy.
 type Loss struct {
-	Use  int    // the place in Uses.Paths of what is written, replaced or deleted
-	Path string // the file, physical: where its content lies now
+	Use  int    // the index in Uses.Paths of what is written, replaced or deleted
+	Path string // the physical path at which the content lies now
 }
 
-// maxSources is how many files are remembered of which another one is made. With more, an edit is asked about.
+// maxSources bounds the files from which another one is made. With more, a person is asked about the edit.
 const maxSources = 32
 
 // losses finds what the commands of a script destroy, one after the other.
@@ -39,7 +39,7 @@ type losses struct {
 	made  map[string][]string // by a file that the line writes: what its content is made from
 }
 
-// mayLose reports whether a script can destroy a file at all. Most only read.
+// mayLose reports whether a script can destroy a file at all. Most scripts only read.
 func mayLose(s *shellparse.Script) bool {
 	if slices.ContainsFunc(s.Files, destroys) {
 		return true
@@ -50,7 +50,7 @@ func mayLose(s *shellparse.Script) bool {
 	})
 }
 
-// command adds what the i-th command destroys. The paths are those of its files, as known has them.
+// command adds what the i-th command destroys. paths are those of its files, from known.
 func (l *losses) command(i int, c *shellparse.Command, paths []string) {
 	if !l.uses.Script.Linked(i) {
 		l.group = l.group[:0]
@@ -93,7 +93,7 @@ func (l *losses) command(i int, c *shellparse.Command, paths []string) {
 	}
 }
 
-// remember adds a file to a list that has no file twice.
+// remember adds a file to a list, if it is not in it.
 func remember(list []string, file string) []string {
 	if len(list) == maxSources || slices.Contains(list, file) {
 		return list
@@ -101,7 +101,7 @@ func remember(list []string, file string) []string {
 	return append(list, file)
 }
 
-// loose are files that the shell opens for no command.
+// loose adds the files that the shell opens without any command.
 func (l *losses) loose(files []shellparse.File) {
 	for _, f := range files {
 		if path := l.known(f); path != "" && destroys(f) {
@@ -110,12 +110,12 @@ func (l *losses) loose(files []shellparse.File) {
 	}
 }
 
-// destroys reports whether a use of a file leaves nothing of what is in it.
+// destroys reports whether a use of a file leaves nothing of its content.
 func destroys(f shellparse.File) bool {
 	return f.Access == Write && !f.Keeps && !f.Guess && !f.Recursive
 }
 
-// known is the physical path of a file, or "".
+// known returns the physical path of a file, or "".
 func (l *losses) known(f shellparse.File) string {
 	if !f.Known || f.OnlyIfMissing != "" && l.git.names.isDir(f.OnlyIfMissing) {
 		return ""
@@ -123,7 +123,7 @@ func (l *losses) known(f shellparse.File) string {
 	return l.one(l.rules.fileUse(f, l.dir, l.git.names))
 }
 
-// one is the path of a use of one file, or "". A pattern is the one file that it matches.
+// one returns the path of a use of one file, or "". For a pattern it is the one file that matches.
 func (l *losses) one(u PathUse) string {
 	if !u.Glob || u.Path == "" {
 		return u.Path
@@ -142,11 +142,11 @@ func (l *losses) one(u PathUse) string {
 	return path
 }
 
-// maxEntries is how many names are held against a pattern, in all directories that it leads to.
+// maxEntries bounds the names that are compared with a pattern, in all directories to which it leads.
 const maxEntries = 1 << 14
 
-// matched are the names that a pattern matches, and whether these are all: no more is looked at than has a bound. The
-// shell leaves a pattern that matches none as it stands.
+// matched returns the names that a pattern matches, and whether these are all, because the search has a bound. If
+// nothing matches, the shell keeps the pattern itself as a word.
 func matched(pattern string, tree *names) (found []string, all bool) {
 	dir, rest := splitGlob(pattern)
 	left := maxEntries
@@ -181,7 +181,7 @@ func matched(pattern string, tree *names) (found []string, all bool) {
 	return found, true
 }
 
-// literal is the word of which a pattern was made.
+// literal returns the word from which a pattern was made.
 func literal(pattern string) string {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -193,8 +193,8 @@ func literal(pattern string) string {
 	return b.String()
 }
 
-// edits reports whether the new content of a file is made from the old one: sort -o f f; jq . f > new && mv new f.
-// What is emptied first has nothing to be made from any more.
+// edits reports whether the new content of a file is made from the old one: sort -o f f; jq . f > new && mv new f. A
+// file that is emptied first leaves nothing to make the new content from.
 func (l *losses) edits(path string, first bool, from []string) bool {
 	return slices.ContainsFunc(from, func(f string) bool {
 		if f == path {
@@ -233,7 +233,7 @@ func (l *losses) replaces(r shellparse.Replace) {
 	}
 }
 
-// deletions adds what the i-th command removes: one file each, trees and lists have rules of their own.
+// deletions adds what the i-th command removes as single files. Trees and lists have rules of their own.
 func (l *losses) deletions(i int) {
 	for j := len(l.uses.Deletes) - 1; j >= 0 && l.uses.Deletes[j].Command == i; j-- {
 		d := &l.uses.Deletes[j]
@@ -250,7 +250,7 @@ func (l *losses) deletions(i int) {
 	}
 }
 
-// isLink reports whether a path is a link, of which a removal takes nothing but the link.
+// isLink reports whether a path is a link. To remove it takes nothing but the link.
 func (l *losses) isLink(path string) bool {
 	if !filepath.IsAbs(path) || l.git.names.hides(path) {
 		return false
@@ -259,14 +259,14 @@ func (l *losses) isLink(path string) bool {
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// add notes the loss of a file by a use of a path.
+// add notes that a use of a path loses a file.
 func (l *losses) add(path, by string) {
 	if !l.git.unsaved(path) {
 		return
 	}
 	for i := len(l.uses.Paths) - 1; i >= 0; i-- {
 		if u := &l.uses.Paths[i]; u.Op == Write && u.Path == by {
-			n := len(l.uses.Losses) // the same command may be known to lose it twice
+			n := len(l.uses.Losses) // one command may lose it in two ways
 			if loss := (Loss{i, path}); !slices.Contains(l.uses.Losses[max(n-maxSources, 0):], loss) {
 				l.uses.Losses = append(l.uses.Losses, loss)
 			}
@@ -284,8 +284,9 @@ const (
 
 var errLong = errors.New("the archive is too long to be read")
 
-// unpacked adds the files that an archive replaces. Of one that is not there, or of an unknown form, nothing is known.
-// One that is too long, and one of tracked files, replaces whatever has changed in the directory.
+// unpacked adds the files that an archive replaces. Nothing is known of an archive that does not exist, or has an
+// unknown form. One that is too long, and one of tracked files, counts as replacing everything in the directory that
+// has changed.
 func (l *losses) unpacked(x shellparse.Unpack) {
 	dir := l.known(x.Dir)
 	if dir == "" || l.git.names.hides(dir) {
@@ -318,7 +319,7 @@ func (l *losses) unpacked(x shellparse.Unpack) {
 	}
 }
 
-// below are the tracked files of a directory that git could not bring back.
+// below returns the tracked files of a directory that git could not bring back.
 func (t *tracker) below(dir string) (names []string) {
 	top := t.top(dir, true)
 	if top == "" {
@@ -335,7 +336,7 @@ func (t *tracker) below(dir string) (names []string) {
 	return names
 }
 
-// namesIn are those of the files of a tar or zip archive.
+// namesIn returns the names of the files in a tar or zip archive.
 func namesIn(data []byte) (names []string, err error) {
 	if z, err := zip.NewReader(bytes.NewReader(data), int64(len(data))); err == nil {
 		for _, f := range z.File {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// names keeps what was found at each name. So each name is looked up once, and all
-// paths of a call are judged by the same state of the tree.
+// names keeps what lies at each name. So each name is looked up once, and all paths of a call are judged by the same
+// state of the tree.
 type names struct {
-	found []namedEntry     // the first of them: most calls look at few names
+	found []namedEntry     // the first ones: most calls look at few names
 	more  map[string]entry // the others
 	// Names below these places are not looked up. The answer must not tell the caller which names
 	// exist there, or where links lead.
@@ -21,8 +21,8 @@ type names struct {
 
 func newNames(closed pathSet) *names { return &names{closed: closed} }
 
-// stop is where the way to rest, from the directory at, ends without a look: in a closed
-// place. It reports false if at is none.
+// stop returns where the way along rest, from the directory at, ends without a look: in a closed place. It reports
+// false if at is not closed.
 func (n *names) stop(at, rest string) (string, bool) {
 	if len(n.closed.paths) == 0 {
 		return "", false
@@ -30,7 +30,7 @@ func (n *names) stop(at, rest string) (string, bool) {
 	if _, closed := n.closed.paths[sameOnAnyVolume(at)]; !closed {
 		return "", false
 	}
-	return filepath.Join(at, filepath.Clean("/"+rest)), true // no .. leads out again
+	return filepath.Join(at, filepath.Clean("/"+rest)), true // so that .. does not lead out again
 }
 
 // hides reports whether a path lies in a closed place.
@@ -41,11 +41,11 @@ func (n *names) hides(path string) bool {
 
 type entry struct {
 	kind   kind
-	target string // of a link
+	target string // where a link leads
 	err    error  // why its target cannot be read
 }
 
-// fewNames are faster compared than hashed.
+// fewNames is how many names are compared one by one, which is faster than a hash for so few.
 const fewNames = 8
 
 type namedEntry struct {
@@ -56,7 +56,7 @@ type namedEntry struct {
 type kind uint8
 
 const (
-	// missing is also what cannot be looked at: this uid cannot open it either.
+	// missing also stands for what cannot be looked at: a program with this uid cannot open it either.
 	missing kind = iota
 	plain
 	link
@@ -108,8 +108,8 @@ func lookup(path string) entry {
 	return entry{kind: link, target: target, err: err}
 }
 
-// keepDevice names the standard streams, which are links into /proc/self; they
-// are matched by their own names.
+// keepDevice reports whether a path is a standard stream. Those are links into /proc/self, and are matched by their
+// own names.
 func keepDevice(path string) bool {
 	return path == "/dev/stdin" || path == "/dev/stdout" || path == "/dev/stderr"
 }
@@ -117,10 +117,9 @@ func keepDevice(path string) bool {
 // maxHops bounds the links that [Reach] follows, as the kernel does.
 const maxHops = 40
 
-// Reach reports which of dirs decides what an absolute path names: the first in
-// which a name on the way to it lies, the names that links lead to included. Who
-// can write that directory can put another file there. Dirs are physical. A path
-// whose links go in circles leads nowhere, so nobody decides.
+// Reach returns which of dirs decides what an absolute path names: the first in which a name on the way to it lies,
+// names that links lead to included. Whoever can write that directory can put another file there. Dirs are physical.
+// A path whose links go in circles leads nowhere, so no directory decides.
 func Reach(path string, dirs []string) (dir string, ok bool) {
 	alongLinks(path, func(name string) bool {
 		i := slices.IndexFunc(dirs, func(d string) bool { return Within(name, d) })
@@ -132,8 +131,8 @@ func Reach(path string, dirs []string) (dir string, ok bool) {
 	return dir, ok
 }
 
-// alongLinks visits each name on the way along an absolute path, the names that links
-// lead to included, while visit returns true. It reports false for links that go in circles.
+// alongLinks visits each name on the way along an absolute path, names that links lead to included, as long as visit
+// returns true. It reports false for links that go in circles.
 func alongLinks(path string, visit func(name string) bool) bool {
 	at, todo, hops := "/", strings.Split(path, "/"), 0
 	for len(todo) > 0 {

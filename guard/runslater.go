@@ -24,8 +24,8 @@ func (u PathUse) RunsLater(roots []string) string {
 	return ""
 }
 
-// Plants returns the program that starts, by itself, something that the file says which this use
-// writes: one of the host, or a tool of the project. It is "" if none does.
+// Plants returns the program that, without being asked, starts something that the written file names: a program of
+// the host, or a tool of the project. It returns "" if none does.
 func (u PathUse) Plants(roots []string) string {
 	if u.Op != Write {
 		return ""
@@ -39,7 +39,7 @@ func (u PathUse) Plants(roots []string) string {
 	return ""
 }
 
-// root is the outermost of the roots that holds the path.
+// root returns the outermost of the roots that hold the path.
 func (u PathUse) root(roots []string) string {
 	root := ""
 	for _, r := range roots {
@@ -50,10 +50,9 @@ func (u PathUse) root(roots []string) string {
 	return root
 }
 
-// A path of the settings may lead through a link, which is followed when they are read.
-// Not so a link in a tree that the same settings let be written: a program can have
-// made it, in an earlier call or before a restart, and would choose what else it may
-// read and write.
+// A path of the settings may lead through a link, which is followed when the settings are read. A link in a tree
+// that the same settings let programs write is not followed: a program may have made it, in an earlier call or
+// before a restart, and would choose what else it may read and write.
 
 // planted reports whether a path leads through such a link.
 func planted(path string, trees []string, closed pathSet) bool {
@@ -80,8 +79,8 @@ func planted(path string, trees []string, closed pathSet) bool {
 	return false
 }
 
-// unplanted is resolved, without the given paths that lead through such links. What is
-// left of a list is never empty, which would mean everything.
+// unplanted returns resolved without the given paths that lead through such links. A list that would become empty
+// keeps a path that never exists, because an empty list means everything.
 func unplanted(name string, resolved, given, trees []string, closed pathSet) (paths, warnings []string) {
 	for _, p := range given {
 		if planted(p, trees, closed) {
@@ -103,7 +102,7 @@ func unplanted(name string, resolved, given, trees []string, closed pathSet) (pa
 	return paths, warnings
 }
 
-// ownTrees are the writable trees of the host that programs make links in.
+// ownTrees returns the writable trees of the host in which programs can make links.
 func ownTrees(write []string) []string {
 	return slices.DeleteFunc(slices.Clone(write), func(w string) bool {
 		return slices.Contains([]string{"/", "/tmp", "/var/tmp", NoPath}, w) || Within(w, "/dev")

@@ -9,14 +9,13 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// Search is who answers the tool WebSearch.
+// Search says who answers the tool WebSearch.
 type Search struct {
 	Provider string `json:"provider" yaml:"provider"`           // one of [SearchProviders]
 	URL      string `json:"url,omitempty" yaml:"url,omitempty"` // "": that of the provider, if there is one
 }
 
-// SearchProviders are the protocols that WebSearch speaks, with the address of each that has
-// only one.
+// SearchProviders are the protocols that WebSearch speaks, with the address of each provider that has only one.
 var SearchProviders = map[string]string{
 	"searxng": "",
 	"brave":   "https://api.search.brave.com/res/v1/web/search",
@@ -28,7 +27,7 @@ func (s *Search) UnmarshalJSON(text []byte) error {
 	return strictjson.Decode(text, (*plain)(s))
 }
 
-// Address is where questions go.
+// Address returns the address to which questions go.
 func (s Search) Address() (*url.URL, error) {
 	only, known := SearchProviders[s.Provider]
 	if !known {
@@ -58,8 +57,7 @@ func (s Search) Address() (*url.URL, error) {
 	return u, nil
 }
 
-// searches reports whether an entry of Secrets is for the provider of Search, which is asked
-// over TLS.
+// searches reports whether an entry of Secrets is for the provider of Search, which must be asked over TLS.
 func (n Network) searches(e endpoint) bool {
 	if n.Search == nil {
 		return false

@@ -16,15 +16,15 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// Secret is a header that the daemon puts into the requests of programs to one host. It says
-// where the secret is, and never what it is.
+// Secret is a header that the daemon puts into the requests of programs to one host. It says where the secret is,
+// and does not hold it.
 type Secret struct {
-	// Host is a name, or name:port; without a port it is 443.
+	// Host is a name, or name:port. Without a port it is 443.
 	Host string `json:"host" yaml:"host"`
-	// Header replaces what the program sent under this name. "": Authorization.
+	// Header replaces the header of this name that the program sent. "" is Authorization.
 	Header string `json:"header,omitempty" yaml:"header,omitempty"`
-	// Value is that of the header, with {{file}}, {{credential}} or {{command}} where the
-	// secret goes. "": the secret alone.
+	// Value is the value of the header. {{file}}, {{credential}} or {{command}} in it stands for the secret. "" is
+	// the secret alone.
 	Value string `json:"value,omitempty" yaml:"value,omitempty"`
 	// User makes the value that of HTTP Basic authentication: this user, with the secret as
 	// the password.
@@ -43,7 +43,7 @@ func (s *Secret) UnmarshalJSON(text []byte) error {
 	return strictjson.Decode(text, (*plain)(s))
 }
 
-// Name is the canonical name of the header.
+// Name returns the canonical name of the header.
 func (s Secret) Name() string {
 	if s.Header == "" {
 		return "Authorization"
@@ -51,7 +51,7 @@ func (s Secret) Name() string {
 	return http.CanonicalHeaderKey(s.Header)
 }
 
-// Source is the key that says where the secret is: file, credential or command.
+// Source returns the key that says where the secret is: file, credential or command.
 func (s Secret) Source() string {
 	switch {
 	case s.File != "":
@@ -62,7 +62,7 @@ func (s Secret) Source() string {
 	return "command"
 }
 
-// placeholder is where the secret goes in Value.
+// placeholder returns what stands for the secret in Value.
 func (s Secret) placeholder() string { return "{{" + s.Source() + "}}" }
 
 // Fill returns the value of the header with the secret in it.
@@ -76,7 +76,7 @@ func (s Secret) Fill(secret string) string {
 	return strings.Replace(s.Value, s.placeholder(), secret, 1)
 }
 
-// Forms are what an answer may repeat of a secret that was sent: itself, and the parts and the whole
+// Forms returns the forms of a sent secret that an answer may repeat: the secret itself, and the parts and the whole
 // of Basic authentication.
 func (s Secret) Forms(secret string) []string {
 	if s.User == "" {
@@ -143,7 +143,7 @@ func (s Secret) validateSource() error {
 	return nil
 }
 
-// tlsPort is that of an entry of Intercept or Secrets that names none.
+// tlsPort is the port of an entry of Intercept or Secrets that names none.
 const tlsPort = 443
 
 func (e endpoint) intercepts(host string, port int) bool {
@@ -158,7 +158,7 @@ func (n Network) Intercepts(host string, port int) bool {
 	})
 }
 
-// Intercepted are the names of Intercept, and for *.parent the parent, each once.
+// Intercepted returns the names of Intercept, each once; for *.parent it returns the parent.
 func (n Network) Intercepted() []string {
 	var out []string
 	for _, text := range n.Intercept {
@@ -169,7 +169,7 @@ func (n Network) Intercepted() []string {
 	return out
 }
 
-// Withheld is n for those who may not know where secrets are: which host gets which header stays.
+// Withheld returns n for those who may not know where secrets are. It still says which host gets which header.
 func (n Network) Withheld() Network {
 	n.Secrets = slices.Clone(n.Secrets)
 	for i, s := range n.Secrets {
@@ -178,7 +178,7 @@ func (n Network) Withheld() Network {
 	return n
 }
 
-// SecretsFor are the secrets of a host.
+// SecretsFor returns the secrets of a host.
 func (n Network) SecretsFor(host string, port int) []Secret {
 	var out []Secret
 	for _, s := range n.Secrets {
@@ -228,7 +228,7 @@ func (n Network) validateSecrets() error {
 	return nil
 }
 
-// Unused are the places in Secrets of those that no request can get.
+// Unused returns the indexes in Secrets of those that no request can get.
 func (n Network) Unused() []int {
 	var out []int
 	for i, s := range n.Secrets {
@@ -240,7 +240,7 @@ func (n Network) Unused() []int {
 	return out
 }
 
-// interceptWarnings name hosts that are intercepted and cannot be reached.
+// interceptWarnings names hosts that are intercepted but cannot be reached.
 func (n Network) interceptWarnings() []string {
 	var out []string
 	for _, text := range n.Intercept {

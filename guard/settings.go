@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Settings are the floor under one call: plain data, comparable, and the same on
-// the wire (X-41). For the path lists empty means unrestricted; for
-// AllowedCommands nil means deny-list mode and [] means that nothing may run.
+// Settings are what one call may do at most: plain data, comparable, and the same on the wire (X-41). An empty list
+// of paths means unrestricted. A nil AllowedCommands means that DeniedCommands decides, and an empty one that
+// nothing may run.
 type Settings struct {
 	AllowedReadPaths  []string `json:"allowedReadPaths" yaml:"allowedReadPaths"`
 	AllowedWritePaths []string `json:"allowedWritePaths" yaml:"allowedWritePaths"`
@@ -26,14 +26,14 @@ type Settings struct {
 	Network Network `json:"network" yaml:"network"`
 	Limits  Limits  `json:"limits" yaml:"limits"`
 
-	// Env adds variables to the child's environment (X-40: all others are an
-	// allow list). Values are literal.
+	// Env adds variables to the environment of programs. Their values are literal. Of all other variables they get
+	// only listed ones (X-40).
 	Env map[string]string `json:"env,omitempty" yaml:"env,omitempty"`
-	// Require names [Layers] that must hold, else nothing runs.
+	// Require names [Layers] that must hold. Otherwise nothing runs.
 	Require []string `json:"require,omitempty" yaml:"require,omitempty"`
 }
 
-// Layers are what Require can name.
+// Layers are the names that Require can have.
 var Layers = []string{"userns", "netns", "landlock", "seccomp", "cgroup2"}
 
 // Limits bound one call. Zero means the default of [DefaultLimits].
@@ -46,8 +46,8 @@ type Limits struct {
 	OpenFiles     int   `json:"openFiles,omitempty" yaml:"openFiles,omitempty"`
 	OutputBytes   int64 `json:"outputBytes,omitempty" yaml:"outputBytes,omitempty"`
 	DiskBytes     int64 `json:"diskBytes,omitempty" yaml:"diskBytes,omitempty"`
-	// NetworkBytes are what goes out and comes in, together; NetworkConnections are those
-	// that are open at once.
+	// NetworkBytes counts what goes out and what comes in, together. NetworkConnections counts those that are open
+	// at once.
 	NetworkBytes       int64 `json:"networkBytes,omitempty" yaml:"networkBytes,omitempty"`
 	NetworkConnections int   `json:"networkConnections,omitempty" yaml:"networkConnections,omitempty"`
 	// OutputAction is what happens at OutputBytes: one of [OutputActions].
@@ -56,7 +56,7 @@ type Limits struct {
 
 // What happens to a program that writes more than OutputBytes.
 const (
-	OutputTruncate = "truncate" // it runs on, and what is kept of its output is cut
+	OutputTruncate = "truncate" // it goes on, and its output is kept in part
 	OutputKill     = "kill"     // it is ended
 )
 
@@ -87,7 +87,7 @@ var DefaultLimits = Limits{
 	NetworkConnections: 256,
 }
 
-// WithDefaults fills what is zero.
+// WithDefaults replaces each zero by its default.
 func (l Limits) WithDefaults() Limits {
 	d := DefaultLimits
 	return Limits{
@@ -106,8 +106,7 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// Tighten lowers l where other is lower; ending a program is stricter than cutting its
-// output.
+// Tighten lowers l where other is lower. To end a program is stricter than to cut its output.
 func (l Limits) Tighten(other Limits) Limits {
 	action := l.OutputAction
 	if other.OutputAction == OutputKill {
@@ -149,20 +148,20 @@ func (s Settings) Tighten(o Obligations) Settings {
 	return s
 }
 
-// Unconfine is what a person may allow a call that asks to leave the sandbox: every
-// file but the denied ones. The secrets, the network, the commands and the limits
-// stay as they are, and so does the kernel's cage around all of it.
+// Unconfine returns the settings that a person may allow for a call that asks to leave the sandbox: every file
+// except the denied ones. The secrets, the network, the commands and the limits stay as they are, and so does the
+// cage.
 func (s Settings) Unconfine() Settings {
 	s.AllowedReadPaths, s.AllowedWritePaths = nil, nil
 	return s
 }
 
-// HasCommandRules reports whether any list of commands is at stake (X-32).
+// HasCommandRules reports whether the settings have a list of commands (X-32).
 func (s Settings) HasCommandRules() bool {
 	return s.AllowedCommands != nil || len(s.DeniedCommands) > 0
 }
 
-// HasPathRules reports whether any path is restricted (X-20).
+// HasPathRules reports whether the settings restrict any path (X-20).
 func (s Settings) HasPathRules() bool {
 	return len(s.AllowedReadPaths)+len(s.AllowedWritePaths)+len(s.DeniedPaths) > 0
 }
@@ -224,8 +223,8 @@ func (s Settings) normalise(closed pathSet) (Settings, []string, error) {
 	return s, append(s.warnings(), planted...), nil
 }
 
-// CheckCage refuses settings that promise what no cage keeps. Whoever runs programs
-// under settings calls it; what only judges a text takes them as they are given.
+// CheckCage refuses settings that promise what no cage can keep. Everybody who runs programs under settings calls
+// it. Judging a text alone takes settings as they are.
 func (s Settings) CheckCage() error {
 	return s.Network.checkCage()
 }

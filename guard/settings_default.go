@@ -23,12 +23,12 @@ var homeSecrets = []string{
 
 var systemSecrets = []string{"/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sandboxd"}
 
-// streams may always be written: they are the caller's own output.
+// streams are the caller's own output, which may always be written.
 var streams = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 
-// DefaultSettings are those of a daemon without a configuration: writes in the
-// workspace and the private /tmp, reads of the system except secrets, no network
-// but loopback inside the cage. private are the daemon's own directories.
+// DefaultSettings returns the settings of a daemon without a configuration: programs write in the workspace and the
+// private /tmp, read the system except secrets, and have no network but the loopback inside the cage. private are
+// the daemon's own directories.
 func DefaultSettings(workspace, home string, private []string, callers ...int) Settings {
 	denied := slices.Clone(systemSecrets)
 	denied = append(denied, private...)
@@ -45,8 +45,8 @@ func DefaultSettings(workspace, home string, private []string, callers ...int) S
 	}
 }
 
-// deniedInHomes are the secrets in the own homes, and the homes of others. Who works in
-// one of those was sent there by the operator: then only its secrets are denied.
+// deniedInHomes returns the secrets in the own homes, and the homes of others. If the workspace lies in the home of
+// another user, the operator has sent the daemon there: then only the secrets of that home are denied.
 func deniedInHomes(workspace string, own, others []string, callers []int) []string {
 	var denied []string
 	worked := slices.Clone(own)
@@ -70,14 +70,14 @@ func deniedInHomes(workspace string, own, others []string, callers []int) []stri
 	return denied
 }
 
-// Homes are the directories of users as far as they are known, that of the caller first.
+// Homes returns the known home directories of users. That of the caller is the first.
 func Homes(home string) []string {
 	own := callersHomes(home)
 	return append(own, otherHomes(own, accounts())...)
 }
 
-// callersHomes are $HOME and the home of the account database: a changed HOME
-// must not uncover the keys of the account.
+// callersHomes returns $HOME and the home in the user database, because a changed HOME must not uncover the keys of
+// the account.
 func callersHomes(home string) []string {
 	var homes []string
 	if filepath.IsAbs(home) {
@@ -94,8 +94,8 @@ func callersHomes(home string) []string {
 func otherHomes(own []string, all []account) []string {
 	found := []string{"/root"}
 	for _, a := range all {
-		// System accounts have homes such as /bin or /; they hold no secrets and
-		// denying them would hide the system.
+		// System accounts have homes such as /bin or /. Those hold no secrets, and to deny them would hide the
+		// system.
 		if a.uid >= 1000 && strings.Count(a.home, "/") >= 2 {
 			found = append(found, a.home)
 		}

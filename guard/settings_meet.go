@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Meet is what both settings allow: the settings of an agent that another one started. It never
-// allows what either refuses. Where lists of hosts cannot be compared it allows less.
+// Meet returns what both settings allow. An agent that another one started gets that. It never allows what either
+// refuses. Lists of hosts that cannot be compared allow less.
 func (s Settings) Meet(o Settings) Settings {
 	if reflect.DeepEqual(s, o) {
 		return s
@@ -32,7 +32,7 @@ func (s Settings) Meet(o Settings) Settings {
 	return m
 }
 
-// meetPaths are the places that lie in both lists; an empty list has every place.
+// meetPaths returns the places that lie in both lists. An empty list has every place.
 func meetPaths(a, b []string) []string {
 	switch {
 	case len(a) == 0:
@@ -62,8 +62,8 @@ func meetPaths(a, b []string) []string {
 	return out
 }
 
-// meetCommands is the list of programs that both let run, nil if neither has a list of them. A
-// list makes deniedCommands ignored, so what the other one denies is taken out.
+// meetCommands returns the list of programs that both let run. It is nil if neither has a list. With a list
+// deniedCommands is ignored, so what the other one denies is taken out of it.
 func meetCommands(a, b Settings) []string {
 	if a.AllowedCommands == nil {
 		a, b = b, a
@@ -86,7 +86,7 @@ func meetCommands(a, b Settings) []string {
 	return out
 }
 
-// meet is what both networks let programs reach.
+// meet returns what both networks let programs reach.
 func (n Network) meet(o Network) Network {
 	m := n
 	m.AllowedDomains = []string{}
@@ -119,7 +119,7 @@ func (n Network) meet(o Network) Network {
 	return m
 }
 
-// meetEndpoints is the narrower of two entries of allowedDomains if it lies in the other, else "".
+// meetEndpoints returns the narrower of two entries of allowedDomains, if it lies in the other. Else it returns "".
 func meetEndpoints(a, b string) string {
 	x, errX := parseEndpoint(a)
 	y, errY := parseEndpoint(b)
@@ -143,7 +143,7 @@ func (e endpoint) holds(o endpoint) bool {
 	return e.wild && e.matches(o.host)
 }
 
-// narrowed is an entry with the ports that the wider one has, too.
+// narrowed returns an entry with only the ports that the wider one has, too.
 func narrowed(e, wider endpoint) string {
 	switch {
 	case e.port == wider.port || e.port != 0 && wider.opens(e.port):
@@ -175,15 +175,15 @@ func union(a, b []string) []string {
 	return out
 }
 
-// both are the pairs that two maps have.
+// both returns the pairs that are in two maps.
 func both(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
 	maps.DeleteFunc(out, func(k, v string) bool { w, ok := b[k]; return !ok || w != v })
 	return out
 }
 
-// Forbids names a path that settings which were in force let a program reach, and that these
-// refuse; "" is none. Hosts, commands and limits are not compared.
+// Forbids names a path that the earlier settings let a program reach and that these refuse. "" is none. It does not
+// compare hosts, commands and limits.
 func (s Settings) Forbids(earlier Settings) string {
 	for _, d := range s.DeniedPaths {
 		if !withinAny(d, earlier.DeniedPaths) {
@@ -198,7 +198,7 @@ func (s Settings) Forbids(earlier Settings) string {
 		{"allowedWritePaths", s.AllowedWritePaths, earlier.AllowedWritePaths},
 	} {
 		switch {
-		case len(list.now) == 0: // everything
+		case len(list.now) == 0: // an empty list means everything
 		case len(list.was) == 0:
 			return list.key + " does not have everything"
 		default:

@@ -45,7 +45,7 @@ func (s Settings) Merge(doc []byte) (Settings, error) {
 	return s, nil
 }
 
-// ParseSettings reads settings exactly as given, with nothing merged.
+// ParseSettings reads settings exactly as given, and merges nothing.
 func ParseSettings(doc []byte) (Settings, error) {
 	fields, err := parseDocument(doc)
 	if err != nil {
@@ -96,8 +96,7 @@ func (s Settings) merge(fields map[string]json.RawMessage) (Settings, error) {
 	return s, nil
 }
 
-// ofOthers are settings of other sandboxes, which are never ignored in silence, with
-// what there is instead.
+// ofOthers are settings of other sandboxes, each with what to write instead. They are never ignored silently.
 var ofOthers = map[string]string{
 	"network.allowManagedDomainsOnly": "only an operator can set network.allowedDomains; " +
 		"network.unlisted: deny asks nobody about other hosts",
@@ -130,8 +129,7 @@ func fill(prefix string, targets map[string]any, fields map[string]json.RawMessa
 			}
 			continue
 		}
-		// A list starts empty: decoding into the default's array would write
-		// through to its owner.
+		// A list starts empty: to decode into the array of the default would change the default.
 		switch list := target.(type) {
 		case *[]string:
 			*list = nil
@@ -200,7 +198,7 @@ func parseDocument(doc []byte) (map[string]json.RawMessage, error) {
 	return object(asJSON)
 }
 
-// object splits a JSON object of which no field is given twice.
+// object splits a JSON object, and refuses a field that is given twice.
 func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := strictjson.Check(raw); err != nil {

@@ -15,7 +15,7 @@ import (
 type Sibling struct {
 	Path    string `json:"path"`              // physical
 	Missing bool   `json:"missing,omitempty"` // it is made before the call runs
-	root    string // the workspace that it lies beside
+	root    string // the workspace beside which it lies
 	at      shellparse.Pos
 }
 
@@ -47,7 +47,7 @@ func (r *Rules) Siblings(u Uses, roots []string) []Sibling {
 		case err != nil || !info.IsDir() || !sameOwner(s.root, s.Path):
 		case !r.outside(p):
 		case below == "" && !p.Glob && (p.Recursive && !p.Makes || u.deletes(s.Path)):
-			never[s.Path] = true // the directory itself would go, which only its parent can let happen
+			never[s.Path] = true // the directory itself would go, which only a change of its parent allows
 		default:
 			out = append(out, s)
 		}
@@ -55,8 +55,8 @@ func (r *Rules) Siblings(u Uses, roots []string) []Sibling {
 	return out
 }
 
-// outside reports whether a use writes where the settings do not allow it. What only looks like a path, and may be
-// none, is left to the cage.
+// outside reports whether a use writes where the settings do not allow it. A word that only looks like a path is
+// left to the cage.
 func (r *Rules) outside(p PathUse) bool {
 	return p.Op == Write && (!p.Guess || p.Makes) && p.Path != "" && !r.write.empty() && !r.allows(r.write, p)
 }
@@ -109,8 +109,8 @@ func ownerOf(path string) (uid uint32, ok bool) {
 	return st.Uid, true
 }
 
-// WithSiblings is what a person may allow a call that writes beside its workspace: these directories, and
-// nothing else.
+// WithSiblings returns the settings that a person may allow for a call that writes beside its workspace: s and these
+// directories, and nothing else.
 func (s Settings) WithSiblings(siblings []Sibling) Settings {
 	s.AllowedWritePaths = slices.Clone(s.AllowedWritePaths)
 	for _, sib := range siblings {
@@ -119,7 +119,7 @@ func (s Settings) WithSiblings(siblings []Sibling) Settings {
 	return s
 }
 
-// asks is the question about a sibling.
+// asks returns the question about a sibling.
 func (s Sibling) asks() Refusal {
 	does := "write in"
 	if s.Missing {

@@ -14,28 +14,28 @@ import (
 	"github.com/sandboxd/sandboxd/guard/gitindex"
 )
 
-// maxIndex bounds what is read of an index, which any program of the workspace may have written.
+// maxIndex bounds what is read of an index, because any program of the workspace may have written it.
 const maxIndex = 32 << 20
 
-// tracker knows what repositories track, for one call: each index is read once.
+// tracker knows for one call what repositories track. It reads each index once.
 type tracker struct {
 	rules *Rules
 	names *names
 	found map[string]*repository // by the directory that holds .git
-	moved []int                  // of the deletions, those of what is elsewhere afterwards
-	// checked are the files with something in them that were asked about: whether git has no copy.
+	moved []int                  // indexes of the deletions after which the content lies elsewhere
+	// checked are the files with content that were looked up: whether git has no copy.
 	checked map[string]bool
 }
 
-// repository is what one tracks. Of an index that cannot be read nothing is known.
+// repository is what one repository tracks. If its index cannot be read, nothing is known.
 type repository struct {
 	known   bool
-	written time.Time        // when the index was
-	indexes []gitindex.Names // with the shared half of a split one
+	written time.Time        // when the index was written
+	indexes []gitindex.Names // of a split index, both halves
 }
 
-// tracks reports whether git tracks something of what a use of trees or many files means, or whether that is a
-// repository itself. What cannot be read is tracked. Names limits it to files named like these.
+// tracks reports whether git tracks something that a use of trees or many files names, or whether that is a
+// repository itself. What cannot be read counts as tracked. names limits it to files with such names.
 func (t *tracker) tracks(u PathUse, names []string) bool {
 	if u.Path == "" {
 		return false // nobody knows what is meant

@@ -21,8 +21,8 @@ type chance int
 
 const (
 	never   chance = iota
-	perhaps        // a value is not known
-	surely         // it does, as far as can be seen
+	perhaps        // an unknown value decides
+	surely         // it fails, as far as the line shows
 )
 
 // aborted is a place at which a line may have ended.
@@ -39,8 +39,7 @@ func (w *walker) mayAbort(c chance, sc *scope) {
 	w.aborts = append(w.aborts, aborted{sc.clone(), c == surely})
 }
 
-// lines walks statements, and at the end of each line takes into account where it may
-// have ended.
+// lines walks statements. At the end of each line it considers where the line may have ended early.
 func (w *walker) lines(list []*syntax.Stmt, sc *scope) {
 	saved := w.aborts
 	w.aborts = nil
@@ -58,8 +57,8 @@ func (w *walker) lines(list []*syntax.Stmt, sc *scope) {
 	w.aborts = saved
 }
 
-// mergeAborted takes into account that the line may have ended at a. Where only an
-// unknown value makes it so, what was not known there does not count.
+// mergeAborted considers that the line may have ended at a. If only an unknown value could have ended it there,
+// names that were unknown at a do not count.
 func (s *scope) mergeAborted(a aborted) {
 	from := a.sc
 	from.settle()
@@ -70,7 +69,7 @@ func (s *scope) mergeAborted(a aborted) {
 		if slices.Contains(s.locals, name) && from.function == s.function {
 			continue
 		}
-		if v, ok := s.vars.get(name); ok { // the function's own is gone
+		if v, ok := s.vars.get(name); ok { // variables of the function itself are gone
 			from.set(name, v)
 		} else {
 			from.forget(name)
@@ -86,7 +85,7 @@ func (s *scope) mergeAborted(a aborted) {
 	s.merge(from)
 }
 
-// fails is how likely an arithmetic expression is to be wrong.
+// fails returns how likely an arithmetic expression is wrong.
 func (w *walker) fails(x syntax.ArithmExpr, sc *scope) chance {
 	switch x := x.(type) {
 	case *syntax.Word:
@@ -117,7 +116,7 @@ func (w *walker) fails(x syntax.ArithmExpr, sc *scope) chance {
 	return surely
 }
 
-// wrongNumber is how likely a word in an expression is not a number.
+// wrongNumber returns how likely a word in an expression is no number.
 func wrongNumber(x *syntax.Word, sc *scope) chance {
 	lit := x.Lit()
 	switch {
@@ -152,7 +151,7 @@ func wrongNumber(x *syntax.Word, sc *scope) chance {
 	return perhaps
 }
 
-// onlyParam is the name of the parameter that a word is, and nothing else.
+// onlyParam returns the name of a parameter, if the word is that parameter and nothing else.
 func onlyParam(x *syntax.Word) (string, bool) {
 	if len(x.Parts) != 1 {
 		return "", false

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// act is the analysis of one command: what its words mean to the scope that it runs in.
+// act is the analysis of one command: what its words mean in the scope in which it runs.
 type act struct {
 	program.Call
 	w       *walker
@@ -17,8 +17,8 @@ type act struct {
 	call    call
 	builtin bool
 	moved   bool
-	before  int    // of the environment of call, how much stands in front of the command
-	from    *scope // of one that has moved: where it started
+	before  int    // how much of the environment of call stands in front of the command
+	from    *scope // where it started, if it has moved
 }
 
 func (a *act) run() {
@@ -55,7 +55,7 @@ func (a *act) run() {
 	}
 }
 
-// shellHandler is what the tables leave to the shell by this name, nil for nothing.
+// shellHandler returns what the tables leave to the shell under this name, or nil.
 func shellHandler(name string) func(*act) {
 	switch name {
 	case "shell":
@@ -115,7 +115,7 @@ func shellHandler(name string) func(*act) {
 // File implements [Shell].
 func (a *act) File(f program.Word, access Access, recursive bool) {
 	if f.Is("-") {
-		return // standard input or output
+		return // "-" is standard input or output
 	}
 	from := len(a.cmd.Files)
 	a.cmd.Files = a.w.addFile(a.cmd.Files, f, access, recursive, a.sc)
@@ -125,7 +125,7 @@ func (a *act) File(f program.Word, access Access, recursive bool) {
 	}
 }
 
-// looks reports whether a program reads names and attributes of files alone.
+// looks reports whether a program reads only names and attributes of files.
 func looks(name string) bool {
 	switch name {
 	case "test", "[", "ls", "stat", "realpath", "readlink", "du", "tree", "exa", "eza":
@@ -220,7 +220,7 @@ func (a *act) Exec(words []program.Word, elsewhere bool) {
 	})
 }
 
-// absolute pins a relative word to the directory that it is relative to now.
+// absolute returns the path that a relative word has from the present directory.
 func (a *act) absolute(f program.Word) program.Word {
 	if f.Known && !f.Glob && !strings.HasPrefix(f.Text, "/") {
 		if dir := a.sc.dir(); dir != "" {
@@ -237,7 +237,7 @@ func (a *act) Again(argv []program.Word) {
 	second := a.call
 	second.argv = argv
 	a.Inner = append(a.Inner, func() {
-		// An option that is none makes the program end: that is no reading.
+		// A wrong option ends the program, so the line cannot be read that way.
 		was := a.w.again
 		a.w.again = true
 		a.w.start(second, a.sc)
@@ -279,7 +279,7 @@ func moveTo(from []workdir, f program.Word) []workdir {
 	return out
 }
 
-// join keeps ".." where a link could stand in front of it, as the kernel does.
+// join joins paths. Like the kernel, it keeps ".." where a link could stand before it.
 func join(dir, rel string) string {
 	if strings.Contains(rel, "..") {
 		return dir + "/" + rel
@@ -287,7 +287,7 @@ func join(dir, rel string) string {
 	return path.Join(dir, rel)
 }
 
-// shellText runs text as a shell would.
+// shellText walks text as a shell would run it.
 func (a *act) shellText(f program.Word, args []program.Word) {
 	w, sc := a.w, a.sc
 	f = f.Numbers()

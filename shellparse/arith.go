@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// arithm walks an arithmetic expression. Bash evaluates the text of variables in
-// it again, so text that would execute is remembered until the end.
+// arithm walks an arithmetic expression. Bash evaluates the text of its variables again, so text that would execute
+// something is remembered until the end.
 func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 	w.step(x)
 	switch x := x.(type) {
@@ -62,8 +62,7 @@ func (w *walker) evaluates(at Pos) {
 	}
 }
 
-// subscript refuses a substitution that quotes hide in an index: bash expands
-// what is left after they are gone.
+// subscript refuses a substitution that quotes hide in an index: bash removes the quotes and then expands the rest.
 func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
 	switch op := x.(type) {
 	case *syntax.BinaryArithm:
@@ -94,8 +93,7 @@ func (w *walker) subscript(x syntax.ArithmExpr, sc *scope) {
 	}
 }
 
-// setNumber gives a variable a value that is digits and nothing else. With an index it may be another
-// element that changes.
+// setNumber gives a variable an unknown value of digits. With an index, another element may change.
 func (w *walker) setNumber(name *syntax.Word, sc *scope) {
 	n, element := w.setBy(name, sc)
 	switch {
@@ -110,8 +108,8 @@ func (w *walker) setNumber(name *syntax.Word, sc *scope) {
 	}
 }
 
-// setBy is the variable that stands on the left in arithmetic, "" if it may be any, and whether it
-// is an element of it.
+// setBy returns the variable on the left of an assignment in arithmetic, "" if it may be any, and whether it is an
+// element of it.
 func (w *walker) setBy(left *syntax.Word, sc *scope) (name string, element bool) {
 	if n := left.Lit(); n != "" {
 		return n, false
@@ -128,8 +126,8 @@ func (w *walker) setBy(left *syntax.Word, sc *scope) (name string, element bool)
 	return variableOf(f.Lit()), strings.Contains(f.Text, "[")
 }
 
-// letClause takes only quoted literals: for anything else bash ends the command
-// at | & ; < >, where the parser sees operators.
+// letClause accepts only quoted literals. In anything else bash ends the command at | & ; < >, while the parser
+// reads operators.
 func (w *walker) letClause(c *syntax.LetClause, sc *scope) {
 	from, to := int(c.Let.Offset()), int(c.End().Offset())
 	if from < to && to <= len(w.src) &&
@@ -148,7 +146,7 @@ func (w *walker) letClause(c *syntax.LetClause, sc *scope) {
 	w.emit(cmd)
 }
 
-// unquoted blanks out what is in quotes.
+// unquoted replaces what is in quotes by blanks.
 func unquoted(s string) string {
 	b := []byte(s)
 	var open byte
@@ -227,11 +225,11 @@ func (w *walker) binaryTest(x *syntax.BinaryTest, sc *scope) {
 	}
 }
 
-// assigning are the builtins that assign to the names in their words.
+// assigning are the builtins that assign to variables that their words name.
 const assigning = " read mapfile readarray printf -v getopts "
 
-// nameArgument refuses code in text that a builtin takes for a variable name. If the builtin
-// assigns to the variable, it also refuses an unknown name: that may be one that bash obeys.
+// nameArgument refuses code in text that a builtin takes as the name of a variable. If the builtin assigns to the
+// variable, it also refuses an unknown name, which could be one that bash obeys.
 func (w *walker) nameArgument(builtin string, f program.Word) {
 	if strings.Contains(assigning, " "+builtin+" ") && f.Lit() == "" {
 		w.opaque(Opaque{

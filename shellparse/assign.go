@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// assign gives a variable a value and reports what the value does to programs.
+// assign gives a variable a value, and reports which effect the value has on programs.
 func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 	w.sets(name)
 	if neverSet(name) || w.frozen[name] {
@@ -21,7 +21,7 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 		sc.doubt(name)
 	}
 	if w.refs[name] {
-		w.refer(oneWord(v, at), at) // a loop gives a reference another name
+		w.refer(oneWord(v, at), at) // a loop over a reference gives it other names
 	}
 	if name == "IFS" {
 		sc.ifs = len(v.words) != 1 || v.words[0].Text != " \t\n"
@@ -30,7 +30,7 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 		w.noteSuspect(f)
 	}
 	if strings.Contains(numbers, " "+name+" ") {
-		w.evaluates(at) // such a variable takes a number
+		w.evaluates(at) // an integer variable evaluates the value
 	}
 	if sc.isExported(name) || program.Live(name) {
 		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
@@ -42,7 +42,7 @@ func isName(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r > 'z' || !program.IsWordByte(byte(r)) })
 }
 
-// variableOf is the variable that a name is of, which may have an index.
+// variableOf returns the variable that a name denotes, which may have an index.
 func variableOf(name string) string {
 	name, _, _ = strings.Cut(name, "[")
 	return name
@@ -55,7 +55,7 @@ func oneWord(v value, at Pos) Word {
 	return Word{At: at}
 }
 
-// unknownValue marks a variable as set to something that is not known.
+// unknownValue notes that a variable has an unknown value.
 func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	w.sets(name)
 	if neverSet(name) || w.frozen[name] {
@@ -73,8 +73,8 @@ func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	}
 }
 
-// refer judges what a reference (declare -n) becomes another name for. What is then
-// assigned to the reference is assigned to that, and may be run by bash.
+// refer judges the name to which a reference (declare -n) points. Whatever is later assigned to the reference is
+// assigned to that name, and bash may run it.
 func (w *walker) refer(to Word, at Pos) {
 	name := variableOf(to.Text)
 	if to.Known && !program.Live(name) && !program.Hijacks(name) {
@@ -87,7 +87,7 @@ func (w *walker) refer(to Word, at Pos) {
 	w.opaque(Opaque{Code: "environment", Message: message, Hint: "use the variable by its own name", At: at})
 }
 
-// reference notes that a name is one for another variable.
+// reference notes that a name stands for another variable.
 func (w *walker) reference(name string) {
 	if w.refs == nil {
 		w.refs = map[string]bool{}
@@ -95,8 +95,7 @@ func (w *walker) reference(name string) {
 	w.refs[name] = true
 }
 
-// freeze notes that a name may be readonly from here on: what is assigned to it later
-// may not take place.
+// freeze notes that a name may be readonly from here on, so that later assignments may fail.
 func (w *walker) freeze(name string) {
 	if w.frozen == nil {
 		w.frozen = map[string]bool{}
@@ -119,7 +118,7 @@ func codeInIndex(s string) bool {
 	return i >= 0 && (strings.Contains(s[i:], "$(") || strings.Contains(s[i:], "${") || strings.Contains(s[i:], "`"))
 }
 
-// assigns evaluates NAME=value in front of a command: a later value is made with the earlier ones.
+// assigns evaluates NAME=value before a command. Later values can use the earlier ones.
 func (w *walker) assigns(list []*syntax.Assign, sc *scope) []assignment {
 	var out []assignment
 	var was bindings
@@ -154,7 +153,7 @@ type assignment struct {
 	name  string
 	value value
 	known bool
-	parts bool // not known, but the words in value say what of it is
+	parts bool // the value is unknown; the words in it are the parts that are known
 	at    Pos
 	src   string
 }
@@ -242,7 +241,7 @@ func (a assignment) allKnown() bool {
 func (w *walker) assignValue(word *syntax.Word, sc *scope) program.Word {
 	f := w.single(word, sc)
 	if f.Glob && program.LivePattern(f.Pat) && !hasExpansion(word) {
-		// No name is expanded in an assignment: the value is the text itself.
+		// An assignment expands no names of files: the value is the text itself.
 		f.Glob, f.Pat = false, ""
 	}
 	for _, p := range word.Parts {
@@ -268,9 +267,9 @@ func hasExpansion(word *syntax.Word) bool {
 	return false
 }
 
-// apply makes an assignment. A value that is not known makes the variable unknown, and the commands that use it are
-// refused where that matters. The words of the value that are known stay in the variable: a path or an option in them
-// is found although the rest is not.
+// apply makes an assignment. An unknown value makes the variable unknown, and commands that use it are refused where
+// that matters. The known words of the value stay in the variable, so that a path or an option in them is still
+// found.
 func (w *walker) apply(a assignment, sc *scope) {
 	if a.known {
 		w.assign(sc, a.name, a.value, a.at)
@@ -282,8 +281,8 @@ func (w *walker) apply(a assignment, sc *scope) {
 	if a.name == "PATH" && (strings.Contains(a.src, "$PATH") || strings.Contains(a.src, "${PATH}")) {
 		sc.forget(a.name)
 		if !program.KeepsPath(a.src) {
-			// Now a name may be a program in another directory. Only the list of allowed commands relies on
-			// where a name is found, so only that list refuses the line.
+			// From now on a name may find a program in another directory. Only the list of allowed commands depends
+			// on that, so only that list refuses the line.
 			w.opaque(Opaque{
 				Code: "path_extended", Message: "PATH is extended, so that names may be other programs",
 				Hint: "call the program by its path", At: a.at, CommandsOnly: true,
@@ -297,6 +296,6 @@ func (w *walker) apply(a assignment, sc *scope) {
 		sc.set(a.name, a.value)
 	case len(a.value.words) > 0:
 		sc.set(a.name, a.value)
-		sc.doubt(a.name) // it may have more words, but an option among those that are known counts
+		sc.doubt(a.name) // it may have more words, but an option among the known ones counts
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// wordOf is a word as the answer has it.
+// wordOf returns a word as the answer has it.
 func wordOf(f program.Word) Word {
 	return Word{Text: f.Text, Known: f.Known && !f.Glob && !f.Tree, At: f.At}
 }
@@ -14,8 +14,8 @@ func wordOf(f program.Word) Word {
 // builder puts one word together from quoted and unquoted parts.
 type builder struct {
 	text    text
-	pat     strings.Builder // the text as a pattern, from the first live character on
-	some    bool            // a part was there, even an empty quoted one
+	pat     strings.Builder // the text as a pattern, from the first special character on
+	some    bool            // there was a part, even an empty quoted one
 	unknown bool
 	many    bool
 	glob    bool
@@ -24,7 +24,7 @@ type builder struct {
 	tree    bool
 }
 
-// text is put together from parts. Most have one, which is not copied.
+// text is built from parts. Most texts have one, which is not copied.
 type text struct {
 	one  string
 	more strings.Builder
@@ -63,13 +63,13 @@ func (b *builder) quoted(s string) {
 	}
 }
 
-// missing adds a part that is not known.
+// missing adds an unknown part.
 func (b *builder) missing() {
 	b.some, b.unknown = true, true
 	b.text.add("_")
 }
 
-// bare adds unquoted text, whose pattern characters are live.
+// bare adds unquoted text, in which pattern characters are special.
 func (b *builder) bare(s string) {
 	b.some = b.some || s != ""
 	if strings.ContainsAny(s, "*?[") {
@@ -82,7 +82,7 @@ func (b *builder) bare(s string) {
 	}
 }
 
-// live begins a pattern: up to here the text stands for itself.
+// live begins a pattern. The text up to here stands for itself.
 func (b *builder) live() {
 	if !b.glob {
 		b.glob = true
@@ -98,7 +98,7 @@ func (b *builder) pattern(text, pat string) {
 	b.pat.WriteString(pat)
 }
 
-// digits adds a number that is not known.
+// digits adds an unknown number.
 func (b *builder) digits(text string) {
 	names := b.names
 	b.pattern(text, "*")

@@ -12,20 +12,20 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/source"
 )
 
-// call is one command that is about to start.
+// call is a command that is about to start.
 type call struct {
 	argv     []program.Word
 	env      []assignment
 	files    []File // of its redirections
 	in       program.Input
-	external bool // no function and no builtin can be meant
+	external bool // it is a program: no function and no builtin has this name
 	changed  bool // its environment may lack what the shell exports
 	at       Pos
 }
 
 func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *scope, in program.Input) {
 	argv := w.fields(c.Args, sc, true)
-	if len(argv) == 0 { // also where every word has vanished
+	if len(argv) == 0 { // also if every word has expanded to nothing
 		for _, a := range c.Assigns {
 			if one := w.assignment(a, sc); one.name != "" {
 				w.apply(one, sc)
@@ -42,7 +42,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 	}
 	for _, a := range env {
 		for _, f := range a.value.words {
-			w.noteSuspect(f) // a builtin sees the value, and may evaluate it
+			w.noteSuspect(f) // a builtin sees the value and may evaluate it
 		}
 	}
 	var was bindings
@@ -51,7 +51,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 	}
 	if len(env) > 0 && slices.Contains(inThisShell, argv[0].Lit()) {
 		for _, a := range env {
-			w.apply(a, sc) // what it runs sees them
+			w.apply(a, sc) // what it runs sees the assignments
 		}
 	}
 	w.start(call{argv: argv, env: env, files: files, in: in, at: w.around(c, redirs)}, sc)
@@ -59,7 +59,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 		if slices.Contains(mayKeep, argv[0].Lit()) || w.posix && slices.Contains(special, argv[0].Lit()) {
 			sc.forget(a.name)
 		}
-		// What eval or a function gives the variable goes with the command, or stays.
+		// A value that eval or a function gives the variable may go with the command, or stay.
 		before, had := was.get(a.name)
 		if after, has := sc.vars.get(a.name); had != has || !before.equal(after) {
 			sc.forget(a.name)
@@ -67,7 +67,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 	}
 }
 
-// around is the place of a command, with the process substitution that is its input.
+// around returns the place of a command, with the process substitution that is its input.
 func (w *walker) around(c *syntax.CallExpr, redirs []*syntax.Redirect) Pos {
 	at := w.pos(c)
 	for _, r := range redirs {
@@ -86,15 +86,15 @@ func (w *walker) around(c *syntax.CallExpr, redirs []*syntax.Redirect) Pos {
 	return at
 }
 
-// inThisShell are the builtins that run their words in this shell. mayKeep are those
-// after which an assignment in front of them may stay.
+// inThisShell are the builtins that run their words in this shell. mayKeep are those after which an assignment that
+// stands before them may stay in force.
 var (
 	inThisShell = []string{"eval", "source", ".", "command", "builtin"}
 	mayKeep     = []string{"command", "builtin", "export", "readonly", "declare", "typeset", "local"}
 )
 
-// start answers the one question of this package, which programs does this start:
-// every way to run something ends here.
+// start answers the one question of this package: which programs does this start? Everything that runs something
+// ends up here.
 func (w *walker) start(c call, sc *scope) {
 	if w.steps++; w.steps > maxSteps {
 		w.fail(&Error{Code: "too_large", Msg: "command starts too many programs", Hint: "split the command", At: c.at})
@@ -141,7 +141,7 @@ func (w *walker) start(c call, sc *scope) {
 	}
 	a := w.newAct()
 	within := len(cmd.Via) > 0
-	// Field by field: a literal that names a is made elsewhere first, and copied.
+	// Field by field, because a literal that names a is made elsewhere first, and then copied.
 	a.w, a.sc, a.cmd, a.call, a.before, a.builtin = w, sc, cmd, c, len(c.env), !c.external && program.Builtin(name.Text)
 	a.Shell, a.Name, a.Argv, a.At, a.In, a.Second = a, cmd.Name, c.argv, c.at, c.in, w.again
 	a.Within, a.Fed = within, within || w.execStdin
@@ -150,8 +150,8 @@ func (w *walker) start(c call, sc *scope) {
 	w.idle = append(w.idle, a)
 }
 
-// newAct is an empty act, in the place of one that has ended if there is one: they are
-// large, and a script has many.
+// newAct returns an empty act. It uses the memory of one that has ended, because acts are large and a script has
+// many.
 func (w *walker) newAct() *act {
 	if n := len(w.idle) - 1; n >= 0 {
 		a := w.idle[n]
@@ -163,8 +163,7 @@ func (w *walker) newAct() *act {
 
 func (w *walker) emit(cmd Command) { w.out.Commands = append(w.out.Commands, cmd) }
 
-// unknownName emits a command whose program is not known; its words may be
-// anything.
+// unknownName emits a command whose program is unknown. Its words may mean anything.
 func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	a := act{w: w, sc: sc, cmd: cmd, call: c}
 	a.Shell = &a
@@ -172,8 +171,8 @@ func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	cmd.Files = a.cmd.Files
 	w.opaqueCommands = append(w.opaqueCommands, cmd.At)
 	w.emit(cmd)
-	// $SUDO rm -rf src: where the word becomes nothing, or a program that starts others, the
-	// next one is the program. Behind FOO=$X it is started anyway.
+	// $SUDO rm -rf src: if the variable is empty, or names a program that starts others, the next word is the
+	// program. After FOO=$X it is started in any case.
 	name, rest := c.argv[0], c.argv[1:]
 	if name.Many && !strings.Contains(name.Skeleton, "=") &&
 		len(rest) > 0 && rest[0].Known && effect.Knows(path.Base(rest[0].Text)) {

@@ -10,13 +10,13 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// declClause is export, declare, local, readonly and typeset.
+// declClause walks export, declare, local, readonly and typeset.
 func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 	name := c.Variant.Value
 	cmd := Command{Name: name, Path: name, Via: w.via, At: w.pos(c.Variant), Dir: sc.dir()}
 	d := w.newDeclaration(name)
 	defer func() { w.handsDown = w.handsDown || d.functions && d.exports }()
-	// All words are expanded before any of them is assigned.
+	// The shell expands all words before it assigns any of them.
 	words, made := make([]program.Word, len(c.Args)), make([]assignment, len(c.Args))
 	for i, a := range c.Args {
 		if a.Value != nil && len(w.braces(a.Value)) > 1 {
@@ -32,7 +32,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 		case !a.Naked:
 			made[i] = w.assignment(a, sc)
 			before := func(m assignment) bool { return m.name == a.Name.Value }
-			if a.Append && slices.ContainsFunc(made[:i], before) { // it is appended to what that assigns
+			if a.Append && slices.ContainsFunc(made[:i], before) { // it is appended to what that assignment gives
 				made[i].value, made[i].known, made[i].parts = value{}, false, false
 			}
 		}
@@ -75,8 +75,8 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 	w.emit(cmd)
 }
 
-// localName is a name that a function declares without a value: it has none then, or
-// the one that the function gave it before.
+// localName notes a name that a function declares without a value. It then has no value, or the one that the
+// function gave it before.
 func (w *walker) localName(sc *scope, name string) {
 	sc.locals = append(sc.locals, name)
 	if len(w.calls) > 0 {
@@ -84,15 +84,15 @@ func (w *walker) localName(sc *scope, name string) {
 	}
 }
 
-// declaration is what the options of export, declare, local, readonly and typeset say.
+// declaration holds what the options of export, declare, local, readonly and typeset mean.
 type declaration struct {
 	name      string
 	exports   bool
 	functions bool
 	reference bool
-	readonly  bool // what is assigned later may not be the value
-	mayFail   bool // then what was assigned before stays
-	options   bool // there are some, or may be
+	readonly  bool // later assignments may fail
+	mayFail   bool // if it fails, earlier values stay
+	options   bool // there are options, or may be
 }
 
 func (w *walker) newDeclaration(name string) declaration {
@@ -103,11 +103,11 @@ func (w *walker) newDeclaration(name string) declaration {
 	}
 }
 
-// declared1 notes what a declaration makes of a name; to is its value, if it has one.
+// declared1 notes what a declaration makes of a name. to is its value, or nil.
 func (w *walker) declared1(sc *scope, d *declaration, name string, to *Word, at Pos) {
 	if d.reference {
 		if to == nil {
-			to = &Word{At: at} // the name is whatever is assigned first
+			to = &Word{At: at} // the name points to whatever is assigned first
 		}
 		w.refer(*to, at)
 		w.reference(name)
@@ -119,7 +119,7 @@ func (w *walker) declared1(sc *scope, d *declaration, name string, to *Word, at 
 	case d.name == "export" && !d.options:
 		sc.hands(name)
 	case d.name != "readonly":
-		sc.withhold(name) // +x and -n take it back, and what is local goes
+		sc.withhold(name) // +x and -n take the export back, and a local variable goes
 	}
 }
 
@@ -133,11 +133,11 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		})
 	case text == "":
 		d.options = true
-		// It may name any variable, and give it any attribute: a number, too.
+		// The word may name any variable and give it any attribute, also that of an integer.
 		w.evaluates(f.At)
 		w.references = true
 		sc.forgetAll()
-		// The source tells an underscore from what is not known.
+		// In the source an underscore can be told from an unknown character.
 		if variable, _, ok := strings.Cut(strings.TrimLeft(f.Text, `"`), "="); d.reference {
 			w.refer(Word{}, f.At)
 		} else if ok && isName(variable) {
@@ -160,15 +160,14 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 			d.functions = true
 		}
 		d.reference = d.reference || strings.Contains(text, "n") && name != "export" && name != "readonly"
-		integer := strings.Contains(text, "i") // the value is a number, whatever is assigned
+		integer := strings.Contains(text, "i") // whatever is assigned, the value becomes a number
 		d.readonly = d.readonly || strings.Contains(text, "r") || integer
 		d.mayFail = d.mayFail || integer || strings.Trim(text[1:], "aAgilrtuxcnI-") != ""
 		if strings.ContainsAny(text, "in") && name != "export" {
-			w.evaluates(f.At) // the value of an integer, the name in a reference
+			w.evaluates(f.At) // an integer evaluates its value, a reference its name
 		}
 		if strings.ContainsAny(text, "nluc") && name != "export" {
-			// A name means another, or a value is changed when it is set: nothing
-			// can be tracked.
+			// A name points elsewhere, or a value changes when it is set: nothing can be tracked any more.
 			w.references = true
 			sc.forgetAll()
 		}
@@ -197,8 +196,8 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 	}
 }
 
-// compound reports whether text is NAME=(…) with something in it to expand: a
-// list in quotes is expanded by declare itself.
+// compound reports whether text is NAME=(…) with something to expand inside. declare itself expands a list that
+// stands in quotes.
 func compound(text string) bool {
 	_, v, ok := strings.Cut(text, "=(")
 	return ok && strings.ContainsAny(v, "$`")

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// The builtins that test, read, set and unset what the shell knows.
+// These are the builtins that test, read, set and unset what the shell knows.
 
 func doTest(a *act) {
 	all := a.Argv[1:]
@@ -19,7 +19,7 @@ func doTest(a *act) {
 		}
 		next := all[i+1]
 		if !f.Known {
-			a.w.nameArgument(a.Name, next) // f may be -v
+			a.w.nameArgument(a.Name, next) // f may be the option -v
 			continue
 		}
 		switch f.Text {
@@ -53,7 +53,7 @@ func isOperator(s string) bool {
 
 func doRead(a *act) {
 	names := slices.DeleteFunc(slices.Clone(a.Operands), func(f program.Word) bool {
-		return !f.Known && strings.HasPrefix(f.Skeleton, "-") // flags of which only the dash is known
+		return !f.Known && strings.HasPrefix(f.Skeleton, "-") // only the dash of the option is known
 	})
 	if in := a.In; in.Text != "" {
 		a.w.noteSuspect(program.Literal(in.Text, in.At))
@@ -88,8 +88,8 @@ func doRead(a *act) {
 	}
 }
 
-// readsLine follows "read -r x" if its input is known, whole or in parts. It takes a
-// line of that, or as much as -d and -n say.
+// readsLine follows "read -r x" if its input is known, wholly or in part. It takes a line of the input, or as much
+// as -d and -n say.
 func (a *act) readsLine(names []program.Word) bool {
 	if !a.In.Own || a.Name != "read" || len(names) != 1 || names[0].Lit() == "" ||
 		strings.Contains(names[0].Text, "[") || a.sc.ifs || len(a.call.env) > 0 {
@@ -113,7 +113,7 @@ func (a *act) readsLine(names []program.Word) bool {
 				return false
 			}
 			most = n
-		case "-t": // read refuses what is no number, and with 0 it reads nothing
+		case "-t": // read refuses text that is no number, and with 0 it reads nothing
 			if n, err := strconv.ParseUint(f.Text, 10, 31); err != nil || n == 0 {
 				return false
 			}
@@ -137,9 +137,8 @@ func (a *act) readsLine(names []program.Word) bool {
 	return true
 }
 
-// readsParts keeps what is known of a value that is read from known text: the lines of
-// mapfile, the words of "read -a", and for each of several names that it holds a part of
-// the text.
+// readsParts keeps what is known of a value that is read from known text: the lines of mapfile, the words of "read
+// -a", and a part of the text for each of several names.
 func (a *act) readsParts(name program.Word) {
 	text := a.In.Text
 	if text == "" || !a.In.Own || name.Lit() == "" || strings.Contains(name.Text, "[") {
@@ -162,8 +161,7 @@ func (a *act) readsParts(name program.Word) {
 	a.sc.doubt(name.Text) // options may choose among the lines, or drop some
 }
 
-// readUntil is text up to a delimiter; without -r a backslash quotes one character
-// and continues a line.
+// readUntil returns the text up to a delimiter. Without -r a backslash quotes one character, and continues a line.
 func readUntil(text string, end byte, raw bool) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -181,7 +179,7 @@ func readUntil(text string, end byte, raw bool) string {
 	return b.String()
 }
 
-// doData is a command whose words are data; what is printed may become a value.
+// doData handles a command whose words are data. What it prints may become a value.
 func doData(a *act) {
 	for _, f := range a.Operands {
 		a.w.noteSuspect(f)
@@ -201,7 +199,7 @@ func doPrintf(a *act) {
 			a.sc.forgetAll()
 			continue
 		}
-		// An option that printf does not know ends it before it assigns: only the plain form is followed.
+		// An unknown option ends printf before it assigns, so only the plain form is followed.
 		plain := len(a.Argv) == 5 && a.Argv[1].Is("-v") || len(a.Argv) == 4 && a.Argv[1].Is("-v"+f.Text)
 		if plain && len(a.Operands) == 2 && a.Operands[0].Is("%s") && a.Operands[1].Known {
 			a.w.assign(a.sc, f.Text, value{words: []program.Word{a.Operands[1]}}, f.At)
@@ -211,14 +209,14 @@ func doPrintf(a *act) {
 	}
 }
 
-// doFc is fc, which runs what the history holds.
+// doFc handles fc, which runs what the history holds.
 func doFc(a *act) {
 	if !a.Effects["data"] {
 		a.Opaque("dynamic_eval", "fc runs a line of the history, which is only known when it runs", a.At)
 	}
 }
 
-// doJobs: jobs -x runs the words behind it.
+// doJobs handles jobs: with -x it runs the words after it.
 func doJobs(a *act) {
 	for i, f := range a.Argv {
 		if i > 0 && strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "x") {
@@ -242,8 +240,7 @@ func doWait(a *act) {
 	}
 }
 
-// doCompgen: compgen expands a list of words as the shell does, and calls
-// functions.
+// doCompgen handles compgen, which expands a list of words as the shell does, and calls functions.
 func doCompgen(a *act) {
 	for _, f := range a.Values["-W"] {
 		if !f.Known || strings.ContainsAny(f.Text, "$`") {
@@ -255,8 +252,7 @@ func doCompgen(a *act) {
 	}
 }
 
-// doLet is let reached as a command is, behind an assignment or "builtin": its
-// words are arithmetic and may set any variable.
+// doLet handles let after an assignment or "builtin". Its words are arithmetic, and may set any variable.
 func doLet(a *act) {
 	for _, f := range a.Operands {
 		a.w.nameArgument("let", f)
@@ -276,7 +272,7 @@ func doUnset(a *act) {
 		a.sc.withhold(variableOf(f.Text))
 		maybeAll(a.sc.funcs)
 		if f.Text == "IFS" {
-			a.sc.ifs = len(a.w.calls) > 0 // unset IFS splits at blanks, where none is uncovered
+			a.sc.ifs = len(a.w.calls) > 0 // blanks split words, unless an outer IFS takes its place
 		}
 	}
 }
@@ -295,7 +291,7 @@ func doSet(a *act) {
 			return
 		case strings.Trim(strings.TrimLeft(f.Text, "-+"), "abefhikmnoptuvxBCEHPT") != "" &&
 			strings.ContainsAny(f.Text[:min(1, len(f.Text))], "-+"):
-			a.sc.args = nil // set refuses such an option, and sets nothing
+			a.sc.args = nil // set refuses the option, and sets nothing
 			return
 		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "k"),
 			strings.HasPrefix(f.Text, "+") && strings.Contains(f.Text, "B"):
@@ -318,7 +314,7 @@ func doSet(a *act) {
 				}
 				a.shellOption(args[i])
 				if !slices.Contains(setOptions, args[i].Lit()) {
-					a.sc.args = nil // set refuses it, and sets nothing
+					a.sc.args = nil // set refuses the option, and sets nothing
 					return
 				}
 			}
@@ -344,7 +340,7 @@ func doSet(a *act) {
 	}
 }
 
-// setOptions are the names that "set -o" takes.
+// setOptions are the names that "set -o" knows.
 var setOptions = []string{
 	"allexport", "braceexpand", "emacs", "errexit", "errtrace", "functrace", "hashall", "histexpand",
 	"history", "ignoreeof", "interactive-comments", "keyword", "monitor", "noclobber", "noexec", "noglob", "nolog",
@@ -361,8 +357,7 @@ func known(fs []program.Word) []program.Word {
 	return out
 }
 
-// doDeclare is declare and its kin behind builtin or command, where they are
-// words like any other.
+// doDeclare handles declare and its kin after builtin or command, where they are ordinary words.
 func doDeclare(a *act) {
 	d := a.w.newDeclaration(a.Name)
 	defer func() { a.w.handsDown = a.w.handsDown || d.functions && d.exports }()
@@ -415,7 +410,7 @@ func doAlias(a *act) {
 	}
 }
 
-// doHash: hash -p gives a name to another program.
+// doHash handles hash: with -p a name gets another program.
 func doHash(a *act) {
 	for _, f := range a.Values["-p"] {
 		a.Opaque("unknown_command", "hash -p makes a name run "+f.Text, f.At)

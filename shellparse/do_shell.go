@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// doShell is bash -c, a script file, or text on standard input.
+// doShell handles bash -c, a script file, or text on standard input.
 func doShell(a *act) {
 	sh, ok := a.shellWords()
 	if !ok {
@@ -47,8 +47,8 @@ func doShell(a *act) {
 	}
 }
 
-// shellWords are the options of a shell and what follows them. Unlike getopt,
-// -o and -O take the next word however they are clustered.
+// shellWords are the options of a shell and what follows them. Other than with getopt, -o and -O take the next word
+// wherever they stand in a cluster.
 type shellWords struct {
 	code, stdin, interactive bool
 	words                    []program.Word
@@ -81,7 +81,7 @@ func (a *act) shellWords() (shellWords, bool) {
 			for _, c := range text[1:] {
 				switch c {
 				case 'c':
-					sh.code = true // +c is taken for it as well
+					sh.code = true // the shell takes +c for -c
 				case 's':
 					sh.stdin = true
 				case 'i':
@@ -105,8 +105,8 @@ func (a *act) shellWords() (shellWords, bool) {
 	return sh, true
 }
 
-// scriptInPath: a shell looks for a script of a bare name in PATH too, where it
-// could be a program that is denied.
+// scriptInPath handles a bare name of a script, which a shell also looks up in PATH. There it could be a denied
+// program.
 func (a *act) scriptInPath(words []program.Word) {
 	name := words[0]
 	if name.Tree || strings.Contains(name.Text, "/") {
@@ -124,7 +124,7 @@ func (a *act) scriptInPath(words []program.Word) {
 		cmd.Args = append(cmd.Args, wordOf(f))
 	}
 	a.Inner = append(a.Inner, func() {
-		// It may be a program of that name, with all that it does.
+		// The script may be a program of that name, with everything that it does.
 		b := act{w: a.w, sc: a.sc, cmd: cmd}
 		b.Call = program.Call{Shell: &b, Name: cmd.Name, Argv: words, At: name.At}
 		b.effects()
@@ -132,7 +132,7 @@ func (a *act) scriptInPath(words []program.Word) {
 	})
 }
 
-// doNpx: a package may be a program of the same name, as a script may.
+// doNpx handles npx: like a script, a package may be a program of the same name.
 func doNpx(a *act) {
 	a.UseOperands(a.Operands)
 	if len(a.Operands) > 0 {
@@ -157,8 +157,7 @@ func (a *act) codeFile(script program.Word) bool {
 	return true
 }
 
-// shellOption refuses the options under which text means something else than was
-// read here.
+// shellOption refuses the options with which text means something else than was read here.
 func (a *act) shellOption(f program.Word) {
 	switch f.Text {
 	case "expand_aliases", "extglob", "posix", "lastpipe", "restricted", "history", "histexpand", "localvar_inherit",
@@ -174,7 +173,7 @@ func (a *act) shellOption(f program.Word) {
 func doEval(a *act) {
 	var words []string
 	for i, f := range a.Operands {
-		if i > 0 { // a number may be the name of a program only in front
+		if i > 0 { // a number can name a program only as the first word
 			f = f.Numbers()
 		}
 		if !f.Known || f.Glob || f.Tree || f.Fd {
@@ -219,7 +218,7 @@ func doSource(a *act) {
 		a.script(script, true, a.Operands[1:])
 		a.scriptInPath(a.Operands)
 	}
-	// What it defines is not known here.
+	// What the file defines is unknown here.
 	a.sc.forgetAll()
 	a.sc.args = nil
 	a.sc.funcs = maybeAll(a.sc.funcs)
@@ -276,7 +275,7 @@ func doTrap(a *act) {
 		at := f.At
 		w.nested++
 		inner := sc.fork()
-		inner.vars, inner.args = nil, nil // it runs later
+		inner.vars, inner.args = nil, nil // the text runs later, with other values
 		inner.changed = false
 		if err := w.program(f.Text, inner, &at); err != nil {
 			w.err = nil
@@ -287,7 +286,7 @@ func doTrap(a *act) {
 		case !slices.Equal(inner.dirs, sc.dirs) || len(inner.funcs) != len(sc.funcs):
 			a.Opaque("dynamic_eval", "what this trap changes is only known when it runs", f.At)
 		case inner.changed:
-			// From here on it may run at any place.
+			// From here on the text may run at any place.
 			w.references = true
 			sc.forgetAll()
 		}
@@ -344,7 +343,7 @@ func doCd(a *act) {
 	}
 }
 
-// surelyThere names directories to which a cd does not fail.
+// surelyThere names directories that always exist, so that cd does not fail.
 func surelyThere(dir string) bool {
 	switch dir {
 	case "/", ".", "..", "../..", "/tmp", "/etc", "/usr", "/home":

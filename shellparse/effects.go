@@ -20,17 +20,17 @@ type Effects struct {
 	Unpacks  []Unpack  `json:"-"`
 }
 
-// Unpack is an archive whose files are written into a directory, over those that are there.
+// Unpack is an archive whose files are written into a directory, over files that are there.
 type Unpack struct {
 	Archive, Dir File
-	Strip        int  // how many segments the names lose in front
-	Tracked      bool // it holds files that git tracks
+	Strip        int  // how many segments are cut from the front of each name
+	Tracked      bool // git tracks its files
 }
 
 // Feed is a file from which a command takes statements for a database.
 type Feed struct {
 	File
-	// Destroys: its name says that the statements destroy. That counts where nobody can read them.
+	// Destroys says that by its name the statements destroy. That counts if nobody can read them.
 	Destroys bool
 	// Of returns what the command does with such text, and the files that the text names.
 	Of func(text string) ([]Act, []Feed)
@@ -39,7 +39,7 @@ type Feed struct {
 // Act is what a command does to a service, a registry or this machine.
 type Act = effect.Act
 
-// What an [Act] does that is no effect on a service.
+// The values of Act that are no effect on a service.
 const (
 	Destroys  = effect.Destroys
 	Publishes = effect.Publishes
@@ -49,35 +49,35 @@ const (
 // Delete is a file or tree that a command removes, empties or moves.
 type Delete struct {
 	File
-	Many  bool     `json:"many,omitempty"`  // a pattern, a list, a loop, a search
-	Names []string `json:"names,omitempty"` // of the tree only names like these; none: all
+	Many  bool     `json:"many,omitempty"`  // named by a pattern, a list, a loop or a search
+	Names []string `json:"names,omitempty"` // of a tree, only what has such a name; empty: everything
 	Moved string   `json:"moved,omitempty"` // where it is afterwards, as Path; "": nowhere
-	// Outside: the path is not known only because of variables that the line does not set.
+	// Outside says that the path is unknown only because of variables that the line does not set.
 	Outside bool `json:"outside,omitempty"`
 }
 
-// Replace is a file that gets the content of others, or the directory in which files do.
+// Replace is a file that gets the content of others, or a directory in which files do.
 type Replace struct {
 	To    File
-	Names []string // what the files have for a name if To is a directory
+	Names []string // names of the files, if To is a directory
 	From  []File
 }
 
 // Discard is something that git throws away: one of the constants of package effect.
 type Discard struct {
 	What string `json:"what"`
-	// IfThere is a path: only if that is a file. The word may name a branch as well.
+	// IfThere is a path: the discard happens only if a file lies there, because the word may name a branch as well.
 	IfThere string `json:"-"`
-	Mixed   bool   `json:"-"` // the first of Only may be a commit as well, if no file has that name
-	// Only: nothing but these files and trees is changed, to what the index has.
+	Mixed   bool   `json:"-"` // if no file has that name, the first of Only may be a commit
+	// Only says that nothing but these files and trees is changed, to what the index has.
 	Only []File `json:"-"`
 }
 
-// Run is code that a command executes and that is no file of the workspace.
+// Run is code that a command executes and that lies in no file of the workspace.
 type Run struct {
 	From string `json:"from"`           // decoder, download, text, unknown, words
 	Does string `json:"does,omitempty"` // of words: deletes, starts, hides
-	Part string `json:"part,omitempty"` // what shows it: the program that makes the text, or a call in it
+	Part string `json:"part,omitempty"` // what shows it: the program that makes the text, or a call in the text
 }
 
 // effects asks package effect what the command does.
@@ -142,7 +142,7 @@ func (a *act) effects() {
 	}
 	from := a.sc
 	if a.moved {
-		from = a.from // an archive is opened before tar goes to another directory
+		from = a.from // tar opens the archive before it changes the directory
 	}
 	for _, x := range found.Unpacks {
 		for _, dir := range a.w.file(x.Dir, Write, true, a.sc) {
@@ -158,7 +158,7 @@ func (a *act) effects() {
 	}
 }
 
-// does adds what a command does elsewhere, and what code it is given.
+// does adds what a command does elsewhere, and which code it is given.
 func (a *act) does(found *effect.Effects) {
 	if len(found.Acts)+len(found.Code) == 0 {
 		return
@@ -176,7 +176,7 @@ func (a *act) setsGit() bool {
 		slices.ContainsFunc(a.w.assigned, func(name string) bool { return strings.HasPrefix(name, "GIT_") })
 }
 
-// empties is a redirection of nothing into files that a pattern or a loop names.
+// empties handles a redirection of nothing into files that a pattern or a loop names.
 func (a *act) empties() {
 	if a.cmd.Path != ":" && a.cmd.Path != "true" {
 		return
@@ -189,15 +189,15 @@ func (a *act) empties() {
 	}
 }
 
-// setsInFront reports whether a variable of a word is set in front of the command. The shell
-// expands the word before it is, but who reads the line takes one for the other.
+// setsInFront reports whether a variable of a word is set before the command. The shell expands the word earlier, so
+// the variable has its old value there, which a reader of the line does not expect.
 func (a *act) setsInFront(f program.Word) bool {
 	names := variables(f.Text)
 	return slices.ContainsFunc(a.cmd.Env, func(e Assign) bool { return slices.Contains(names, e.Name) })
 }
 
-// printed is the input of the next command of a pipeline, as far as the last command since from says it: one that
-// prints its words, or files.
+// printed returns the input of the next command of a pipeline, if the last command since from prints its own words,
+// or files.
 func (w *walker) printed(from int, names []program.Word) program.Input {
 	in := program.Input{Kind: program.Piped, Paths: names}
 	n := len(w.out.Commands)
@@ -219,7 +219,7 @@ func (w *walker) printed(from int, names []program.Word) program.Input {
 	return in
 }
 
-// given is where the effects of the command are collected.
+// given returns where the effects of the command are collected.
 func (a *act) given() *Effects {
 	if a.cmd.Effects == nil {
 		a.cmd.Effects = &Effects{}
@@ -227,8 +227,8 @@ func (a *act) given() *Effects {
 	return a.cmd.Effects
 }
 
-// outside reports whether a word is not known because of variables that the line does not set:
-// whoever started the shell chose them.
+// outside reports whether a word is unknown because of variables that the line does not set. Whoever started the
+// shell chose their values.
 func (w *walker) outside(f program.Word) bool {
 	names := variables(f.Text)
 	if f.Known || len(names) == 0 || strings.ContainsAny(f.Text, "`") || strings.Contains(f.Text, "$(") {
@@ -239,7 +239,7 @@ func (w *walker) outside(f program.Word) bool {
 	})
 }
 
-// variables are the names behind a $ in source text.
+// variables returns the names after a $ in source text.
 func variables(text string) []string {
 	var names []string
 	for {
@@ -269,7 +269,7 @@ func (w *walker) sets(name string) {
 	}
 }
 
-// runsText says of each command where the code comes from that it executes and nobody can read.
+// runsText says of each command where the code comes from that it executes and that nobody can read.
 func (w *walker) runsText() {
 	if len(w.opaqueCommands) == 0 {
 		return
@@ -301,13 +301,13 @@ func (w *walker) runsText() {
 	}
 }
 
-// maker is a command that puts text together, decodes or downloads it.
+// maker is a command that composes, decodes or downloads text.
 type maker struct {
 	command int
 	from    string
 }
 
-// origin is the strongest of what makes the text that a command executes.
+// origin returns the strongest origin of the text that a command executes.
 func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	c := &w.out.Commands[i]
 	made := w.unknownWords(c)
@@ -343,12 +343,12 @@ func (s *Script) Linked(i int) bool {
 	return inner || piped(c) && piped(f)
 }
 
-// Makers says of each command what makes the bytes that it writes: "download", "decoder" or "text" for
-// what it prints itself or is given by a pipe or a substitution, "" for anything else. Pipelines that
-// follow each other count as one.
+// Makers says for each command where the bytes come from that it writes: "download", "decoder", or "text" for what
+// it prints itself or gets by a pipe or a substitution, and "" for anything else. Pipelines that follow each other
+// count as one.
 func (s *Script) Makers() []string {
 	out := make([]string, len(s.Commands))
-	given := "" // by the commands in front that are linked to this one
+	given := "" // by the earlier commands that are linked to this one
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		if !s.Linked(i) {
@@ -376,8 +376,8 @@ func stronger(a, b string) bool {
 	return slices.Index(order, a) > slices.Index(order, b)
 }
 
-// unknownWords reports whether words of a command, or its name, come from variables that the line
-// sets to what is not known.
+// unknownWords reports whether words of a command, or its name, come from variables that the line sets to unknown
+// values.
 func (w *walker) unknownWords(c *Command) bool {
 	set := func(text string) bool {
 		return slices.ContainsFunc(variables(text), func(name string) bool {

@@ -8,8 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// elsewhere says what a command does on another machine or in a container: its words are read
-// as a shell there reads them.
+// elsewhere says what a command does on another machine or in a container. It reads the words as a shell there does.
 func (a *act) elsewhere() {
 	text, ok := a.remoteText()
 	if !ok || a.w.nested >= maxNested {
@@ -22,7 +21,7 @@ func (a *act) elsewhere() {
 	}
 	s, err := Parse(text.Text, Options{in: in})
 	if err != nil {
-		return // it is data here; a shell there may refuse it as well
+		return // here it is data; the shell there may refuse it too
 	}
 	for i := range s.Commands {
 		c := &s.Commands[i]
@@ -62,10 +61,10 @@ func (a *act) elsewhere() {
 	}
 }
 
-// engines are programs whose exec names a container, and then what runs there.
+// engines are programs whose subcommand exec names a container, and then what runs in it.
 var engines = []string{"docker", "podman", "nerdctl", "docker-compose", "podman-compose", "nerdctl-compose", "crictl"}
 
-// inContainer is what runs in a container, by the words behind exec.
+// inContainer returns what runs in a container, from the words after exec.
 func inContainer(words []program.Word) (program.Word, bool) {
 	for len(words) > 0 && words[0].Known && strings.HasPrefix(words[0].Text, "-") {
 		switch words[0].Text {
@@ -80,7 +79,7 @@ func inContainer(words []program.Word) (program.Word, bool) {
 	return program.Quoted(words[1:]), true
 }
 
-// behind is what follows the options of a program that no table has; those of these letters have a value.
+// behind returns what follows the options of a program that is in no table. The letters in valued take a value.
 func (a *act) behind(valued string) []program.Word {
 	for i := 1; i < len(a.Argv); i++ {
 		switch text := a.Argv[i].Text; {
@@ -93,7 +92,7 @@ func (a *act) behind(valued string) []program.Word {
 	return nil
 }
 
-// remoteText is the command that a command runs elsewhere, if it runs one.
+// remoteText returns the command that a command runs elsewhere, if it runs one.
 func (a *act) remoteText() (program.Word, bool) {
 	words := a.Operands
 	switch a.Name {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// neverSet are variables of bash that are readonly.
+// neverSet reports whether a name is one of bash's readonly variables.
 func neverSet(name string) bool {
 	switch name {
 	case "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO":
@@ -33,12 +33,12 @@ func (w *walker) environment(a Assign, command string, at Pos) {
 	})
 }
 
-// readsShellVariables are the builtins for which IFS and the like are ordinary.
+// readsShellVariables are the builtins that use IFS and the like in the ordinary way.
 var readsShellVariables = []string{
 	"read", "mapfile", "readarray", "printf", "echo", "set", ":", "true", "test", "[", "local", "unset",
 }
 
-// environments judges what stands in front of a command.
+// environments judges the assignments before a command.
 func (w *walker) environments(a *act) {
 	for _, e := range a.cmd.Env {
 		if a.builtin && slices.Contains(readsShellVariables, a.cmd.Name) && e.Name != "PATH" {

@@ -36,7 +36,7 @@ func (w *walker) fields(words []*syntax.Word, sc *scope, args bool) []program.Wo
 	return out
 }
 
-// plain is the text of a word in which nothing is special, else "".
+// plain returns the text of a word in which nothing is special. Else it returns "".
 func plain(word *syntax.Word) string {
 	if len(word.Parts) != 1 {
 		return ""
@@ -101,7 +101,7 @@ func (w *walker) braces(word *syntax.Word) []*syntax.Word {
 
 func isBraces(p syntax.WordPart) bool { _, ok := p.(*syntax.BraceExp); return ok }
 
-// merged makes one text of texts that stand side by side, as bash does before it looks for a tilde.
+// merged joins neighbouring texts to one, as bash does before it looks for a tilde.
 func merged(parts []syntax.WordPart) (out []syntax.WordPart) {
 	for _, p := range parts {
 		l, ok := p.(*syntax.Lit)
@@ -134,7 +134,7 @@ func oddBraces(word *syntax.Word) bool {
 			case '{':
 				open++
 			case '$':
-				odd = true // in front of the next part of a list it names a variable
+				odd = true // before the next part of a list it names a variable
 			case ',':
 				list = true
 			case '.':
@@ -236,10 +236,10 @@ func (w *walker) sequence(b *syntax.BraceExp) []string {
 	return out
 }
 
-// expand gives the words that one word becomes; whole is the word as written. arg: a value may begin in it.
+// expand returns the words that one word becomes. whole is the word as written. With arg, a value may begin in it.
 func (w *walker) expand(word, whole *syntax.Word, sc *scope, split, arg bool) []program.Word {
 	e := expansion{w: w, sc: sc, split: split, at: w.pos(whole), src: w.source(whole), only: onePart(word)}
-	value := 0 // where ~ may stand
+	value := 0 // the place where ~ may stand
 	for i, p := range word.Parts {
 		l, ok := p.(*syntax.Lit)
 		switch {
@@ -255,7 +255,7 @@ func (w *walker) expand(word, whole *syntax.Word, sc *scope, split, arg bool) []
 			e.lit(l.Value[:value])
 			e.leadingLit(l.Value[value:], len(word.Parts) == 1)
 		}
-		// Behind a colon of a value, or behind an index that is only known now, it is expanded, too.
+		// After a colon of a value, or after an index that is known only now, ~ is expanded too.
 		if value > 0 && strings.Contains(l.Value, ":~") ||
 			arg && i > 0 && (strings.HasPrefix(l.Value, "]=~") || strings.HasPrefix(l.Value, "]+=~")) {
 			e.b.missing()
@@ -272,7 +272,7 @@ type expansion struct {
 	split bool
 	at    Pos
 	src   string
-	only  bool // the word is one expansion and nothing else
+	only  bool // the word is exactly one expansion
 	b     builder
 	out   []program.Word
 }
@@ -346,7 +346,7 @@ func (e *expansion) quotedPart(p syntax.WordPart) {
 	}
 }
 
-// lit adds unquoted text: a backslash quotes what follows.
+// lit adds unquoted text, in which a backslash quotes the next character.
 func (e *expansion) lit(s string) {
 	for {
 		i := strings.IndexByte(s, '\\')
@@ -361,7 +361,8 @@ func (e *expansion) lit(s string) {
 	}
 }
 
-// valueIn is where the value begins in text such as name=value, name+=value or name[1]=value; else 0.
+// valueIn returns where the value begins in text such as name=value, name+=value or name[1]=value. Else it returns
+// 0.
 func valueIn(s string) int {
 	i := 0
 	for i < len(s) && program.IsWordByte(s[i]) && (i > 0 || s[i] > '9') {
@@ -379,7 +380,7 @@ func valueIn(s string) int {
 	return i + 1
 }
 
-// leadingLit expands ~ at the start of a word or of its value; after : it is left to assignments.
+// leadingLit expands ~ at the start of a word or of its value. ~ after : is left to assignments.
 func (e *expansion) leadingLit(s string, whole bool) {
 	if !strings.HasPrefix(s, "~") {
 		e.lit(s)
@@ -418,7 +419,7 @@ func (e *expansion) tilde(user string) {
 
 func (w *walker) extGlob(g *syntax.ExtGlob) {
 	if strings.ContainsAny(g.Pattern.Value, "$`<>") {
-		// The parser keeps the pattern as one literal; bash expands it.
+		// For the parser the pattern is one literal, but bash expands it.
 		w.fail(&Error{
 			Code: "parser_difference", Msg: "an expansion inside an extended pattern",
 			Hint: "put the value in a variable first", At: w.pos(g),
@@ -426,8 +427,8 @@ func (w *walker) extGlob(g *syntax.ExtGlob) {
 	}
 }
 
-// checkQuotes refuses single quotes inside a parameter expansion in double
-// quotes: bash takes them as letters, the parser as quotes.
+// checkQuotes refuses single quotes inside a parameter expansion in double quotes: for bash they are letters, for
+// the parser quotes.
 func (w *walker) checkQuotes(p *syntax.ParamExp, quoted bool) {
 	if !quoted {
 		return

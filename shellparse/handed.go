@@ -11,14 +11,14 @@ import (
 // A shell that starts here gets what is exported. What may not be, it may not have: after "export v; unset v; v=true"
 // the v of "sh -c '$v rm x'" is nothing, and rm runs. So a value is known there only if the line surely exports it.
 
-// hands notes that a shell started from here surely gets the variable.
+// hands notes that a shell started from here certainly gets the variable.
 func (s *scope) hands(name string) {
 	if !slices.Contains(s.handed, name) {
 		s.handed = append(s.handed, name)
 	}
 }
 
-// withhold notes that it may not get it.
+// withhold notes that such a shell may not get it.
 func (s *scope) withhold(name string) {
 	if slices.Contains(s.handed, name) {
 		s.changed = true
@@ -26,7 +26,7 @@ func (s *scope) withhold(name string) {
 	}
 }
 
-// childScope is what a shell started here knows: only what is exported.
+// childScope returns what a shell knows that is started here: only what is exported.
 func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *scope {
 	c := &scope{dirs: sc.dirs, args: args}
 	c.export = slices.Clone(sc.export)
@@ -57,7 +57,7 @@ func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *s
 	return c
 }
 
-// setAtStart are variables that a shell does not take from its environment, or checks first.
+// setAtStart reports whether a shell sets a variable itself, or checks it before taking it from the environment.
 func setAtStart(name string) bool {
 	switch name {
 	case "IFS", "PWD", "OLDPWD", "SHLVL", "HOSTTYPE", "MACHTYPE", "OSTYPE":
@@ -66,7 +66,7 @@ func setAtStart(name string) bool {
 	return program.SetByShell(name) || strings.HasPrefix(name, "BASH") || strings.HasPrefix(name, "ZSH")
 }
 
-// keepers are programs that start others with the environment that they have. The rest may change it, as env -i and
+// keepers are programs that start others with their own environment. Other programs may change it, as env -i and
 // sudo do.
 var keepers = []string{
 	"awk", "chrt", "command", "find", "flock", "gawk", "ionice", "mawk", "nice", "nohup", "setsid", "stdbuf", "time",
@@ -76,7 +76,7 @@ var keepers = []string{
 // changes reports whether what the command starts may have another environment than the shell gave.
 func (a *act) changes() bool { return a.call.changed || !slices.Contains(keepers, a.cmd.Name) }
 
-// environment is what stands in front of a command that this one starts.
+// environment returns the assignments before a command that this one starts.
 func (a *act) environment() []assignment {
 	env := slices.Clone(a.call.env)
 	if a.changes() {

@@ -8,18 +8,18 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// jumps are the ways in which a function or a loop may end before its last statement.
-// What is known at each of them may be what is known behind it.
+// jumps are the ways in which a function or a loop may end before its last statement. What is known at one of them
+// may be all that is known after it.
 type jumps struct{ from []*scope }
 
-// fork is a copy for a shell of its own, which no jump leaves.
+// fork returns a copy for a shell of its own, which no jump leaves.
 func (s *scope) fork() *scope {
 	c := s.clone()
 	c.part()
 	return c
 }
 
-// part makes a scope that of a shell of its own.
+// part makes a scope the scope of a shell of its own.
 func (s *scope) part() { s.function, s.loops, s.apart = nil, nil, true }
 
 // jump notes that return, break or continue may end what runs here.
@@ -28,14 +28,13 @@ func (s *scope) jump(name string) {
 	case name == "return" && s.function != nil:
 		s.function.from = append(s.function.from, s.clone())
 	case name == "break" || name == "continue":
-		for _, loop := range s.loops { // a number may end any of them
+		for _, loop := range s.loops { // a number may name any of them
 			loop.from = append(loop.from, s.clone())
 		}
 	}
 }
 
-// landed is what is known behind a function or a loop: what its end and its jumps
-// agree on.
+// landed keeps, after a function or a loop, only what its end and its jumps agree on.
 func (s *scope) landed(j *jumps) {
 	for _, from := range j.from {
 		s.locals = append(slices.Clip(s.locals), from.locals...)
@@ -62,8 +61,8 @@ func (w *walker) loop(sc *scope, round func(*scope)) {
 	}
 }
 
-// changes forgets what s knows and o, which began as s, does not know or knows
-// otherwise. It reports whether there was such a thing.
+// changes forgets what s knows and o, which began as s, does not know or knows otherwise. It reports whether there
+// was any.
 func (s *scope) changes(o *scope) bool {
 	var lost []string
 	for _, v := range s.vars {
@@ -77,8 +76,8 @@ func (s *scope) changes(o *scope) bool {
 	return len(lost) > 0
 }
 
-// leaves reports whether a statement always ends what runs here, so that nothing
-// behind it does: the program, the function or the round of a loop.
+// leaves reports whether a statement always ends the program, the function or the round of a loop, so that nothing
+// after it runs.
 func (s *scope) leaves(st *syntax.Stmt) bool {
 	if st.Background || st.Negated || len(st.Redirs) > 0 {
 		return false
@@ -86,7 +85,7 @@ func (s *scope) leaves(st *syntax.Stmt) bool {
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
 		if len(c.Args) == 0 || len(c.Args) > 2 || len(c.Args) == 2 && !program.Digits(c.Args[1].Lit()) {
-			return false // an argument that is wrong may keep it from leaving
+			return false // with a wrong argument it may not leave
 		}
 		name := c.Args[0].Lit()
 		if _, ok := s.funcs[name]; ok {

@@ -35,7 +35,7 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 		} else {
 			e.w.mayAbort(surely, e.sc)
 		}
-		e.w.evaluates(e.w.pos(p)) // the value is a name, whose index is arithmetic
+		e.w.evaluates(e.w.pos(p)) // the value is a name, and its index is arithmetic
 		if p.Exp != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) {
 			e.sc.forgetAll()
 		}
@@ -45,7 +45,7 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 			if x != nil {
 				e.w.number(x, e.sc)
 				if _, literal := x.(*syntax.Word); !literal {
-					e.w.mayAbort(surely, e.sc) // less than nothing is left
+					e.w.mayAbort(surely, e.sc) // the length is negative
 				}
 			}
 		}
@@ -57,12 +57,12 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	var operand program.Word
 	if p.Exp != nil && p.Exp.Word != nil {
 		operand = e.w.single(p.Exp.Word, e.sc)
-		if l, ok := p.Exp.Word.Parts[0].(*syntax.Lit); ok && quoted && l.Value[0] == '~' { // there it is a letter
+		if l, ok := p.Exp.Word.Parts[0].(*syntax.Lit); ok && quoted && l.Value[0] == '~' { // there ~ is a letter
 			operand = program.Word{At: operand.At}
 		}
 	}
 	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && operand.Text == "P" {
-		// ${x@P} expands the value again, as a prompt.
+		// ${x@P} expands the value once more, as a prompt.
 		e.w.opaque(Opaque{
 			Code: "dynamic_eval", Message: fmt.Sprintf("${%s@P} executes the value of %s", name, name),
 			At: e.w.pos(p),
@@ -81,7 +81,7 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 	e.add(words, quoted, p)
 }
 
-// values are the words that a parameter expansion gives, if they are known.
+// values returns the words that a parameter expansion gives, if they are known.
 func (e *expansion) values(p *syntax.ParamExp, name string, operand program.Word, quoted bool) ([]program.Word, bool) {
 	if p.Excl || p.Names != 0 || p.Slice != nil || p.Repl != nil {
 		e.noteCut(name)
@@ -94,7 +94,7 @@ func (e *expansion) values(p *syntax.ParamExp, name string, operand program.Word
 	empty := len(words) == 0 || len(words) == 1 && words[0].Known && words[0].Text == ""
 	if p.Exp.Op == syntax.AssignUnset && (!set || p.Index != nil) ||
 		p.Exp.Op == syntax.AssignUnsetOrNull && (!set || empty || p.Index != nil) {
-		e.w.noteSuspect(operand) // it becomes the value
+		e.w.noteSuspect(operand) // the operand becomes the value
 		e.w.assign(e.sc, name, value{words: []program.Word{{At: e.at}}}, e.w.pos(p))
 	}
 	if !set {
@@ -122,7 +122,7 @@ func (e *expansion) values(p *syntax.ParamExp, name string, operand program.Word
 	return nil, false
 }
 
-// trim removes a literal prefix or suffix. Patterns are left unknown.
+// trim removes a literal prefix or suffix. A pattern makes the result unknown.
 func trim(words []program.Word, op syntax.ParExpOperator, operand program.Word) ([]program.Word, bool) {
 	if !operand.Known || operand.Glob || operand.Text == "" || len(words) != 1 {
 		return nil, false
@@ -194,7 +194,7 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]prog
 	switch lit := index.Lit(); lit {
 	case "@":
 		return v.words, true
-	case "*": // its words joined, and split again where nothing quotes them
+	case "*": // its words are joined, and split again if no quotes keep them
 		return v.words, !quoted && !e.sc.ifs
 	default:
 		n, err := strconv.Atoi(lit)
@@ -205,8 +205,8 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]prog
 	}
 }
 
-// noteCut: a value that holds a substitution may become an index when it is cut
-// or replaced.
+// noteCut remembers a value that holds a substitution: a part of it may become an index after a cut or a
+// replacement.
 func (e *expansion) noteCut(name string) {
 	v, _ := e.sc.vars.get(name)
 	for _, f := range v.words {
@@ -224,7 +224,7 @@ func (e *expansion) add(words []program.Word, quoted bool, p *syntax.ParamExp) {
 		case e.split:
 			e.flush()
 			e.b.some = true
-		default: // a value is one word
+		default: // the value is one word
 			e.b.quoted(" ")
 		}
 		e.w.grow(len(f.Text))
@@ -283,12 +283,12 @@ func (e *expansion) splitSkeleton(s string) {
 	}
 	e.b.bare(s)
 	if !e.b.some {
-		e.b.missing() // nothing of it is known
+		e.b.missing() // nothing of the value is known
 		e.b.many = true
 	}
 }
 
-// grow bounds what values add up to: x=$x$x doubles with every statement.
+// grow bounds the sum of what values add: x=$x$x doubles with every statement.
 func (w *walker) grow(n int) {
 	const perWord = 16 // a word costs more than its text
 	if w.text += n + perWord; w.text > maxText {
@@ -299,7 +299,7 @@ func (w *walker) grow(n int) {
 	}
 }
 
-// splitText adds unquoted text: blanks part words, patterns are live.
+// splitText adds unquoted text: blanks separate words, and patterns are special.
 func (e *expansion) splitText(s string) {
 	if e.sc.ifs {
 		e.b.missing()

@@ -95,11 +95,11 @@ type walker struct {
 	// called holds the bodies that were followed at least once.
 	called map[*syntax.Stmt]bool
 
-	// written is what the text itself writes into files, by their paths, and made what else writes them.
+	// written holds by path what the text itself writes into files, and made what else writes them.
 	written map[string][]string
 	made    map[string]Run
 	group   *strings.Builder // what the commands of a group print that writes into a file
-	scripts int              // of these, how many were followed
+	scripts int              // how many of these files were followed as scripts
 	// assigned names the variables that the text sets.
 	assigned []string
 	// rounds counts the loops around the current place.
@@ -161,8 +161,8 @@ type walker struct {
 	posix bool
 }
 
-// walkers have ended. Half of what a short line takes is their memory and that of their acts, and nothing of an
-// answer lies in it.
+// walkers are walkers that have ended, for their memory and that of their acts, which is half of what a short line
+// takes. Nothing of an answer lies in it.
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
 func newWalker(o Options) *walker {
@@ -175,7 +175,7 @@ func newWalker(o Options) *walker {
 // scopes likewise.
 const maxIdle = 4
 
-// release gives the walker to the next text. One that gave up is dropped with its state.
+// release keeps the walker for the next text. A walker that gave up is dropped with its state.
 func (w *walker) release() {
 	idle, spare, written := w.idle, w.spare, w.written
 	*w = walker{}
@@ -184,7 +184,7 @@ func (w *walker) release() {
 	walkers.Put(w)
 }
 
-// upTo is the first n of a list at most. The others are let go.
+// upTo returns at most the first n of a list, and lets the others go.
 func upTo[T any](n int, list []*T) []*T {
 	n = min(n, len(list))
 	clear(list[n:])
@@ -215,12 +215,12 @@ func (w *walker) top(o Options) *scope {
 	return sc
 }
 
-// stop is how the walk gives up from any depth.
+// stop lets the walk give up from any depth.
 type stop struct{ err *Error }
 
 func (w *walker) fail(e *Error) { panic(stop{e}) }
 
-// try runs f and keeps the refusal with which it gave up.
+// try runs f and keeps the refusal, if the walk gives up in it.
 func (w *walker) try(f func()) {
 	defer func() {
 		switch r := recover().(type) {
@@ -228,7 +228,7 @@ func (w *walker) try(f func()) {
 		case stop:
 			w.err = r.err
 		default:
-			// A mistake in here must deny the line and leave the daemon up.
+			// A mistake in this package must deny the line, and must not end the daemon.
 			w.err = &Error{
 				Code: "internal", Msg: fmt.Sprintf("the line could not be read: %v", r),
 				Hint: "write it in another way",
@@ -284,7 +284,7 @@ func (w *walker) walkFile(file *syntax.File, src string, sc *scope, at *Pos) err
 	return nil
 }
 
-// pos is the place of a node.
+// pos returns the place of a node.
 func (w *walker) pos(n syntax.Node) Pos {
 	if w.fixed != nil {
 		return *w.fixed
@@ -293,7 +293,7 @@ func (w *walker) pos(n syntax.Node) Pos {
 	return Pos{Offset: int32(p.Offset()), End: int32(end.Offset()), Line: int32(p.Line()), Col: int32(p.Col())}
 }
 
-// source is the text of a node as it was written.
+// source returns the text of a node as it was written.
 func (w *walker) source(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
 	if from > to || to > len(w.src) {

@@ -12,11 +12,11 @@ import (
 // [[ a || rm ]]. x+=y and declare assign nothing, and braces are letters. An assignment
 // in front of a special builtin stays.
 
-// bashes are the names under which text is surely run by bash, or by a shell that is
-// close to it. Everything else that runs text starts sh.
+// bashes are the names under which bash, or a shell close to it, certainly runs text. Every other program that runs
+// text starts sh.
 var bashes = []string{"bash", "rbash", "zsh", "rzsh"}
 
-// special are the builtins whose assignments stay.
+// special are the builtins after which an assignment that stands before them stays in force.
 var special = []string{
 	"break", ":", "continue", ".", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift", "times",
 	"trap", "unset",
@@ -45,8 +45,8 @@ func (w *walker) asPosix(src string, sc *scope, at *Pos) error {
 	return nil
 }
 
-// bySh walks text that is run by sh, which bash reads already: from is where the
-// commands begin that it found. What both readings run is listed once.
+// bySh walks text that sh runs, after bash has read it. from is the first of the commands that it found as bash. A
+// command that both readings run is listed once.
 func (w *walker) bySh(src string, sc *scope, at *Pos, from int) error {
 	if !source.OnlyBash(src) {
 		return nil

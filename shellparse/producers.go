@@ -9,9 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// printedNames is about a last command that prints names of files and nothing else.
-// It returns the roots below which all these files lie. Filters in front of the
-// reader (sort, head, grep -v) do not change them.
+// printedNames handles a last command that prints only names of files. It returns the roots below which all these
+// files lie. Filters between it and the reader (sort, head, grep -v) do not change the roots.
 func (w *walker) printedNames(stage *syntax.Stmt, from int, in []program.Word) []program.Word {
 	if _, simple := stage.Cmd.(*syntax.CallExpr); !simple || len(w.out.Commands) == from {
 		return nil
@@ -30,7 +29,7 @@ func (w *walker) printedNames(stage *syntax.Stmt, from int, in []program.Word) [
 		}
 	case "ls":
 		if len(c.Files) != 1 || c.Files[0].Path != c.Dir+"/." || !plainList(c) {
-			return nil // names without their directory
+			return nil // the names lack their directory
 		}
 	case "git":
 		if len(c.Args) == 0 || c.Args[0].Text != "ls-files" || c.Dir == "" || !namesBelow(c.Args[1:]) {
@@ -63,7 +62,7 @@ func (w *walker) printedNames(stage *syntax.Stmt, from int, in []program.Word) [
 	return roots
 }
 
-// wordsOf are the words of a command, without its name.
+// wordsOf returns the words of a command without its name.
 func wordsOf(c *Command) []program.Word {
 	out := make([]program.Word, len(c.Args))
 	for i, a := range c.Args {
@@ -72,7 +71,7 @@ func wordsOf(c *Command) []program.Word {
 	return out
 }
 
-// plainList reports whether ls prints names alone, and neither . nor ...
+// plainList reports whether ls prints only names, and neither . nor ...
 func plainList(c *Command) bool {
 	for _, a := range c.Args {
 		if strings.HasPrefix(a.Text, "-") && strings.Trim(a.Text[1:], "1ABCSXchrtuv") != "" {

@@ -17,7 +17,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 	for _, r := range list {
 		stdin := r.N == nil || r.N.Value == "0"
 		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
-			// Bash sets the variable to the number of the descriptor.
+			// Bash gives the variable the number of the descriptor.
 			w.unknownValue(sc, variableOf(strings.Trim(r.N.Value, "{}")), w.pos(r))
 		}
 		switch r.Op {
@@ -50,7 +50,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 		if stdin && (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut || r.Op == syntax.DplIn) {
 			in = program.Input{Kind: program.FromFile, At: w.pos(r), Files: targets}
 			if r.Op == syntax.DplIn || len(targets) == 1 && targets[0].Fd {
-				in.Kind = program.Piped // a descriptor: whatever was opened there
+				in.Kind = program.Piped // a descriptor may have anything open
 			}
 		}
 	}
@@ -169,13 +169,12 @@ func mayBeDots(pattern string) bool {
 	return false
 }
 
-// file is f as a file that a command uses, once for each directory that it may be
-// relative to.
+// file returns f as a file that a command uses, once for each directory from which it may be relative.
 func (w *walker) file(f program.Word, a Access, recursive bool, sc *scope) []File {
 	return w.addFile(nil, f, a, recursive, sc)
 }
 
-// addFile is file, behind others.
+// addFile appends to a list what file returns.
 func (w *walker) addFile(to []File, f program.Word, a Access, recursive bool, sc *scope) []File {
 	if f.Fd {
 		return to
@@ -187,7 +186,7 @@ func (w *walker) addFile(to []File, f program.Word, a Access, recursive bool, sc
 	}
 	if f.Glob {
 		one.Path = f.Pat
-		// Behind a pattern ".." leaves a directory that is not known.
+		// After a pattern, ".." leaves an unknown directory.
 		if i := max(strings.IndexAny(f.Pat, "*?["), 0); strings.Contains(f.Pat[i:]+"/", "/../") || mayBeDots(f.Pat) {
 			one.Known, one.Glob, one.Path = false, false, f.Text
 		}

@@ -17,29 +17,28 @@ import (
 type scope struct {
 	vars  bindings
 	funcs map[string]function
-	args  []program.Word // positional parameters; nil: not known
+	args  []program.Word // positional parameters; nil if unknown
 	dirs  []workdir
-	// failed are the directories to be in if the last cd failed.
+	// failed are the directories in which the shell may be if the last cd failed.
 	failed []workdir
-	export []string // what may be exported, besides what every shell exports
-	handed []string // what surely is
-	locals []string // names that belong to the function being followed
-	// function is where return leads, nil outside of one; loops where break and continue
-	// may lead.
+	export []string // what may be exported, beside what every shell exports
+	handed []string // what certainly is
+	locals []string // names that belong to the function that is being followed
+	// function is where return leads; it is nil outside of a function. loops is where break and continue may lead.
 	function *jumps
 	loops    []*jumps
-	outer    []string // names that belong to the functions which called it
-	apart    bool     // of a shell of its own: when it ends, the line goes on
+	outer    []string // names that belong to the functions that have called it
+	apart    bool     // the scope of a shell of its own: when that ends, the line goes on
 	errexit,
-	ifs bool // IFS was changed: splitting cannot be foreseen
+	ifs bool // IFS was changed, so nobody knows how words split
 	changed bool // a variable was set, or may have been
-	shared  bool // vars is another scope's too: copy before a change
+	shared  bool // another scope has the same vars: copy before a change
 }
 
 // workdir is a directory the shell may be in.
 type workdir struct {
 	path    string // "" if it cannot be known
-	missing string // only if this directory is missing
+	missing string // set only if this directory does not exist
 }
 
 // value of a variable: one word, or the words of an array. One that is not
@@ -51,7 +50,7 @@ type value struct {
 
 type function struct {
 	body  *syntax.Stmt
-	maybe bool // only some of the ways here define it
+	maybe bool // only some of the ways to this place define it
 }
 
 const maxDirs = 8
@@ -71,7 +70,7 @@ func (s *scope) cloneTo(c *scope) {
 	c.funcs = maps.Clone(s.funcs)
 }
 
-// borrow is a clone in the memory of a scope that was given back, if there is one: a text has many.
+// borrow is clone, in the memory of a scope that was given back. A text needs many.
 func (w *walker) borrow(s *scope) *scope {
 	n := len(w.spare) - 1
 	if n < 0 {
@@ -83,13 +82,13 @@ func (w *walker) borrow(s *scope) *scope {
 	return c
 }
 
-// giveBack ends a scope that was borrowed. Nothing may hold it any more: what is noted of a scope for later is a clone.
+// giveBack ends a borrowed scope. Nothing may point to it any more: a scope that is kept for later is a clone.
 func (w *walker) giveBack(s *scope) {
 	*s = scope{}
 	w.spare = append(w.spare, s)
 }
 
-// own makes vars this scope's alone.
+// own gives this scope its own copy of vars.
 func (s *scope) own() {
 	if s.shared {
 		s.vars, s.shared = slices.Clone(s.vars), false
@@ -136,8 +135,8 @@ func (s *scope) merge(o *scope) {
 	s.failed = union(s.failed, o.failed)
 }
 
-// eitherOf is what two branches leave of the variables: those whose values are equal,
-// and of the others the options that they may hold.
+// eitherOf returns what is known of the variables after two branches: those with equal values, and of the others the
+// options that they may hold.
 func eitherOf(a, b bindings) bindings {
 	other, have := b.index(), a.index()
 	out := make(bindings, 0, len(a))
@@ -160,8 +159,8 @@ func eitherOf(a, b bindings) bindings {
 	return out
 }
 
-// doubt adds a variable that has one of these values, or another: it is not known, but
-// options among them count, since find and its like run what they are told.
+// doubt adds a variable that has one of these values, or another. It counts as unknown, but options among the values
+// are found, because find and its like run what they name.
 func (b bindings) doubt(name string, values ...value) bindings {
 	var parts []string
 	var at Pos
@@ -195,7 +194,7 @@ func sameList[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// settle ends a statement: what follows may run after a cd that failed.
+// settle ends a statement: what follows may run after a failed cd.
 func (s *scope) settle() {
 	if s.failed != nil {
 		s.dirs, s.failed = union(s.dirs, s.failed), nil
@@ -204,7 +203,7 @@ func (s *scope) settle() {
 	}
 }
 
-// forgetAll is a change that may be to any variable.
+// forgetAll handles a change that may be to any variable.
 func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed = nil, nil, false, true }
 
 func (s *scope) set(name string, v value) {
@@ -227,7 +226,7 @@ func (s *scope) forget(name string) {
 	s.vars = slices.DeleteFunc(s.vars, func(b binding) bool { return b.name == name })
 }
 
-// doubt makes a value one that may not be there: it was assigned by what may fail.
+// doubt notes that a value may be missing, because the assignment may fail.
 func (s *scope) doubt(name string) {
 	v, ok := s.vars.get(name)
 	s.forget(name)
@@ -236,7 +235,7 @@ func (s *scope) doubt(name string) {
 	}
 }
 
-// bindings are few: a list is smaller and faster than a map.
+// bindings is a list, because there are few: a list is smaller and faster than a map.
 type bindings []binding
 
 type binding struct {
@@ -269,7 +268,7 @@ func (s *scope) setFunc(name string, f function) {
 	tooMany(len(s.funcs), "functions")
 }
 
-// tooMany gives up: every branch copies and compares these.
+// tooMany gives up, because every branch copies and compares these.
 func tooMany(n int, what string) {
 	if n > maxNames {
 		panic(stop{&Error{
@@ -313,7 +312,7 @@ func union(a, b []workdir) []workdir {
 		case same < 0:
 			out = append(out, p)
 		case p.missing != out[same].missing:
-			out[same].missing = "" // there are two ways here: no condition is left
+			out[same].missing = "" // two ways lead here, so no condition is left
 		}
 	}
 	if len(out) > maxDirs {

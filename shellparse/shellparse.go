@@ -25,20 +25,20 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/source"
 )
 
-// Options is what the shell will be given; the guard has to know the same.
+// Options describes the shell that will run the text. The guard has to know the same.
 type Options struct {
 	Dir  string            // absolute working directory; "" if unknown
 	Home string            // absolute home directory, for ~ and $HOME; "" if unknown
-	Env  map[string]string // variables known to be set; all others are unknown
+	Env  map[string]string // variables with known values; all others are unknown
 
-	// Typed says that somebody may type into the programs that the text starts. So nobody knows
-	// their standard input.
+	// Typed says that somebody may type into the programs that the text starts, so that their standard input is
+	// unknown.
 	Typed bool
 
-	in program.Input // of text that runs elsewhere
+	in program.Input // standard input of text that runs elsewhere
 }
 
-// stdin is the standard input of the shell.
+// stdin returns the standard input of the shell.
 func (o Options) stdin() program.Input {
 	if o.Typed {
 		return program.Input{Kind: program.Piped}
@@ -46,7 +46,7 @@ func (o Options) stdin() program.Input {
 	return o.in
 }
 
-// Script is everything that one text can do.
+// Script is everything that a text can do.
 type Script struct {
 	Commands []Command `json:"commands"`         // in source order, inner ones included
 	Files    []File    `json:"files,omitempty"`  // redirections that belong to no single command ("{ …; } > log")
@@ -66,37 +66,35 @@ type Command struct {
 	Name string `json:"name"`           // last path segment of the program ("rm"); "" when unknown
 	Path string `json:"path,omitempty"` // the program as written and resolved ("/usr/bin/rm")
 	Args []Word `json:"args,omitempty"` // the words after the name
-	// Via is how it is reached, outermost first: "pipeline", "substitution", "xargs",
-	// "bash -c".
+	// Via says how it is reached, outermost first: "pipeline", "substitution", "xargs", "bash -c".
 	Via   []string `json:"via,omitempty"`
-	Env   []Assign `json:"env,omitempty"`   // assignments in front of it, wrappers' included
+	Env   []Assign `json:"env,omitempty"`   // assignments before it, those of wrappers included
 	Dir   string   `json:"dir,omitempty"`   // tracked working directory; "" if unknown
 	Files []File   `json:"files,omitempty"` // operands and redirections that name files
-	Hosts []string `json:"hosts,omitempty"` // hosts its words name
+	Hosts []string `json:"hosts,omitempty"` // hosts that its words name
 	At    Pos      `json:"at"`
-	// Script: a shell reads this as a script file, which only could be a program
-	// found in PATH; a list of allowed programs speaks of the shell.
+	// Script says that a shell reads this as a script file. Only that could be a program found in PATH; a list of
+	// allowed programs is about the shell.
 	Script bool `json:"script,omitempty"`
-	// Code are the files that it executes, as far as its words name them. They are in
-	// Files too. [Command.Obeys] has those that it looks for by itself.
+	// Code are the files that it executes, as far as its words name them. Files has them too. [Command.Obeys]
+	// returns those that it looks for without being told.
 	Code []File `json:"-"`
-	// Builtin: the shell itself does it, unless the script switches that off with enable.
+	// Builtin says that the shell itself does it, unless the script switches that off with enable.
 	Builtin bool   `json:"-"`
 	listed  bool   // what Listed says, where that is known by now
-	Told    bool   `json:"-"` // an option names a file of Code in place of what the program looks for
-	Sub     string `json:"-"` // the subcommand, where the program has some
-	// Effects are what it would lose, publish or change elsewhere; nil: nothing that is known.
+	Told    bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
+	Sub     string `json:"-"` // the subcommand, if the program has any
+	// Effects are what it would lose, publish or change elsewhere. nil: nothing known.
 	Effects *Effects `json:"effects,omitempty"`
 }
 
-// Obeys returns what the program executes although no word names it. known is false for a
-// program that no table has.
+// Obeys returns what the program executes although no word names it. known is false if no table has the program.
 func (c *Command) Obeys() (o program.Obeys, known bool) { return program.LooksFor(c.Name, c.Sub) }
 
-// Listed reports whether a table has the program: what Obeys says at the end, in less time.
+// Listed reports whether a table has the program. It costs less than Obeys.
 func (c *Command) Listed() bool { return c.listed || program.Knows(c.Name, c.Sub) }
 
-// Assign is NAME=VALUE in front of a command.
+// Assign is NAME=VALUE before a command.
 type Assign struct {
 	Name  string `json:"name"`
 	Value Word   `json:"value"`
@@ -113,30 +111,29 @@ const (
 
 // File is one word that names a file.
 type File struct {
-	// Path is as resolved, and absolute where the directory is known. It is not cleaned.
+	// Path is the resolved path. It is absolute if the directory is known. It is not cleaned.
 	Path      string         `json:"path"`
 	Known     bool           `json:"known"`     // false: the path depends on something outside the text
 	Access    program.Access `json:"access"`    // what the command does with it
 	Recursive bool           `json:"recursive"` // the whole tree below it is touched, or moved
 	At        Pos            `json:"at"`        // the place of the word
-	// Glob: it holds pattern characters that the shell expands; literal ones are
-	// escaped by \.
+	// Glob says that it holds pattern characters, which the shell expands. Before literal ones stands \.
 	Glob bool `json:"glob,omitempty"`
-	// Guess: the word only looks like a path, and nothing is known of the program.
+	// Guess says that the word only looks like a path, and the program is unknown.
 	Guess bool `json:"-"`
-	// Looks: a test or a listing, which reads nothing of the content.
+	// Looks says that it is a test or a listing, which reads nothing of the content.
 	Looks bool `json:"-"`
-	// Keeps: of a file that is written, what it held before stays in it.
+	// Keeps says that the old content of a written file stays in it.
 	Keeps bool `json:"-"`
-	// Makes: a directory that the command makes where none is, and takes where it is empty.
+	// Makes says that the command makes a directory if there is none, and takes over an empty one.
 	Makes bool `json:"-"`
-	// First: it is emptied before the command reads anything.
+	// First says that the file is emptied before the command reads anything.
 	First bool `json:"-"`
 	// OnlyIfMissing is a directory: this use happens only if a cd to it fails.
 	OnlyIfMissing string `json:"-"`
 }
 
-// Opaque is code or data that decides what runs, and that cannot be read here.
+// Opaque is code that decides what runs and that cannot be read here, or data that does so.
 type Opaque struct {
 	Code    string `json:"code"` // stable: "inline_code", "unknown_command", "dynamic_eval", …
 	Message string `json:"message"`

@@ -338,7 +338,11 @@ func TestJobsEndWithTheirSession(t *testing.T) {
 	if err := w.Forget(t.Context(), tool.Session{ID: "s", Account: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the job runs on")
+	}
 	if files, _ := os.ReadDir(w.dir); len(files) != 0 || len(w.List(nobody)) != 0 {
 		t.Errorf("left: %v", files)
 	}

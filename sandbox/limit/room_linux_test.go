@@ -194,3 +194,58 @@ func TestDeletedFilesThatAreOpen(t *testing.T) {
 		t.Errorf("%d bytes on another file system", n)
 	}
 }
+
+// TestWhatTookTheRoomIsRemoved: when a call has ended that wrote much while the reserve was touched, or more than half
+// of what was free above it, its private files of that time go. Those of other calls stay.
+func TestWhatTookTheRoomIsRemoved(t *testing.T) {
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		name          string
+		before, after uint64 // free
+		wrote         int
+		exempt, goes  bool
+	}{
+		{"the reserve is touched", 64 * mib, 4 * mib, 2 * mib, false, true},
+		{"by others", 64 * mib, 4 * mib, mib / 2, false, false},
+		{"by an operator", 64 * mib, 4 * mib, 2 * mib, true, false},
+		{"more than half of what was free", 10 * mib, 8*mib + mib/2, 2 * mib, false, true},
+		{"less than half of it", 20 * mib, 18 * mib, 2 * mib, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			device := func() uint64 {
+				info, err := os.Stat(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return uint64(info.Sys().(*syscall.Stat_t).Dev)
+			}()
+			took := 0
+			d := NewDisk(Reserve{Dirs: []string{dir}, Bytes: 8 * mib, Took: func(string) { took++ }})
+			d.Close() // nothing looks while the call runs
+			free := tt.before
+			d.FreeSpace = func([]string) map[uint64]Space {
+				return map[uint64]Space{device: {Size: 1 << 30, Free: free, Avail: free}}
+			}
+			mustWrite(t, dir+"/private/before", 1<<16)
+			time.Sleep(50 * time.Millisecond) // the clock of the file system is a tick behind
+			u := &DiskUse{
+				Session: "s", Places: []string{dir}, Private: []string{dir + "/private"}, Since: time.Now(),
+				Limit: 1 << 40, Exempt: tt.exempt, Exceeded: func() {},
+			}
+			d.Watch(u)
+			mustWrite(t, dir+"/private/new", tt.wrote)
+			mustWrite(t, dir+"/shared", tt.wrote)
+			free = tt.after
+			exceeded, removed := d.Unwatch(u)
+			if exceeded != tt.goes || (removed >= int64(tt.wrote)) != tt.goes || !tt.goes && removed != 0 {
+				t.Errorf("exceeded %v, %d bytes are removed", exceeded, removed)
+			}
+			for path, there := range map[string]bool{"/private/before": true, "/shared": true, "/private/new": !tt.goes} {
+				if _, err := os.Lstat(dir + path); (err == nil) != there {
+					t.Errorf("%s: %v, want it there: %v", path, err, there)
+				}
+			}
+		})
+	}
+}
