@@ -33,7 +33,7 @@ type Client struct {
 	http   *http.Client
 }
 
-// Session is what the client reads of a session.
+// Session holds the fields of a session that this package uses.
 type Session struct {
 	ID   string `json:"id"`
 	Dir  string `json:"cwd"`
@@ -50,12 +50,12 @@ func New(socket string) *Client {
 	return &Client{socket: socket, http: &http.Client{Transport: transport}}
 }
 
-// Over returns a client that sends its requests another way than by a socket.
+// Over returns a client that sends its requests with a RoundTripper instead of over a socket.
 func Over(way http.RoundTripper) *Client {
 	return &Client{socket: "the daemon", http: &http.Client{Transport: way}}
 }
 
-// readBytes is how much of an answer is read at once. Programs print much.
+// readBytes is the size of the reads of an answer. It is large because programs print much.
 const readBytes = 64 << 10
 
 // Do sends in as JSON, if it is not nil, and decodes the data of the answer into
@@ -105,7 +105,7 @@ func decode(res *http.Response, out any) error {
 	return json.Unmarshal(env.Data, out)
 }
 
-// finish reads what is left of an answer that is complete: only then is the connection used again.
+// finish reads the rest of a complete answer, because the connection is only reused after that.
 func finish(body io.Reader) { _, _ = io.CopyN(io.Discard, body, 4<<10) }
 
 // Call runs one tool.
@@ -116,18 +116,17 @@ func (c *Client) Call(ctx context.Context, session, name string, args json.RawMe
 	return r, err
 }
 
-// SessionFor is the session that the command line uses for a directory.
+// SessionFor returns the session that the command line uses for a directory.
 func (c *Client) SessionFor(ctx context.Context, dir string) (Session, error) {
 	var s Session
 	err := c.Do(ctx, http.MethodPost, "/sessions", map[string]any{"cwd": dir, "tag": "cli", "reuse": true}, &s)
 	return s, err
 }
 
-// explain tells a socket behind which nobody listens, or nobody any more, by its
-// code.
+// explain returns the error for a socket on which no daemon listens, or whose daemon has ended.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return err // who called has left
+		return err // the caller has cancelled
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && errors.Is(err, os.ErrPermission) {
 		return &Error{

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Event is one thing that happened: a call began or ended, a session was created,
-// a person was asked, a hook notifies, a program connects. It never holds arguments or results. The type "dropped"
-// says that this reader was too slow for Dropped events.
+// Event is one thing that happened, such as the start of a call, a new session, a question, a notification of a hook
+// or a connection. It never holds arguments or results. The type "dropped" says that Dropped events are missing,
+// because this reader was too slow.
 type Event struct {
 	Type     string    `json:"type"`
 	Time     time.Time `json:"time"`
@@ -31,15 +31,15 @@ type Event struct {
 	Grant    string    `json:"grant_id,omitempty"`
 	Status   string    `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
-	Title    string    `json:"title,omitempty"`     // of a notification, in the words of the hook
-	Message  string    `json:"message,omitempty"`   // likewise
-	Until    time.Time `json:"expires_at,omitzero"` // of a question: it is refused then
+	Title    string    `json:"title,omitempty"`     // of a notification, written by the hook
+	Message  string    `json:"message,omitempty"`   // of a notification, written by the hook
+	Until    time.Time `json:"expires_at,omitzero"` // of a question: then it is refused
 	Dropped  int       `json:"dropped,omitempty"`
 
 	Connection *Connection `json:"connection,omitempty"` // with numbers when Status is "ended"
 }
 
-// EventFilter chooses events; empty lists choose all.
+// EventFilter selects events; empty lists select all.
 type EventFilter struct{ Types, Sessions []string }
 
 // Events yields what happens until the context ends, the daemon stops or the
@@ -77,10 +77,10 @@ func (c *Client) Events(ctx context.Context, f EventFilter) (iter.Seq2[Event, er
 	}, nil
 }
 
-// maxEvent bounds one event: a call to start holds its command.
+// maxEvent bounds one event. The event of a call that starts holds its command.
 const maxEvent = 64 << 20
 
-// readEvents reads the events of GET /events.
+// readEvents reads the stream of GET /events.
 func readEvents(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for s, err := range readStream(r) {
@@ -98,11 +98,11 @@ func readEvents(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// sent is one server-sent event. The data is valid until the next one is read.
+// sent is one server-sent event. Its data is valid until the next one is read.
 type sent struct {
 	event string
 	data  []byte
-	room  *[]byte // for whoever decodes it
+	room  *[]byte // buffer for decoding
 }
 
 // readStream reads server-sent events as the daemon writes them: one line of data

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Progress is what a caller hears of its call before the end. One field is set.
+// Progress is news about a call that has not ended. Exactly one field is set.
 type Progress struct {
 	Began   *Began
 	Waiting *Waiting
@@ -19,12 +19,11 @@ type Progress struct {
 	Output  *Output // only of [Client.Stream]
 }
 
-// Output is what a program wrote.
+// Output is a piece of a program's output.
 type Output struct {
 	Stream string `json:"stream"` // "stdout" or "stderr"; of a job "output", which is both
-	// Offset of the first byte of Text in the stream. Where it is behind the end of the last
-	// Text, this reader was too slow for what lay between; bytes that are no UTF-8 come as
-	// U+FFFD.
+	// Offset of the first byte of Text in the stream. If it is after the end of the previous Text, the bytes between
+	// are missing because this reader was too slow. Bytes that are not UTF-8 arrive as U+FFFD.
 	Offset int64  `json:"offset"`
 	Text   string `json:"text"`
 }
@@ -60,22 +59,22 @@ func (c *Client) Follow(
 	return c.FollowCall(ctx, session, CallRequest{Tool: name, Args: args}, hear)
 }
 
-// CallRequest is a call of a model.
+// CallRequest is a call that a model made.
 type CallRequest struct {
 	Tool      string          `json:"tool"`
 	Args      json.RawMessage `json:"args"`
-	ToolUseID string          `json:"tool_use_id,omitempty"` // the model's own id of the call
+	ToolUseID string          `json:"tool_use_id,omitempty"` // the id that the model gave the call
 }
 
-// FollowCall is [Client.Follow] of a call that has an id of the model.
+// FollowCall is [Client.Follow] for a call that the model gave an id.
 func (c *Client) FollowCall(
 	ctx context.Context, session string, r CallRequest, hear func(Progress),
 ) (Result, error) {
 	return c.follow(ctx, sessionPath(session, "/calls?output=false"), r, hear)
 }
 
-// Stream is [Client.Follow] that also tells hear what programs print, while they do. What a
-// hook or a person may withhold is not told before the result.
+// Stream is [Client.Follow] that also passes the output of programs to hear while they run. Output that a hook or a
+// person may withhold is in the result only.
 func (c *Client) Stream(
 	ctx context.Context, session, name string, args json.RawMessage, hear func(Progress),
 ) (Result, error) {
@@ -121,7 +120,7 @@ func (c *Client) follow(ctx context.Context, path string, r CallRequest, hear fu
 	return result, errors.New("the daemon ended the stream without a result")
 }
 
-// progress tells hear of an event. One that this version does not know is left out.
+// progress passes an event to hear. It ignores types that this version does not know.
 func (s sent) progress(hear func(Progress)) error {
 	if hear == nil {
 		return nil

@@ -18,7 +18,7 @@ type VariableRow struct {
 	Layers  []VariableRowLayer // the strongest scope first
 }
 
-// VariableRowLayer is what one scope has for the key of a row.
+// VariableRowLayer is the variable of one scope for the key of a row.
 type VariableRowLayer struct {
 	Scope     string
 	ScopeID   string
@@ -27,7 +27,7 @@ type VariableRowLayer struct {
 	Winning   bool
 }
 
-// scopeOrder is the strongest scope first.
+// scopeOrder lists the scopes, the strongest first.
 var scopeOrder = []string{"page", "floor", "branch", "chat", "global"}
 
 func rank(scope string) int {
@@ -37,8 +37,8 @@ func rank(scope string) int {
 	return len(scopeOrder)
 }
 
-// FlattenVariableSnapshot makes a row of each key that holds, and marks the layer that wins. Without
-// layers in the snapshot a row has the winner alone.
+// FlattenVariableSnapshot returns a row for each effective key, and marks the layer that wins. If the snapshot has
+// no layers, each row has the winner only.
 func FlattenVariableSnapshot(s VariableSnapshot) []VariableRow {
 	layers := map[string][]VariableRowLayer{}
 	for _, scope := range scopeOrder {
@@ -95,7 +95,7 @@ func FlattenPageStagedVariableWrites(p PageStagedWrites) []StagedRow {
 	return rows
 }
 
-// PromotionGroup is what was promoted for one key, the newest first.
+// PromotionGroup holds the promotions of one key, the newest first.
 type PromotionGroup struct {
 	Key    string
 	Latest int64
@@ -125,7 +125,7 @@ func GroupVariablePromotionTrace(p PagePromotions) []PromotionGroup {
 	return groups
 }
 
-// previewOf is a short form of a value: of a list its length, of anything else its JSON.
+// previewOf returns a short form of a value: the length of a list, or otherwise the JSON.
 func previewOf(value json.RawMessage) string {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || value[0] != '[' {

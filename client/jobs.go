@@ -11,40 +11,40 @@ import (
 	"time"
 )
 
-// Job is a call that goes on when it has been answered.
+// Job is a call that goes on after its answer.
 type Job struct {
 	ID       string    `json:"job_id"`
 	Call     string    `json:"call_id"`
 	Session  string    `json:"session_id"`
 	Account  string    `json:"account"`
 	Tool     string    `json:"tool"`
-	Command  string    `json:"command"`             // cut if it is long
+	Command  string    `json:"command"`             // shortened if it is long
 	State    string    `json:"state"`               // "running", "exited", "killed" or "lost"
 	By       string    `json:"killed_by,omitempty"` // who ended it
 	ExitCode *int      `json:"exit_code,omitempty"`
 	Signal   string    `json:"signal,omitempty"`
 	Started  time.Time `json:"started_at"`
 	Ended    time.Time `json:"ended_at,omitzero"`
-	Printed  int64     `json:"output_bytes"` // in all, not only what is kept
+	Printed  int64     `json:"output_bytes"` // in all, also bytes that are not kept
 	Terminal bool      `json:"tty,omitempty"`
-	Withheld bool      `json:"withheld,omitempty"` // the output may not be read, or not yet
+	Withheld bool      `json:"withheld,omitempty"` // the output may not be read (yet)
 	Variable string    `json:"cache_var_result,omitempty"`
-	Status   string    `json:"status,omitempty"` // of the call, when it has ended
+	Status   string    `json:"status,omitempty"` // of the call, after its end
 	Error    string    `json:"error,omitempty"`
 	Forwards []Forward `json:"forwards,omitempty"`
-	// Forbidden says what forbids it since the settings or policies have changed.
+	// Forbidden says what forbids the job since the settings or policies changed.
 	Forbidden string `json:"forbidden,omitempty"`
 	// OutOfReach says why the last command of the session could not reach its ports.
 	OutOfReach string `json:"out_of_reach,omitempty"`
 }
 
-// Forward is a port of a job that is offered on the loopback of the host.
+// Forward offers a port of a job on a loopback port of the host.
 type Forward struct {
 	Port    int    `json:"port"`    // of the job
 	Address string `json:"address"` // on the host
 }
 
-// Jobs are the jobs of this account, the newest first; session "" is every session.
+// Jobs returns the jobs of this account, the newest first. Session "" means all sessions.
 func (c *Client) Jobs(ctx context.Context, session string) ([]Job, error) {
 	var all []Job
 	path := "/jobs"
@@ -55,7 +55,7 @@ func (c *Client) Jobs(ctx context.Context, session string) ([]Job, error) {
 	return all, err
 }
 
-// Job is what became of a job.
+// Job returns the state of a job.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	var j Job
 	err := c.Do(ctx, http.MethodGet, jobPath(id, ""), nil, &j)
@@ -64,16 +64,16 @@ func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 
 func jobPath(id, rest string) string { return "/jobs/" + url.PathEscape(id) + rest }
 
-// JobOutput is a part of what a job printed.
+// JobOutput is a part of a job's output.
 type JobOutput struct {
 	Job
 	Output string `json:"output"`
 	Offset int64  `json:"offset"`      // of the output, in bytes
-	Next   int64  `json:"next_offset"` // to read on from
+	Next   int64  `json:"next_offset"` // offset for the next read
 }
 
-// ReadJob returns what a job printed from an offset on, as far as it is kept, and not more
-// than the daemon sends at once.
+// ReadJob returns the output of a job from an offset on, as far as it is kept. It returns at most what the daemon
+// sends in one answer.
 func (c *Client) ReadJob(ctx context.Context, id string, offset int64) (JobOutput, error) {
 	var out JobOutput
 	path := jobPath(id, "/output?offset="+strconv.FormatInt(offset, 10))
@@ -81,8 +81,8 @@ func (c *Client) ReadJob(ctx context.Context, id string, offset int64) (JobOutpu
 	return out, err
 }
 
-// FollowJob tells hear what a job printed from an offset on, and what it prints, until it has
-// ended. A reader who leaves ends nothing.
+// FollowJob passes the output of a job from an offset on to hear, until the job has ended. If ctx ends, the job goes
+// on.
 func (c *Client) FollowJob(ctx context.Context, id string, offset int64, hear func(Output)) (Job, error) {
 	path := jobPath(id, "/output?offset="+strconv.FormatInt(offset, 10))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sandboxd/v1"+path, nil)
@@ -118,14 +118,14 @@ func (c *Client) FollowJob(ctx context.Context, id string, offset int64, hear fu
 	return j, errors.New("the daemon ended the stream before the job")
 }
 
-// TypeIntoJob sends text to the input of a job; end says that nothing more comes.
+// TypeIntoJob sends text to the standard input of a job; end closes the input.
 func (c *Client) TypeIntoJob(ctx context.Context, id, text string, end bool) error {
 	in := map[string]any{"text": text, "end": end}
 	return c.Do(ctx, http.MethodPost, jobPath(id, "/input"), in, nil)
 }
 
-// ForwardJob offers a port of a job at a port of the loopback of the host, until the job ends; at
-// 0 takes one that is free. Only operators may.
+// ForwardJob offers a port of a job on a loopback port of the host until the job ends. at is that port; 0 selects a
+// free one. Only operators may do this.
 func (c *Client) ForwardJob(ctx context.Context, id string, port, at int) (Forward, error) {
 	var f Forward
 	in := map[string]int{"port": port, "at": at}
@@ -133,7 +133,7 @@ func (c *Client) ForwardJob(ctx context.Context, id string, port, at int) (Forwa
 	return f, err
 }
 
-// EndForward ends what ForwardJob began.
+// EndForward ends a forward that ForwardJob began.
 func (c *Client) EndForward(ctx context.Context, id string, port int) error {
 	return c.Do(ctx, http.MethodDelete, jobPath(id, "/forwards/"+strconv.Itoa(port)), nil, nil)
 }

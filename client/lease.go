@@ -10,17 +10,16 @@ import (
 	"net/url"
 )
 
-// Lease is a judged call that this client starts, in a cage with these settings and
-// nothing else.
+// Lease is a judged call that this client starts, in a sandbox with exactly these settings.
 type Lease struct {
 	CallID   string          `json:"call_id"`
 	Session  string          `json:"session_id"`
-	Argv     []string        `json:"argv"` // literal words
+	Argv     []string        `json:"argv"` // words, without expansion by a shell
 	Dir      string          `json:"cwd"`
 	Home     string          `json:"home"`
 	Profile  string          `json:"profile"`            // of the sandbox
 	Settings json.RawMessage `json:"settings"`           // of the sandbox, complete
-	Private  []string        `json:"private"`            // paths that the cage must not show
+	Private  []string        `json:"private"`            // paths that the sandbox must hide
 	Roots    []string        `json:"workspace_roots"`    // the workspaces
 	Siblings []Sibling       `json:"siblings,omitempty"` // directories beside the workspace that a person opened
 	Bound    []Bound         `json:"bound,omitempty"`    // files that a person approved
@@ -40,11 +39,11 @@ type Bound struct {
 	Names []string `json:"names"`            // every path by which programs are known to open it
 	Sum   string   `json:"sha256,omitempty"` // of its content
 	Bytes int64    `json:"bytes"`
-	// Absent says that it was not there, and must not be there for the program.
+	// Absent says that the file did not exist, and must not exist for the program.
 	Absent bool `json:"absent,omitempty"`
 }
 
-// LeaseEnd is how such a call ended.
+// LeaseEnd says how such a call ended.
 type LeaseEnd struct {
 	ExitCode int    `json:"exit_code"`
 	Why      string `json:"why,omitempty"`     // "exited", "signaled", "timed_out", or a limit
@@ -56,17 +55,17 @@ type LeaseEnd struct {
 	Network *Ledger `json:"network,omitempty"` // what it connected to
 }
 
-// LeaseConnection is a connection that a program of such a call makes.
+// LeaseConnection is a connection that a program of such a call wants to make.
 type LeaseConnection struct {
 	Host     string `json:"host"`
 	Port     int    `json:"port"`
 	Protocol string `json:"protocol"`         // "tls", "http" or "tcp"
-	Method   string `json:"method,omitempty"` // of an HTTP request that can be seen
-	Path     string `json:"path,omitempty"`   // likewise
+	Method   string `json:"method,omitempty"` // of an HTTP request, if it is readable
+	Path     string `json:"path,omitempty"`   // of an HTTP request, if it is readable
 	Via      string `json:"via"`              // "transparent", "connect", "socks5", "proxy" or "fetch"
 }
 
-// LeaseVerdict is what the daemon decides about it.
+// LeaseVerdict is the daemon's decision about a connection.
 type LeaseVerdict struct {
 	Allow  bool   `json:"allow"`
 	Rule   string `json:"rule,omitempty"`
@@ -74,15 +73,14 @@ type LeaseVerdict struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Closed is a host and port that such a call may no longer be connected to: its connections there
-// have to end.
+// Closed names a host and port that such a call may not connect to any more. Its connections there must be closed.
 type Closed struct {
 	Host string `json:"host"`
 	Port int    `json:"port"`
 }
 
-// LeaseConnects asks the daemon whether a call that this program runs may connect. It waits as
-// long as a person is asked.
+// LeaseConnects asks the daemon whether a call that this client runs may connect. If a person is asked, it waits for
+// the answer.
 func (c *Client) LeaseConnects(ctx context.Context, id string, to LeaseConnection) (LeaseVerdict, error) {
 	var v LeaseVerdict
 	return v, c.Do(ctx, http.MethodPost, "/calls/"+url.PathEscape(id)+"/connect", to, &v)
@@ -119,12 +117,12 @@ func (c *Client) RunLease(
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		defer stop() // also of a call that was cancelled while it runs
+		defer stop() // also if the call was cancelled while it ran
 		r, err := readLease(res.Body, calls, hear)
 		over <- outcome{r, err}
 	}()
 	select {
-	case o := <-over: // it was refused
+	case o := <-over: // the call was refused
 		return o.result, o.err
 	case call := <-calls:
 		err := c.Do(ctx, http.MethodPost, path+"/ended", start(running, call), nil)
@@ -141,7 +139,7 @@ type outcome struct {
 	err    error
 }
 
-// readLease hands out the call and returns its result.
+// readLease passes the call to calls and returns its result.
 func readLease(body io.Reader, calls chan<- Lease, hear func(Progress)) (Result, error) {
 	var r Result
 	for s, err := range readStream(body) {

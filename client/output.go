@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// readOutput decodes the data of an event of output. Programs print much, so what the daemon
-// writes is read by hand: that is ten times as fast. room is kept from event to event.
+// readOutput decodes the data of an output event. Programs print much, so it parses the form that the daemon writes
+// by hand, ten times as fast as encoding/json. room is a buffer that is reused for the next event.
 func readOutput(data []byte, room *[]byte) (Output, error) {
 	if o, ok := plainOutput(data, room); ok {
 		return o, nil
@@ -20,8 +20,7 @@ func readOutput(data []byte, room *[]byte) (Output, error) {
 	return o, err
 }
 
-// plainOutput reads exactly the three fields in their order, and reports false for anything
-// else, also for what is no JSON.
+// plainOutput parses an object with exactly the three fields in their order. It returns false for anything else.
 func plainOutput(data []byte, room *[]byte) (o Output, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok {
@@ -48,16 +47,15 @@ func plainOutput(data []byte, room *[]byte) (o Output, ok bool) {
 	return o, ok && utf8.Valid(stream)
 }
 
-// escapes are the characters that a JSON string has behind a backslash.
+// escapes maps the character after a backslash in a JSON string to its meaning.
 var escapes = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// wordBytes is how much is looked at at once.
+// wordBytes is the number of bytes that are examined at a time.
 const wordBytes = 8
 
-// unescape returns what stands between the quotes of a JSON string. It reports false for what
-// may not stand there, and for halves of characters.
+// unescape returns the content of a JSON string. It returns false for invalid content and for half surrogate pairs.
 func unescape(text []byte, room *[]byte) (string, bool) {
 	if len(*room) < len(text)+wordBytes {
 		*room = make([]byte, len(text)+wordBytes)
@@ -66,7 +64,7 @@ func unescape(text []byte, room *[]byte) (string, bool) {
 	for i := 0; i < len(text); {
 		if len(text)-i >= wordBytes {
 			word := binary.LittleEndian.Uint64(text[i:])
-			binary.LittleEndian.PutUint64(out[n:], word) // all of it, and then not all is counted
+			binary.LittleEndian.PutUint64(out[n:], word) // writes the whole word, and then counts only its first bytes
 			plain := wordBytes
 			if odd := odd(word); odd != 0 {
 				plain = bits.TrailingZeros64(odd) / 8
@@ -98,15 +96,15 @@ func unescape(text []byte, room *[]byte) (string, bool) {
 	return s, ascii || utf8.ValidString(s)
 }
 
-// odd has the high bit of the first byte of a word that is a quote, a backslash or no ASCII, as
-// none below it; 0 if there is none.
+// odd returns a word whose lowest set bit is the high bit of the first byte of w that is a quote, a backslash or not
+// ASCII. It returns 0 if there is none.
 func odd(w uint64) uint64 {
 	const each, high = 0x0101010101010101, 0x8080808080808080
-	return ((w ^ each*'"' - each) | (w ^ each*'\\' - each) | w) & high // what borrows from a byte is below it
+	return ((w ^ each*'"' - each) | (w ^ each*'\\' - each) | w) & high // a byte can only borrow from bytes above it
 }
 
-// escaped writes what an escape means, given what is behind its backslash. It returns the bytes
-// that it took, 0 for what is none, and those that it made.
+// escaped decodes an escape; text is what follows its backslash. It returns the number of bytes read, 0 if the
+// escape is invalid, and the number of bytes written.
 func escaped(out, text []byte) (took, made int) {
 	if len(text) == 0 {
 		return 0, 0

@@ -7,12 +7,12 @@ type Result struct {
 	CallID    string `json:"call_id"`
 	NodeID    string `json:"node_id"` // part of the names of its variables
 	Tool      string `json:"tool"`
-	ToolUseID string `json:"tool_use_id,omitempty"` // the model's own id of the call
+	ToolUseID string `json:"tool_use_id,omitempty"` // the id that the model gave the call
 	Status    Status `json:"status"`
 
 	FinalText     string    `json:"final_text"` // what the model reads
 	FormattedText string    `json:"formatted_text,omitempty"`
-	Data          any       `json:"data,omitempty"` // what the tool returned, as encoding/json decodes it
+	Data          any       `json:"data,omitempty"` // the data of the tool, as encoding/json decodes it
 	Content       []Content `json:"content,omitempty"`
 	Truncated     bool      `json:"is_truncated"` // FinalText is shorter than FormattedText
 
@@ -20,15 +20,15 @@ type Result struct {
 	VarArgs   string `json:"cache_var_args,omitempty"`   // variable that keeps the arguments
 
 	Error          *Error    `json:"error,omitempty"`
-	RejectReason   string    `json:"reject_reason,omitempty"` // in the words of the person who refused
+	RejectReason   string    `json:"reject_reason,omitempty"` // written by the person who refused
 	SystemMessages []string  `json:"system_messages,omitempty"`
 	Decision       *Decision `json:"decision,omitempty"`
 	Sandbox        *Report   `json:"sandbox,omitempty"` // nil if nothing ran
-	Network        *Ledger   `json:"network,omitempty"` // nil if nothing connected, or tried to
+	Network        *Ledger   `json:"network,omitempty"` // nil if nothing tried to connect
 	Usage          *Usage    `json:"usage,omitempty"`
 
 	Changes      []Change `json:"changes,omitempty"`       // what the call did to files
-	ChangesTotal int      `json:"changes_total,omitempty"` // where Changes has not all
+	ChangesTotal int      `json:"changes_total,omitempty"` // number of changes, if Changes does not list them all
 	Undo         *Undo    `json:"undo,omitempty"`          // nil if nothing changed
 }
 
@@ -38,15 +38,15 @@ type Change struct {
 	Kind        string `json:"kind"` // "create", "modify" or "delete"
 	BytesBefore int64  `json:"bytes_before"`
 	BytesAfter  int64  `json:"bytes_after"`
-	ModeBefore  string `json:"mode_before,omitempty"` // octal, where it is another one now
-	Conflict    string `json:"conflict,omitempty"`    // why it is still there, of changes that were refused
+	ModeBefore  string `json:"mode_before,omitempty"` // octal, if it changed
+	Conflict    string `json:"conflict,omitempty"`    // of a change that was refused: why it could not be undone
 }
 
 // Undo says whether the changes of a call can be undone.
 type Undo struct {
 	Kept  bool       `json:"kept"`
 	Until *time.Time `json:"until,omitempty"` // at the latest
-	Why   string     `json:"why,omitempty"`   // it is not kept
+	Why   string     `json:"why,omitempty"`   // why they cannot be undone
 }
 
 // Status is how a call ended.
@@ -72,23 +72,23 @@ type Content struct {
 	Name     string `json:"name,omitempty"`
 }
 
-// Decision is how a call was judged, and why.
+// Decision is the decision about a call, with its reasons.
 type Decision struct {
 	Verdict     string      `json:"verdict"`            // "deny", "ask" or "allow"
 	Revision    string      `json:"revision,omitempty"` // of the policies
-	Reasons     []Reason    `json:"reasons"`            // deciding ones first
+	Reasons     []Reason    `json:"reasons"`            // the reasons that decided come first
 	By          string      `json:"by,omitempty"`       // "rule", "mode", "floor", "tool", "hook" or "core"
 	Obligations Obligations `json:"obligations,omitzero"`
 }
 
-// Obligations are limits that a policy put on a call that it allowed.
+// Obligations are limits that a policy demands for a call that it allows.
 type Obligations struct {
 	NoNetwork   bool `json:"no_network,omitempty"`
 	ReadOnly    bool `json:"read_only,omitempty"`
 	WallSeconds int  `json:"wall_seconds,omitempty"`
 }
 
-// Reason is one cause of a decision.
+// Reason is one reason of a decision.
 type Reason struct {
 	Rule    string `json:"rule"` // "mode:default", "floor:deniedPaths", the id of a rule, …
 	Message string `json:"message"`
@@ -110,27 +110,27 @@ type Report struct {
 	Profile   string            `json:"profile"`
 	Isolation string            `json:"rung,omitempty"` // "namespaces" or "landlock"
 	Layers    []string          `json:"layers"`         // "userns", "landlock:7", "seccomp", …
-	Missing   []string          `json:"missing"`        // what this host could not give
-	Denials   []Denial          `json:"denials"`        // what was stopped while the call ran
+	Missing   []string          `json:"missing"`        // layers that this host does not provide
+	Denials   []Denial          `json:"denials"`        // what the sandbox stopped during the call
 	Limits    map[string]string `json:"limits,omitempty"`
 }
 
-// Denial is one act that the sandbox stopped.
+// Denial is one action that the sandbox stopped.
 type Denial struct {
 	Act     string `json:"act"` // "connect 127.0.0.1:80"
 	Layer   string `json:"layer"`
 	Setting string `json:"setting,omitempty"` // what would allow it
 }
 
-// Ledger is what a call connected to.
+// Ledger lists the connections of a call.
 type Ledger struct {
 	Connections []Connection `json:"connections"`
-	Omitted     int          `json:"omitted"` // rows that there was no room for
+	Omitted     int          `json:"omitted"` // number of rows that did not fit
 	// WaitedMS is how long connections waited for limits.accountNetwork, all together.
 	WaitedMS int64 `json:"waited_ms,omitempty"`
 }
 
-// Connection is all connections of a call to one host and port with one verdict.
+// Connection stands for all connections of a call to one host and port with the same verdict.
 type Connection struct {
 	Host       string `json:"host"`
 	Port       int    `json:"port"`
@@ -139,7 +139,7 @@ type Connection struct {
 	Verdict    string `json:"verdict"`  // "allow" or "deny"
 	Rule       string `json:"rule,omitempty"`
 	Reason     string `json:"reason,omitempty"`
-	Address    string `json:"address,omitempty"` // of the host, as it was dialled last
+	Address    string `json:"address,omitempty"` // address of the host at the last connection
 	Count      int    `json:"count"`
 	BytesIn    int64  `json:"bytes_in"`
 	BytesOut   int64  `json:"bytes_out"`
@@ -153,7 +153,7 @@ type Usage struct {
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 }
 
-// Error is what the daemon reports of a failure.
+// Error is a failure that the daemon reports.
 type Error struct {
 	Code    string `json:"code"`            // stable: "session_not_found"
 	Stage   string `json:"stage,omitempty"` // of a call: "judge"

@@ -13,7 +13,7 @@ type ScopedVariable struct {
 	ID        string          `json:"id"`
 	Scope     string          `json:"scope"` // global, chat, branch, floor or page
 	ScopeID   string          `json:"scope_id"`
-	ScopeRef  *BranchRef      `json:"scope_ref,omitempty"` // of a branch
+	ScopeRef  *BranchRef      `json:"scope_ref,omitempty"` // of a branch only
 	Key       string          `json:"key"`
 	Value     json.RawMessage `json:"value"`
 	UpdatedAt int64           `json:"updated_at"` // in Unix milliseconds, as all times here
@@ -25,16 +25,16 @@ type BranchRef struct {
 	Branch  string `json:"branch_id"`
 }
 
-// VariablePlace is where a reader stands. Only the session is needed.
+// VariablePlace is the place that variables are read from. Only the session is required.
 type VariablePlace struct{ Session, Branch, Floor, Page string }
 
-// VariableSnapshot is which variables hold at a place, and what each scope has there.
+// VariableSnapshot holds the effective variables at a place, and those of each scope.
 type VariableSnapshot struct {
 	Resolved []ResolvedVariable       `json:"resolved"`
 	Layers   map[string]VariableLayer `json:"layers"`
 }
 
-// ResolvedVariable is the variable that holds for its key.
+// ResolvedVariable is the effective variable for its key.
 type ResolvedVariable struct {
 	Key       string          `json:"key"`
 	Value     json.RawMessage `json:"value"`
@@ -43,7 +43,7 @@ type ResolvedVariable struct {
 	UpdatedAt int64           `json:"updated_at"`
 }
 
-// VariableLayer is what one scope has at a place.
+// VariableLayer holds the variables of one scope at a place.
 type VariableLayer struct {
 	Scope   string           `json:"scope"`
 	ScopeID string           `json:"scope_id"`
@@ -55,7 +55,7 @@ type PageStagedWrites struct {
 	Items []StagedWrite `json:"items"`
 }
 
-// StagedWrite is what the tool set_variable staged for a page, and what became of it.
+// StagedWrite is a write that the tool set_variable staged for a page, and its outcome.
 type StagedWrite struct {
 	ID         string          `json:"id"`
 	Key        string          `json:"key"`
@@ -75,7 +75,7 @@ type PagePromotions struct {
 	Items []Promotion `json:"items"`
 }
 
-// Promotion is one promotion that happened.
+// Promotion is one promotion.
 type Promotion struct {
 	ID        string          `json:"id"`
 	Staged    *string         `json:"staged_write_id"` // nil: the variable was written to the page directly
@@ -86,7 +86,7 @@ type Promotion struct {
 	CreatedAt int64           `json:"created_at"`
 }
 
-// Branch, Floor and Page are what variables belong to.
+// Branch, Floor and Page are hosts of variables.
 type (
 	Branch struct {
 		Branch string `json:"branch_id"`
@@ -108,7 +108,7 @@ type (
 	}
 )
 
-// ResolveContext says which variables hold at a place, with what each scope has there.
+// ResolveContext returns the effective variables at a place, and those of each scope.
 func (c *Client) ResolveContext(ctx context.Context, at VariablePlace) (VariableSnapshot, error) {
 	var s VariableSnapshot
 	q := url.Values{
@@ -126,7 +126,7 @@ func (c *Client) GetPageStagedWrites(ctx context.Context, page string) (PageStag
 	return p, err
 }
 
-// GetPagePromotions reads what was promoted from a page.
+// GetPagePromotions reads the promotions from a page.
 func (c *Client) GetPagePromotions(ctx context.Context, page string) (PagePromotions, error) {
 	var p PagePromotions
 	err := c.Do(ctx, http.MethodGet, "/pages/"+url.PathEscape(page)+"/variables/promotions", nil, &p)
@@ -153,7 +153,7 @@ func (c *Client) Pages(ctx context.Context, floor string) ([]Page, error) {
 	return listAll[Page](ctx, c, "/pages", url.Values{"floor_id": {floor}, "sort_by": {"page_no"}})
 }
 
-// listAll reads a list to its end, in ascending order.
+// listAll reads a whole list in ascending order.
 func listAll[T any](ctx context.Context, c *Client, path string, q url.Values) ([]T, error) {
 	all := []T{}
 	for {

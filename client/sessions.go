@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Messages are those of a session as they were saved, from index offset on. They are read page
-// by page while the caller takes them. An error ends them.
+// Messages yields the saved messages of a session, from index offset on. It reads them page by page. An error is the
+// last thing that it yields.
 func (c *Client) Messages(ctx context.Context, session string, offset int) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for {

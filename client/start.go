@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 )
 
-// userUnits is where the unit of a person's daemon may be, by the directory that it is in.
+// userUnits lists the places where the systemd unit of a user's daemon may be.
 var userUnits = []string{
 	"/usr/lib/systemd/user", "/usr/local/lib/systemd/user", "/etc/systemd/user",
 	"~/.local/share/systemd/user", "~/.config/systemd/user",
 }
 
-// StartHint is the command that starts a daemon for this user: the user service where one is
-// installed and a service manager runs for the user, else the program itself.
+// StartHint returns the command that starts a daemon for this user: that of the user service if one is installed and
+// the user's service manager runs, otherwise the program itself.
 func StartHint() string {
 	if manager := os.Getenv("XDG_RUNTIME_DIR"); manager != "" && exists(filepath.Join(manager, "systemd/private")) {
 		for _, dir := range userUnits {
@@ -24,7 +24,7 @@ func StartHint() string {
 	return "start one with: sandboxd serve"
 }
 
-// inHome is a directory whose ~ is replaced.
+// inHome replaces the ~ of a directory. It returns false if there is no home directory.
 func inHome(dir string) (string, bool) {
 	if dir[0] != '~' {
 		return dir, true

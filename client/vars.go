@@ -22,14 +22,14 @@ type Var struct {
 	LastVisited    time.Time `json:"last_visited"`
 	ReferenceCount int       `json:"reference_count"`
 	Origins        []Origin  `json:"origins"`
-	Hosts          []string  `json:"hosts,omitempty"` // that the text of the web came from
+	Hosts          []string  `json:"hosts,omitempty"` // hosts that web text in it came from
 	Value          *string   `json:"value,omitempty"`
 }
 
-// VarFilter chooses variables; its parts combine with and.
+// VarFilter selects variables that match all of its fields.
 type VarFilter struct{ Type, Tag, Search string }
 
-// VarChange is what is written of a variable. Empty fields are not given.
+// VarChange is a write of a variable. Empty fields are not sent.
 type VarChange struct {
 	Value any       `json:"value"` // text; anything else is stored as its JSON
 	Type  string    `json:"type,omitempty"`
@@ -74,7 +74,7 @@ func (c *Client) PutVar(ctx context.Context, session, name string, in VarChange)
 	return v, err
 }
 
-// RemoveVars deletes variables. Those that are missing or rules are in failed.
+// RemoveVars deletes variables. failed lists those that do not exist or are rules.
 func (c *Client) RemoveVars(ctx context.Context, session string, names ...string) (
 	removed, failed []string, err error,
 ) {
@@ -83,21 +83,21 @@ func (c *Client) RemoveVars(ctx context.Context, session string, names ...string
 	return done.Removed, done.Failed, err
 }
 
-// Origins are the authors of what the model of a session was shown, and the hosts that text of
-// the web came from: eight at most, then "and others".
+// Origins holds the authors of what the model of a session was shown, and the hosts that web text came from: at most
+// eight, then "and others".
 type Origins struct {
 	Session []Origin `json:"session"`
 	Hosts   []string `json:"hosts,omitempty"`
 }
 
-// Origins says who wrote what the model of a session was shown.
+// Origins returns the authors of what the model of a session was shown.
 func (c *Client) Origins(ctx context.Context, session string) (o Origins, err error) {
 	err = c.Do(ctx, http.MethodGet, sessionPath(session, "/origins"), nil, &o)
 	return o, err
 }
 
-// ResetOrigins forgets it, on the operator socket alone: a person holds what the
-// session has read to be harmless.
+// ResetOrigins clears the origins of a session. Only operators may: a person takes the responsibility that what the
+// session has read is harmless.
 func (c *Client) ResetOrigins(ctx context.Context, session string) error {
 	return c.Do(ctx, http.MethodPost, sessionPath(session, "/origins/reset"), struct{}{}, nil)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// histogram has classic buckets for every scraper and native ones for those that
-// understand them, bounded in number and in age.
+// histogram returns a histogram with classic buckets for every scraper and native ones for scrapers that support
+// them. Native buckets are bounded in number and age.
 func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Namespace: namespace, Name: name, Help: help, Buckets: buckets,

@@ -14,7 +14,7 @@ import (
 // other is the label of a name that is not in its set.
 const other = "other"
 
-// maxNames bounds one set, whatever a gateway or a policy directory brings.
+// maxNames bounds the names of one set, however many an MCP server or a policy directory brings.
 const maxNames = 200
 
 var (
@@ -46,10 +46,10 @@ var (
 	}
 )
 
-// waitBuckets are for people: up to an hour.
+// waitBuckets are for the time that people take: up to an hour.
 var waitBuckets = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600}
 
-// oneOf is name if the closed set has it.
+// oneOf returns name if the set holds it, and "other" if not.
 func oneOf[T ~string](name T, set []T) string {
 	if slices.Contains(set, name) {
 		return string(name)
@@ -57,15 +57,15 @@ func oneOf[T ~string](name T, set []T) string {
 	return other
 }
 
-// feature is the name of a layer without its version or the reason why it is
-// missing ("landlock:7", "cgroup2: not delegated").
+// feature returns the name of a layer without its version or the reason why it is missing ("landlock:7", "cgroup2:
+// not delegated").
 func feature(layer string) string {
 	name, _, _ := strings.Cut(layer, ":")
 	return oneOf(strings.TrimSpace(name), featureNames)
 }
 
-// rule is the label of a decision: the deciding rule if it is one of the loaded
-// policies, else the layer. Rules of the floor hold paths.
+// rule returns the label of a decision: the rule that decided if it is one of the loaded policies, otherwise the
+// layer. Built-in rules have no label of their own, because their names hold paths.
 func (s *Set) rule(d tool.Decision) string {
 	var id string
 	if len(d.Reasons) > 0 {
@@ -82,7 +82,7 @@ func (s *Set) rule(d tool.Decision) string {
 	return other
 }
 
-// names is a bounded set that can be exchanged.
+// names is a bounded set of names that can be replaced.
 type names struct {
 	mu    sync.RWMutex // guards known
 	known map[string]bool

@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Set is all metrics of one daemon. It is safe for concurrent use.
+// Set holds all metrics of one daemon. It is safe for concurrent use.
 type Set struct {
 	registry *prometheus.Registry
 
@@ -50,7 +50,7 @@ type Set struct {
 	tools, rules, hookNames *names
 }
 
-// New makes the set of a daemon of this version.
+// New returns the metrics of a daemon with this version.
 func New(version string) *Set {
 	s := &Set{
 		registry:  prometheus.NewRegistry(),
@@ -95,16 +95,16 @@ func (s *Set) Handler() http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 }
 
-// SetTools names the tools that have a label of their own; at most 200.
+// SetTools sets the names of tools that have a label of their own; at most 200.
 func (s *Set) SetTools(known []string) { s.tools.set(known) }
 
-// SetRules names the rules of the loaded policies likewise.
+// SetRules sets the names of the loaded rules that have a label; at most 200.
 func (s *Set) SetRules(known []string) { s.rules.set(known) }
 
-// SetHooks names the configured hooks likewise.
+// SetHooks sets the names of configured hooks that have a label; at most 200.
 func (s *Set) SetHooks(known []string) { s.hookNames.set(known) }
 
-// Stage counts one passage through a stage.
+// Stage observes how long a call took for one stage.
 func (s *Set) Stage(name string, d time.Duration) {
 	s.stages.WithLabelValues(oneOf(name, stageNames)).Observe(d.Seconds())
 }
@@ -130,8 +130,8 @@ func (s *Set) Done(c *tool.Call) {
 	}
 }
 
-// ender is data of a tool that ran one program: its exit status, and "exited",
-// "signaled", "timed_out" or the limit that ended it.
+// ender is implemented by the data of a tool that ran one program. It returns the exit status, and "exited",
+// "signaled", "timed_out" or the limit that ended the program.
 type ender interface {
 	Ended() (code int, why string)
 }
@@ -156,10 +156,10 @@ func (s *Set) SandboxExit(backend, why string) {
 	s.exits.WithLabelValues(oneOf(backend, backends), oneOf(why, exitReasons)).Inc()
 }
 
-// Shadow counts a call that the policies in the shadow judged, as same, looser, tighter, error or missed.
+// Shadow counts a call that the shadow policies judged. result is same, looser, tighter, error or missed.
 func (s *Set) Shadow(result string) { s.shadow.WithLabelValues(oneOf(result, shadowResults)).Inc() }
 
-// ApprovalsPending says how many questions wait.
+// ApprovalsPending sets the number of questions that wait.
 func (s *Set) ApprovalsPending(n int) { s.pending.Set(float64(n)) }
 
 // Reloaded counts an attempt to load the policies.
@@ -182,7 +182,7 @@ func (s *Set) ConfigLoaded(err error) {
 	s.config.SetToCurrentTime()
 }
 
-// Sandbox says which layers hold and which are missing.
+// Sandbox sets which layers of the sandbox are active and which are missing.
 func (s *Set) Sandbox(r sandbox.Report) {
 	s.features.Reset()
 	for _, l := range r.Layers {
@@ -193,7 +193,7 @@ func (s *Set) Sandbox(r sandbox.Report) {
 	}
 }
 
-// RoleSplit says whether agents and operators are told apart by the kernel.
+// RoleSplit sets whether the kernel tells agents and operators apart.
 func (s *Set) RoleSplit(enforced bool) {
 	s.roleSplit.Reset()
 	state := "advisory"
@@ -203,13 +203,13 @@ func (s *Set) RoleSplit(enforced bool) {
 	s.roleSplit.WithLabelValues(state).Set(1)
 }
 
-// Gauge shows a number of a part under sandboxd_NAME; value is asked at each scrape.
+// Gauge registers a number of a part as sandboxd_NAME. value is called at each scrape.
 func (s *Set) Gauge(name, help string, value func() float64) {
 	s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help},
 		value))
 }
 
-// Disk shows what is free and kept on the disks of the daemon; use is asked at each scrape.
+// Disk registers the free and used space on the disks of the daemon. use is called at each scrape.
 func (s *Set) Disk(use func() diskspace.Use) {
 	s.Gauge("disk_free_bytes", "Free space on the file system of the record, with the reserve.",
 		func() float64 { return float64(use().Free) })
@@ -236,8 +236,7 @@ func (s *Set) Disk(use func() diskspace.Use) {
 	}
 }
 
-// Budget shows what agents have of the budget, and what was refused; use is asked at each
-// scrape.
+// Budget registers what agents use of the budget, and what was refused. use is called at each scrape.
 func (s *Set) Budget(use func() budget.Use) {
 	s.Gauge("budget_bytes", "Memory that requests of agents have taken from limits.agentBytes.",
 		func() float64 { return float64(use().Bytes) })

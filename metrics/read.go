@@ -13,20 +13,20 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Totals is what a daemon has counted since its start, as far as a person looks at it.
+// Totals holds the counters of a daemon since its start that people look at.
 type Totals struct {
 	Calls    float64
-	Failed   float64            // of these, all that did not end with SUCCESS
+	Failed   float64            // all that did not end with SUCCESS
 	Verdicts map[string]float64 // decisions, by verdict
-	Took     []Bucket           // how long calls took, cumulative, with the lowest bound first
+	Took     []Bucket           // durations of calls, cumulative, the lowest bound first
 	Waiting  float64            // questions that wait now
-	Memory   float64            // bytes that the daemon has resident now
+	Memory   float64            // resident bytes of the daemon
 }
 
-// Bucket is how many calls took no longer than Most seconds.
+// Bucket is the number of calls that took no longer than Most seconds.
 type Bucket struct{ Most, Calls float64 }
 
-// Read reads the totals from the text that [Set.Handler] answers.
+// Read reads the totals from the output of [Set.Handler].
 func Read(r io.Reader) (Totals, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(r)
@@ -67,7 +67,7 @@ func labelOf(m *dto.Metric, name string) string {
 	return ""
 }
 
-// add adds a bucket of one tool to that of all.
+// add adds a bucket of one tool to the bucket of all tools.
 func (t *Totals) add(b Bucket) {
 	i, found := slices.BinarySearchFunc(t.Took, b, func(x, y Bucket) int { return cmp.Compare(x.Most, y.Most) })
 	if !found {
@@ -76,7 +76,7 @@ func (t *Totals) add(b Bucket) {
 	t.Took[i].Calls += b.Calls
 }
 
-// Since is what was counted after an earlier moment of the same daemon.
+// Since returns what was counted since an earlier time of the same daemon.
 func (t Totals) Since(earlier Totals) Totals {
 	d := t
 	d.Calls, d.Failed = t.Calls-earlier.Calls, t.Failed-earlier.Failed
@@ -93,8 +93,8 @@ func (t Totals) Since(earlier Totals) Totals {
 	return d
 }
 
-// Median is the time within which half of the calls ended: the bound of a bucket, so at most four times
-// too long. It is 0 without calls, and the last bound where it is longer than that.
+// Median returns the bound of the bucket that holds the median duration of calls, so it is at most four times too
+// long. It is 0 without calls. If the median is above the last bound, it is the last bound.
 func (t Totals) Median() time.Duration {
 	if len(t.Took) == 0 || t.Took[len(t.Took)-1].Calls <= 0 {
 		return 0

@@ -27,7 +27,7 @@ type arguments struct {
 	Query     string `json:"query"`
 }
 
-// decode reads the arguments, and refuses those that lack what their operation needs.
+// decode decodes the arguments. It refuses them if one is missing that the operation needs.
 func decode(in tool.In) (arguments, error) {
 	var a arguments
 	if err := json.Unmarshal(in.Args, &a); err != nil {
@@ -44,13 +44,13 @@ func decode(in tool.In) (arguments, error) {
 	return a, nil
 }
 
-// at reports whether the operation is about a position.
+// at reports whether the operation needs a position.
 func (a arguments) at() bool { return a.Operation != workspaceSymbol && a.Operation != documentSymbol }
 
 func bad(msg, hint string) error { return &tool.Error{Code: "invalid_arguments", Msg: msg, Hint: hint} }
 
-// uses are the file of the call, and the working directory if all files of it are looked at, as a language server
-// does. What the settings deny there is left out of the answer.
+// uses returns the file of the call. If a language server or a search reads all files, it also returns the working
+// directory. Files there that the settings deny are left out of the answer.
 func uses(in tool.In, a arguments, served bool) (guard.Uses, error) {
 	var raw []string
 	if a.File != "" {
@@ -70,5 +70,5 @@ func uses(in tool.In, a arguments, served bool) (guard.Uses, error) {
 	return all, nil
 }
 
-// here is the working directory, as an argument.
+// here is the working directory as an argument.
 const here = "."

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// methods are those of LSP, by operation.
+// methods maps operations to the methods of LSP.
 var methods = map[string]string{
 	goToDefinition:     "textDocument/definition",
 	goToImplementation: "textDocument/implementation",
@@ -27,19 +27,19 @@ var methods = map[string]string{
 	workspaceSymbol:    "workspace/symbol",
 }
 
-// maxOpened is how large a file may be about which a server is asked.
+// maxOpened bounds the size of a file that a server is asked about.
 const maxOpened = 4 << 20
 
-// asked answers by a language server.
+// asked has a language server answer the call.
 func (f *feature) asked(ctx context.Context, in tool.In, box sandbox.Box, a arguments, server string) (
 	tool.Output, error,
 ) {
-	if _, err := toolkit.Judged(in, here, guard.Read); err != nil { // a server that was configured meanwhile
+	if _, err := toolkit.Judged(in, here, guard.Read); err != nil { // the server was configured after Uses
 		return tool.Output{}, err
 	}
 	var file guard.PathUse
 	var text string
-	if a.Operation != workspaceSymbol { // there a file only names the server
+	if a.Operation != workspaceSymbol { // for that operation the file only selects the server
 		var err error
 		if file, err = toolkit.Judged(in, a.File, guard.Read); err != nil {
 			return tool.Output{}, err
@@ -64,7 +64,7 @@ func (f *feature) asked(ctx context.Context, in tool.In, box sandbox.Box, a argu
 	if err != nil {
 		return tool.Output{}, err
 	}
-	const factor = 3 // of the text of an answer, for what it becomes
+	const factor = 3 // times the text of the answer, for everything that is made from it
 	if err := budget.Of(ctx).Take(factor * int64(len(raw))); err != nil {
 		return tool.Output{}, err
 	}
@@ -91,7 +91,7 @@ func (f *feature) asked(ctx context.Context, in tool.In, box sandbox.Box, a argu
 	return d.output(none), nil
 }
 
-// ask asks about a file with its content of now, which the server forgets after that.
+// ask asks about a file with its current content. The server forgets the content afterwards.
 func (r *running) ask(ctx context.Context, a arguments, server, file, text string) (json.RawMessage, error) {
 	if a.Operation == workspaceSymbol {
 		return r.call(ctx, methods[a.Operation], map[string]string{"query": a.Query})
@@ -114,15 +114,15 @@ func (r *running) ask(ctx context.Context, a arguments, server, file, text strin
 	return raw, errors.Join(err, closed)
 }
 
-// show adds the lines of places to the answer. Their text is read through the box of the call, so a server cannot
-// show what the agent may not read, nor make anything up. Beside the working directory, which is what was judged, a
-// place is named without its text.
+// show adds the lines of places to the answer. It reads them through the box of the call, so a server can neither
+// show what the agent may not read nor invent text. A place outside the working directory, which was not judged, is
+// named without its text.
 func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []place, elsewhere int) error {
 	d.Total, d.LeftOut = len(all)+elsewhere, elsewhere
 	within := func(path string) bool {
 		return slices.ContainsFunc(in.Judged.Paths, func(u guard.PathUse) bool { return guard.Within(path, u.Path) })
 	}
-	slices.SortStableFunc(all, func(a, b place) int { // what is beside comes last
+	slices.SortStableFunc(all, func(a, b place) int { // places outside come last
 		return cmp.Compare(order(within(a.path)), order(within(b.path)))
 	})
 	withheld, err := keptBack(ctx, in, all, within)
@@ -174,7 +174,7 @@ func (d *data) show(ctx context.Context, in tool.In, box sandbox.Box, all []plac
 	return nil
 }
 
-// keptBack says which files of places the policies keep from the call, of those whose text would be shown.
+// keptBack returns the files among those to be shown that policies withhold from the call.
 func keptBack(ctx context.Context, in tool.In, all []place, shown func(string) bool) (map[string]bool, error) {
 	var paths []string
 	for _, p := range all {
@@ -196,20 +196,21 @@ func order(first bool) int {
 	return 1
 }
 
-// maxFollowed is how many files a server is told about when they change.
+// maxFollowed bounds the files whose changes a server is told.
 const maxFollowed = 20_000
 
-// stamp is what changes when a file does.
+// stamp changes when the file changes.
 type stamp struct{ modified, size, inode int64 }
 
-// The kinds of changes of LSP.
+// The kinds of changes in LSP.
 const (
 	fileCreated = 1
 	fileChanged = 2
 	fileDeleted = 3
 )
 
-// follow tells the server which files have changed since it was asked last. unseen is of a directory with too many.
+// follow tells the server which files have changed since the last question. unseen is true for a directory with too
+// many files.
 func (r *running) follow(ctx context.Context, box sandbox.Box, in tool.In) (unseen bool, err error) {
 	now := make(map[string]stamp, len(r.seen))
 	err = search.WalkFiles(ctx, box, in.Dir, func(path string, modified, size, inode int64) bool {
@@ -224,7 +225,7 @@ func (r *running) follow(ctx context.Context, box sandbox.Box, in tool.In) (unse
 		Type int    `json:"type"`
 	}
 	var all []change
-	if r.seen != nil { // it has read what was there when it was started
+	if r.seen != nil { // a server reads at its start what is there
 		for path, s := range now {
 			if was, known := r.seen[path]; !known {
 				all = append(all, change{uriOf(path), fileCreated})

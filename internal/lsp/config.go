@@ -17,8 +17,8 @@ import (
 // Config is the section lsp of the configuration.
 type Config struct {
 	Servers map[string]Server `yaml:"servers"` // by name
-	Timeout time.Duration     `yaml:"timeout"` // for the start of a server, and for an answer
-	Idle    time.Duration     `yaml:"idle"`    // how long one runs that nobody asks
+	Timeout time.Duration     `yaml:"timeout"` // bounds the start of a server, and each answer
+	Idle    time.Duration     `yaml:"idle"`    // a server that is not asked for this long ends
 }
 
 // Server is a language server.
@@ -26,11 +26,11 @@ type Server struct {
 	Command    string            `yaml:"command"`
 	Args       []string          `yaml:"args"`
 	Env        map[string]string `yaml:"env"`
-	Extensions []string          `yaml:"extensions"` // of the files that it is asked about
+	Extensions []string          `yaml:"extensions"` // of the files that the server is asked about
 	Language   string            `yaml:"language"`   // what LSP calls their language; "" is the name of the server
 }
 
-// Defaults are the values of the section.
+// Defaults returns the default values of the section.
 func Defaults() *Config { return &Config{Timeout: time.Minute, Idle: 10 * time.Minute} }
 
 var serverName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
@@ -94,7 +94,7 @@ func (s Server) check(name string) error {
 	return nil
 }
 
-// Trusts implements [part.Trusting]: the programs.
+// Trusts implements [part.Trusting]. It returns the programs.
 func (c *Config) Trusts() map[string][]string {
 	var files []string
 	for _, s := range c.Servers {
@@ -106,7 +106,7 @@ func (c *Config) Trusts() map[string][]string {
 	return map[string][]string{"servers": slices.Compact(files)}
 }
 
-// server is the one for a file, or without a file the only one.
+// server returns the server for a file. Without a file it returns the only server, if there is one.
 func (c *Config) server(file string) (name string, s Server, ok bool) {
 	for name, s := range c.Servers {
 		if file == "" && len(c.Servers) == 1 || file != "" && slices.Contains(s.Extensions, filepath.Ext(file)) {
@@ -116,8 +116,8 @@ func (c *Config) server(file string) (name string, s Server, ok bool) {
 	return "", Server{}, false
 }
 
-// equal reports whether both start the same program. A running server is kept if only its
-// extensions change.
+// equal reports whether both configurations start the same program. A running server goes on if only its extensions
+// change.
 func (s Server) equal(o Server) bool {
 	return s.Command == o.Command && s.Language == o.Language && slices.Equal(s.Args, o.Args) &&
 		maps.Equal(s.Env, o.Env)
@@ -125,7 +125,7 @@ func (s Server) equal(o Server) bool {
 
 func (s Server) language(name string) string { return cmp.Or(s.Language, name) }
 
-// environ are the variables of the program, sorted.
+// environ returns the environment of the program, sorted.
 func (s Server) environ() []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {

@@ -15,25 +15,26 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// maxQueued is how many messages may wait for a server that does not read, writeTime how long each may take.
+// maxQueued bounds the messages that wait for a server that does not read. writeTime bounds the writing of each
+// message.
 const (
 	maxQueued = 64
 	writeTime = 30 * time.Second
 )
 
-// conn is a connection to a server: JSON-RPC over two pipes. The first thing that is wrong with what it prints ends it.
+// conn is a JSON-RPC connection to a server over two pipes. The first invalid message from the server ends it.
 type conn struct {
-	in    *os.File // of the server
+	in    *os.File // standard input of the server
 	send  chan []byte
-	ended chan struct{} // closed when it is of no use any more
+	ended chan struct{} // closed when the connection cannot be used any more
 
 	mu      sync.Mutex // guards what follows
 	next    int64
 	waiting map[int64]chan<- message
-	err     error // why it ended
+	err     error // the reason of the end
 }
 
-// message is any of JSON-RPC.
+// message is a request, an answer or a notification of JSON-RPC.
 type message struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -47,7 +48,7 @@ type rpcError struct {
 	Message string `json:"message"`
 }
 
-// newConn speaks over the pipes of a server. It closes in when it ends.
+// newConn starts a connection over the pipes of a server. The connection closes in at its end.
 func newConn(in *os.File, out io.Reader) *conn {
 	c := &conn{
 		in: in, send: make(chan []byte, maxQueued), ended: make(chan struct{}), waiting: map[int64]chan<- message{},
@@ -57,7 +58,7 @@ func newConn(in *os.File, out io.Reader) *conn {
 	return c
 }
 
-// fail ends the connection. The first reason stays.
+// fail ends the connection with an error. If it has ended, the first error stays.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *conn) read(out io.Reader) {
 	}
 }
 
-// take handles one message of the server.
+// take handles one message from the server.
 func (c *conn) take(body []byte) error {
 	if err := strictjson.Check(body); err != nil {
 		return fmt.Errorf("a message is %w", err)
@@ -139,13 +140,14 @@ func (c *conn) take(body []byte) error {
 	case !known:
 		return fmt.Errorf("an answer has the id %d, which no request has", id)
 	}
-	return nil // to a request that nobody waits for any more
+	return nil // the caller does not wait for the answer any more
 }
 
-// maxItems is how many settings a server may ask for at once.
+// maxItems bounds the settings that a server may ask for in one request.
 const maxItems = 100
 
-// serve answers a request of the server. It gets its own defaults for settings, and changes nothing.
+// serve answers a request from the server. Settings that it asks for are null, which means its defaults. It can
+// change nothing.
 func (c *conn) serve(m message) error {
 	if len(m.ID) > 100 {
 		return errors.New("a request has an id of more than 100 bytes")
@@ -162,7 +164,7 @@ func (c *conn) serve(m message) error {
 		if err := json.Unmarshal(m.Params, &p); err != nil || len(p.Items) > maxItems {
 			return fmt.Errorf("it asks for settings in a way that cannot be read, or for more than %d", maxItems)
 		}
-		answer.Result = make([]*int, len(p.Items)) // null for each
+		answer.Result = make([]*int, len(p.Items)) // each is null
 	case "client/registerCapability", "client/unregisterCapability", "window/workDoneProgress/create",
 		"workspace/workspaceFolders":
 		answer.Result = json.RawMessage("null")
@@ -178,7 +180,7 @@ func (c *conn) serve(m message) error {
 	return c.queue(b)
 }
 
-// queue sends a message without waiting.
+// queue queues a message without waiting.
 func (c *conn) queue(body []byte) error {
 	select {
 	case c.send <- frame(body):
@@ -188,7 +190,7 @@ func (c *conn) queue(body []byte) error {
 	}
 }
 
-// notify tells the server something.
+// notify sends a notification to the server.
 func (c *conn) notify(method string, params any) error {
 	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
 	if err == nil {
@@ -197,7 +199,7 @@ func (c *conn) notify(method string, params any) error {
 	return err
 }
 
-// call asks the server, and waits for the answer, the end of the connection or of the context.
+// call sends a request and waits for the answer, until the connection or the context ends.
 func (c *conn) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	answer := make(chan message, 1)
 	c.mu.Lock()
@@ -223,7 +225,7 @@ func (c *conn) call(ctx context.Context, method string, params any) (json.RawMes
 		return nil, c.why()
 	case <-ctx.Done():
 		c.forget(id)
-		_ = c.notify("$/cancelRequest", map[string]int64{"id": id}) // it may be too late
+		_ = c.notify("$/cancelRequest", map[string]int64{"id": id}) // it may come too late
 		return nil, context.Cause(ctx)
 	}
 }
@@ -234,7 +236,7 @@ func (c *conn) forget(id int64) {
 	delete(c.waiting, id)
 }
 
-// refusedError is an error that the server answers. The connection can go on.
+// refusedError is an error in an answer of the server. The connection goes on.
 type refusedError struct{ msg string }
 
 func (e refusedError) Error() string { return e.msg }

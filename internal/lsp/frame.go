@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// Bounds of what a server prints.
+// Bounds of the output of a server.
 const (
 	maxFrame  = 16 << 20 // bytes of one message
-	maxHeader = 4 << 10  // bytes before one
-	outRate   = 64 << 20 // bytes that are read in a second
+	maxHeader = 4 << 10  // bytes of the header of a message
+	outRate   = 64 << 20 // bytes that are read per second
 )
 
-// readFrame reads one message: header lines, one of them Content-Length, an empty line, and so many bytes. Memory
-// grows as bytes come, whatever length was announced. io.EOF is of an end between two messages.
+// readFrame reads one message: header lines with Content-Length, an empty line, and so many bytes. It allocates
+// memory as bytes arrive, whatever length the header announces. It returns io.EOF if the input ends between two
+// messages.
 func readFrame(r *bufio.Reader) ([]byte, error) {
 	length, header := -1, 0
 	for {
@@ -69,12 +70,12 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// frame is a message as it is sent.
+// frame returns a message with its header.
 func frame(body []byte) []byte {
 	return append([]byte("Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"), body...)
 }
 
-// paced reads no faster than outRate: a flood must not keep a processor busy.
+// paced reads at most outRate bytes per second, so that a flood does not keep a processor busy.
 type paced struct {
 	io.Reader
 	since time.Time

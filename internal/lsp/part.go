@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Definition is the tool as a part of the daemon.
+// Definition defines the tool as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name: "lsp", Deferred: []string{name},
@@ -43,7 +43,7 @@ func newFeature(h part.Host, c part.Config) *feature {
 func (f *feature) part() part.Part {
 	return part.Part{
 		Groups: []catalog.Group{{Name: "lsp", Tools: []tool.Tool{lsp{f}}}},
-		Own:    true, // the servers of sessions
+		Own:    true, // the servers of its sessions
 		Forget: func(_ context.Context, s tool.Session) error {
 			f.drop(func(x *slot) bool { return x.session == s.ID })
 			return nil

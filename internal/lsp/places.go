@@ -14,19 +14,19 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// maxValues is how many values an answer may have; decoded, each is many times larger than its text.
+// maxValues bounds the values of an answer, because each takes many times its text once decoded.
 const maxValues = 200_000
 
-// place is where something is, as a server says.
+// place is a position in a file, as a server reports it.
 type place struct {
-	path string // absolute and clean; whether it may be read is not known yet
+	path string // absolute and clean; it is not judged yet
 	line int64  // from 1
 }
 
-// uriOf names a file to a server.
+// uriOf returns the URI of a file.
 func uriOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// pathOf is the file that a server names, false if that is none of this machine.
+// pathOf returns the path of a file URI. It returns false if the URI names no file of this machine.
 func pathOf(uri string) (string, bool) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.Opaque != "" || u.User != nil ||
@@ -42,7 +42,7 @@ type span struct {
 	} `json:"start"`
 }
 
-// found is any of the types of LSP that say where something is: Location, LocationLink, SymbolInformation,
+// found holds the fields of all LSP types that report a place: Location, LocationLink, SymbolInformation,
 // WorkspaceSymbol and DocumentSymbol.
 type found struct {
 	URI       string `json:"uri"`
@@ -56,8 +56,8 @@ type found struct {
 
 var errPlaces = errors.New("its answer is no list of places")
 
-// places reads where something is from an answer. file is the URI of what does not name one. Those that are in no file
-// of this machine are counted.
+// places decodes the places of an answer. file is the URI of places that name no file. elsewhere counts those that
+// are in no file of this machine.
 func places(raw json.RawMessage, file string) (all []place, elsewhere int, err error) {
 	if n := strictjson.Values(raw); n > maxValues {
 		return nil, 0, fmt.Errorf("its answer has %d values, %d at most", n, maxValues)
@@ -111,10 +111,10 @@ func places(raw json.RawMessage, file string) (all []place, elsewhere int, err e
 	return slices.Compact(all), elsewhere, nil
 }
 
-// maxHover is how much of a text about a symbol is shown.
+// maxHover bounds the characters that are shown of a text about a symbol.
 const maxHover = 20_000
 
-// hoverText reads what a server says about a symbol: MarkupContent, or the forms before it.
+// hoverText returns the text about a symbol: MarkupContent, or one of the older forms.
 func hoverText(raw json.RawMessage) (string, error) {
 	if n := strictjson.Values(raw); n > maxValues {
 		return "", fmt.Errorf("its answer has %d values, %d at most", n, maxValues)

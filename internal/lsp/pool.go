@@ -17,38 +17,39 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// maxRunning is how many servers of one account run at once. Another one ends the one that nobody has asked longest.
+// maxRunning bounds the running servers of one account. Starting another one ends the one that has been idle
+// longest.
 const maxRunning = 16
 
-// slot is the server of one session for one language. Whoever holds turn may use, start and end it.
+// slot is the server of one session for one language. Only the holder of turn may use, start or end it.
 type slot struct {
 	session, account, name string
 
-	turn chan struct{}   // holds one value while nobody does
+	turn chan struct{}   // holds one value while the slot is free
 	ctx  context.Context // ends with the session
 	stop context.CancelFunc
 
-	// The rest is of who holds turn.
+	// The holder of turn owns the next fields.
 	run *running
 
-	mu   sync.Mutex // guards what follows, which others may read
+	mu   sync.Mutex // guards the next fields, which others may read
 	on   bool       // a server runs
 	used time.Time
 	idle *time.Timer
 }
 
-// running is a server, and what it was started for.
+// running is a running server with the settings that it was started with.
 type running struct {
 	*process
 	conf     Server
 	dir      string
-	uid      int // of whom; -1 is the daemon
+	uid      int // of its user; -1 means the daemon
 	settings guard.Settings
 	forget   func()
-	seen     map[string]stamp // files as it knows them
+	seen     map[string]stamp // files as the server knows them
 }
 
-// slot is that of a session and a server.
+// slot returns the slot of a session for a server.
 func (f *feature) slot(in tool.In, name string) (*slot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +68,8 @@ func (f *feature) slot(in tool.In, name string) (*slot, error) {
 	return s, nil
 }
 
-// with asks the server of a session, which is started if it does not run as it should now.
+// with calls ask with the server of a session. It first starts the server if none runs or if the settings have
+// changed.
 func (f *feature) with(ctx context.Context, in tool.In, name string, ask func(context.Context, *running) error) error {
 	s, err := f.slot(in, name)
 	if err != nil {
@@ -118,7 +120,8 @@ func (f *feature) with(ctx context.Context, in tool.In, name string, ask func(co
 	return err
 }
 
-// explain is an error of a server, unless the call itself ended or the error is the tool's own.
+// explain returns err as an error of the server, with secrets masked, unless the call itself ended or the error is
+// one of the tool.
 func (f *feature) explain(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil || errors.As(err, new(*tool.Error)) {
 		return err
@@ -133,7 +136,7 @@ func failed(name string, err error) error {
 	}
 }
 
-// ready sees to it that the server runs: with the settings and the configuration of now, in the directory of the
+// ready makes sure that the server runs with the current settings and configuration, in the directory of the
 // session, with the rights of the caller.
 func (f *feature) ready(ctx context.Context, s *slot, in tool.In, conf Server) error {
 	user, uid, err := userOf(in)
@@ -182,7 +185,7 @@ func (f *feature) ready(ctx context.Context, s *slot, in tool.In, conf Server) e
 	return nil
 }
 
-// userOf is with whose rights a server runs for a call.
+// userOf returns the user whose rights a server has for a call.
 func userOf(in tool.In) (sandbox.User, int, error) {
 	switch {
 	case !sandbox.TakesRights():
@@ -193,8 +196,8 @@ func userOf(in tool.In) (sandbox.User, int, error) {
 	return sandbox.NewUser(in.By.UID, in.By.GID, in.By.Groups, in.By.Name, in.By.Home), in.By.UID, nil
 }
 
-// companion is the cage of a server. It sees what calls of the session may read, writes nothing but its private
-// files, and reaches nothing.
+// companion returns the sandbox of a server. The server sees what calls of the session may read, writes only its
+// private files, and reaches no host.
 func companion(name string, conf Server) tool.Companion {
 	return tool.Companion{Name: "lsp/" + name, Settings: func(s guard.Settings) guard.Settings {
 		if s.AllowedReadPaths != nil && filepath.IsAbs(conf.Command) {
@@ -202,12 +205,12 @@ func companion(name string, conf Server) tool.Companion {
 		}
 		s.AllowedWritePaths = []string{guard.NoPath}
 		s.Network = guard.Network{Unlisted: guard.UnlistedDeny}
-		s.Env, s.AllowedCommands, s.DeniedCommands = nil, nil, nil // of the calls; it has its own
+		s.Env, s.AllowedCommands, s.DeniedCommands = nil, nil, nil // those are for calls; the server has its own
 		return s
 	}}
 }
 
-// room ends the server of the account that nobody has asked longest, if another one would be too many.
+// room ends the server of the account that has been idle longest, if there are too many with another one.
 func (f *feature) room(s *slot) error {
 	f.mu.Lock()
 	var others []*slot
@@ -227,7 +230,7 @@ func (f *feature) room(s *slot) error {
 			o.end()
 			o.turn <- struct{}{}
 			return nil
-		default: // it works
+		default: // the server is busy
 		}
 	}
 	return &tool.Error{
@@ -258,7 +261,7 @@ func (s *slot) set(on bool) {
 	}
 }
 
-// end ends the server. The caller holds turn.
+// end ends the server. The caller must hold turn.
 func (s *slot) end() {
 	if s.run != nil {
 		s.run.end()
@@ -268,7 +271,7 @@ func (s *slot) end() {
 	}
 }
 
-// rest ends the server when nobody has asked it for so long. The caller holds turn.
+// rest ends the server once it has been idle for so long. The caller must hold turn.
 func (s *slot) rest(idle time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +282,7 @@ func (s *slot) rest(idle time.Duration) {
 	s.idle = time.AfterFunc(idle, func() {
 		select {
 		case <-s.turn:
-		default: // it works, and rests again after that
+		default: // the server is busy, and rests again after that
 			return
 		}
 		defer func() { s.turn <- struct{}{} }()
@@ -289,15 +292,15 @@ func (s *slot) rest(idle time.Duration) {
 	})
 }
 
-// close ends the server of a slot that is in no list any more.
+// close ends the server of a slot that was removed from the list.
 func (s *slot) close() {
-	s.stop() // whoever asks it now gets an error
+	s.stop() // a running question gets an error
 	<-s.turn
 	s.end()
 	s.turn <- struct{}{}
 }
 
-// drop ends the servers of some slots.
+// drop ends the servers of the slots that which selects.
 func (f *feature) drop(which func(*slot) bool) {
 	f.mu.Lock()
 	var gone []*slot
@@ -316,7 +319,7 @@ func (f *feature) drop(which func(*slot) bool) {
 	wg.Wait()
 }
 
-// running is how many servers run.
+// running returns the number of running servers.
 func (f *feature) running() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

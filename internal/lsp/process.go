@@ -13,27 +13,27 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// How long a server may take to end: when it is asked to, and after SIGTERM.
+// How long a server may take to end: after the request to exit, and after SIGTERM.
 const (
 	shutTime = 2 * time.Second
 	termTime = 2 * time.Second
 )
 
-// start starts a program with its standard streams. The pipes belong to the caller.
+// start starts a program with the given standard streams. The pipes belong to the caller.
 type start func(stdin *os.File, stdout, stderr io.Writer) (sandbox.Proc, error)
 
-// process is a server that runs.
+// process is a running server.
 type process struct {
 	*conn
 	proc   sandbox.Proc
 	stderr tail
 	exited chan struct{}
 	out    *os.File
-	exit   sandbox.Exit // set when exited is closed
-	broken error        // likewise
+	exit   sandbox.Exit // valid when exited is closed
+	broken error        // valid when exited is closed
 }
 
-// begin starts a server and shakes hands with it, as long as ctx.
+// begin starts a server and initialises it, until ctx ends.
 func begin(ctx context.Context, dir string, run start) (*process, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *process) usable() bool {
 	}
 }
 
-// end ends the server: it is asked to, then gets SIGTERM, then its namespace ends.
+// end ends the server: with a request to exit, then SIGTERM, then the end of its namespace.
 func (p *process) end() {
 	if p.usable() {
 		ctx, cancel := context.WithTimeout(context.Background(), shutTime)
@@ -118,11 +118,11 @@ func (p *process) end() {
 	p.out.Close()
 }
 
-// explain adds how the server ended, and what it said last.
+// explain adds to an error how the server ended and the last line of its standard error.
 func (p *process) explain(err error) error {
 	text := err.Error()
 	patience := time.After(0)
-	if !p.usable() { // its end is known a moment after its output has ended
+	if !p.usable() { // the end becomes known shortly after the end of the output
 		patience = time.After(shutTime)
 	}
 	select {
@@ -142,13 +142,13 @@ func (p *process) explain(err error) error {
 	return errors.New(text)
 }
 
-// tailBytes are kept of the standard error of a server, errRate are taken in a second.
+// tailBytes bounds what is kept of a server's standard error. errRate bounds the bytes that are read per second.
 const (
 	tailBytes = 4 << 10
 	errRate   = 1 << 20
 )
 
-// tail keeps the end of what is written.
+// tail keeps the last bytes that were written to it.
 type tail struct {
 	mu    sync.Mutex // guards what follows
 	kept  []byte
@@ -176,7 +176,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line.
+// last returns the last line.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

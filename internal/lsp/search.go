@@ -12,14 +12,14 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// How many lines are shown (T-52).
+// Bounds of the lines that are shown (T-52).
 const (
 	maxReferences = 50
 	maxSymbols    = 30
-	maxDeclared   = 1000 // of one file
+	maxDeclared   = 1000 // declarations of one file
 )
 
-// most is how many lines an operation shows.
+// most returns the number of lines that an operation shows at most.
 func most(operation string) int {
 	switch operation {
 	case workspaceSymbol:
@@ -30,7 +30,7 @@ func most(operation string) int {
 	return maxReferences
 }
 
-// searched answers by a search of the lines.
+// searched answers the call by a search of lines.
 func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (tool.Output, error) {
 	d := data{Operation: a.Operation, By: bySearch, Lines: []string{}}
 	var pattern, where, none string
@@ -90,7 +90,7 @@ func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (to
 	return d.output(none), nil
 }
 
-// symbolOf is the word at the position of the call, "" if there is none.
+// symbolOf returns the word at the position of the call, or "".
 func symbolOf(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (string, error) {
 	file, err := toolkit.Judged(in, a.File, guard.Read)
 	if err != nil {
@@ -104,17 +104,17 @@ func symbolOf(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (st
 	return symbolAt(lines[number], a.Character), nil
 }
 
-// bySearch is who answered, if no language server did.
+// bySearch names the search as the author of an answer.
 const bySearch = "search"
 
-// data is an answer, for clients.
+// data is the part of the result that only clients get.
 type data struct {
 	Operation string   `json:"operation"`
-	By        string   `json:"by"` // the language server, or search
+	By        string   `json:"by"` // name of the language server, or "search"
 	Symbol    string   `json:"symbol,omitempty"`
 	Lines     []string `json:"lines"`
-	Text      string   `json:"text,omitempty"` // of hover
-	Total     int      `json:"total"`          // found, also those that are not in lines
+	Text      string   `json:"text,omitempty"` // text of hover
+	Total     int      `json:"total"`          // number of results, also of those not shown
 	Truncated bool     `json:"truncated"`
 	LeftOut   int      `json:"left_out,omitempty"` // places of a language server that may not be shown
 	notes     []string
@@ -128,7 +128,7 @@ func (d *data) note(format string, args ...any) {
 	d.notes = append(d.notes, "[note: "+fmt.Sprintf(format, args...)+"]")
 }
 
-// output is the answer. none is said if there are no lines.
+// output returns the answer. If there are no lines, its text is none.
 func (d *data) output(none string) tool.Output {
 	text := d.Lines
 	if len(text) == 0 && none != "" {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// The keywords that stand before a name where it is defined (T-52). An interface is a symbol of a file too.
+// The keywords that stand before a name in its definition (T-52). A file's symbols include interfaces.
 const (
 	defining  = `func|class|struct|enum|protocol|typealias|let|var|export|type|const`
 	declaring = defining + `|interface`
@@ -16,18 +16,18 @@ const (
 		`override|async`
 )
 
-// The edges of a word: \b knows ASCII alone.
+// The borders of a word. \b of package regexp knows ASCII only.
 const (
 	notWordBefore = `(?:^|[^\p{L}\p{N}_])`
 	notWordAfter  = `(?:$|[^\p{L}\p{N}_])`
 )
 
-// receiver is that of a method of Go, between func and the name.
+// receiver matches the receiver of a Go method, between func and the name.
 const receiver = `func\s*\([^()]*\)\s*`
 
 func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// symbolAt is the word at a position or directly before it. The position counts UTF-16 code units, as LSP does.
+// symbolAt returns the word at a position or directly before it. The position counts UTF-16 code units, as LSP does.
 func symbolAt(line string, character int) string {
 	at := offset(line, character)
 	if at < 0 {
@@ -51,7 +51,7 @@ func symbolAt(line string, character int) string {
 	return line[begin:end]
 }
 
-// offset is where a position lies in the bytes of a line, -1 behind its end.
+// offset returns the byte offset of a position in a line. It returns -1 if the position is after the end.
 func offset(line string, character int) int {
 	units := 0
 	for i, r := range line {
@@ -66,17 +66,18 @@ func offset(line string, character int) int {
 	return -1
 }
 
-// definitionOf matches the lines that define a symbol.
+// definitionOf returns a pattern for lines that define a symbol.
 func definitionOf(symbol string) string {
 	return notWordBefore + `(?:(?:` + defining + `)\s+|` + receiver + `)` + regexp.QuoteMeta(symbol) + notWordAfter
 }
 
-// referencesTo matches the lines that hold a symbol.
+// referencesTo returns a pattern for lines that hold a symbol.
 func referencesTo(symbol string) string {
 	return notWordBefore + regexp.QuoteMeta(symbol) + notWordAfter
 }
 
-// declarations matches the lines that begin with a declaration of a name that holds a text, in any case.
+// declarations returns a pattern for lines that begin with a declaration whose name holds a text, in upper or lower
+// case.
 func declarations(named string) string {
 	name := `[\p{L}_]`
 	if named != "" {

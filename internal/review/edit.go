@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// edit lets the person change a text below a heading, which is written anew each
-// second. With several lines Ctrl-D ends it, else Enter. ok is false when they go back.
+// edit lets the person change a text. It draws heading above the text again each second. A text of several lines
+// ends with Ctrl-D, a text of one line with Enter. ok is false if the person goes back.
 func (w *watcher) edit(
 	ctx context.Context, keys <-chan rune, head func() string, text string, several bool,
 ) (string, bool) {
@@ -47,9 +47,9 @@ func (w *watcher) edit(
 	}
 }
 
-// draw writes the heading and the text over what was drawn before, and puts the cursor
-// in its place. above is how many rows it was below the heading; the new number is
-// returned. Of a text that is longer than the screen, the part around the cursor is shown.
+// draw draws the heading and the text over what it drew before, and sets the cursor. above is the row of the cursor
+// below the heading before the call; draw returns the new row. If the text is longer than the screen, the part
+// around the cursor is shown.
 func (w *watcher) draw(e *editor, head string, above int) (below int) {
 	columns, height := w.measure()
 	rows, row, col := e.layout(columns - 1)
@@ -81,14 +81,14 @@ func up(b *strings.Builder, rows int) {
 	}
 }
 
-// leave moves below what was drawn.
+// leave moves the cursor below what was drawn.
 func (w *watcher) leave(e *editor) {
 	columns, _ := w.measure()
 	rows, row, _ := e.layout(columns - 1)
 	w.say("%s", strings.Repeat("\n", len(rows)-row))
 }
 
-// measure is the size of the terminal now.
+// measure returns the current size of the terminal.
 func (w *watcher) measure() (columns, height int) {
 	if w.size == nil {
 		return w.screen.Width, 24
@@ -98,14 +98,14 @@ func (w *watcher) measure() (columns, height int) {
 	return columns, height
 }
 
-// readLine asks for one line.
+// readLine lets the person type one line.
 func (w *watcher) readLine(ctx context.Context, keys <-chan rune, prompt string) (string, bool) {
 	text, ok := w.edit(ctx, keys, func() string { return prompt }, "", false)
 	return strings.TrimSpace(text), ok
 }
 
-// editArgs lets the person change the arguments of a call, one after the other, as
-// text. What they leave is what runs, if it is judged to.
+// editArgs lets the person change the arguments of a call, one after the other, as text. The changed arguments are
+// judged again before they run.
 func (w *watcher) editArgs(ctx context.Context, item approvals.Item, keys <-chan rune) (json.RawMessage, bool) {
 	fields, err := orderedFields(item.Args)
 	if err != nil || len(fields) == 0 {
@@ -126,7 +126,7 @@ func (w *watcher) editArgs(ctx context.Context, item approvals.Item, keys <-chan
 	}
 }
 
-// chooseField asks which argument is to be changed, where there are several.
+// chooseField asks which argument to change, if there are several.
 func (w *watcher) chooseField(ctx context.Context, keys <-chan rune, fields []jsonField) (*jsonField, bool) {
 	if len(fields) == 1 {
 		return &fields[0], true
@@ -142,7 +142,7 @@ func (w *watcher) chooseField(ctx context.Context, keys <-chan rune, fields []js
 	return &fields[key-'1'], true
 }
 
-// choose waits for one of some keys; ok is false when the person goes back.
+// choose waits until one of some keys is pressed. ok is false if the person goes back.
 func (w *watcher) choose(ctx context.Context, keys <-chan rune, text, allowed string) (rune, bool) {
 	defer func() { w.status = "" }()
 	for _, line := range wrap(text, w.screen.Width-1) {
@@ -163,7 +163,7 @@ func (w *watcher) choose(ctx context.Context, keys <-chan rune, text, allowed st
 	}
 }
 
-// editField changes one argument. A text is edited as it is, anything else as JSON.
+// editField lets the person change one argument. A string is edited as it is, any other value as JSON.
 func (w *watcher) editField(ctx context.Context, item approvals.Item, keys <-chan rune, f *jsonField) bool {
 	var text string
 	isText := bytes.HasPrefix(f.value, []byte{'"'}) && json.Unmarshal(f.value, &text) == nil
@@ -192,7 +192,7 @@ func (w *watcher) editField(ctx context.Context, item approvals.Item, keys <-cha
 	}
 }
 
-// joined is an object with these fields, in their order.
+// joined returns an object with these fields, in this order.
 func joined(fields []jsonField) json.RawMessage {
 	if len(fields) == 1 && fields[0].name == "" {
 		return fields[0].value

@@ -10,14 +10,14 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// editor is a text that a person changes. It keeps every character as it is, also one
-// that is shown as an escape.
+// editor is a text that a person edits. It keeps every character unchanged, also those that the screen shows as
+// escapes.
 type editor struct {
 	lines    [][]rune
-	row, col int // of the cursor
+	row, col int // position of the cursor
 }
 
-// newEditor begins at the end of a text.
+// newEditor returns an editor with the cursor at the end of a text.
 func newEditor(text string) *editor {
 	e := &editor{}
 	for line := range strings.SplitSeq(text, "\n") {
@@ -36,7 +36,7 @@ func (e *editor) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// press changes the text, or moves in it. A key that means nothing here does nothing.
+// press edits the text or moves the cursor. It ignores keys that have no meaning here.
 func (e *editor) press(key rune) {
 	line := e.lines[e.row]
 	switch key {
@@ -81,7 +81,7 @@ func (e *editor) press(key rune) {
 	}
 }
 
-// left moves to the character before; it reports whether there is one.
+// left moves the cursor to the character before. It returns false at the start of the text.
 func (e *editor) left() bool {
 	switch {
 	case e.col > 0:
@@ -104,7 +104,7 @@ func (e *editor) right() {
 	}
 }
 
-// remove takes out the character at the cursor, or the end of its line.
+// remove removes the character at the cursor, or the end of the line there.
 func (e *editor) remove() {
 	line := e.lines[e.row]
 	switch {
@@ -116,7 +116,7 @@ func (e *editor) remove() {
 	}
 }
 
-// layout is the text in rows of so many columns, and where the cursor is in them.
+// layout wraps the text into rows of so many columns, and returns them with the position of the cursor.
 func (e *editor) layout(columns int) (rows []string, row, col int) {
 	for i, line := range e.lines {
 		var b strings.Builder
@@ -142,7 +142,7 @@ func (e *editor) layout(columns int) (rows []string, row, col int) {
 	return rows, row, col
 }
 
-// columnsOf is how much room a text takes on a terminal.
+// columnsOf returns the number of columns that a text takes on a terminal.
 func columnsOf(text string) int {
 	n := 0
 	for _, r := range text {

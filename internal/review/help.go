@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxd/sandboxd/approvals"
 )
 
-// help says what each key does to this question.
+// help returns what each key does to this question.
 func (s Screen) help(item approvals.Item) string {
 	var b strings.Builder
 	s.heading(&b, "keys")

@@ -7,8 +7,7 @@ import (
 	"unicode"
 )
 
-// The keys that are not text. Those that a terminal sends as a sequence are beyond
-// every character.
+// The keys that are not text. Keys that a terminal sends as a sequence have values above every character.
 const (
 	keyStart     = '\x01' // Ctrl-A
 	keyInterrupt = '\x03'
@@ -22,7 +21,7 @@ const (
 	keyEscape    = '\x1b'
 	keyEnter     = '\r'
 
-	keyOther = unicode.MaxRune + iota // a sequence that means nothing here
+	keyOther = unicode.MaxRune + iota // a sequence without a meaning here
 	keyUp
 	keyDown
 	keyRight
@@ -30,10 +29,11 @@ const (
 	keyDelete
 )
 
-// sequenceTime is how soon the rest of a sequence follows its escape. A person is slower.
+// sequenceTime is the longest time between an escape character and the rest of its sequence. A person types more
+// slowly.
 const sequenceTime = 50 * time.Millisecond
 
-// readKeys sends what is typed. It ends with the input.
+// readKeys sends the keys that are typed. It closes the channel at the end of the input.
 func readKeys(in io.Reader) <-chan rune {
 	typed, keys := make(chan rune), make(chan rune)
 	go func() {
@@ -62,8 +62,7 @@ func readKeys(in io.Reader) <-chan rune {
 	return keys
 }
 
-// sequence reads what came with an escape: nothing, or one of the keys that a terminal
-// sends as several characters.
+// sequence reads the rest of an escape sequence and returns its key. If no rest follows, this is the escape key.
 func sequence(typed <-chan rune) []rune {
 	next := func() (rune, bool) {
 		select {
@@ -97,7 +96,7 @@ func sequence(typed <-chan rune) []rune {
 	}
 }
 
-// sequences are what terminals send behind ESC [ and ESC O.
+// sequences maps what terminals send after ESC [ and ESC O to keys.
 var sequences = map[string]rune{
 	"A": keyUp, "B": keyDown, "C": keyRight, "D": keyLeft, "3~": keyDelete,
 	"H": keyStart, "1~": keyStart, "7~": keyStart, "F": keyEnd, "4~": keyEnd, "8~": keyEnd,

@@ -10,7 +10,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// PrintItems writes one line for each question. Text of the model cannot break the table.
+// PrintItems writes one line for each question. Control characters in text of the model are escaped, so it cannot
+// break the table.
 func PrintItems(out io.Writer, items []approvals.Item, now time.Time) error {
 	if len(items) == 0 {
 		_, err := fmt.Fprintln(out, "no questions")
@@ -35,7 +36,7 @@ func timeLeft(i approvals.Item, now time.Time) string {
 	return max(i.ExpiresAt.Sub(now), 0).Round(time.Second).String()
 }
 
-// PrintGrants writes one line for each answer that is remembered.
+// PrintGrants writes one line for each remembered answer.
 func PrintGrants(out io.Writer, grants []approvals.Grant) error {
 	if len(grants) == 0 {
 		_, err := fmt.Fprintln(out, "nothing is remembered")

@@ -11,15 +11,15 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Field is one thing that a person should know of a question.
+// Field is one fact that a person needs to answer a question.
 type Field struct {
 	Label  string // "" goes on with the field before
-	Text   string // as it came: whoever shows it makes it visible
-	Block  bool   // of any length, below its label
-	Marked bool   // a command line, with risky [Words]
+	Text   string // unchanged; the code that shows it must escape it
+	Block  bool   // may have any length, and stands below its label
+	Marked bool   // a command line with risky [Words]
 }
 
-// Heading is what is asked.
+// Heading returns what the question asks.
 func Heading(i approvals.Item) string {
 	head := map[approvals.Type]string{
 		approvals.TypeExecution: "may this call run?",
@@ -36,7 +36,7 @@ func Heading(i approvals.Item) string {
 	return i.Tool + ": " + head
 }
 
-// Fields are everything that a person needs to answer a question, in the order in which it is read.
+// Fields returns everything that a person needs to answer a question, in reading order.
 func Fields(i approvals.Item, now time.Time) []Field {
 	var f fields
 	f.row("id", i.ID)
@@ -78,7 +78,7 @@ func Fields(i approvals.Item, now time.Time) []Field {
 		f.row("calls", Gone)
 	}
 	switch {
-	case i.ExpiresAt.IsZero(): // it is in no queue
+	case i.ExpiresAt.IsZero(): // the question is in no queue
 	case i.Status == approvals.StatusPending:
 		f.row("waits", timeLeft(i, now)+" more, then it is refused")
 	default:
@@ -87,7 +87,7 @@ func Fields(i approvals.Item, now time.Time) []Field {
 	return f
 }
 
-// Rule is what a yes becomes that is remembered for a scope. Of a call, the arguments follow.
+// Rule returns the rule that a yes becomes when it is remembered for a scope. For a call, its arguments follow.
 func Rule(i approvals.Item, scope string) string {
 	where := "session " + i.SessionID
 	if scope == approvals.RememberAlways {
@@ -105,7 +105,7 @@ func Rule(i approvals.Item, scope string) string {
 
 type fields []Field
 
-// row adds a field; one without a text is none.
+// row adds a field, unless the text is empty.
 func (f *fields) row(label, text string) {
 	if text != "" {
 		*f = append(*f, Field{Label: label, Text: text})
@@ -123,7 +123,7 @@ func (f *fields) list(label string, all []string) {
 	}
 }
 
-// args are the arguments, text as text and the rest as JSON.
+// args adds the arguments: strings as text, other values as JSON.
 func (f *fields) args(raw json.RawMessage) {
 	all, err := orderedFields(raw)
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *fields) args(raw json.RawMessage) {
 	}
 }
 
-// changes are what a call has changed, with as much of the diff as there is.
+// changes adds the changes of a call, with the part of the diff that was kept.
 func (f *fields) changes(c *tool.Changing) {
 	if c == nil {
 		return

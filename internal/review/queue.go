@@ -10,28 +10,27 @@ import (
 	"github.com/sandboxd/sandboxd/approvals"
 )
 
-// Answer is what a person says to one question: the body of POST /approvals/{id}.
+// Answer is a person's answer to one question: the body of POST /approvals/{id}.
 type Answer struct {
 	Approved bool            `json:"approved"`           // the zero value refuses
-	Reason   string          `json:"reason,omitempty"`   // for the model; the answer itself where the model asked
-	Remember string          `json:"remember,omitempty"` // approvals.RememberOnce when empty
-	Args     json.RawMessage `json:"args,omitempty"`     // run with these instead; they are judged again
+	Reason   string          `json:"reason,omitempty"`   // for the model; the answer, if the model asked
+	Remember string          `json:"remember,omitempty"` // "" means approvals.RememberOnce
+	Args     json.RawMessage `json:"args,omitempty"`     // the call runs with these instead; they are judged again
 }
 
-// Caller sends one request to the daemon on the operator socket; package client
-// has one.
+// Caller sends one request to the daemon on the operator socket. Package client implements it.
 type Caller interface {
 	Do(ctx context.Context, method, path string, in, out any) error
 }
 
-// Queue is the questions of the daemon as an operator sees them. It keeps nothing;
-// each method is one request, or one for each page.
+// Queue gives an operator access to the questions of the daemon. It keeps no state: each method sends one request,
+// or one for each page.
 type Queue struct{ api Caller }
 
 // NewQueue returns the queue of the daemon that api talks to.
 func NewQueue(api Caller) Queue { return Queue{api} }
 
-// pageSize is the most that the daemon lists at once.
+// pageSize is the number of questions that the daemon lists at most in one answer.
 const pageSize = 100
 
 // List returns every question with this status, the oldest first.
@@ -49,7 +48,7 @@ func (q Queue) List(ctx context.Context, status string) ([]approvals.Item, error
 	}
 }
 
-// oldest returns the first page of what waits; the rest moves up as these are answered.
+// oldest returns the first page of the questions that wait. Once these are answered, the next ones move up.
 func (q Queue) oldest(ctx context.Context) ([]approvals.Item, error) {
 	return q.page(ctx, string(approvals.StatusPending), 0)
 }
@@ -82,7 +81,7 @@ func (q Queue) Grants(ctx context.Context) ([]approvals.Grant, error) {
 	return grants, err
 }
 
-// Revoke forgets a remembered answer: the next such call asks again.
+// Revoke removes a remembered answer. The next such call asks again.
 func (q Queue) Revoke(ctx context.Context, id string) error {
 	return q.api.Do(ctx, http.MethodDelete, "/grants/"+url.PathEscape(id), nil, nil)
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
-// Screen is what the text is laid out for.
+// Screen is the screen that text is laid out for.
 type Screen struct {
 	Width    int
 	Colour   bool
-	Terminal bool // else what does not fit may be longer
+	Terminal bool // if false, lines may be longer than the screen
 }
 
-// Bold, Red, Yellow and Dim are colours for words that say the same without them.
+// Bold, Red, Yellow and Dim colour a text. The words must say the same without the colour.
 func (s Screen) Bold(text string) string   { return s.paint(visible.Bold, text) }
 func (s Screen) Red(text string) string    { return s.paint(visible.Red, text) }
 func (s Screen) Yellow(text string) string { return s.paint(visible.Yellow, text) }
@@ -34,9 +34,8 @@ func (s Screen) paint(colour, text string) string {
 	return colour + text + visible.Plain
 }
 
-// Render returns a question as a person reads it. Everything the model wrote is
-// shown in full, with control characters made visible: it cannot draw on the
-// terminal.
+// Render returns a question as a person reads it. It shows all text of the model, with control characters as
+// escapes, so the model cannot draw on the terminal.
 func Render(i approvals.Item, now time.Time, s Screen) string {
 	var b strings.Builder
 	s.heading(&b, visible.Text(Heading(i)))
@@ -50,10 +49,10 @@ func Render(i approvals.Item, now time.Time, s Screen) string {
 	return b.String()
 }
 
-// Gone says what an answer does when nobody waits for it.
+// Gone says what an answer does if the caller of the question does not wait any more.
 const Gone = "its caller is gone; nothing runs until it calls again"
 
-// CallerGone reports whether a question of a queue waits without a call.
+// CallerGone reports whether the caller of a question in a queue does not wait any more.
 func CallerGone(i approvals.Item) bool {
 	return i.Waiting == 0 && i.Status == approvals.StatusPending && !i.ExpiresAt.IsZero()
 }
@@ -66,8 +65,8 @@ const labelWidth = 9
 
 func (s Screen) field(b *strings.Builder, label, text string) { s.Row(b, label, labelWidth, text) }
 
-// Row writes one label, in so many columns, and its text, wrapped under itself. Without
-// a text it writes nothing.
+// Row writes a label in so many columns, and beside it the text, wrapped to its own column. If the text is empty, it
+// writes nothing.
 func (s Screen) Row(b *strings.Builder, label string, columns int, text string) {
 	if text == "" {
 		return
@@ -80,8 +79,8 @@ func (s Screen) Row(b *strings.Builder, label string, columns int, text string) 
 	}
 }
 
-// block writes a text of any length below its label. Marked words have carets
-// under them, so that they stand out without colour.
+// block writes a text of any length below its label. Risky words have carets below them, so that they are visible
+// without colour.
 func (s Screen) block(b *strings.Builder, f Field) {
 	fmt.Fprintf(b, "  %s:\n", visible.Text(f.Label))
 	for _, line := range strings.Split(f.Text, "\n") {
@@ -98,7 +97,7 @@ func (s Screen) marked(b *strings.Builder, line string, mark bool) {
 		words = Words(line)
 	}
 	var text, carets strings.Builder
-	under := 0 // as far as the last caret
+	under := 0 // columns up to the last caret
 	for _, w := range words {
 		below, shown := " ", w.Text
 		if w.Risky {
@@ -116,7 +115,7 @@ func (s Screen) marked(b *strings.Builder, line string, mark bool) {
 	}
 }
 
-// binds says which files the answer binds, and what it does not.
+// binds returns lines that say to which files the answer is bound, and what is not bound.
 func binds(f approvals.Facts) []string {
 	var all, absent []string
 	for _, file := range f.Bound {
@@ -150,7 +149,7 @@ func commandLine(c shellparse.Command) string {
 	return line
 }
 
-// stillStops says what holds after a yes as well.
+// stillStops says what may still refuse the call after a yes.
 func stillStops(f approvals.Facts) string {
 	if f.Class == "" {
 		return ""
@@ -193,7 +192,7 @@ func origins(o tool.Origins) string {
 	return strings.Join(all, ", ")
 }
 
-// agentOf is the agent that asks, and those that it works for.
+// agentOf returns the name of the agent that asks, and of the agents that it works for.
 func agentOf(i approvals.Item) string {
 	text := i.Agent
 	for _, up := range i.Parents {

@@ -2,8 +2,8 @@ package review
 
 import "github.com/sandboxd/sandboxd/internal/lazyregexp"
 
-// risky finds the words of a command line that a person should read twice. It is
-// an aid for the eye and decides nothing.
+// risky matches the words of a command line that a person should read twice. It helps the reader and decides
+// nothing.
 var risky = lazyregexp.New(`(?:^|[\s;&|({"'` + "`" + `/])(` +
 	`sudo|doas|su|rm|rmdir|shred|dd|mkfs[.\w]*|truncate|chmod|chown|chattr|mount|umount|` +
 	`kill|killall|pkill|shutdown|reboot|systemctl|crontab|at|nohup|setsid|` +
@@ -14,16 +14,16 @@ var risky = lazyregexp.New(`(?:^|[\s;&|({"'` + "`" + `/])(` +
 	`--(?:force[-\w]*|hard|no-verify|delete|mirror|prune|recursive|privileged|yes|insecure|no-preserve-root|exec)` +
 	`)(?:$|[\s;&|)}"'` + "`" + `=])`)
 
-// Word is a piece of a command line.
+// Word is a part of a command line.
 type Word struct {
 	Text  string
-	Risky bool // read it twice
+	Risky bool // to be read twice
 }
 
-// Words are the pieces of a command line, in order: together they are the line.
+// Words splits a command line into parts. Joined, they are the line.
 func Words(line string) []Word {
 	var all []Word
-	from := 0 // of what is in none of all
+	from := 0 // start of the text that is in no part yet
 	for at := 0; at < len(line); {
 		m := risky().FindStringSubmatchIndex(line[at:])
 		if m == nil {

@@ -17,16 +17,15 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Terminal asks whoever sits at the terminal of this process. It reads /dev/tty, so that
-// what is piped into the command cannot answer.
+// Terminal asks the person at the terminal of this process. It reads /dev/tty, so that input that is piped into the
+// command cannot answer.
 type Terminal struct {
-	Err io.Writer // is told that the command waits, also where it is no terminal
+	Err io.Writer // gets the notice that the command waits, also if it is no terminal
 
-	turn sync.Mutex // held while one question is on the terminal
+	turn sync.Mutex // held while a question is on the terminal
 }
 
-// Execution asks once. Without a terminal, or when ctx ends before the answer,
-// nobody approved.
+// Execution asks once. Without a terminal, or if ctx ends before the answer, the call is refused.
 func (t *Terminal) Execution(ctx context.Context, c *tool.Call) (tool.Approval, error) {
 	return t.ask(ctx, asWords(approvals.ItemOf(c)), "run it? [y/N] ")
 }
@@ -57,22 +56,22 @@ func (t *Terminal) ask(ctx context.Context, i approvals.Item, question string) (
 	return a, nil
 }
 
-// Connection asks whether the program may connect. Whoever sits at the terminal started it.
+// Connection asks whether the program may connect. The person at the terminal started it.
 func (t *Terminal) Connection(ctx context.Context, c *tool.Call, to tool.Connecting) (tool.Approval, error) {
 	i := asWords(approvals.ItemOf(c))
 	i.Type, i.Connection, i.Why = approvals.TypeConnection, &to, to.Why
 	return t.ask(ctx, i, "let it connect? [y/N] ")
 }
 
-// Changes asks whether what the program has changed may stay.
+// Changes asks whether the changes of the program may stay.
 func (t *Terminal) Changes(ctx context.Context, c *tool.Call, made tool.Changing) (tool.Approval, error) {
 	i := asWords(approvals.ItemOf(c))
 	i.Type, i.Changes, i.Why = approvals.TypeChanges, &made, made.Why
 	return t.ask(ctx, i, "let the changes stay? [y/N] ")
 }
 
-// typedLine reads one line, until ctx ends. Closing the terminal would not end a read of
-// it, so the read is left behind then.
+// typedLine reads one line until ctx ends. A read of a terminal cannot be interrupted by closing it, so the read is
+// abandoned then.
 func typedLine(ctx context.Context, tty *os.File) (string, error) {
 	type answer struct {
 		line string
@@ -91,13 +90,13 @@ func typedLine(ctx context.Context, tty *os.File) (string, error) {
 	}
 }
 
-// Result asks the same question: the text it shows are the arguments.
+// Result asks the same question. The arguments are the text that it shows.
 func (t *Terminal) Result(ctx context.Context, c *tool.Call) (tool.Approval, error) {
 	return t.Execution(ctx, c)
 }
 
-// asWords shows the words of a program as the command line that would start it, and
-// leaves out what only the queue of a daemon has.
+// asWords shows the arguments of a program as a command line, and leaves out the fields that only a daemon's queue
+// has.
 func asWords(i approvals.Item) approvals.Item {
 	i.SessionID, i.Description = "", ""
 	var args struct {
@@ -112,14 +111,14 @@ func asWords(i approvals.Item) approvals.Item {
 	return i
 }
 
-// ScreenOf is the layout for what is written to f: its width if it is a terminal, else
-// 80 columns, and colours only for a terminal of which nobody said that it has none.
+// ScreenOf returns the layout for text that is written to f: its width if it is a terminal, otherwise 80 columns;
+// colours only for a terminal, and only if NO_COLOR and TERM allow them.
 func ScreenOf(f *os.File) Screen {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return Screen{Width: 80}
 	}
-	if width <= 0 { // a terminal that does not know
+	if width <= 0 { // the terminal does not know its width
 		width = 80
 	}
 	return Screen{

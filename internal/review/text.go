@@ -25,11 +25,11 @@ func Summary(i approvals.Item) string {
 	return What(i.Args)
 }
 
-// telling are the arguments that say most about a call, the best first.
+// telling lists the arguments that say most about a call, the best first.
 var telling = []string{"command", "file_path", "path", "pattern", "url", "question", "query", "name"}
 
-// What says in one text what a call with these arguments does: its command line, its
-// file, or else the first argument that is a text.
+// What describes a call with these arguments in one text: its command line, its file, or otherwise the first
+// argument that is a string.
 func What(args json.RawMessage) string {
 	fields, err := orderedFields(args)
 	if err != nil {
@@ -61,7 +61,7 @@ type jsonField struct {
 	value json.RawMessage
 }
 
-// orderedFields are the fields of an object in the order they were written.
+// orderedFields returns the fields of an object in the order in which they were written.
 func orderedFields(raw json.RawMessage) ([]jsonField, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -82,7 +82,7 @@ func orderedFields(raw json.RawMessage) ([]jsonField, error) {
 	return all, nil
 }
 
-// wrap breaks a line at width, at a space where there is one near.
+// wrap breaks a line at width, or at a space near it.
 func wrap(s string, width int) []string {
 	width = max(width, 20)
 	runes := []rune(s)
@@ -95,7 +95,7 @@ func wrap(s string, width int) []string {
 				break
 			}
 		}
-		for cut < len(runes) && unicode.In(runes[cut], unicode.Mn, unicode.Mc) { // marks stay with their letter
+		for cut < len(runes) && unicode.In(runes[cut], unicode.Mn, unicode.Mc) { // a mark stays with its letter
 			cut++
 		}
 		all = append(all, string(runes[:cut]))
@@ -104,7 +104,7 @@ func wrap(s string, width int) []string {
 	return append(all, string(runes))
 }
 
-// Clip cuts text that has more than n characters, and ends it with an ellipsis then.
+// Clip shortens a text to n characters and ends it with an ellipsis, if it is longer.
 func Clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"

@@ -17,16 +17,16 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// pollEvery is how soon a new question is seen. Asking again and again also
-// works after a restart of the daemon, which a stream does not survive.
+// pollEvery is the time between two lists of the questions. Polling also works after a restart of the daemon, which
+// would end a stream.
 const pollEvery = 500 * time.Millisecond
 
-// settleTime is how long keys are ignored after another question came on the
-// screen: a key that was meant for the one before must not answer it.
+// settleTime is how long keys are ignored after another question appeared, because they were meant for the one
+// before.
 const settleTime = 700 * time.Millisecond
 
-// Watch shows each question on the terminal out as it comes, and takes the keys of
-// in as answers, until ctx ends or a key says to leave. It restores the terminal.
+// Watch shows each new question on the terminal out and takes the keys from in as answers, until ctx ends or a key
+// ends it. Then it restores the terminal.
 func Watch(ctx context.Context, api Queue, in, out *os.File) error {
 	fd := int(in.Fd())
 	if !term.IsTerminal(fd) || !term.IsTerminal(int(out.Fd())) {
@@ -51,7 +51,7 @@ func Watch(ctx context.Context, api Queue, in, out *os.File) error {
 	return w.run(ctx, readKeys(in))
 }
 
-// rawWriter ends lines as a terminal in raw mode needs it.
+// rawWriter ends lines with CR LF, as a terminal in raw mode needs.
 type rawWriter struct{ io.Writer }
 
 func (w rawWriter) Write(b []byte) (int, error) {
@@ -65,13 +65,13 @@ type watcher struct {
 	api    Queue
 	out    io.Writer
 	screen Screen
-	size   func() (columns, height int) // of the terminal now; nil: it never changes
+	size   func() (columns, height int) // current size of the terminal; nil: it never changes
 
 	items   []approvals.Item
 	current string    // id of the question on the screen
-	shownAt time.Time // since when
-	status  string    // last line written
-	failed  string    // the last failure to list, said once
+	shownAt time.Time // when it appeared
+	status  string    // the status line as it was written last
+	failed  string    // the last error of a list; it is shown once
 }
 
 func (w *watcher) run(ctx context.Context, keys <-chan rune) error {
@@ -95,13 +95,13 @@ func (w *watcher) run(ctx context.Context, keys <-chan rune) error {
 
 func (w *watcher) say(format string, args ...any) { fmt.Fprintf(w.out, format, args...) }
 
-// note writes a line of its own and lets the status line come again.
+// note writes a line, and has the status line written again.
 func (w *watcher) note(text string) {
 	w.say("\r\x1b[K%s\n", visible.Text(text))
 	w.status = ""
 }
 
-// poll lists what waits, shows a question if none is on the screen, and moves the clock.
+// poll lists the questions that wait, shows one if none is on the screen, and updates the clock.
 func (w *watcher) poll(ctx context.Context) {
 	items, err := w.api.oldest(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (w *watcher) poll(ctx context.Context) {
 	w.line()
 }
 
-// item is the question on the screen, if it waits still.
+// item returns the question on the screen, if it still waits.
 func (w *watcher) item() (approvals.Item, bool) {
 	n := w.index()
 	if n < 0 {
@@ -145,7 +145,7 @@ func (w *watcher) show(id string) {
 	w.say("\r\x1b[K\n%s", Render(item, time.Now(), w.screen))
 }
 
-// line writes the last line of the screen: what can be done now.
+// line writes the status line, which says what can be done now.
 func (w *watcher) line() {
 	text := "nothing waits · q quit"
 	if item, ok := w.item(); ok {
@@ -170,7 +170,7 @@ func (w *watcher) line() {
 	}
 }
 
-// key acts on one key; true means leave.
+// key handles one key. It returns true if the key ends Watch.
 func (w *watcher) key(ctx context.Context, key rune, keys <-chan rune) bool {
 	item, ok := w.item()
 	switch {
@@ -203,7 +203,7 @@ func (w *watcher) key(ctx context.Context, key rune, keys <-chan rune) bool {
 	return false
 }
 
-// ask turns a key into a decision; some keys need a line of text as well.
+// ask returns the answer that a key stands for. For some keys the person types a line of text as well.
 func (w *watcher) ask(ctx context.Context, item approvals.Item, key rune, keys <-chan rune) (Answer, bool) {
 	canRemember := slices.Contains(item.Remember, approvals.RememberSession)
 	switch {
@@ -224,7 +224,7 @@ func (w *watcher) ask(ctx context.Context, item approvals.Item, key rune, keys <
 	return Answer{}, false
 }
 
-// askRemember shows the rule that the answer will become.
+// askRemember shows the rule that the answer becomes.
 func (w *watcher) askRemember(ctx context.Context, item approvals.Item, key rune, keys <-chan rune) (Answer, bool) {
 	scope := approvals.RememberSession
 	if key == 'a' {
@@ -254,7 +254,7 @@ func (w *watcher) decide(ctx context.Context, item approvals.Item, d Answer) {
 		w.note(text)
 	} else {
 		w.note(fmt.Sprintf("%s %s", item.ID, done.Status))
-		w.current = "" // said already, so poll must not
+		w.current = "" // the end of this question was said already, so poll does not say it again
 	}
 	w.poll(ctx)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// watchLine is one line of watch --json.
+// watchLine is one line of the output of watch --json.
 type watchLine struct {
 	Event string          `json:"event"` // asked, gone, answered or error
 	ID    string          `json:"id,omitempty"`
@@ -23,8 +23,7 @@ type watchLine struct {
 	Error *client.Error   `json:"error,omitempty"`
 }
 
-// WatchJSON is watch for programs. The end of stdin stops reading answers, not
-// watching.
+// WatchJSON is Watch for programs. After the end of stdin it reads no more answers, but goes on watching.
 func WatchJSON(ctx context.Context, api Queue, in io.Reader, out io.Writer) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
@@ -52,7 +51,7 @@ func WatchJSON(ctx context.Context, api Queue, in io.Reader, out io.Writer) erro
 	}
 }
 
-// pollJSON prints what came and what went since the last time.
+// pollJSON prints the questions that appeared and those that ended since the last call.
 func pollJSON(ctx context.Context, api Queue, seen map[string]bool, enc *json.Encoder) error {
 	items, err := api.oldest(ctx)
 	if err != nil {
@@ -84,7 +83,7 @@ func pollJSON(ctx context.Context, api Queue, seen map[string]bool, enc *json.En
 	return nil
 }
 
-// maxAnswer bounds a line of stdin: an edit holds whole arguments.
+// maxAnswer bounds a line of stdin, which can hold edited arguments.
 const maxAnswer = 16 << 20
 
 func readAnswers(ctx context.Context, in io.Reader) <-chan []byte {
@@ -109,7 +108,7 @@ func answerLine(ctx context.Context, api Queue, line []byte) watchLine {
 		ID string `json:"id"`
 		Answer
 	}
-	// Strictly: "aproved" must not become a refusal.
+	// Unknown fields are errors, because a misspelt "approved" would otherwise refuse the call.
 	if err := cmp.Or(strictjson.CheckFolded(line), strictjson.Decode(line, &d)); err != nil || d.ID == "" {
 		return watchLine{Event: "error", Error: &client.Error{
 			Code: "invalid_answer", Msg: fmt.Sprintf("not an answer: %.100q", line),

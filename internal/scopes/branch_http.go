@@ -45,7 +45,7 @@ func (h handlers) branchRoutes() []route.Route {
 	}
 }
 
-// branchInfo is a branch in a list.
+// branchInfo is a branch in the answer of a list.
 type branchInfo struct {
 	Branch        string  `json:"branch_id"`
 	FloorCount    int     `json:"floor_count"`
@@ -90,13 +90,13 @@ func (h handlers) listBranches(r *http.Request) (any, error) {
 	return o.list(items, len(items), total), err
 }
 
-// newBranch is a branch to register.
+// newBranch is the body of a request to register a branch.
 type newBranch struct {
 	Branch string  `json:"branch_id"`
 	Source *string `json:"source_floor_id,omitempty"`
 }
 
-// reserved is a branch that was registered.
+// reserved is the answer to the registration of a branch.
 type reserved struct {
 	Session  string  `json:"session_id"`
 	Branch   string  `json:"branch_id"`
@@ -133,7 +133,7 @@ func (h handlers) reserveBranch(r *http.Request) (any, error) {
 	return route.Created{Data: reserved{Session: session, Branch: name, Source: in.Source}}, err
 }
 
-// newBranch registers a branch that must not be there.
+// newBranch registers a branch. It is an error if the branch exists.
 func (v view) newBranch(session, name, source string) error {
 	taken, err := v.hasRow(`SELECT 1 FROM scope_branches WHERE session = $1 AND branch = $2`, session, name)
 	if err != nil {
@@ -146,13 +146,13 @@ func (v view) newBranch(session, name, source string) error {
 	return v.registerBranch(session, name, source)
 }
 
-// resetRequest is where a branch goes back to.
+// resetRequest names the floor that a branch is reset to.
 type resetRequest struct {
 	Target string `json:"target_floor_id"`
 	Head   string `json:"expected_head_floor_id"`
 }
 
-// resetDone is what a reset superseded.
+// resetDone says which floors a reset superseded.
 type resetDone struct {
 	Session    string   `json:"session_id"`
 	Branch     string   `json:"branch_id"`
@@ -215,7 +215,7 @@ func (h handlers) resetBranch(r *http.Request) (any, error) {
 	return done, err
 }
 
-// floors are those that a condition holds for, by number.
+// floors returns the floors that satisfy a condition, sorted by number.
 func (v view) floors(where string, args ...any) ([]FloorInfo, error) {
 	var all []FloorInfo
 	err := v.Each(func(rows *sql.Rows) error {
@@ -226,7 +226,7 @@ func (v view) floors(where string, args ...any) ([]FloorInfo, error) {
 	return all, err
 }
 
-// branchDeleted is a branch that was deleted.
+// branchDeleted is the answer to the deletion of a branch.
 type branchDeleted struct {
 	Branch  string `json:"branch_id"`
 	Session string `json:"session_id"`
@@ -253,13 +253,13 @@ func (h handlers) deleteBranch(r *http.Request) (any, error) {
 	return done, err
 }
 
-// sessionOfBranch finds the session of a branch that may be named without it.
+// sessionOfBranch returns the session of a branch, which a request need not name.
 func (v view) sessionOfBranch(branch string, session *string) (string, error) {
 	if session != nil {
 		return *session, v.branch(*session, branch)
 	}
 	if branch == mainBranch {
-		return "", nil // it is refused whatever session has it
+		return "", nil // the request is refused later, whichever session has it
 	}
 	var found []string
 	err := v.Each(func(rows *sql.Rows) error {

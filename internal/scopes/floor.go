@@ -2,7 +2,7 @@ package scopes
 
 import "github.com/sandboxd/sandboxd/internal/store"
 
-// State is what becomes of a floor.
+// State is the state of a floor.
 type State string
 
 // The states of a floor.
@@ -13,7 +13,7 @@ const (
 	Failed     State = "failed"
 )
 
-// FloorInfo is a floor on the wire: one turn of a conversation, on one branch.
+// FloorInfo is a floor in the API: one turn of a conversation on one branch.
 type FloorInfo struct {
 	ID           string  `json:"id"`
 	Session      string  `json:"session_id"`
@@ -26,14 +26,14 @@ type FloorInfo struct {
 	CreatedAt    int64   `json:"created_at"`
 	UpdatedAt    int64   `json:"updated_at"`
 	SupersededAt *int64  `json:"superseded_at"`
-	SupersededBy *string `json:"superseded_by_floor_id"` // always null: a reset puts nothing in the place of a floor
+	SupersededBy *string `json:"superseded_by_floor_id"` // always null: a reset replaces no floor
 
 	run      string
 	attempt  int64
 	snapshot bool
 }
 
-// live reports whether the floor was not superseded.
+// live reports whether the floor is not superseded.
 func (f FloorInfo) live() bool { return f.SupersededAt == nil }
 
 // locked reports whether its variables, and those of its pages, may not be written (S-25).
@@ -72,7 +72,7 @@ func (v view) floor(id string) (FloorInfo, error) {
 	return f, err
 }
 
-// floorOfPage finds the floor of a page of the account.
+// floorOfPage returns the floor of a page of the account.
 func (v view) floorOfPage(page string) (FloorInfo, error) {
 	f, err := scanFloor(v.Row(`SELECT `+floorColumns+` FROM scope_pages p JOIN scope_floors f ON f.id = p.floor
 		WHERE p.id = $1 AND p.account = $2 AND f.account = $2`, page, v.account))
@@ -85,7 +85,7 @@ func (v view) floorOfPage(page string) (FloorInfo, error) {
 	return f, err
 }
 
-// setFloor moves a floor to a state.
+// setFloor changes the state of a floor.
 func (v view) setFloor(f *FloorInfo, to State) error {
 	f.State, f.UpdatedAt = to, v.now
 	return v.Run(`UPDATE scope_floors SET state = $1, run = $2, attempt = $3, snapshot = $4, updated = $5 WHERE id =

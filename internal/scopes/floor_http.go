@@ -67,7 +67,7 @@ func (h handlers) floorRoutes() []route.Route {
 	}
 }
 
-// newFloor is a floor to make.
+// newFloor is the body of a request to create a floor.
 type newFloor struct {
 	Session  string  `json:"session_id"`
 	No       int64   `json:"floor_no"`
@@ -78,7 +78,7 @@ type newFloor struct {
 	TokenOut int64   `json:"token_out,omitempty"`
 }
 
-// checked completes the request, or says what is wrong with it.
+// checked sets default values, or returns what is wrong with the request.
 func (in *newFloor) checked() (err error) {
 	name := mainBranch
 	if in.Branch != nil {
@@ -136,7 +136,7 @@ func (h handlers) createFloor(r *http.Request) (any, error) {
 	return route.Created{Data: f}, err
 }
 
-// parent is the parent floor, "" if there is none.
+// parent returns the id of the parent floor, or "".
 func (f FloorInfo) parent() string {
 	if f.Parent == nil {
 		return ""
@@ -144,7 +144,7 @@ func (f FloorInfo) parent() string {
 	return *f.Parent
 }
 
-// checkTopology refuses a floor whose parent is in another session, or whose number is taken.
+// checkTopology returns an error if the parent of a floor is in another session or its number is taken.
 func (v view) checkTopology(f FloorInfo) error {
 	if f.Parent != nil {
 		p, err := v.floor(*f.Parent)
@@ -181,7 +181,7 @@ func (h handlers) listFloors(r *http.Request) (any, error) {
 	return listOf(r.Context(), h.Store, o, "scope_floors f", floorColumns, where, column, "f.id", scanFloor, args...)
 }
 
-// listOf answers a page of small rows.
+// listOf answers a list request with a page of rows of bounded size.
 func listOf[T any](
 	ctx context.Context, s *Store, o order, table, columns, where, column, id string,
 	scan func(interface{ Scan(...any) error }) (T, error), args ...any,
@@ -210,17 +210,18 @@ func (h handlers) getFloor(r *http.Request) (any, error) {
 	return f, err
 }
 
-// floorPatch is a change of where a floor stands. The last three are refused by a code of their own.
+// floorPatch changes the position of a floor. The last three fields cannot be changed, and have error codes of their
+// own.
 type floorPatch struct {
 	No       *int64          `json:"floor_no,omitempty"`
 	Branch   *string         `json:"branch_id,omitempty"`
-	Parent   json.RawMessage `json:"parent_floor_id,omitempty"` // null takes the parent away
+	Parent   json.RawMessage `json:"parent_floor_id,omitempty"` // null removes the parent
 	State    json.RawMessage `json:"state,omitempty"`
 	TokenIn  json.RawMessage `json:"token_in,omitempty"`
 	TokenOut json.RawMessage `json:"token_out,omitempty"`
 }
 
-// checked says what is wrong with a patch, and which parent it sets.
+// checked returns the new parent, or what is wrong with a patch.
 func (in *floorPatch) checked() (parent *string, err error) {
 	restricted := in.State != nil || in.TokenIn != nil || in.TokenOut != nil
 	moves := in.No != nil || in.Branch != nil || in.Parent != nil
@@ -289,8 +290,8 @@ func (h handlers) patchFloor(r *http.Request) (any, error) {
 	})
 }
 
-// checkAncestors refuses a floor that would be above itself. It is one statement: nobody else writes while
-// a long conversation is walked.
+// checkAncestors returns an error if a floor would be its own ancestor. It is one statement, because a walk over a
+// long conversation would keep others from writing.
 func (v view) checkAncestors(f FloorInfo) error {
 	above, err := v.hasRow(`WITH RECURSIVE up (id) AS (SELECT $1 UNION
 		SELECT f.parent FROM up JOIN scope_floors f ON f.id = up.id)
@@ -301,7 +302,7 @@ func (v view) checkAncestors(f FloorInfo) error {
 	return err
 }
 
-// changeFloor runs change on the floor that the request names, and answers it.
+// changeFloor calls change with the floor that the request names, and answers with the floor.
 func (h handlers) changeFloor(r *http.Request, change func(view, *FloorInfo) error) (any, error) {
 	var f FloorInfo
 	err := h.write(r.Context(), account(r), noThing, func(v view) (err error) {
@@ -349,15 +350,15 @@ func (h handlers) branchFromFloor(r *http.Request) (any, error) {
 	return route.Created{Data: out}, err
 }
 
-// nothing is the body of a request that says nothing.
+// nothing is the body of a request without fields.
 type nothing struct{}
 
-// reasonRequest may say why; the record keeps it.
+// reasonRequest may give a reason, which the record keeps.
 type reasonRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// readReason reads such a body.
+// readReason reads a body that may give a reason.
 func readReason(r *http.Request) (string, error) {
 	var in reasonRequest
 	if err := route.Read(r, &in); err != nil {
@@ -369,7 +370,7 @@ func readReason(r *http.Request) (string, error) {
 	return in.Reason, nil
 }
 
-// invalidState says that a floor is in no state for what was asked.
+// invalidState is the error for a request that the floor's state does not allow.
 func invalidState(f FloorInfo, why string) error {
 	now := string(f.State)
 	if !f.live() {
@@ -410,7 +411,7 @@ func (h handlers) fail(r *http.Request) (any, error) {
 	})
 }
 
-// noteReason writes to the record why something is asked for; without a reason it writes nothing.
+// noteReason writes the reason of a request to the record, if there is one.
 func (h handlers) noteReason(r *http.Request, name, what, reason string) error {
 	if reason == "" {
 		return nil

@@ -17,7 +17,7 @@ const (
 	macroWrites = 128
 )
 
-// warning is what could not be evaluated; its text stays as it was.
+// warning is a macro that could not be evaluated. Its text stays unchanged.
 type warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -25,37 +25,37 @@ type warning struct {
 	Raw     string `json:"raw_text,omitempty"`
 }
 
-// mutation is what a macro would write.
+// mutation is a write of a macro.
 type mutation struct {
 	Kind  string  `json:"kind"`  // set or delete
 	Scope Scope   `json:"scope"` // branch or global
 	Key   string  `json:"key"`
-	Value *string `json:"value"` // text, of an object its JSON; null of a delete
+	Value *string `json:"value"` // a string as it is, other values as JSON; null for delete
 }
 
-// trace is one macro that was evaluated.
+// trace is one evaluated macro.
 type trace struct {
 	Macro string `json:"macro_name"`
 	Raw   string `json:"raw_text"`
 	Text  string `json:"text"`
 }
 
-// macroRun evaluates the macros of one text. What they write is seen by those behind them, and by
-// nothing else.
+// macroRun evaluates the macros of one text. Later macros of the text see the writes of earlier ones; nothing else
+// does.
 type macroRun struct {
-	views    map[Scope]*macroView // Branch is the local view, Global the global one
+	views    map[Scope]*macroView // Branch is for the local view, Global for the global one
 	warnings []warning
 	writes   []mutation
-	names    []string // of the variables that were asked for
+	names    []string // of the variables that macros read
 	traces   []trace
 	steps    int
-	chars    int                     // that macros made
-	take     func(bytes int64) error // memory, until it is answered; its error ends all
+	chars    int                     // that macros produced
+	take     func(bytes int64) error // takes memory until the answer was written; its error ends the run
 }
 
-// macroView is what macros of one side see: durable values with the writes of this text over them.
+// macroView is what macros of one view see: stored values, and over them the writes of this text.
 type macroView struct {
-	load   func(key string) (json.RawMessage, error) // nil: there is none
+	load   func(key string) (json.RawMessage, error) // nil: the variable does not exist
 	staged map[string]json.RawMessage                // nil: deleted
 }
 
@@ -66,20 +66,20 @@ func (m *macroView) get(key string) (json.RawMessage, error) {
 	return m.load(key)
 }
 
-// macroError is a macro that stays as it is.
+// macroError is the reason why a macro stays unchanged.
 type macroError struct{ code, msg string }
 
 func (e macroError) Error() string { return e.msg }
 
-// macro is one kind of macro.
+// macro is a kind of macro.
 type macro struct {
 	name   string
 	scope  Scope
-	params int // behind the name
+	params int // number of parameters after the name
 	run    func(r *macroRun, scope Scope, args []string) (string, error)
 }
 
-// macros are those that are known. {{.name}} is getvar, and {{$name}} getglobalvar.
+// macros lists the kinds. {{.name}} means getvar, and {{$name}} means getglobalvar.
 var macros = []macro{
 	{"getvar", Branch, 1, (*macroRun).get},
 	{"getglobalvar", Global, 1, (*macroRun).get},
@@ -89,8 +89,7 @@ var macros = []macro{
 	{"deleteglobalvar", Global, 1, (*macroRun).del},
 }
 
-// text evaluates a text. Inner macros come first, then the one around them. An error is of the
-// database.
+// text evaluates a text, inner macros before outer ones. It returns an error only if the database fails.
 func (r *macroRun) text(s string, depth int) (string, error) {
 	var out strings.Builder
 	for {
@@ -120,7 +119,7 @@ func (r *macroRun) text(s string, depth int) (string, error) {
 	}
 }
 
-// closing is where the macro ends that a text begins with, or -1.
+// closing returns the offset of the end of the macro that a text begins with, or -1.
 func closing(s string) int {
 	depth := 0
 	for i := 0; i+1 < len(s); i++ {
@@ -144,7 +143,7 @@ func macroName(raw string) string {
 	return clip(strings.TrimSpace(name))
 }
 
-// one evaluates {{…}}.
+// one evaluates one macro, {{…}}.
 func (r *macroRun) one(raw string, depth int) (string, error) {
 	if depth >= macroDepth {
 		return "", macroError{"macro_limit_exceeded", fmt.Sprintf("macros are nested deeper than %d", macroDepth)}
@@ -172,8 +171,8 @@ func (r *macroRun) one(raw string, depth int) (string, error) {
 	return text, nil
 }
 
-// parseMacro splits the text between {{ and }} into a macro and its arguments. Inner macros are already replaced, so
-// the value of a variable may have written any part of the text.
+// parseMacro splits the text between {{ and }} into a macro and its arguments. Inner macros were replaced before, so
+// any part of the text may come from a variable.
 func parseMacro(inner string) (macro, []string, error) {
 	inner = strings.TrimSpace(inner)
 	if name, ok := strings.CutPrefix(inner, "."); ok {
@@ -210,8 +209,8 @@ func (r *macroRun) get(scope Scope, args []string) (string, error) {
 	return textOf(value)
 }
 
-// find is the value of a name: of the variable that has the whole name as its key, else of the one
-// that its path begins with (S-63).
+// find returns the value of a name: of the variable with the whole name as its key, or otherwise of the variable
+// that the path begins with (S-63).
 func (r *macroRun) find(scope Scope, name string) (value json.RawMessage, key string, path []string, err error) {
 	if !slices.Contains(r.names, name) {
 		r.names = append(r.names, name)
@@ -244,7 +243,7 @@ func (r *macroRun) set(scope Scope, args []string) (string, error) {
 
 func (r *macroRun) del(scope Scope, args []string) (string, error) {
 	value, key, path, err := r.find(scope, args[0])
-	if err != nil || value == nil { // what is not there is not deleted
+	if err != nil || value == nil { // a variable that does not exist is not deleted
 		return "", err
 	}
 	if len(path) == 0 {
@@ -269,7 +268,7 @@ func (r *macroRun) stage(kind string, scope Scope, key string, value json.RawMes
 	}
 	w := mutation{Kind: kind, Scope: scope, Key: key}
 	if value != nil {
-		// The value was built anew, and its text is answered: each write of a large one takes both.
+		// The value was copied, and its text becomes part of the answer: a write takes memory for both.
 		if err := r.take(4 * int64(len(value))); err != nil {
 			return err
 		}

@@ -2,7 +2,7 @@ package scopes
 
 import "github.com/sandboxd/sandboxd/internal/store"
 
-// Kind is what a page is for.
+// Kind is the purpose of a page.
 type Kind string
 
 // The kinds of pages. Only those of output are promoted to their floor.
@@ -12,16 +12,16 @@ const (
 	Mixed  Kind = "mixed"
 )
 
-// Decision is what was said of a page.
+// Decision is what a client decided about a page.
 type Decision string
 
-// The decisions; null on the wire is none.
+// The decisions. In the API null stands for none.
 const (
 	Accepted Decision = "accepted"
 	Rejected Decision = "rejected"
 )
 
-// PageInfo is a page on the wire: one version of one part of a floor.
+// PageInfo is a page in the API: one version of one part of a floor.
 type PageInfo struct {
 	ID        string    `json:"id"`
 	Floor     string    `json:"floor_id"`
@@ -35,7 +35,7 @@ type PageInfo struct {
 	UpdatedAt int64     `json:"updated_at"`
 }
 
-// said is the decision, "" if there is none.
+// said returns the decision, or "".
 func (p PageInfo) said() Decision {
 	if p.Decision == nil {
 		return ""
@@ -66,7 +66,7 @@ func (v view) page(id string) (PageInfo, error) {
 	return p, err
 }
 
-// pageAndFloor finds a page and its floor.
+// pageAndFloor returns a page and its floor.
 func (v view) pageAndFloor(id string) (PageInfo, FloorInfo, error) {
 	p, err := v.page(id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (v view) pageAndFloor(id string) (PageInfo, FloorInfo, error) {
 	return p, f, err
 }
 
-// savePage stores the fields of a page that can change after it was made. Its floor and its account never do.
+// savePage stores the fields of a page that may change. Its floor and its account never change.
 func (v view) savePage(p *PageInfo) error {
 	p.UpdatedAt = v.now
 	return v.Run(`UPDATE scope_pages SET page_no = $1, kind = $2, active = $3, version = $4, checksum = $5,

@@ -84,7 +84,7 @@ func (h handlers) pageRoutes() []route.Route {
 	}
 }
 
-// newPage is a page to make.
+// newPage is the body of a request to create a page.
 type newPage struct {
 	Floor    string  `json:"floor_id"`
 	No       int64   `json:"page_no"`
@@ -93,10 +93,10 @@ type newPage struct {
 	Checksum *string `json:"checksum,omitempty"`
 }
 
-// maxChecksum is how many bytes the checksum of a page may have.
+// maxChecksum bounds the bytes of a page's checksum.
 const maxChecksum = 256
 
-// checked says what is wrong with a page.
+// checked returns what is wrong with a page.
 func (p PageInfo) checked() error {
 	switch {
 	case p.No < 0:
@@ -147,7 +147,7 @@ func (h handlers) createPage(r *http.Request) (any, error) {
 	return route.Created{Data: p}, err
 }
 
-// closed refuses to change the pages of a floor that nobody changes any more.
+// closed returns an error if the pages of a floor cannot change any more.
 func closed(f FloorInfo) error {
 	if f.State == Committed || !f.live() {
 		return conflict("content_target_locked", "floor "+f.ID+" is committed or superseded",
@@ -156,7 +156,7 @@ func closed(f FloorInfo) error {
 	return nil
 }
 
-// checkSlot refuses a page of a closed floor, and one that is there already.
+// checkSlot returns an error if the floor of a page is closed or the page exists.
 func (v view) checkSlot(f FloorInfo, p *PageInfo) error {
 	if err := closed(f); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (h handlers) getPage(r *http.Request) (any, error) {
 	return p, err
 }
 
-// changePage runs change on the page that the request names, and answers it.
+// changePage calls change with the page that the request names, and answers with the page.
 func (h handlers) changePage(r *http.Request, change func(view, *PageInfo, FloorInfo) error) (any, error) {
 	var p PageInfo
 	err := h.write(r.Context(), account(r), noThing, func(v view) error {
@@ -212,10 +212,10 @@ type pagePatch struct {
 	No       *int64          `json:"page_no,omitempty"`
 	Kind     *Kind           `json:"page_kind,omitempty"`
 	Version  *int64          `json:"version,omitempty"`
-	Checksum json.RawMessage `json:"checksum,omitempty"` // null takes it away
+	Checksum json.RawMessage `json:"checksum,omitempty"` // null removes it
 }
 
-// apply makes the change.
+// apply applies the change.
 func (in pagePatch) apply(p *PageInfo) error {
 	if in.No != nil {
 		p.No = *in.No
@@ -244,7 +244,7 @@ func (h handlers) patchPage(r *http.Request) (any, error) {
 		return nil, badRequest("validation_error", "give page_no, page_kind, version or checksum")
 	}
 	if err := in.apply(&PageInfo{Kind: Input, Version: 1}); err != nil {
-		return nil, err // before it is known whether the page is there
+		return nil, err // the body is validated before the page is looked up
 	}
 	return h.changePage(r, func(v view, p *PageInfo, f FloorInfo) error {
 		if err := in.apply(p); err != nil {
@@ -257,7 +257,7 @@ func (h handlers) patchPage(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		p.Active = p.Active && !taken // it may have moved to a slot that has an active page
+		p.Active = p.Active && !taken // its new slot may already have an active page
 		return v.savePage(p)
 	})
 }
@@ -313,7 +313,7 @@ func (h handlers) reject(r *http.Request) (any, error) {
 	return h.decide(r, Rejected)
 }
 
-// decide says what becomes of a page. The same answer again changes nothing.
+// decide stores a decision about a page. The same decision again changes nothing.
 func (h handlers) decide(r *http.Request, d Decision) (any, error) {
 	return h.changePage(r, func(v view, p *PageInfo, f FloorInfo) error {
 		if err := closed(f); err != nil {
@@ -335,7 +335,7 @@ func (h handlers) decide(r *http.Request, d Decision) (any, error) {
 	})
 }
 
-// ofPage is what one page has of something.
+// ofPage is a list of what one page has.
 type ofPage[T any] struct {
 	Page    string `json:"page_id"`
 	Floor   string `json:"floor_id"`
@@ -352,7 +352,7 @@ func (h handlers) promotions(r *http.Request) (any, error) {
 	return inspect(h, r, "scope_promotions", view.promotionsOf)
 }
 
-// inspect answers what a page has, in the order in which it came about.
+// inspect answers with rows of a page, the oldest first.
 func inspect[T any](h handlers, r *http.Request, table string, items func(view, string) ([]T, error)) (any, error) {
 	var out ofPage[T]
 	err := h.read(r.Context(), account(r), noThing, func(v view) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Definition is scoped variables as a part of the daemon.
+// Definition defines scoped variables as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name: "scopes", Deferred: deferred,
@@ -22,7 +22,7 @@ func Definition() part.Definition {
 	}
 }
 
-// Part is the store as a part of the daemon.
+// Part returns the store as a part of the daemon.
 func (s *Store) Part(h part.Host) part.Part {
 	if h.Used != nil {
 		s.used = h.Used
@@ -34,7 +34,7 @@ func (s *Store) Part(h part.Host) part.Part {
 	}
 }
 
-// handlers are the routes.
+// handlers implements the routes.
 type handlers struct {
 	*Store
 	host part.Host
@@ -51,11 +51,11 @@ func (h handlers) routes() []route.Route {
 	return all
 }
 
-// account is whose variables a request is about: of an operator who names none, those of
-// default-admin, or of the owner of the session in the path.
+// account returns the account that a request is about. If an operator names none, it is default-admin, or the owner
+// of the session in the path.
 func account(r *http.Request) string { return route.CallerOf(r).Account }
 
-// author of what comes over a socket: an agent speaks for its model.
+// author returns the author of what comes over a socket. An agent writes for its model.
 func author(r *http.Request) provenance.Authors {
 	if route.CallerOf(r).Role == tool.RoleOperator {
 		return provenance.Of(tool.OriginPerson)
@@ -63,14 +63,14 @@ func author(r *http.Request) provenance.Authors {
 	return provenance.Of(tool.OriginModel)
 }
 
-// sorted are the parameters of a list that has these orders, the default first.
+// sorted returns the query parameters of a list that can be sorted by these fields; the first one is the default.
 func sorted(by ...string) []route.Param {
 	return append([]route.Param{
 		{Name: "sort_by", Enum: by}, {Name: "sort_order", Enum: []string{"desc", "asc"}},
 	}, route.PageQuery...)
 }
 
-// order is how a list is wanted.
+// order is the order that a request wants.
 type order struct {
 	route.Page
 	by   string
@@ -86,14 +86,14 @@ func ordering(r *http.Request, first string) (order, error) {
 	return o, err
 }
 
-// list is a page of a list with its order.
+// list returns a page of a list with its order.
 func (o order) list(data any, n, total int) route.List {
 	l := o.List(data, n, total)
 	l.Meta.SortBy, l.Meta.SortOrder = o.by, o.word()
 	return l
 }
 
-// word is the order as callers say it.
+// word returns the order as the API spells it.
 func (o order) word() string {
 	if o.desc {
 		return "desc"
@@ -101,7 +101,7 @@ func (o order) word() string {
 	return "asc"
 }
 
-// given is a parameter of the query, nil if there is none.
+// given returns a query parameter, or nil if the request has none of that name.
 func given(r *http.Request, name string) *string {
 	if v := r.FormValue(name); v != "" {
 		return &v

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// parsePath cuts a name such as a.b or a["x.y"] into the key of a variable and a path into its value
-// (S-62). A name without a path is a key.
+// parsePath splits a name such as a.b or a["x.y"] into the key of a variable and a path into its value (S-62). A
+// name without a path is a key.
 func parsePath(name string) (key string, path []string, err error) {
 	bad := func() (string, []string, error) {
 		return "", nil, macroError{"macro_parse_failed", fmt.Sprintf(
@@ -53,7 +53,7 @@ func parsePath(name string) (key string, path []string, err error) {
 	return key, path, nil
 }
 
-// fields are those of an object.
+// fields returns the fields of an object.
 func fields(value json.RawMessage) (map[string]json.RawMessage, error) {
 	var object map[string]json.RawMessage
 	if value = bytes.TrimSpace(value); len(value) == 0 || value[0] != '{' {
@@ -63,7 +63,7 @@ func fields(value json.RawMessage) (map[string]json.RawMessage, error) {
 	return object, err
 }
 
-// dig is the value at the end of a path, nil if there is none.
+// dig returns the value at the end of a path, or nil.
 func dig(value json.RawMessage, path []string) (json.RawMessage, error) {
 	for _, name := range path {
 		if value == nil {
@@ -78,8 +78,8 @@ func dig(value json.RawMessage, path []string) (json.RawMessage, error) {
 	return value, nil
 }
 
-// setAt is a value with another one at the end of a path; nil takes that away. Objects that are not
-// there are made (S-64).
+// setAt returns a value with the value at the end of a path replaced; nil removes it. It creates missing objects
+// (S-64).
 func setAt(value json.RawMessage, path []string, to json.RawMessage) (json.RawMessage, error) {
 	if len(path) == 0 {
 		return to, nil
@@ -103,7 +103,7 @@ func setAt(value json.RawMessage, path []string, to json.RawMessage) (json.RawMe
 	return json.Marshal(object)
 }
 
-// textOf is a value as macros show it: a string as it is, anything else as stable JSON (S-65).
+// textOf returns a value as macros insert it: a string as it is, any other value as stable JSON (S-65).
 func textOf(value json.RawMessage) (string, error) {
 	if value == nil {
 		return "", nil

@@ -23,14 +23,14 @@ func (h handlers) previewRoutes() []route.Route {
 	}}
 }
 
-// previewRequest is a text with macros, and where it would be used.
+// previewRequest is a text with macros, and the place at which to evaluate it.
 type previewRequest struct {
 	Text   string  `json:"text"`
 	Branch *string `json:"branch_id,omitempty"`
 	Source *string `json:"source_floor_id,omitempty"`
 }
 
-// previewDone is the text with the macros evaluated, and how that went.
+// previewDone is the evaluated text, with what happened during the evaluation.
 type previewDone struct {
 	Scope   previewScope `json:"scope"`
 	Text    string       `json:"text"`
@@ -51,12 +51,12 @@ type runtimeTrace struct {
 type macroTrace struct {
 	Warnings []warning  `json:"warnings"`
 	Preview  []mutation `json:"mutation_preview"`
-	Staged   []mutation `json:"staged_mutations"` // always empty: no route commits what macros write
+	Staged   []mutation `json:"staged_mutations"` // always empty: no route stores what macros write
 	Names    []string   `json:"used_names"`
 	Traces   []trace    `json:"traces"`
 }
 
-// preview evaluates macros in one moment of the database, and changes nothing (S-66).
+// preview evaluates macros against one state of the database, and changes nothing (S-66).
 func (h handlers) preview(r *http.Request) (any, error) {
 	var in previewRequest
 	if err := route.Read(r, &in); err != nil {
@@ -90,7 +90,7 @@ func (h handlers) preview(r *http.Request) (any, error) {
 			return &macroView{staged: map[string]json.RawMessage{}, load: func(key string) (json.RawMessage, error) {
 				value, err := load(key)
 				if err == nil {
-					err = hold.Take(4 * int64(len(value))) // it is decoded, and becomes text
+					err = hold.Take(4 * int64(len(value))) // for the decoded value and its text
 				}
 				return value, err
 			}}
@@ -110,7 +110,7 @@ func (h handlers) preview(r *http.Request) (any, error) {
 	return out, err
 }
 
-// some is a list that is never null on the wire.
+// some returns a list that JSON never encodes as null.
 func some[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -118,8 +118,8 @@ func some[T any](list []T) []T {
 	return list
 }
 
-// local is what the local view reads: branch over chat as of now, or what the source floor saw when it
-// was committed, and nothing else (S-60, S-67).
+// local returns what the local view reads: branch over chat as they are now, or only what the source floor saw when
+// it was committed (S-60, S-67).
 func (v view) local(at previewScope) (func(string) (json.RawMessage, error), error) {
 	if at.Source == nil {
 		return func(key string) (json.RawMessage, error) {
@@ -146,7 +146,7 @@ func (v view) local(at previewScope) (func(string) (json.RawMessage, error), err
 	}, nil
 }
 
-// valueOf is the value of one variable, nil if there is none.
+// valueOf returns the value of one variable, or nil.
 func (v view) valueOf(t target, key string) (json.RawMessage, error) {
 	return valueIn(v.Row(`SELECT value FROM scope_vars WHERE account = $1 AND scope = $2 AND host = $3 AND branch =
 		$4 AND key = $5`,

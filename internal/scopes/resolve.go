@@ -11,12 +11,12 @@ import (
 	"github.com/sandboxd/sandboxd/internal/budget"
 )
 
-// place is where in a conversation a reader stands. Branch, floor and page may be "".
+// place is the place in a conversation from which variables are read. Branch, floor and page may be "".
 type place struct {
 	session, branch, floor, page string
 }
 
-// targets are the hosts that a reader there sees, the strongest first (S-02).
+// targets returns the hosts that are visible at the place, the strongest first (S-02).
 func (p place) targets() []target {
 	var all []target
 	if p.page != "" {
@@ -31,8 +31,8 @@ func (p place) targets() []target {
 	return append(all, target{scope: Chat, host: p.session}, globalTarget)
 }
 
-// stand completes a place from what a caller names, and refuses one that contradicts itself
-// (S-43, S-44).
+// stand completes a place from the parts that a caller names. It refuses parts that contradict each other (S-43,
+// S-44).
 func (v view) stand(p place) (place, error) {
 	if p.page != "" {
 		f, err := v.floorOfPage(p.page)
@@ -63,7 +63,8 @@ func (v view) stand(p place) (place, error) {
 	return p, v.session(p.session)
 }
 
-// in says whether a place agrees with the floor that was found for what.
+// in returns an error if the place names another session or branch than that of f. what says in the message which
+// field led to f.
 func (p place) in(f FloorInfo, what string) error {
 	if p.session != f.Session {
 		return badRequest("invalid_variable_context", what+" is of another session than session_id")
@@ -74,7 +75,7 @@ func (p place) in(f FloorInfo, what string) error {
 	return nil
 }
 
-// placement is a place on the wire.
+// placement is a place in the API.
 type placement struct {
 	Account string `json:"account_id"`
 	Session string `json:"session_id"`
@@ -84,7 +85,7 @@ type placement struct {
 	Global  string `json:"global_scope_id"`
 }
 
-// winner is the variable that holds for its key.
+// winner is the variable that is effective for its key.
 type winner struct {
 	Key       string          `json:"key"`
 	Value     json.RawMessage `json:"value"`
@@ -94,7 +95,7 @@ type winner struct {
 	UpdatedAt int64           `json:"updated_at"`
 }
 
-// layer is what one host has.
+// layer holds the variables of one host.
 type layer struct {
 	Scope    Scope      `json:"scope"`
 	ScopeID  string     `json:"scope_id"`
@@ -102,14 +103,14 @@ type layer struct {
 	Items    []Variable `json:"items"`
 }
 
-// resolution is what holds at a place.
+// resolution holds the variables that are effective at a place.
 type resolution struct {
 	Context  placement       `json:"context"`
 	Resolved []winner        `json:"resolved"`
 	Layers   map[Scope]layer `json:"layers,omitempty"`
 }
 
-// resolve says which variables hold at a place: durable ones alone (S-11).
+// resolve returns the variables that are effective at a place, without staged writes (S-11).
 func (s *Store) resolve(ctx context.Context, account string, at place, layers bool) (resolution, error) {
 	var out resolution
 	err := s.read(ctx, account, noHost, func(v view) error {
@@ -150,7 +151,7 @@ func (s *Store) resolve(ctx context.Context, account string, at place, layers bo
 	return out, err
 }
 
-// room takes memory for all that these hosts have, before it is read.
+// room takes memory for all variables of these hosts before they are read.
 func (v view) room(ctx context.Context, all []target) error {
 	var sum int64
 	for _, t := range all {
@@ -166,7 +167,7 @@ func (v view) room(ctx context.Context, all []target) error {
 	return budget.Of(ctx).Take(2 * sum)
 }
 
-// variables are those of one host, by key.
+// variables returns the variables of one host, by key.
 func (v view) variables(t target) ([]Variable, error) {
 	items := []Variable{}
 	err := v.Each(func(rows *sql.Rows) error {
@@ -178,7 +179,7 @@ func (v view) variables(t target) ([]Variable, error) {
 	return items, err
 }
 
-// effective finds the variable that holds for one key at a place, which was completed.
+// effective returns the variable that is effective for one key at a complete place.
 func (v view) effective(at place, key string) (Variable, bool, error) {
 	const one = `(SELECT id FROM scope_vars WHERE account = $1 AND key = $2 AND `
 	x, err := scanVariable(v.Row(`SELECT `+varColumns+` FROM scope_vars v WHERE v.id = coalesce(

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Scope is how far a variable reaches.
+// Scope is the scope of a variable.
 type Scope string
 
 // The five scopes, the strongest first (S-02).
@@ -25,7 +25,7 @@ const (
 // mainBranch is the branch that every session has.
 const mainBranch = "main"
 
-// What a caller may name things with.
+// Bounds of names and values.
 const (
 	maxKey    = 256 // characters
 	maxBranch = 100
@@ -33,20 +33,20 @@ const (
 	maxValue  = 16 << 20 // bytes of JSON
 )
 
-// Ref names a branch by its session.
+// Ref identifies a branch by its session and its name.
 type Ref struct {
 	Session string `json:"session_id"`
 	Branch  string `json:"branch_id"`
 }
 
-// target is one host of variables: of a branch its session and its name, of others the scope_id.
+// target identifies one host of variables: a branch by its session and its name, any other by its scope_id.
 type target struct {
 	scope  Scope
 	host   string
 	branch string
 }
 
-// scopeID is the host as callers see it.
+// scopeID returns the scope_id of the host, as the API spells it.
 func (t target) scopeID() string {
 	if t.scope == Branch {
 		return branchScopeID(t.host, t.branch)
@@ -54,7 +54,7 @@ func (t target) scopeID() string {
 	return t.host
 }
 
-// ref is the host of a branch in parts, nil of others.
+// ref returns the session and the name of a branch. It returns nil for other hosts.
 func (t target) ref() *Ref {
 	if t.scope != Branch {
 		return nil
@@ -62,22 +62,22 @@ func (t target) ref() *Ref {
 	return &Ref{t.host, t.branch}
 }
 
-// globalTarget is where global variables are, whatever scope_id says (S-03).
+// globalTarget is the host of global variables, whatever the scope_id is (S-03).
 var globalTarget = target{scope: Global, host: string(Global)}
 
-// branchScopeID is the canonical scope_id of a branch (S-04). Both parts are percent-encoded, so
-// that a colon in one of them separates nothing.
+// branchScopeID returns the canonical scope_id of a branch (S-04). It percent-encodes both parts, so that a colon in
+// one of them is no separator.
 func branchScopeID(session, branch string) string {
 	return "branch:" + escape(session) + ":" + escape(branch)
 }
 
-// escape is what JavaScript calls encodeURIComponent, which clients of this API use.
+// escape does what encodeURIComponent of JavaScript does, which clients of this API use.
 func escape(s string) string {
 	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").
 		Replace(url.QueryEscape(s))
 }
 
-// parseBranchScopeID is the reverse; ok says that the text is of that form.
+// parseBranchScopeID is the inverse of branchScopeID. ok is false if the text does not have this form.
 func parseBranchScopeID(id string) (session, branch string, ok bool) {
 	rest, ok := strings.CutPrefix(id, "branch:")
 	parts := strings.Split(rest, ":")
@@ -92,13 +92,13 @@ func parseBranchScopeID(id string) (session, branch string, ok bool) {
 	return session, branch, err == nil && branch != ""
 }
 
-// address is a host as a request names it. Nil fields are not given.
+// address is a host as a request names it. A nil field is missing in the request.
 type address struct {
 	scope                    Scope
 	scopeID, session, branch *string
 }
 
-// target checks what a request says of a host, and nothing else (S-14 to S-18).
+// target checks the address of a host without the database (S-14 to S-18).
 func (a address) target() (target, error) {
 	switch a.scope {
 	case Global, Chat, Branch, Floor, Page:
@@ -154,7 +154,7 @@ func (a address) branchTarget() (target, error) {
 	return pair, nil
 }
 
-// checkKey says what is wrong with the key of a variable (S-19).
+// checkKey returns what is wrong with the key of a variable (S-19).
 func checkKey(key string) error {
 	switch n := utf8.RuneCountInString(key); {
 	case n == 0:
@@ -167,7 +167,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkBranch returns the name of a branch as it is kept.
+// checkBranch returns the name of a branch in the form in which it is stored.
 func checkBranch(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if n := utf8.RuneCountInString(name); n < 1 || n > maxBranch {
@@ -180,7 +180,7 @@ func checkBranch(name string) (string, error) {
 	return name, nil
 }
 
-// clip shortens what a caller wrote, for messages.
+// clip shortens a caller's text for a message.
 func clip(s string) string {
 	if r := []rune(s); len(r) > 100 {
 		return string(r[:100]) + "…"

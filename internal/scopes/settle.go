@@ -7,12 +7,12 @@ import (
 	"github.com/sandboxd/sandboxd/internal/provenance"
 )
 
-// stagedWrite is one row of the ledger of a page on the wire (S-50).
+// stagedWrite is one row of a page's ledger in the API (S-50).
 type stagedWrite struct {
 	ID         string          `json:"id"`
 	Key        string          `json:"key"`
 	Op         string          `json:"op"`     // set or delete
-	Value      json.RawMessage `json:"value"`  // null of a delete
+	Value      json.RawMessage `json:"value"`  // null for delete
 	Intent     string          `json:"intent"` // promote_to_floor_on_accept or page_only
 	Policy     string          `json:"conflict_policy"`
 	Reason     string          `json:"reason"`
@@ -26,19 +26,19 @@ type stagedWrite struct {
 	authors provenance.Authors
 }
 
-// source is who staged a write.
+// source says which tool staged a write.
 type source struct {
 	Tool     string `json:"toolName"`
 	Provider string `json:"providerId"`
 }
 
-// evidence is the generation in which it was staged; a floor that never generated has none.
+// evidence names the generation during which a write was staged. A floor that never generated has none.
 type evidence struct {
 	Run     *string `json:"runId"`
 	Attempt int64   `json:"generationAttemptNo"`
 }
 
-// What a staged write may be, and what becomes of it (S-51 to S-57).
+// The intents of staged writes, and their outcomes (S-51 to S-57).
 const (
 	opSet, opDelete        = "set", "delete"
 	toFloor, pageOnly      = "promote_to_floor_on_accept", "page_only"
@@ -69,7 +69,7 @@ func scanStaged(row interface{ Scan(...any) error }) (stagedWrite, error) {
 	return w, err
 }
 
-// stagedOf is the ledger of a page, the oldest first.
+// stagedOf returns the ledger of a page, the oldest row first.
 func (v view) stagedOf(page string) ([]stagedWrite, error) {
 	all := []stagedWrite{}
 	err := v.Each(func(rows *sql.Rows) error {
@@ -80,7 +80,7 @@ func (v view) stagedOf(page string) ([]stagedWrite, error) {
 	return all, err
 }
 
-// promotion is one promotion that happened, on the wire (S-58).
+// promotion is one promotion in the API (S-58).
 type promotion struct {
 	ID        string          `json:"id"`
 	Staged    *string         `json:"staged_write_id"` // null: the variable was written to the page directly
@@ -113,8 +113,8 @@ func (v view) promotionsOf(page string) ([]promotion, error) {
 	return all, err
 }
 
-// settle resolves what is staged for pages of a floor, the oldest row first, in the transaction that
-// decides about a page or commits the floor (S-73).
+// settle resolves the staged writes of pages of a floor, the oldest first. It runs in the transaction that decides
+// about a page or commits the floor (S-73).
 func (v view) settle(f FloorInfo, pages ...PageInfo) error {
 	byID := map[string]PageInfo{}
 	for _, p := range pages {
@@ -154,7 +154,7 @@ func (v view) settle(f FloorInfo, pages ...PageInfo) error {
 	return nil
 }
 
-// resolveWrite says what becomes of one staged write, and does it.
+// resolveWrite decides about one staged write, and applies the decision.
 func (v view) resolveWrite(p PageInfo, f FloorInfo, w stagedWrite) (status, why string, err error) {
 	switch {
 	case p.said() == Rejected:
@@ -182,7 +182,7 @@ func (v view) resolveWrite(p PageInfo, f FloorInfo, w stagedWrite) (status, why 
 	return isPromoted, "", v.promote(p, f, x, w.ID, w.Policy)
 }
 
-// promote copies a variable of a page to its floor, and leaves a trace.
+// promote copies a variable of a page to its floor, and writes a trace.
 func (v view) promote(p PageInfo, f FloorInfo, x Variable, staged, policy string) error {
 	to, _, err := v.put(write{target: target{scope: Floor, host: f.ID}, key: x.Key, value: x.Value, authors: x.authors})
 	if err != nil {
@@ -194,7 +194,7 @@ func (v view) promote(p PageInfo, f FloorInfo, x Variable, staged, policy string
 		v.s.newID("trc_"), v.account, p.ID, f.ID, staged, x.Key, policy, x.ID, to.ID, []byte(x.Value), v.now)
 }
 
-// promotePlain promotes what was written to a page directly, at the commit of its floor.
+// promotePlain promotes variables that were written to a page directly, when its floor is committed.
 func (v view) promotePlain(p PageInfo, f FloorInfo) error {
 	if p.Kind != Output || p.said() == Rejected || !p.Active && p.said() != Accepted {
 		return nil
@@ -219,14 +219,14 @@ func (v view) promotePlain(p PageInfo, f FloorInfo) error {
 	return err
 }
 
-// discard ends what is staged for the pages of a floor.
+// discard discards the staged writes of the pages of a floor.
 func (v view) discard(floor, why string) error {
 	return v.Run(`UPDATE scope_staged SET status = 'discarded', decision = $1, resolved = $2
 		WHERE status = $3 AND page IN (SELECT id FROM scope_pages WHERE floor = $4)`, why, v.now, isStaged, floor)
 }
 
-// commit resolves what is staged for a floor, promotes what was written to its pages, takes the
-// snapshot and closes the floor: all of it or nothing.
+// commit commits a floor: it resolves the staged writes, promotes what was written to the pages directly, takes the
+// snapshot and closes the floor, all of it or nothing.
 func (v view) commit(f *FloorInfo) error {
 	var pages []PageInfo
 	err := v.Each(func(rows *sql.Rows) error {
@@ -245,7 +245,7 @@ func (v view) commit(f *FloorInfo) error {
 			return err
 		}
 	}
-	// What a branch has stands before what its session has.
+	// A variable of the branch hides one of the session with the same key.
 	err = v.Run(`INSERT INTO scope_snapshots (floor, key, value)
 		SELECT $1, b.key, b.value FROM scope_vars b WHERE b.account = $2 AND b.scope = 'branch' AND b.host = $3 AND
 			b.branch = $4

@@ -18,10 +18,10 @@ import (
 //go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Store is the scoped variables of all accounts and their hosts. It is safe for concurrent use.
+// Store stores the scoped variables of all accounts, with their hosts. It is safe for concurrent use.
 type Store struct {
 	db   *store.DB
-	last atomic.Int64 // of the ids that were given out, in nanoseconds
+	last atomic.Int64 // time of the last id, in nanoseconds
 	used func(session string)
 }
 
@@ -31,8 +31,8 @@ func New(db *store.DB) *Store { return &Store{db: db, used: func(string) {}} }
 
 var idText = base32.HexEncoding.WithPadding(base32.NoPadding)
 
-// newID returns an id that sorts behind those before it: rows of one millisecond stay in their
-// order. Ids are no secrets; each look-up asks for the account too.
+// newID returns an id that sorts after all earlier ones, so that rows of one millisecond keep their order. Ids are
+// no secrets, because each look-up names the account too.
 func (s *Store) newID(prefix string) string {
 	for {
 		last := s.last.Load()
@@ -43,31 +43,31 @@ func (s *Store) newID(prefix string) string {
 	}
 }
 
-// view is what one account sees and changes in one transaction.
+// view is one transaction of one account.
 type view struct {
 	store.Tx
 	s       *Store
 	account string
-	absent  string          // the code of a host that the account does not have
-	now     int64           // Unix milliseconds; 0 where nothing is changed
-	found   map[string]bool // sessions; nil keeps none
+	absent  string          // error code for a host that the account does not have
+	now     int64           // Unix milliseconds; 0 in a read
+	found   map[string]bool // ids of sessions; nil records none
 }
 
-// codes of a host that is not there: of the variables, and of everything else.
+// The error codes for a missing host: of variables, and of everything else.
 const (
 	noHost  = "variable_host_not_found"
 	noThing = "not_found"
 )
 
-// read runs f in a transaction that sees one moment.
+// read runs f in a transaction that sees one state of the database.
 func (s *Store) read(ctx context.Context, account, absent string, f func(view) error) error {
 	return s.db.Read(ctx, func(tx *sql.Tx) error {
 		return f(view{Tx: s.db.Reading(tx), s: s, account: account, absent: absent})
 	})
 }
 
-// write runs f in the writing transaction. The sessions that it found are in use, so that
-// sessions.keepDays leaves them.
+// write runs f in a write transaction. The sessions that f finds count as used, so that sessions.keepDays does not
+// delete them.
 func (s *Store) write(ctx context.Context, account, absent string, f func(view) error) error {
 	found := map[string]bool{}
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {
@@ -83,14 +83,14 @@ func (s *Store) write(ctx context.Context, account, absent string, f func(view) 
 	return err
 }
 
-// of notes that a write is about a session.
+// of records that a write is about a session.
 func (v view) of(session string) {
 	if v.found != nil {
 		v.found[session] = true
 	}
 }
 
-// hasRow reports whether a query finds one.
+// hasRow reports whether a query returns a row.
 func (v view) hasRow(query string, args ...any) (bool, error) {
 	var one int
 	err := v.Row(query, args...).Scan(&one)
@@ -100,12 +100,12 @@ func (v view) hasRow(query string, args ...any) (bool, error) {
 	return err == nil, err
 }
 
-// session says whether the account has a session: its branch main says so.
+// session returns an error unless the account has a session with the branch main.
 func (v view) session(id string) error {
 	return v.branchOf("session", id, mainBranch)
 }
 
-// branch says whether a branch is registered in a session of the account (S-05).
+// branch returns an error unless a branch is registered in a session of the account (S-05).
 func (v view) branch(session, branch string) error {
 	if err := v.session(session); err != nil || branch == mainBranch {
 		return err
@@ -128,9 +128,9 @@ func (v view) branchOf(what, session, branch string) error {
 	return err
 }
 
-// host finds the host of variables, and whether it is locked (S-25).
+// host returns an error unless the host exists. locked reports whether its variables may not be written (S-25).
 func (v view) host(t target) (locked bool, err error) {
-	if strings.ContainsRune(t.host, 0) { // not every database can be asked for it
+	if strings.ContainsRune(t.host, 0) { // not every database accepts a NUL in a text
 		return false, missing(v.absent, string(t.scope), t.host)
 	}
 	switch t.scope {
@@ -154,7 +154,7 @@ func lockedError(t target) error {
 		"write while the floor is draft or failed, or to a branch, chat or global variable")
 }
 
-// registerBranch makes a branch known, if it is not (S-06).
+// registerBranch registers a branch, unless it is registered (S-06).
 func (v view) registerBranch(session, branch, source string) error {
 	return v.Run(`INSERT INTO scope_branches (session, branch, account, source_floor, created)
 		VALUES ($1, $2, $3, $4, $5) ON CONFLICT (session, branch) DO NOTHING`, session, branch, v.account, source,

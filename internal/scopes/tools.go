@@ -15,12 +15,12 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// group is the tools by which a model stages writes for the page that it works on (S-72).
+// group returns the tools by which a model stages writes for its page (S-72).
 func (s *Store) group() catalog.Group {
 	return catalog.Group{Name: "scopes", Tools: []tool.Tool{getVariable{s}, setVariable{s}}}
 }
 
-// deferred are both: only clients that name a page have a use for them.
+// deferred lists both tools, because only clients that name a page can use them.
 var deferred = []string{"get_variable", "set_variable"}
 
 type setVariable struct{ s *Store }
@@ -56,12 +56,12 @@ type setArgs struct {
 	Policy string          `json:"conflict_policy"`
 }
 
-// checked completes the arguments, or says what is wrong with them.
+// checked sets default values, or returns what is wrong with the arguments.
 func (a *setArgs) checked() error {
 	for _, f := range []struct {
 		name   string
 		to     *string
-		values [2]string // the first is the default
+		values [2]string // the first one is the default
 	}{
 		{"intent", &a.Intent, [2]string{toFloor, pageOnly}},
 		{"op", &a.Op, [2]string{opSet, opDelete}},
@@ -105,7 +105,7 @@ func (t setVariable) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.O
 		return tool.Output{}, err
 	}
 	authors := provenance.ByModel
-	for _, origins := range in.Origins.Args { // what came in by references
+	for _, origins := range in.Origins.Args { // the authors of text that came in by references
 		authors |= provenance.Of(origins...)
 	}
 	var w stagedWrite
@@ -138,7 +138,7 @@ func (t setVariable) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.O
 	}, nil
 }
 
-// pageOfCall finds the page that a call names, and its floor.
+// pageOfCall returns the page that a call names, and its floor.
 func (v view) pageOfCall(in tool.In) (PageInfo, FloorInfo, error) {
 	if in.Host.Page == "" {
 		return PageInfo{}, FloorInfo{}, &tool.Error{

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 )
 
-// Variable is a variable on the wire.
+// Variable is a variable in the API.
 type Variable struct {
 	ID        string          `json:"id"`
 	Scope     Scope           `json:"scope"`
@@ -36,7 +36,7 @@ func scanVariable(row interface{ Scan(...any) error }) (Variable, error) {
 	return x, err
 }
 
-// visible holds for a variable v whose host is there (S-09).
+// visible is true for a variable v whose host exists (S-09).
 const visible = `CASE v.scope WHEN 'global' THEN 1 = 1
 	WHEN 'chat' THEN EXISTS (SELECT 1 FROM scope_branches h WHERE h.session = v.host AND h.branch = 'main' AND
 		h.account = v.account)
@@ -45,17 +45,16 @@ const visible = `CASE v.scope WHEN 'global' THEN 1 = 1
 	WHEN 'floor' THEN EXISTS (SELECT 1 FROM scope_floors h WHERE h.id = v.host AND h.account = v.account)
 	ELSE EXISTS (SELECT 1 FROM scope_pages h WHERE h.id = v.host AND h.account = v.account) END`
 
-// write is one value for one place, checked as far as that needs no database.
+// write is one value for one variable, after the checks that need no database.
 type write struct {
 	target
 	key     string
-	value   json.RawMessage // compact
+	value   json.RawMessage // without white space
 	authors provenance.Authors
 	settled bool
 }
 
-// compact is a value as it is kept: without spaces, and otherwise as it was written. Numbers keep
-// their digits.
+// compact returns a value as it is stored: without white space, and otherwise unchanged. Numbers keep their digits.
 func compact(value json.RawMessage) (json.RawMessage, error) {
 	if value == nil {
 		return nil, badRequest("validation_error", "value is missing")
@@ -71,7 +70,7 @@ func compact(value json.RawMessage) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// put stores one variable. Its host was looked up.
+// put stores one variable. The caller has checked its host.
 func (v view) put(w write) (Variable, bool, error) {
 	x := Variable{
 		Scope: w.scope, ScopeID: w.scopeID(), ScopeRef: w.ref(), Key: w.key, Value: w.value, authors: w.authors,
@@ -94,21 +93,20 @@ func (v view) put(w write) (Variable, bool, error) {
 	return x, true, v.count(w.scope, 1)
 }
 
-// count keeps the total of a scope.
+// count updates the number of variables of a scope.
 func (v view) count(scope Scope, n int64) error {
 	return v.Run(`INSERT INTO scope_counts (account, scope, vars) VALUES ($1, $2, $3)
 		ON CONFLICT (account, scope) DO UPDATE SET vars = scope_counts.vars + $3`, v.account, scope, n)
 }
 
-// written is what became of one variable of a batch.
+// written says what happened to one variable of a batch.
 type written struct {
 	Index  int      `json:"index"`
 	Action string   `json:"action"` // created or updated
 	Data   Variable `json:"data"`
 }
 
-// putAll stores all or nothing: first every host is found, then every lock is looked at, then all
-// is written (S-23, S-30).
+// putAll stores all variables or none. It first finds every host, then checks every lock, then writes (S-23, S-30).
 func (s *Store) putAll(ctx context.Context, account string, all []write, name func(int) string) ([]written, error) {
 	out := make([]written, len(all))
 	err := s.write(ctx, account, noHost, func(v view) error {
@@ -140,7 +138,7 @@ func (s *Store) putAll(ctx context.Context, account string, all []write, name fu
 	return out, err
 }
 
-// one finds a variable of the account whose host is there.
+// one returns a variable of the account whose host exists.
 func (s *Store) one(ctx context.Context, account, id string) (Variable, error) {
 	var x Variable
 	err := s.read(ctx, account, noHost, func(v view) (err error) {
@@ -155,7 +153,7 @@ func (s *Store) one(ctx context.Context, account, id string) (Variable, error) {
 	return x, err
 }
 
-// remove deletes a variable, also one whose host is gone (S-41).
+// remove deletes a variable, also one whose host does not exist any more (S-41).
 func (s *Store) remove(ctx context.Context, account, id string) error {
 	return s.write(ctx, account, noHost, func(v view) error {
 		var t target
@@ -185,20 +183,20 @@ func (s *Store) remove(ctx context.Context, account, id string) error {
 	})
 }
 
-// filter chooses variables; "" and nil choose all.
+// filter selects variables. "" and nil select all.
 type filter struct {
 	scope   Scope
 	host    *string
 	branch  *string
 	key     string
-	orderBy string // a column
+	orderBy string // name of a column
 	desc    bool
 	limit   int
 	offset  int
 }
 
-// queries find the total and the keys of a page. Each walks an index through no more than what the
-// filter names: a plus before a column keeps SQLite from taking the order of all for that.
+// queries returns the queries for the total and for the keys of a page. Each scans only the index entries that the
+// filter selects: the plus before a column keeps SQLite from using the index of the order instead.
 func (f filter) queries(account string) (count, keys string, args []any) {
 	counted, sorted := f.key == "" && f.host == nil, f.key != "" || f.host != nil
 	if f.scope == Global && (f.key != "" || f.orderBy == "v.key") {
@@ -228,12 +226,12 @@ func (f filter) queries(account string) (count, keys string, args []any) {
 	}
 	where += ` AND ` + visible
 	switch {
-	case counted: // at each change: a list is as quick out of a million
+	case counted: // the total is updated at each write, so that a list among a million variables is as fast
 		count = `SELECT coalesce(sum(vars), 0) FROM scope_counts WHERE account = $1`
 		if f.scope != "" {
 			count += ` AND scope = $2`
 		}
-	case f.key != "": // settled is in no index, so the database does not walk a whole index for the count
+	case f.key != "": // no index has settled, so the database does not scan a whole index for the count
 		count = `SELECT count(v.settled) FROM scope_vars v WHERE ` + where
 	default:
 		count = `SELECT count(*) FROM scope_vars v WHERE ` + where
@@ -250,7 +248,7 @@ func (f filter) queries(account string) (count, keys string, args []any) {
 	return count, keys, args
 }
 
-// list is a page of the variables of an account whose hosts are there.
+// list returns a page of the account's variables whose hosts exist.
 func (s *Store) list(ctx context.Context, account string, f filter) (store.Page[Variable], error) {
 	count, find, args := f.queries(account)
 	keys := func(tx *sql.Tx) (total int, rows *sql.Rows, err error) {

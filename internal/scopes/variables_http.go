@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// maxBody bounds the body of a write: one value of the largest size, and its frame.
+// maxBody bounds the body of a write: one value of the largest size, with the JSON around it.
 const maxBody = maxValue + 64<<10
 
-// maxBatch is how many variables one request may write.
+// maxBatch bounds the variables that one request may write.
 const maxBatch = 100
 
 func (h handlers) variableRoutes() []route.Route {
@@ -73,17 +73,17 @@ func (h handlers) variableRoutes() []route.Route {
 	}
 }
 
-// variableWrite is one variable to write.
+// variableWrite is one variable to write, as a request names it.
 type variableWrite struct {
 	Scope   Scope           `json:"scope"`
 	ScopeID *string         `json:"scope_id,omitempty"`
 	Session *string         `json:"session_id,omitempty"`
 	Branch  *string         `json:"branch_id,omitempty"`
 	Key     string          `json:"key"`
-	Value   json.RawMessage `json:"value,omitempty"` // null is a value; only a missing one is refused
+	Value   json.RawMessage `json:"value,omitempty"` // null is a value; only a missing field is refused
 }
 
-// checked is what needs no database to be refused.
+// checked checks what can be checked without the database.
 func (in variableWrite) checked() (write, error) {
 	t, err := address{in.Scope, in.ScopeID, in.Session, in.Branch}.target()
 	if err == nil {
@@ -116,12 +116,12 @@ func (h handlers) putVariable(r *http.Request) (any, error) {
 	return done[0].Data, nil
 }
 
-// batch is several variables to write.
+// batch is the body of a request that writes several variables.
 type batch struct {
 	Items []variableWrite `json:"items"`
 }
 
-// batchDone is what became of them.
+// batchDone is the answer to a batch.
 type batchDone struct {
 	Results []written `json:"results"`
 	Meta    batchMeta `json:"meta"`
@@ -174,7 +174,7 @@ func (h handlers) putVariables(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// inItem says in which item of a batch an error is; "" says nothing.
+// inItem names the item of a batch in the text of an error. "" names none.
 func inItem(name string, err error) error {
 	e, ok := errors.AsType[*tool.Error](err)
 	if !ok || name == "" {
@@ -211,15 +211,15 @@ func (h handlers) listVariables(r *http.Request) (any, error) {
 	return o.list(data.(route.List).Data, len(found.Keys), found.Total), nil
 }
 
-// narrow checks what names hosts in a list (S-33 to S-35). A scope_id without a scope is compared as it
-// stands.
+// narrow checks the parameters of a list that name hosts (S-33 to S-35). A scope_id without a scope is compared
+// unchanged.
 func (f *filter) narrow(session, branch *string) error {
 	if session == nil && branch == nil && (f.scope != Branch || f.host == nil) {
 		if f.scope == Global {
-			f.host = nil // whatever is sent
+			f.host = nil // the parameter is ignored
 		}
 		if f.scope == "" && f.host != nil {
-			if s, b, ok := parseBranchScopeID(*f.host); ok { // no other host has such an id
+			if s, b, ok := parseBranchScopeID(*f.host); ok { // no other host has an id of this form
 				f.scope, f.host, f.branch = Branch, &s, &b
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// builtins are the skills that are always there, in the order of lists (K-02).
+// builtins returns the built-in skills in the order of lists (K-02).
 func builtins(dir string) []Skill {
 	all := []Skill{
 		{
@@ -98,7 +98,7 @@ Answer with the tests that you wrote, what they show, and the output of the run.
 	return all
 }
 
-// testable reports whether a directory has a test framework that the skill test knows (K-05).
+// testable reports whether a directory has a test framework that the built-in skill test supports (K-05).
 func testable(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {

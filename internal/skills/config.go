@@ -9,10 +9,10 @@ import (
 
 // Config is the section skills of the configuration.
 type Config struct {
-	Workspace     bool     `yaml:"workspace"`     // packages in the directory of a session count
-	StrictNesting bool     `yaml:"strictNesting"` // a skill within another never lets more be called
-	Dirs          []string `yaml:"dirs"`          // in place of the usual directories
-	Names         []string `yaml:"names"`         // only these packages; empty: all
+	Workspace     bool     `yaml:"workspace"`     // also find packages in the directory of a session
+	StrictNesting bool     `yaml:"strictNesting"` // a nested skill cannot allow more tools than the outer one
+	Dirs          []string `yaml:"dirs"`          // searched instead of the usual directories
+	Names         []string `yaml:"names"`         // find these packages only; empty: all
 }
 
 // Trusts implements [part.Trusting].

@@ -14,22 +14,22 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// dep is a file that something was read from.
+// dep is a file or directory that a package was read from, with its state at that time.
 type dep struct {
 	path string
 	was  stamp
 }
 
-// entry is what one directory was when it was read.
+// entry is one directory of a package, as it was read.
 type entry struct {
 	skill   Skill
-	err     error // why it is none
+	err     error // the reason if it is no skill
 	deps    []dep
-	settled bool // nothing of it had changed just before
-	linked  bool // the directory is a link
+	settled bool // no file had changed shortly before the read
+	linked  bool // the directory is reached by a link
 }
 
-// fresh reports whether nothing of it has changed since.
+// fresh reports whether none of its files has changed since the read.
 func (e *entry) fresh() bool {
 	return e.settled && !slices.ContainsFunc(e.deps, func(d dep) bool {
 		info, err := os.Stat(d.path)
@@ -37,30 +37,30 @@ func (e *entry) fresh() bool {
 	})
 }
 
-// Library finds packages. It keeps what their front matter says, and reads again only what has
-// changed. It is safe for concurrent use.
+// Library finds packages. It caches their front matter and reads again only packages that have changed. It is safe
+// for concurrent use.
 type Library struct {
 	mu   sync.Mutex // guards dirs
 	dirs map[string]*shelf
 }
 
-// fewPackages are read by one thread.
+// fewPackages is the number of packages up to which one thread reads them all.
 const fewPackages = 32
 
-// maxShelves is how many directories a library remembers.
+// maxShelves bounds the directories that a library caches.
 const maxShelves = 256
 
-// shelf is one directory of packages.
+// shelf caches one directory of packages.
 type shelf struct {
 	mu      sync.Mutex // guards entries
 	entries map[string]*entry
 }
 
-// dir is a directory to look in.
+// dir is a directory to search.
 type dir struct {
 	path string
-	base string       // of a workspace: what is read lies below it
-	user sandbox.User // with whose rights
+	base string       // the workspace, or ""; nothing outside it is read
+	user sandbox.User // the user whose rights the reads have
 }
 
 func (l *Library) shelf(d dir) *shelf {
@@ -78,7 +78,7 @@ func (l *Library) shelf(d dir) *shelf {
 	return s
 }
 
-// scan returns what lies in a directory, by name. Several packages are read at once.
+// scan returns the entries of a directory by name. It reads several packages at the same time.
 func (l *Library) scan(d dir) (names []string, entries map[string]*entry) {
 	s := l.shelf(d)
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (l *Library) scan(d dir) (names []string, entries map[string]*entry) {
 	workers := min(runtime.GOMAXPROCS(0), 1+len(list)/fewPackages)
 	for first := range workers {
 		each.Go(func() {
-			_ = d.user.Do(func() error { // rights are those of a thread
+			_ = d.user.Do(func() error { // a thread has the rights, so each sets them
 				for i := first; i < len(list); i += workers {
 					if known := s.entries[list[i].Name()]; known != nil && known.fresh() {
 						found[i] = known
@@ -109,7 +109,7 @@ func (l *Library) scan(d dir) (names []string, entries map[string]*entry) {
 	entries = make(map[string]*entry, len(list))
 	for i, e := range found {
 		if e == nil || errors.Is(e.err, fs.ErrNotExist) {
-			continue // a directory of something else
+			continue // a directory without a SKILL.md
 		}
 		name := list[i].Name()
 		names, entries[name] = append(names, name), e
@@ -118,7 +118,7 @@ func (l *Library) scan(d dir) (names []string, entries map[string]*entry) {
 	return names, entries
 }
 
-// list returns the directories, and links that may lead to some, in a directory.
+// list returns the subdirectories of a directory, and the links in it that may lead to directories.
 func (d dir) list() ([]fs.DirEntry, error) {
 	open, err := place{dir: d.path, base: d.base}.open()
 	if err != nil {
@@ -149,21 +149,21 @@ func (d dir) read(found fs.DirEntry) *entry {
 	return &e
 }
 
-// Ignored is a directory with a SKILL.md that is no skill.
+// Ignored is a directory whose SKILL.md is not accepted, with the reason.
 type Ignored struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// Set is the skills of a session, built-in ones first.
+// Set holds the skills of a session, the built-in ones first.
 type Set struct {
 	Skills  []Skill
 	Ignored []Ignored
 
-	at map[string]int // the index of each name
+	at map[string]int // index in Skills, by name
 }
 
-// off are directories whose packages would count with Workspace.
+// off returns the directories whose packages are ignored because Workspace is false.
 func (p Places) off(cwd string) (list []Ignored) {
 	if p.Workspace {
 		return nil
@@ -184,17 +184,17 @@ func (p Places) off(cwd string) (list []Ignored) {
 	return list
 }
 
-// Places says where the skills of a session are.
+// Places says where to search for the skills of a session.
 type Places struct {
-	Home      string   // of the daemon
-	Dirs      []string // in place of the usual ones
-	Names     []string // only these packages; empty: all
-	Workspace bool     // the session's own directory counts, too
-	Roots     []string // that sessions write
+	Home      string   // home directory of the daemon's user
+	Dirs      []string // searched instead of the usual directories
+	Names     []string // find these packages only; empty: all
+	Workspace bool     // also search the session's own directory
+	Roots     []string // directories that sessions can write
 	User      sandbox.User
 }
 
-// Of finds the skills of a session that works in a directory, which is physical.
+// Of returns the skills of a session that works in a directory, given by its physical path.
 func (l *Library) Of(cwd string, p Places) Set {
 	s := Set{at: map[string]int{}}
 	for _, k := range builtins(cwd) {
@@ -228,7 +228,7 @@ func (l *Library) Of(cwd string, p Places) Set {
 	return s
 }
 
-// dirs are where to look, from the lowest to the highest.
+// dirs returns the directories to search, the one with the lowest precedence first.
 func (p Places) dirs(cwd string) []dir {
 	paths := p.Dirs
 	if len(paths) == 0 && p.Home != "" {
@@ -246,7 +246,7 @@ func (p Places) dirs(cwd string) []dir {
 		in := slices.IndexFunc(places, func(place string) bool { return below(real, place) })
 		if in < 0 {
 			list = append(list, dir{path: path, user: sandbox.Daemon()})
-		} else if p.Workspace { // agents write there, whoever named it
+		} else if p.Workspace { // agents can write there, whoever named the directory
 			list = append(list, dir{path: real, base: places[in], user: p.User})
 		}
 	}
@@ -258,7 +258,7 @@ func (p Places) dirs(cwd string) []dir {
 	return list
 }
 
-// written reports whether sessions write a package of the user. A link is followed.
+// written reports whether sessions can write a package of the user. It follows a link.
 func (p Places) written(path, cwd string, link bool) bool {
 	if link {
 		real, err := filepath.EvalSymlinks(path)
@@ -286,7 +286,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// put adds a skill, in the place of the one of its name, whose aliases go with it (K-06).
+// put adds a skill. It replaces a skill of the same name together with its aliases (K-06).
 func (s *Set) put(k Skill) {
 	i, taken := s.at[k.Name]
 	if !taken {
@@ -303,10 +303,9 @@ func (s *Set) put(k Skill) {
 	s.Skills[i] = k
 }
 
-// tell says of skills of the workspace which names they take from others. Aliases of others they
-// do not take.
+// tell notes for each skill of the workspace which names it takes from other skills. It cannot take their aliases.
 func (s *Set) tell() {
-	held := map[string]string{} // the skill of an alias
+	held := map[string]string{} // by alias: the name of its skill
 	for _, k := range s.Skills {
 		for _, alias := range k.Aliases {
 			if k.Source != Workspace {
@@ -319,7 +318,7 @@ func (s *Set) tell() {
 		if k.Source != Workspace {
 			continue
 		}
-		told := slices.Clone(k.Diagnostics) // the library keeps the others
+		told := slices.Clone(k.Diagnostics) // a copy, because the library caches the original
 		if k.Replaces != "" {
 			told = append(told, "it takes the place of "+k.Replaces.skill()+" of its name")
 		}
@@ -337,8 +336,8 @@ func (s *Set) tell() {
 	}
 }
 
-// Find returns a skill by its name, or by an alias if none has that name. Of two skills with
-// one alias the later has it.
+// Find returns a skill by its name or, if no skill has that name, by an alias. If two skills have the same alias,
+// the later one is returned.
 func (s Set) Find(name string) (Skill, bool) {
 	if i, known := s.at[name]; known {
 		return s.Skills[i], true

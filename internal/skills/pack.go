@@ -19,14 +19,14 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Bounds of what is read of others.
+// Bounds of what is read of a package.
 const (
-	firstRead     = 2 << 10 // in which most front matter ends
-	maxEntries    = 4096    // packages of a directory, and files of a package
-	maxDirs       = 256     // directories of a package
+	firstRead     = 2 << 10 // most front matter ends within so many bytes
+	maxEntries    = 4096    // packages in a directory, and files in a package
+	maxDirs       = 256     // subdirectories of a package
 	maxName       = 64      // characters
 	fileName      = "SKILL.md"
-	settled       = 100 * time.Millisecond // a file that changed less than this ago may change again unseen
+	settled       = 100 * time.Millisecond // a younger file may change without a new time stamp
 	readsUnstable = 3
 )
 
@@ -37,10 +37,10 @@ type place struct {
 	user sandbox.User
 }
 
-// pack is a place that is open.
+// pack is a place whose directory is open.
 type pack struct {
 	place
-	root *os.Root // nil: paths are followed wherever they lead
+	root *os.Root // nil: links are followed wherever they lead
 }
 
 func (p place) open() (pack, error) {
@@ -66,7 +66,7 @@ func (p pack) close() {
 	}
 }
 
-// file opens a file of the package; it does not wait for whoever writes a fifo.
+// file opens a file of the package without blocking on a FIFO.
 func (p pack) file(name string) (*os.File, error) {
 	if p.root != nil {
 		return p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -81,7 +81,7 @@ func (p pack) stat(name string) (fs.FileInfo, error) {
 	return os.Stat(filepath.Join(p.dir, name))
 }
 
-// stamp tells whether a file is the one that was read.
+// stamp identifies the state of a file.
 type stamp struct {
 	dev, ino, size uint64
 	mtime, ctime   int64
@@ -97,13 +97,13 @@ func stampOf(info fs.FileInfo) stamp {
 	}
 }
 
-// notSkill says why a directory is no skill.
+// notSkill is the reason why a directory is no skill.
 type notSkill string
 
 func (n notSkill) Error() string { return string(n) }
 
-// read returns the whole of SKILL.md, or what holds its front matter. A file that changes while
-// it is read is read again.
+// read returns SKILL.md: all of it, or enough to hold the front matter. If the file changes during the read, it is
+// read again.
 func (p pack) read(whole bool) (text string, was stamp, err error) {
 	f, err := p.file(fileName)
 	if err != nil {
@@ -119,7 +119,7 @@ type statReader interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// steady reads a file that is the same before and after.
+// steady reads a file until its stamp is the same before and after the read.
 func steady(f statReader, whole bool) (text string, was stamp, err error) {
 	for range readsUnstable {
 		before, err := f.Stat()
@@ -168,7 +168,8 @@ func readOf(f io.ReaderAt, size int64, whole bool) (string, error) {
 	return string(b), err
 }
 
-// matterEnd is the length of a text up to the line that ends its front matter, 0 without one.
+// matterEnd returns the length of a text up to the end of its front matter. It returns 0 if the front matter does
+// not end.
 func matterEnd(text []byte) int {
 	for at := 0; ; {
 		next := bytes.Index(text[at:], []byte("\n---"))
@@ -183,7 +184,7 @@ func matterEnd(text []byte) int {
 	}
 }
 
-// load reads what a package says of itself.
+// load reads the front matter of a package. deps are the files and directories that it read.
 func (p place) load() (k Skill, deps []dep, err error) {
 	open, err := p.open()
 	if err != nil {
@@ -211,7 +212,7 @@ func (p place) load() (k Skill, deps []dep, err error) {
 	return k, append(deps, dirs...), nil
 }
 
-// describe reads front matter.
+// describe returns the skill that the front matter of a text describes.
 func describe(dir, text string) (Skill, error) {
 	m := front.Parse(strings.ToValidUTF8(text, "\uFFFD"))
 	if !m.Closed {
@@ -249,7 +250,7 @@ func describe(dir, text string) (Skill, error) {
 	return k, nil
 }
 
-// entries are what lies in a directory of the package. What is no directory is not there.
+// entries lists a directory of the package. If it is no directory, the list is empty.
 func (p pack) entries(name string) (fs.FileInfo, []fs.DirEntry, error) {
 	f, err := p.file(name)
 	if err != nil {
@@ -263,12 +264,12 @@ func (p pack) entries(name string) (fs.FileInfo, []fs.DirEntry, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	found, _ := f.ReadDir(maxEntries) // io.EOF of an empty one
+	found, _ := f.ReadDir(maxEntries) // of an empty directory the error is io.EOF
 	return info, found, nil
 }
 
-// supporting lists the files beside SKILL.md and one level below, and the directories that it
-// looked at. Links that leave a package of the workspace are not followed, and not listed.
+// supporting lists the files beside SKILL.md and one level below, and returns the directories that it read. Links
+// that leave a package of the workspace are neither followed nor listed.
 func (p pack) supporting(top []fs.DirEntry) (files []string, dirs []dep) {
 	files = p.files(".", top, []string{})
 	for _, e := range top {
@@ -284,7 +285,7 @@ func (p pack) supporting(top []fs.DirEntry) (files []string, dirs []dep) {
 	return files, dirs
 }
 
-// files adds the files among what lies in a directory.
+// files adds those entries of a directory that are files.
 func (p pack) files(dir string, entries []fs.DirEntry, files []string) []string {
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())

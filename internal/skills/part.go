@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Definition is skills as a part of the daemon.
+// Definition defines skills as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name:     "skills",
@@ -25,7 +25,7 @@ func Definition() part.Definition {
 	}
 }
 
-// feature is skills in a daemon.
+// feature provides skills in a daemon.
 type feature struct {
 	host    part.Host
 	home    string
@@ -33,7 +33,7 @@ type feature struct {
 	library Library
 
 	mu    sync.Mutex      // guards begun
-	begun map[string]bool // calls of Skill that have not ended, and whose skill runs
+	begun map[string]bool // calls of Skill that have not ended and whose skill was pushed
 }
 
 func open(_ context.Context, h part.Host) (part.Part, error) {
@@ -42,10 +42,10 @@ func open(_ context.Context, h part.Host) (part.Part, error) {
 	return f.part(), nil
 }
 
-// described finds skills, and cannot begin one.
+// described returns a feature that can list skills but cannot run them.
 func described(c part.Config) *feature {
 	f := &feature{begun: map[string]bool{}}
-	f.home, _ = os.UserHomeDir() // without one there are no skills of the user
+	f.home, _ = os.UserHomeDir() // without a home directory there are no skills of the user
 	f.config.Store(c.(*Config))
 	f.host.Roots = func() []string { return nil }
 	return f
@@ -60,7 +60,7 @@ func (f *feature) part() part.Part {
 	}
 }
 
-// where says where the skills of a session are, found with the rights of a user.
+// where returns the places of the skills of a session. They are read with the rights of user.
 func (f *feature) where(user sandbox.User) Places {
 	c := f.config.Load()
 	return Places{
@@ -68,10 +68,10 @@ func (f *feature) where(user sandbox.User) Places {
 	}
 }
 
-// set is the skills of a session, found with the rights of the daemon.
+// set returns the skills of a session. They are read with the rights of the daemon.
 func (f *feature) set(dir string) Set { return f.library.Of(dir, f.where(sandbox.Daemon())) }
 
-// lists is what the system prompt says of the skills of a session.
+// lists returns the text about a session's skills for the system prompt.
 func (f *feature) lists(s tool.Session) string {
 	if list := f.set(s.Dir).List(); list != "" {
 		return "Skills that Skill begins, by name:\n" + list
@@ -79,10 +79,10 @@ func (f *feature) lists(s tool.Session) string {
 	return ""
 }
 
-// maxDepth is how many skills may run in a session, each within the one before (K-19).
+// maxDepth bounds the skills that run within each other in a session (K-19).
 const maxDepth = 4
 
-// push makes a skill run in a session.
+// push puts a skill on the stack of a session.
 func (f *feature) push(ctx context.Context, in tool.In, k Skill) (tool.Session, error) {
 	s, err := f.host.Sessions.Patch(ctx, in.Account, in.Session, func(s *tool.Session) error {
 		if len(s.Skills) >= maxDepth {
@@ -106,8 +106,8 @@ func (f *feature) push(ctx context.Context, in tool.In, k Skill) (tool.Session, 
 	return s, err
 }
 
-// ended takes back a skill whose call did not succeed after all: its result was withheld, or its
-// end could not be recorded.
+// ended removes a skill from the stack if its call failed in the end, because its result was withheld or its end
+// could not be recorded.
 func (f *feature) ended(c *tool.Call) {
 	f.mu.Lock()
 	runs := f.begun[c.ID]
@@ -127,12 +127,12 @@ func (f *feature) ended(c *tool.Call) {
 	f.changed(s)
 }
 
-// changed tells who lists the tools of a session that others can be called.
+// changed notifies clients that other tools of the session can be called now.
 func (f *feature) changed(s tool.Session) {
 	f.host.Events.Publish(events.Event{Type: events.SessionChanged, Account: s.Account, Session: s.ID})
 }
 
-// pop ends the innermost skill of a session; without one nothing happens (K-22).
+// pop removes the innermost skill from the stack of a session. Without one it does nothing (K-22).
 func (f *feature) pop(ctx context.Context, account, session string) (ended string, s tool.Session, err error) {
 	s, err = f.host.Sessions.Patch(ctx, account, session, func(s *tool.Session) error {
 		if n := len(s.Skills); n > 0 {

@@ -10,13 +10,13 @@ import (
 	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
-// Bounds of the list for the prompt: 500 tokens of four bytes (K-18).
+// Bounds of the list in the system prompt: 500 tokens of four bytes (K-18).
 const (
 	listBytes       = 2000
 	descriptionMost = 250
 )
 
-// List is what a model is told of the skills, as far as it fits.
+// List returns the list of skills for the model, as far as it fits the bounds.
 func (s Set) List() string {
 	var b strings.Builder
 	left := 0
@@ -33,7 +33,7 @@ func (s Set) List() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// line is one skill: "- name hint: description TRIGGER when: ...".
+// line returns the line of one skill: "- name hint: description TRIGGER when: ...".
 func (k Skill) line() string {
 	line := "- " + oneLine(k.Name)
 	if hint := oneLine(val(k.ArgumentHint)); hint != "" {
@@ -48,7 +48,7 @@ func (k Skill) line() string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// clip cuts a text at a number of characters.
+// clip shortens a text to so many characters.
 func clip(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -56,7 +56,7 @@ func clip(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Prompt is the text of a skill, which is read now.
+// Prompt reads the text of a skill from its file.
 func (k Skill) prompt() (text string, err error) {
 	if k.Source == Builtin {
 		return k.text, nil
@@ -79,7 +79,7 @@ func (k Skill) prompt() (text string, err error) {
 
 var link = regexp.MustCompile(`\]\((?:\./)?([^)\s#:/][^)\s#:]*)`)
 
-// body is the prompt in a SKILL.md. Links to supporting files name where they lie.
+// body returns the prompt in the text of a SKILL.md. Relative links to supporting files become absolute.
 func (k Skill) body(file string) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(front.Parse(file).Body, "\uFFFD"))
 	return link.ReplaceAllStringFunc(text, func(found string) string {
@@ -93,7 +93,7 @@ func (k Skill) body(file string) string {
 
 const argumentsMark = "$ARGUMENTS"
 
-// with is a prompt with its arguments: where it says $ARGUMENTS, else behind it.
+// with inserts the arguments into a prompt: at $ARGUMENTS, or otherwise at its end.
 func with(prompt, args string) string {
 	switch {
 	case strings.Contains(prompt, argumentsMark):

@@ -42,21 +42,20 @@ type promptText struct {
 	Text string `json:"text"`
 }
 
-// running is a skill that runs.
+// running is a skill on the stack of a session.
 type running struct {
 	Skill        string   `json:"skill"`
-	AllowedTools []string `json:"allowed_tools"` // that can be called in it; null: every tool
+	AllowedTools []string `json:"allowed_tools"` // tools that can be called meanwhile; null: every tool
 	Model        *string  `json:"model"`
 }
 
-// endedSkill is the answer to the end of a skill.
+// endedSkill is the answer to a request that ends a skill.
 type endedSkill struct {
-	Ended   *string   `json:"ended"` // null: none ran
+	Ended   *string   `json:"ended"` // name of the skill; null: none was running
 	Running []running `json:"running"`
 }
 
-// places says where the skills of the session are that a request names, as its caller may read
-// them.
+// places returns the session of a request and the places of its skills. They are read with the rights of the caller.
 func (f *feature) places(r *http.Request) (tool.Session, Places, error) {
 	s, err := f.host.Session(r)
 	me := route.CallerOf(r)
@@ -101,7 +100,7 @@ func (f *feature) running(r *http.Request) (any, error) {
 	return stack(s), err
 }
 
-// stack is the skills that run in a session.
+// stack returns the skills on the stack of a session.
 func stack(s tool.Session) []running {
 	out := []running{}
 	for i, k := range s.Skills {

@@ -25,17 +25,17 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Source is who wrote a skill.
+// Source says who wrote a skill.
 type Source string
 
 // The sources.
 const (
 	Builtin   Source = "builtin"
 	User      Source = "user"
-	Workspace Source = "workspace" // whoever writes the repository, the model included
+	Workspace Source = "workspace" // everyone who can write the repository, also the model
 )
 
-// origin is the author of its text, as policies see it.
+// origin returns the author of a skill's text as policies see it.
 func (s Source) origin() tool.Origin {
 	switch s {
 	case Builtin:
@@ -46,7 +46,7 @@ func (s Source) origin() tool.Origin {
 	return tool.OriginRepository
 }
 
-// skill is what one of a source is called.
+// skill returns the words for a skill of this source.
 func (s Source) skill() string {
 	if s == Builtin {
 		return "the built-in skill"
@@ -54,7 +54,7 @@ func (s Source) skill() string {
 	return "the user's skill"
 }
 
-// Skill is what a skill says of itself, and where it lies.
+// Skill is what the front matter of a skill says, and where its files are.
 type Skill struct {
 	Name             string   `json:"name"`
 	Description      string   `json:"description"`
@@ -62,7 +62,7 @@ type Skill struct {
 	UserInvocable    bool     `json:"user_invocable"`
 	ToolRestrictions []string `json:"tool_restrictions"` // null: every tool
 	Model            *string  `json:"model"`
-	Available        bool     `json:"available"` // in this session
+	Available        bool     `json:"available"` // can be used in this session
 	Prompt           *string  `json:"prompt,omitempty"`
 	WhenToUse        *string  `json:"when_to_use"`
 	ArgumentHint     *string  `json:"argument_hint"`
@@ -70,15 +70,15 @@ type Skill struct {
 	SupportingFiles  []string `json:"supporting_files"`
 	Source           Source   `json:"source"`
 	Diagnostics      []string `json:"diagnostics"`
-	Replaces         Source   `json:"replaces,omitempty"` // of one of the workspace: whose skill had its name
+	Replaces         Source   `json:"replaces,omitempty"` // source of the skill whose name it takes
 
-	place  place // nil: built in
+	place  place // nil for a built-in skill
 	linked bool  // its SKILL.md is a link
 	text   string
 }
 
-// restrict reads entries of allowed-tools. An unknown name stays in the list, where it lets
-// nothing be called: it never turns into every tool.
+// restrict reads the entries of allowed-tools. An unknown name stays in the list, where it matches no tool. It never
+// makes the list mean every tool.
 func restrict(entries []string) (list, diagnostics []string) {
 	list = []string{}
 	for _, entry := range entries {
@@ -101,7 +101,7 @@ func restrict(entries []string) (list, diagnostics []string) {
 	return slices.Compact(list), diagnostics
 }
 
-// restrictsSkill reports whether a skill lists the tool Skill, which is never its to restrict.
+// restrictsSkill reports whether a skill lists the tool Skill, which no skill can restrict.
 func (k Skill) restrictsSkill() bool {
 	return slices.ContainsFunc(k.ToolRestrictions, func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "(")

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// skillTool begins a skill in the session.
+// skillTool is the tool Skill, which begins a skill in the session.
 type skillTool struct{ f *feature }
 
 type skillArgs struct {
@@ -39,7 +39,7 @@ func (skillTool) Spec() tool.Spec {
 	}
 }
 
-// Uses implements [tool.Tool]. The text of a skill of the workspace is a file like any other.
+// Uses implements [tool.Tool]. The file of a workspace skill is judged like any other file.
 func (t skillTool) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	_, k, err := t.find(in)
 	if err != nil || k.Source != Workspace {
@@ -50,7 +50,7 @@ func (t skillTool) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	return guard.Uses{Paths: []guard.PathUse{{Raw: raw, Path: path, Op: guard.Read}}}, err
 }
 
-// find returns the skill that a call begins.
+// find returns the skill that a call names.
 func (t skillTool) find(in tool.In) (skillArgs, Skill, error) {
 	var args skillArgs
 	if err := json.Unmarshal(in.Args, &args); err != nil {
@@ -92,12 +92,12 @@ func notFound(set Set, name string) error {
 	}
 }
 
-// began is what a client gets beside the text.
+// began is the part of the result that only clients get.
 type began struct {
 	Success         bool     `json:"success"`
 	CommandName     string   `json:"command_name"`
 	Prompt          string   `json:"prompt"`
-	AllowedTools    []string `json:"allowed_tools"` // that can be called now; null: every tool
+	AllowedTools    []string `json:"allowed_tools"` // tools that can be called now; null: every tool
 	Model           *string  `json:"model"`
 	BaseDir         *string  `json:"base_dir"`
 	SupportingFiles []string `json:"supporting_files"`
@@ -124,7 +124,7 @@ func (t skillTool) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.O
 	return tool.Output{Data: out, Text: out.text(k), Origin: k.Source.origin()}, nil
 }
 
-// prompt reads the text of a skill: of one of the workspace through the box, as it was judged.
+// prompt reads the text of a skill. That of a workspace skill is read through the box, as it was judged.
 func (t skillTool) prompt(ctx context.Context, in tool.In, box sandbox.Box, k Skill) (string, error) {
 	if k.Source != Workspace {
 		return k.prompt()
@@ -142,7 +142,7 @@ func (t skillTool) prompt(ctx context.Context, in tool.In, box sandbox.Box, k Sk
 	return k.body(string(b)), err
 }
 
-// text is what the model reads.
+// text returns the text for the model.
 func (b began) text(k Skill) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "Skill %s (%s).", b.CommandName, k.Source)

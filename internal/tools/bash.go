@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outputLimit is how much of what a command wrote a model is shown.
+// outputLimit is the number of characters of a command's output that a model is shown.
 const outputLimit = 30_000
 
 const (
@@ -44,7 +44,7 @@ type bashArgs struct {
 	Rows       int    `json:"rows"`
 	Columns    int    `json:"columns"`
 
-	elsewhere bool // the command of another tool, which does not move the session
+	elsewhere bool // another tool runs the command: it does not change the session's directory
 }
 
 // Spec implements [tool.Tool].
@@ -80,7 +80,7 @@ func (Bash) Spec() tool.Spec {
 	}
 }
 
-// Uses implements [tool.Tool]: the programs and files that the text names.
+// Uses implements [tool.Tool]: it returns the programs and files that the command line names.
 func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	args, err := toolkit.Decode[bashArgs](in)
 	if err != nil {
@@ -90,7 +90,7 @@ func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 		return guard.Uses{}, err
 	}
 	script, err := shellparse.Parse(args.Command, shellparse.Options{
-		Dir: in.Dir, Home: in.Home, Typed: in.Typed || args.Background, // which TaskInput may type into
+		Dir: in.Dir, Home: in.Home, Typed: in.Typed || args.Background, // TaskInput may type into the process
 	})
 	if err != nil {
 		return guard.Uses{}, shellError(err)
@@ -102,8 +102,8 @@ func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 		if err != nil {
 			return guard.Uses{}, err
 		}
-		// Before those of the text: Run looks it up by its name, and the text may use the
-		// same name in another directory.
+		// The working directory comes first. Run looks it up by its name, and the text may use the same name in
+		// another directory.
 		uses.Paths = append([]guard.PathUse{u}, uses.Paths...)
 	}
 	return uses, nil
@@ -117,7 +117,7 @@ func shellError(err error) error {
 	return err
 }
 
-// bashData is what a client gets beside the text.
+// bashData is the part of the result that only clients get; the model gets a text made from it.
 type bashData struct {
 	Stdout      string `json:"stdout"`
 	Stderr      string `json:"stderr"`
@@ -129,17 +129,17 @@ type bashData struct {
 	Truncated   bool   `json:"truncated"`       // the middle of the output is missing
 	Dir         string `json:"cwd,omitempty"`   // the new working directory, if it changed
 
-	Notes []string `json:"notes,omitempty"` // what the text says beside the output
+	Notes []string `json:"notes,omitempty"` // remarks that stand below the output in the text
 
-	notes   []string         // for the model, about the output
-	apart   []string         // jobs whose ports it could not reach
-	denials []sandbox.Denial // named in the text; the result lists them for all tools
+	notes   []string         // remarks about the output, for the model
+	apart   []string         // ids of jobs whose ports the command could not reach
+	denials []sandbox.Denial // the text names them; the result of every tool lists them, too
 	why     string
 
 	connected bool // it connected, or tried to
 }
 
-// Ended is for the record and the metrics: the exit status and a word for it.
+// Ended returns the exit status and a word for how the command ended, for the record and the metrics.
 func (d bashData) Ended() (int, string) { return d.ExitCode, d.why }
 
 // Run implements [tool.Tool].
@@ -159,7 +159,7 @@ func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	return args.moved(ctx, in, box, out, err)
 }
 
-// moved adds to the output of a command where it leaves the session.
+// moved appends to the output the new working directory of the session, or why it stays where it was.
 func (a bashArgs) moved(
 	ctx context.Context, in tool.In, box sandbox.Box, out tool.Output, err error,
 ) (tool.Output, error) {
@@ -183,7 +183,7 @@ func (a bashArgs) moved(
 	return out, err
 }
 
-// create begins the file for the whole output; without one it is nil.
+// create creates the file that gets the whole output. It returns nil if the call wants no such file.
 func (a bashArgs) create(ctx context.Context, in tool.In, box sandbox.Box) (*sandbox.File, error) {
 	if a.OutputFile == "" {
 		return nil, nil
@@ -214,10 +214,10 @@ func (Bash) Argv(in tool.In) ([]string, error) {
 
 func (a bashArgs) argv() []string { return []string{"bash", "--norc", "--noprofile", "-c", a.Command} }
 
-// lastDir is where a command line that succeeds leaves the shell, as a directory that
-// the box lets be entered; "" if it is where it began. lost says why the next call does
-// not begin there. The parser follows cd; a command put behind the text, which only a
-// success reaches, shows where it got. Most lines move nowhere and are not parsed again.
+// lastDir returns the directory in which a command line that succeeds leaves the shell: one that the box allows to
+// be entered. It returns "" if the directory did not change. lost says why the next call begins elsewhere. The
+// parser follows cd. To learn where the shell ended, the call appends a command that runs only after a success.
+// Lines that contain no cd are not parsed again.
 func lastDir(ctx context.Context, in tool.In, box sandbox.Box, command string) (dir, lost string) {
 	if !moves(in.Judged.Script) {
 		return "", ""
@@ -244,7 +244,7 @@ func lastDir(ctx context.Context, in tool.In, box sandbox.Box, command string) (
 	return u.Path, ""
 }
 
-// endsIn is the command : at the end of a text, or nil if it is not there.
+// endsIn returns the command ":" at the end of a text, or nil if the text does not end with it.
 func endsIn(text string, in tool.In) *shellparse.Command {
 	script, err := shellparse.Parse(text, shellparse.Options{Dir: in.Dir, Home: in.Home})
 	if err != nil || len(script.Commands) == 0 || script.Commands[len(script.Commands)-1].Name != ":" {
@@ -261,8 +261,8 @@ func moves(s *shellparse.Script) bool {
 	})
 }
 
-// runProgram starts a program in the box, waits for it and makes an output of
-// what it wrote. All of that goes into file too, unless it is nil.
+// runProgram starts a program in the box, waits for its end and returns its output. If file is not nil, the whole
+// output goes there, too.
 func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.Spec, timeout time.Duration,
 	file *sandbox.File,
 ) (tool.Output, error) {
@@ -271,7 +271,7 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 		stdout.also, stderr.also = file, file
 	}
 	spec.Stdout, spec.Stderr, spec.Bounded = &stdout, &stderr, true
-	runCtx, cancel := tool.Timeout(ctx, timeout) // a person who is asked about a connection has time
+	runCtx, cancel := tool.Timeout(ctx, timeout) // the time that a person takes to allow a connection does not count
 	defer cancel()
 	room := &outputRoom{ctx: runCtx}
 	stdout.room, stderr.room = room, room
@@ -310,7 +310,7 @@ func runProgram(ctx context.Context, in tool.In, box sandbox.Box, spec sandbox.S
 	return ended(data, exit, timeout, runCtx.Err() == nil)
 }
 
-// keep ends the file for the whole output, and says what became of it.
+// keep closes the file of the whole output and returns the line that tells the model where it is.
 func keep(file *sandbox.File) string {
 	if file == nil {
 		return ""
@@ -321,8 +321,7 @@ func keep(file *sandbox.File) string {
 	return "[the whole output is in " + file.Path() + "]"
 }
 
-// Format implements [tool.Formatter]: the text of a command that writes nothing
-// is empty, and must not become JSON.
+// Format implements [tool.Formatter]. The text of a command that writes nothing is "" and not the JSON of its data.
 func (Bash) Format(data any, _ json.RawMessage) (string, error) {
 	d, ok := data.(bashData)
 	if !ok {
@@ -331,7 +330,7 @@ func (Bash) Format(data any, _ json.RawMessage) (string, error) {
 	return d.text(), nil
 }
 
-// text is stdout, stderr and what went wrong (T-45); "" when there is nothing.
+// text returns stdout, stderr and the reason of a failure (T-45). It is "" if there is none of them.
 func (d bashData) text() string {
 	var b strings.Builder
 	b.WriteString(d.Stdout)
@@ -347,7 +346,7 @@ func (d bashData) text() string {
 	return b.String()
 }
 
-// remarks are the lines behind the output.
+// remarks returns the lines that stand below the output.
 func (d bashData) remarks() []string {
 	out := slices.Clone(d.notes)
 	if d.Limit != "" {
@@ -363,12 +362,13 @@ func (d bashData) remarks() []string {
 	return out
 }
 
-// sandboxNotes say what the sandbox stopped, so that a model does not try the
-// same again: as reported, or as it shows in the words of the programs.
+// sandboxNotes tells a model what the sandbox refused, so that it does not try the same again. It takes this from
+// the reports of the kernel and from the error messages of the programs.
 func sandboxNotes(d bashData) []string {
 	denials := d.denials
 	if d.ExitCode == 0 {
-		// Programs try what they can do without; who succeeded needs no word of it.
+		// Programs often try something and go on without it. If the command succeeded, these refusals are not worth
+		// a note.
 		denials = slices.DeleteFunc(slices.Clone(denials), func(n sandbox.Denial) bool {
 			return slices.Contains([]string{"seccomp", "netns", "mountns"}, n.Layer)
 		})
@@ -403,7 +403,7 @@ func sandboxNotes(d bashData) []string {
 	if protected := cmp.Or(protectedNote(d.Stderr), protectedNote(d.Stdout)); protected != "" {
 		return append(notes, protected)
 	}
-	if len(denials) > 0 || d.ExitCode == 0 || d.connected { // what was refused is told with the answer
+	if len(denials) > 0 || d.ExitCode == 0 || d.connected { // the answer about the connection tells what was refused
 		return notes
 	}
 	for _, s := range []struct{ sign, note string }{
@@ -423,18 +423,18 @@ func sandboxNotes(d bashData) []string {
 	return notes
 }
 
-// refused finds a file in the complaint of a program that could not write it, before or
-// behind the reason. git says so and goes on, so success means nothing here.
+// refused matches the error message of a program that could not write a file, with the name before or after the
+// reason. The exit status does not matter, because git prints such a message and goes on.
 var refused = lazyregexp.New(`(?:([^\s'"]+)['"]?: )?` +
 	`(?:Device or resource busy|Read-only file system)(?:: '([^']+)')?`)
 
-// complaints are the reasons of refused, and complaintBytes the most that is read of a line with one.
+// complaints are the reasons that refused knows. Of a line with one of them, complaintBytes are read at most.
 var complaints = [...]string{"Device or resource busy", "Read-only file system"}
 
 const complaintBytes = 8 << 10
 
-// complaining are the first lines of a text in which a program could not write. The expression alone
-// would take a tenth of a second for each megabyte.
+// complaining returns the first lines of a text that hold one of the complaints. Without this filter the expression
+// takes a tenth of a second for each megabyte.
 func complaining(text string) (lines []string) {
 	for len(lines) < 20 {
 		at := -1
@@ -457,7 +457,7 @@ func complaining(text string) (lines []string) {
 	return lines
 }
 
-// protectedNote explains why a file could not be written that other programs obey.
+// protectedNote explains that a file could not be written because other programs run or obey it.
 func protectedNote(text string) string {
 	for _, line := range complaining(text) {
 		for _, m := range refused().FindAllStringSubmatch(line, 20) {

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// ended is the output of a program, or why it was ended. The wall clock of the sandbox ended
-// one that ran out of time while its own timeout was not over.
+// ended returns the output of a program, or an error that says what ended it. If the program ran out of time before
+// its own timeout was over, the sandbox's limit on wall-clock time ended it.
 func ended(data bashData, exit sandbox.Exit, timeout time.Duration, wall bool) (tool.Output, error) {
 	out := tool.Output{Data: data, Usage: &exit.Usage, Denials: exit.Denials}
 	switch {
@@ -38,7 +38,7 @@ func ended(data bashData, exit sandbox.Exit, timeout time.Duration, wall bool) (
 	return out, nil
 }
 
-// limitHint says what a model can do about a limit.
+// limitHint returns the advice for a model whose command reached a limit.
 func limitHint(limit string) string {
 	switch limit {
 	case "output":
@@ -51,11 +51,11 @@ func limitHint(limit string) string {
 	return "do less at once"
 }
 
-// untilThen stands between why a command was ended and what it wrote. Clients that have shown
-// the output already leave out what comes behind it.
+// untilThen separates the reason of the end from the output. A client that has streamed the output already drops
+// everything after it.
 const untilThen = "; until then it wrote\n"
 
-// withOutput adds what the command wrote before it was ended.
+// withOutput appends what the command wrote before it was ended.
 func withOutput(msg string, data bashData) string {
 	if data.Stdout == "" && data.Stderr == "" && len(data.notes) == 0 && len(data.denials) == 0 {
 		return msg + "; it wrote nothing"

@@ -12,16 +12,16 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// onTimeoutBackground is the on_timeout of a command that becomes a job.
+// onTimeoutBackground is the value of on_timeout that turns a command into a job when its time is over.
 const onTimeoutBackground = "background"
 
-// The size of a terminal that nobody chose.
+// The default size of a terminal.
 const (
 	defaultRows    = 24
 	defaultColumns = 80
 )
 
-// check refuses arguments that do nothing.
+// check refuses combinations in which an argument would have no effect.
 func (a bashArgs) check() error {
 	say := func(msg, hint string) error { return &tool.Error{Code: "invalid_arguments", Msg: msg, Hint: hint} }
 	job := a.Background || a.OnTimeout == onTimeoutBackground
@@ -62,11 +62,11 @@ func (a bashArgs) timeout() time.Duration {
 	return min(time.Duration(*a.Timeout)*time.Millisecond, maxTimeout)
 }
 
-// jobCap is how many bytes of the output of a job become its result.
+// jobCap bounds the bytes of a job's output that become its result.
 const jobCap = 4 * outputCap
 
-// runJob runs the command as a job: both streams are one, and nothing ends it but the timeout
-// of one that was begun in the background, and what ends jobs.
+// runJob runs the command as a job, with stdout and stderr in one stream. A job that began in the background ends at
+// its timeout; every job ends with whatever ends jobs in general (its session, TaskStop, the daemon).
 func (a bashArgs) runJob(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
 	j := in.Job
 	spec := sandbox.Spec{
@@ -108,7 +108,7 @@ func (a bashArgs) runJob(ctx context.Context, in tool.In, box sandbox.Box) (tool
 		data.notes = append(data.notes, fmt.Sprintf("[the output had %d bytes, and its middle is left out]", total))
 	}
 	out, err := ended(data, exit, timeout, runCtx.Err() == nil)
-	if a.Background || a.elsewhere || j.Answered() { // the session is elsewhere by now
+	if a.Background || a.elsewhere || j.Answered() { // the session may have changed its directory meanwhile
 		data.Notes = data.remarks()
 		if err == nil {
 			out.Data = data
@@ -118,7 +118,8 @@ func (a bashArgs) runJob(ctx context.Context, in tool.In, box sandbox.Box) (tool
 	return a.moved(ctx, in, box, out, err)
 }
 
-// streams gives the program its streams. What it returns closes what only the program needs.
+// streams connects the program to its streams. The function that it returns closes the ends that only the program
+// uses.
 func (a bashArgs) streams(j tool.JobStreams, spec *sandbox.Spec) (closeOurs func(), err error) {
 	if a.TTY {
 		terminal, err := j.Terminal(cmp.Or(a.Rows, defaultRows), cmp.Or(a.Columns, defaultColumns))
@@ -131,7 +132,7 @@ func (a bashArgs) streams(j tool.JobStreams, spec *sandbox.Spec) (closeOurs func
 	}
 	out := j.Output()
 	spec.Stdout, spec.Stderr = out, out
-	if !a.Background { // like any command of the foreground
+	if !a.Background { // the same standard input as a command in the foreground
 		return func() {}, nil
 	}
 	input, err := j.Input()

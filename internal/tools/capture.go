@@ -12,39 +12,37 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
-// outputCap is how many characters of a stream are kept: half from its start,
-// half from its end (T-43).
+// outputCap bounds the characters that are kept of a stream: one half from its start, the other from its end (T-43).
 const outputCap = 100_000
 
-// capture keeps the head and the tail of a stream in bounded memory and passes
-// everything on to whoever listens.
+// capture keeps the head and the tail of a stream in bounded memory, and passes all of it on to another writer.
 type capture struct {
 	stream  string
 	emit    func(tool.Progress)
-	also    io.Writer // nil, or where everything goes; its errors are its own
+	also    io.Writer // gets all of it, or nil; its errors are ignored
 	head    []byte
-	tail    []byte // a window over what came after head
+	tail    []byte // the most recent bytes behind the head
 	total   int64
 	dropped int
 	room    *outputRoom // nil: there is no bound
 }
 
-// What the output of a program takes: a little is taken with the call, and everything that
-// is ever kept of both streams, with the texts that are made of it, in one step. A program
-// that writes more waits until that is there.
+// The memory for the output of a program comes in two steps: a little when the call begins, and once a stream needs
+// more, all that both streams and the texts made from them can ever need. The program's writes wait until the budget
+// has given it.
 const (
 	littleOutput = 8 << 10 // of each stream
 	muchOutput   = 4 << 20
 )
 
-// outputRoom takes memory for the output of one program.
+// outputRoom takes memory from the budget for the output of one program.
 type outputRoom struct {
 	ctx  context.Context
 	once sync.Once
 	err  error
 }
 
-// full reports whether there is no memory for so many bytes of a stream.
+// full reports whether the budget refuses the memory to keep so many bytes of a stream.
 func (r *outputRoom) full(bytes int) bool {
 	if r == nil || bytes <= littleOutput {
 		return false
@@ -53,8 +51,7 @@ func (r *outputRoom) full(bytes int) bool {
 	return r.err != nil
 }
 
-// The bounds are in bytes while the stream comes in, at four to a character, and
-// in characters when it is read.
+// The bounds count bytes while the stream comes in, four to a character, and characters when it is read.
 const captureHalf = outputCap / 2 * utf8.UTFMax
 
 func (c *capture) Write(p []byte) (int, error) {
@@ -80,15 +77,15 @@ func (c *capture) Write(p []byte) (int, error) {
 		p = p[len(p)-captureHalf:]
 	}
 	c.tail = append(c.tail, p...)
-	if len(c.tail) > 2*captureHalf { // moved rarely, so that small writes stay cheap
+	if len(c.tail) > 2*captureHalf { // rarely, so that small writes stay cheap
 		c.dropped += len(c.tail) - captureHalf
 		c.tail = append(c.tail[:0], c.tail[len(c.tail)-captureHalf:]...)
 	}
 	return n, nil
 }
 
-// text is the stream, or its first and last part: outputCap characters, and most
-// bytes, at most. cut says that the middle is missing.
+// text returns the stream, or its first and last parts: at most outputCap characters and most bytes. cut reports
+// that the middle is missing.
 func (c *capture) text(most int64) (text string, cut bool) {
 	head, tail := strings.ToValidUTF8(string(c.head), "\uFFFD"), strings.ToValidUTF8(string(c.tail), "\uFFFD")
 	if c.dropped == 0 {
@@ -101,7 +98,7 @@ func (c *capture) text(most int64) (text string, cut bool) {
 	return first(head, outputCap/2, most/2) + "...(truncated)..." + last(tail, outputCap/2, most/2), true
 }
 
-// first is the beginning of valid text: so many characters and bytes at most.
+// first returns the longest beginning of valid UTF-8 with at most so many characters and bytes.
 func first(s string, chars int, bytes int64) string {
 	for i, r := range s {
 		if chars == 0 || int64(i+utf8.RuneLen(r)) > bytes {
@@ -112,7 +109,7 @@ func first(s string, chars int, bytes int64) string {
 	return s
 }
 
-// last is its end.
+// last returns the longest end of valid UTF-8 with at most so many characters and bytes.
 func last(s string, chars int, bytes int64) string {
 	at := len(s)
 	for ; at > 0 && chars > 0; chars-- {
@@ -125,7 +122,7 @@ func last(s string, chars int, bytes int64) string {
 	return s[at:]
 }
 
-// texts are two streams that share a limit of bytes: 0 is none.
+// texts returns two streams that share a limit of bytes; 0 means no limit.
 func texts(stdout, stderr *capture, most int64) (out, errs string, cut bool) {
 	forOut, forErr := int64(math.MaxInt64), int64(math.MaxInt64)
 	if most > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Config reads and changes the few settings of a session that are no rights.
+// Config reads and changes those settings of a session that grant no rights.
 type Config struct{ sessions Sessions }
 
 type configArgs struct {
@@ -21,11 +21,11 @@ type configArgs struct {
 	Value  json.RawMessage `json:"value"`
 }
 
-// configKeys is the whole list. A key that grants anything must not be settable.
+// configKeys lists every key. No key may be settable that grants a right.
 var configKeys = []struct {
 	name string
 	get  func(tool.Session) any
-	set  func(*tool.Session, json.RawMessage) error // nil: a person's
+	set  func(*tool.Session, json.RawMessage) error // nil: only a person may change it
 }{
 	{
 		"title", func(s tool.Session) any { return s.Title },

@@ -36,9 +36,9 @@ type Custom struct {
 	Schema      json.RawMessage `json:"schema" yaml:"-"`
 	Argv        []string        `json:"argv" yaml:"argv"`
 	ReadOnly    bool            `json:"readOnly" yaml:"readOnly"`
-	// Origin is the author of what it prints: web for a tool that fetches pages; "" is tool.
+	// Origin is the author of the output: web for a program that fetches pages. "" means tool.
 	Origin    tool.Origin  `json:"origin" yaml:"origin"`
-	TimeoutMS int64        `json:"timeoutMs" yaml:"timeoutMs"` // 0 is that of Bash
+	TimeoutMS int64        `json:"timeoutMs" yaml:"timeoutMs"` // 0 means the timeout of Bash
 	Limits    guard.Limits `json:"limits" yaml:"limits"`
 }
 
@@ -52,7 +52,7 @@ var (
 	placeholder = lazyregexp.New(`\{\{([A-Za-z0-9_]+)\}\}`)
 )
 
-// NewCustom checks a tool of the configuration and makes it.
+// NewCustom checks a tool of the configuration and returns it ready to register.
 func NewCustom(c Custom) (tool.Tool, error) {
 	if !customName().MatchString(c.Name) {
 		return nil, fmt.Errorf("custom tool %q: a name is a letter and up to 63 letters, digits, _ or -", c.Name)
@@ -102,7 +102,7 @@ func NewCustom(c Custom) (tool.Tool, error) {
 // Spec implements [tool.Tool].
 func (t customTool) Spec() tool.Spec { return t.spec }
 
-// Uses implements [tool.Tool]: what the program and its words name.
+// Uses implements [tool.Tool]: it returns what the program and its arguments name.
 func (t customTool) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	argv, err := t.argv(in)
 	if err != nil {
@@ -133,7 +133,7 @@ func (customTool) Format(data any, args json.RawMessage) (string, error) {
 	return Bash{}.Format(data, args)
 }
 
-// argv fills in the words.
+// argv returns the words of the program with the arguments of the call filled in.
 func (t customTool) argv(in tool.In) ([]string, error) {
 	dec := json.NewDecoder(strings.NewReader(string(in.Args)))
 	dec.UseNumber()
@@ -190,7 +190,7 @@ func fill(word string, args map[string]any) (string, error) {
 	return filled, failed
 }
 
-// words are the values of one argument as text; none when it is absent.
+// words returns the values of one argument as text. It returns none if the argument is absent.
 func words(name string, value any) ([]string, error) {
 	switch v := value.(type) {
 	case nil:

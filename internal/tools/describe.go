@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Describe is a tool as Markdown, for people: docs/tools.md is made of it.
+// Describe describes a tool in Markdown for people. docs/tools.md is generated with it.
 func Describe(s tool.Spec) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s\n\n", s.Name, s.Description)

@@ -135,7 +135,7 @@ func openDocument(ctx context.Context, in tool.In, box sandbox.Box, raw string) 
 			Hint: "use Bash with sed",
 		}
 	}
-	// The content, and where it does not fit into its buffer, the changed one.
+	// The memory for the content, and for the changed content if that does not fit into the same buffer.
 	if err := toolkit.Need(ctx, 2*info.Size()+editSlack+int64(len(in.Args))); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func openDocument(ctx context.Context, in tool.In, box sandbox.Box, raw string) 
 	return d, approved(in, d.read, d.content)
 }
 
-// save writes the new content unless somebody else wrote in the meantime.
+// save writes the new content, unless the file changed on the disk in the meantime.
 func (d *document) save(ctx context.Context, box sandbox.Box, content []byte) error {
 	now := look(ctx, box, d.read)
 	if now == nil || !os.SameFile(now, d.info) || now.Size() != d.info.Size() ||
@@ -162,8 +162,8 @@ func (d *document) save(ctx context.Context, box sandbox.Box, content []byte) er
 	return nil
 }
 
-// approved refuses content that is not what a person approved the call for. What was too
-// large to be shown by its sum is not compared.
+// approved refuses the edit if a person approved the call for other content. A file that was too large to be hashed
+// for the question is not compared.
 func approved(in tool.In, u guard.PathUse, content []byte) error {
 	want, asked := in.Approved[u.Path]
 	sum := sha256.Sum256(content)
@@ -187,9 +187,8 @@ func changedUnderUs(raw string) error {
 	}
 }
 
-// findPlaces finds where the old text is, by its bytes. In a file with CRLF line
-// ends, text with plain newlines is found too, and replaced in kind; old and text
-// are what is really looked for and put there.
+// findPlaces returns the byte offsets of the old text. In a file with CRLF line ends it also finds text with plain
+// line feeds, and writes CRLF again. old and text are what is really searched for and inserted.
 func findPlaces(content []byte, args editArgs) (places []int, old, text []byte, err error) {
 	old, text = []byte(args.OldString), []byte(args.NewString)
 	switch {
@@ -229,9 +228,9 @@ func findPlaces(content []byte, args editArgs) (places []int, old, text []byte, 
 	return places, old, text, nil
 }
 
-// occurrences finds the places. For one replacement overlapping ones count, too:
-// aa is twice in aaa, and replacing one of them would be a guess. For all of them
-// each begins behind the one before.
+// occurrences finds old in content. If one replacement is asked for, overlapping places count: aa stands twice in
+// aaa, and a replacement of one of them would be a guess. If all are asked for, each place begins after the end of
+// the one before.
 func occurrences(content, old []byte, all bool) []int {
 	limit, step := 1000, 1
 	if all {
@@ -250,8 +249,7 @@ func occurrences(content, old []byte, all bool) []int {
 	return places
 }
 
-// rarest is the position in old of the byte that is rarest at the start of the
-// content.
+// rarest returns the position in old of the byte that is rarest at the start of content.
 func rarest(content, old []byte) int {
 	var count [256]int
 	for _, c := range content[:min(len(content), 16<<10)] {
@@ -266,11 +264,10 @@ func rarest(content, old []byte) int {
 	return rare
 }
 
-// index is bytes.Index, several times faster in a large file: it looks for the
-// rare byte of old. Where that turns out not to be rare it leaves the rest to
-// bytes.Index.
+// index does the same as bytes.Index, and is several times faster in a large file because it searches for the rare
+// byte of old. If that byte turns out not to be rare, it calls bytes.Index for the rest.
 func index(content, old []byte, rare int) int {
-	at := 0 // no match begins before it
+	at := 0 // no match begins before this offset
 	for range 1000 {
 		if at+rare >= len(content) {
 			return -1
@@ -291,9 +288,8 @@ func index(content, old []byte, rare int) int {
 	return -1
 }
 
-// replaceAt makes the replacements. It takes content over: one replacement that
-// fits is made in its buffer, since a second one of that size costs more than
-// everything else.
+// replaceAt makes the replacements. The caller must not use content afterwards: one replacement that fits is made in
+// place, because a second buffer of that size costs more than everything else.
 func replaceAt(content []byte, places []int, size int, text []byte) []byte {
 	grown := len(places) * (len(text) - size)
 	if len(places) == 1 && len(content)+grown <= cap(content) {

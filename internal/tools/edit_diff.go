@@ -8,16 +8,15 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// What of a change is shown.
+// Bounds on what is shown of a change.
 const (
-	diffPlaces  = 50       // replacements
-	diffContext = 3        // lines around each
-	diffBytes   = 64 << 10 // of text on either side
+	diffPlaces  = 50       // replacements shown
+	diffContext = 3        // lines around each replacement
+	diffBytes   = 64 << 10 // bytes of text before, and after, the change
 )
 
-// diffAt shows a replacement that is going to be made as a unified diff. It looks
-// only at the part of the file that holds the first replacements, so that it costs
-// nothing in a large one: that part is diffed and its line numbers are moved.
+// diffAt returns a unified diff of replacements before they are made. It diffs only the part of the file with the
+// first replacements and corrects its line numbers, so that a large file costs no more than a small one.
 func diffAt(name string, before []byte, places []int, size int, text []byte) string {
 	shownPlaces := places[:min(len(places), diffPlaces)]
 	first, last := shownPlaces[0], shownPlaces[len(shownPlaces)-1]
@@ -53,7 +52,7 @@ func diffAt(name string, before []byte, places []int, size int, text []byte) str
 	return out
 }
 
-// linesBack is the start of the line that is n lines before the one at.
+// linesBack returns the offset of the start of the line that is n lines before offset at.
 func linesBack(b []byte, at, n int) int {
 	for ; n >= 0; n-- {
 		i := bytes.LastIndexByte(b[:at], '\n')
@@ -65,7 +64,7 @@ func linesBack(b []byte, at, n int) int {
 	return at + 1
 }
 
-// linesOn is the end of the line that is n lines after the one at.
+// linesOn returns the offset of the end of the line that is n lines after offset at.
 func linesOn(b []byte, at, n int) int {
 	for ; n >= 0; n-- {
 		i := bytes.IndexByte(b[at:], '\n')

@@ -11,7 +11,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// notUnique names the lines, so that the model can add what tells them apart.
+// notUnique returns an error with the line numbers of the matches, so that the model can add text that distinguishes
+// them.
 func notUnique(content []byte, places []int) error {
 	var lines []string
 	for _, p := range places[:min(len(places), 10)] {
@@ -22,7 +23,7 @@ func notUnique(content []byte, places []int) error {
 	}
 	times := strconv.Itoa(len(places))
 	if len(places) == 1000 {
-		times = "1000 or more" // where the search stopped
+		times = "1000 or more" // the search stopped there
 	}
 	return &tool.Error{
 		Code: "old_string_not_unique",
@@ -34,16 +35,16 @@ func notUnique(content []byte, places []int) error {
 
 func lineAt(content []byte, at int) int { return bytes.Count(content[:at], []byte{'\n'}) + 1 }
 
-// numbered is a line as Read shows it.
+// numbered matches the line number that Read puts before a line.
 var numbered = lazyregexp.New(`(?m)^ *-?\d+\t`)
 
-// Bounds of the search for what was meant.
+// Bounds of the search for a text that resembles the old one.
 const (
 	maxHelp     = 1 << 20    // bytes of the file
 	maxCompares = 20_000_000 // of lines
 )
 
-// notFound says what was probably meant.
+// notFound returns an error that quotes the text that the model probably meant.
 func notFound(content []byte, old string) error {
 	e := &tool.Error{Code: "old_string_not_found", Msg: "old_string is not in the file"}
 	if bare := numbered().ReplaceAllString(old, ""); bare != old && bytes.Contains(content, []byte(bare)) {
@@ -89,10 +90,11 @@ func splitLines(b []byte) []string {
 	return lines
 }
 
-// squeeze makes lines equal that differ in white space only.
+// squeeze removes differences in white space.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// plainPunctuation makes lines equal that differ in what models tend to change.
+// plainPunctuation removes differences that models often introduce: typographic quotes and dashes, case and white
+// space.
 func plainPunctuation(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -109,9 +111,8 @@ func plainPunctuation(s string) string {
 	}, squeeze(s))
 }
 
-// sameBut finds the first place where the lines are equal after both were
-// changed in that way; -1 if there is none. Of a first and last line a part is
-// enough, as it is for an exact match.
+// sameBut returns the index of the first place where all lines are equal once change has been applied to both sides,
+// or -1. Of the first and the last line a part is enough, as for an exact match.
 func sameBut(file, old []string, change func(string) string) int {
 	want := make([]string, len(old))
 	for i, l := range old {
@@ -153,8 +154,8 @@ func sameLines(have, want []string, budget *int) bool {
 	return true
 }
 
-// nearest finds where most of the lines stand in order of the old text; -1 when
-// fewer than half do.
+// nearest returns where most lines of the old text stand in the same order, and how many do. It returns -1 if fewer
+// than half do.
 func nearest(file, old []string) (at, same int) {
 	where := map[string][]int{}
 	for i, l := range old {
@@ -193,9 +194,8 @@ func nearest(file, old []string) (at, same int) {
 	return best, same
 }
 
-// mostLike finds the line that shares most pairs of characters with the longest of
-// the old ones, and with it where the old text would begin; -1 when less than
-// two thirds are shared.
+// mostLike finds the line that shares most pairs of characters with the longest old line, and returns the line where
+// the old text would begin. It returns -1 if they share less than two thirds.
 func mostLike(file, old []string) int {
 	longest := 0
 	for i, l := range old {
@@ -218,8 +218,7 @@ func mostLike(file, old []string) int {
 	return at
 }
 
-// sharedPairs is the share of neighbouring bytes that two texts have in common
-// (Dice).
+// sharedPairs returns the share of neighbouring bytes that two texts have in common, 0 to 1 (Dice's coefficient).
 func sharedPairs(a, b string) float64 {
 	pairs := map[[2]byte]int{}
 	for i := 0; i+1 < len(a); i++ {
@@ -235,7 +234,7 @@ func sharedPairs(a, b string) float64 {
 	return 2 * float64(shared) / float64(len(a)+len(b)-2)
 }
 
-// quoteLines shows at most ten lines with every character visible that is not.
+// quoteLines quotes at most ten lines and writes invisible characters as escapes.
 func quoteLines(lines []string) string {
 	var b strings.Builder
 	for i, l := range lines {

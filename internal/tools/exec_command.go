@@ -24,7 +24,7 @@ type execArgs struct {
 	Most    int    `json:"max_output_tokens"`
 }
 
-// The time that a caller waits for the end.
+// Bounds of the time that a caller waits for the end of the command.
 const (
 	defaultYield = 10 * time.Second
 	maxYield     = 10 * time.Minute
@@ -56,7 +56,7 @@ func (ExecCommand) Lasts(in tool.In) (wait time.Duration, ok bool) {
 	if args.Yield != nil {
 		wait = min(time.Duration(*args.Yield)*time.Millisecond, maxYield)
 	}
-	return max(wait, time.Millisecond), true // 0 would answer without what a short command prints
+	return max(wait, time.Millisecond), true // with 0 a short command would answer without its output
 }
 
 // Uses implements [tool.Tool].
@@ -76,7 +76,7 @@ func (ExecCommand) Uses(ctx context.Context, in tool.In) (guard.Uses, error) {
 	return uses, err
 }
 
-// dir is where the command runs.
+// dir resolves the directory in which the command runs.
 func (a execArgs) dir(in tool.In) (guard.PathUse, error) {
 	if a.WorkDir == "" {
 		return guard.PathUse{Path: in.Dir}, nil
@@ -84,7 +84,7 @@ func (a execArgs) dir(in tool.In) (guard.PathUse, error) {
 	return toolkit.Path(in, a.WorkDir, guard.Read)
 }
 
-// bash is the same call for Bash.
+// bash translates the call into one of Bash.
 func (a execArgs) bash(in tool.In, dir string) tool.In {
 	text, err := json.Marshal(map[string]any{"command": a.Cmd})
 	if err != nil {

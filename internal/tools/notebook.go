@@ -17,7 +17,7 @@ import (
 // maxNotebook bounds a notebook that is read as one.
 const maxNotebook = 20 << 20
 
-// cell is what of a notebook's cell is shown.
+// cell holds the fields of a notebook's cell that are shown.
 type cell struct {
 	ID      string          `json:"id"`
 	Type    string          `json:"cell_type"`
@@ -30,7 +30,7 @@ type cell struct {
 	} `json:"outputs"`
 }
 
-// multiline reads the two forms that notebooks have for text.
+// multiline decodes text in either form that notebooks allow: a string or a list of strings.
 func multiline(raw json.RawMessage) string {
 	var parts []string
 	if json.Unmarshal(raw, &parts) == nil {
@@ -43,8 +43,8 @@ func multiline(raw json.RawMessage) string {
 	return ""
 }
 
-// readNotebook shows the cells of a notebook; ok is false when the file is not
-// one, and is then shown as text.
+// readNotebook shows the cells of a notebook. If the file is no valid notebook, ok is false and the caller shows the
+// file as text.
 func readNotebook(ctx context.Context, f *os.File, u guard.PathUse) (out tool.Output, ok bool, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() > maxNotebook {

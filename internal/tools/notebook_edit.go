@@ -133,13 +133,13 @@ func withFinalNewline(s string) string {
 	return s + "\n"
 }
 
-// cellSpan is where a cell stands in the file.
+// cellSpan holds the offsets at which a cell begins and ends in the file.
 type cellSpan struct {
 	id         string
 	start, end int
 }
 
-// editNotebook returns the changed file and the text of the cell before.
+// editNotebook returns the changed file and the text that the cell had before.
 func editNotebook(content []byte, args notebookArgs) (next []byte, before string, err error) {
 	cells, open, err := findCells(content)
 	if err != nil {
@@ -178,9 +178,9 @@ func editNotebook(content []byte, args notebookArgs) (next []byte, before string
 		start, end := cells[at].start, cells[at].end
 		switch {
 		case at+1 < len(cells):
-			end = cells[at+1].start // with the comma and the space behind it
+			end = cells[at+1].start // removes the comma and the space after the cell
 		case at > 0:
-			start = cells[at-1].end // with the comma in front of it
+			start = cells[at-1].end // removes the comma before the cell
 		}
 		return splice(content, start, end, nil), before, nil
 	}
@@ -201,11 +201,11 @@ func splice(content []byte, start, end int, text []byte) []byte {
 	return append(next, content[end:]...)
 }
 
-// findCells walks to the top-level field cells and notes where each begins and
-// ends; open is the place behind the bracket.
+// findCells finds the cells of the top-level field "cells" and returns their offsets. open is the offset after the
+// opening bracket.
 func findCells(content []byte) (cells []cellSpan, open int, err error) {
 	if err := json.Unmarshal(content, new(struct{})); err != nil {
-		return nil, 0, err // all of it must be JSON, not only what comes before the cells
+		return nil, 0, err // the whole file must be JSON, not only the part before the cells
 	}
 	dec := json.NewDecoder(bytes.NewReader(content))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -245,7 +245,7 @@ func findCells(content []byte) (cells []cellSpan, open int, err error) {
 	return nil, 0, fmt.Errorf("it has no cells")
 }
 
-// indentAt is the white space in front of a cell.
+// indentAt returns the white space before a cell.
 func indentAt(content []byte, cells []cellSpan, open int) string {
 	if len(cells) == 0 {
 		return "  "
@@ -285,7 +285,7 @@ func changedCell(raw []byte, args notebookArgs, indent string) (before string, c
 	return multiline(source), cell, err
 }
 
-// newCell has an id if the others have one: older notebooks must not.
+// newCell encodes a new cell. It gets an id only if the other cells have one, because older formats forbid ids.
 func newCell(cells []cellSpan, args notebookArgs, indent string) []byte {
 	fields := map[string]any{"cell_type": args.Type, "metadata": map[string]any{}, "source": sourceLines(*args.Source)}
 	if args.Type == "code" {

@@ -17,7 +17,7 @@ type EnterPlanMode struct {
 	left     *modesLeft
 }
 
-// Spec implements [tool.Tool]. It counts as read-only: it takes rights away.
+// Spec implements [tool.Tool]. The tool counts as read-only, because it only takes rights away.
 func (EnterPlanMode) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "EnterPlanMode",
@@ -68,8 +68,7 @@ type exitPlanArgs struct {
 	Plan string `json:"plan"`
 }
 
-// Spec implements [tool.Tool]. A person is asked on every call: the mode becomes
-// looser.
+// Spec implements [tool.Tool]. Every call asks a person, because the mode becomes less strict.
 func (ExitPlanMode) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "ExitPlanMode",

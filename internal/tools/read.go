@@ -62,13 +62,13 @@ func (Read) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	return guard.Uses{Paths: []guard.PathUse{u}}, err
 }
 
-// readData is what a client gets beside the text.
+// readData is the part of the result that only clients get; the model gets a text made from it.
 type readData struct {
 	FilePath  string   `json:"file_path"`
 	Content   string   `json:"content"`
 	StartLine int64    `json:"start_line"` // 1-based; negative when counted from the end
 	NumLines  int64    `json:"num_lines"`
-	More      bool     `json:"more"` // lines follow
+	More      bool     `json:"more"` // more lines follow
 	Notes     []string `json:"notes,omitempty"`
 }
 
@@ -122,7 +122,7 @@ func (r Read) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 	return tool.Output{Data: data, Text: data.text()}, nil
 }
 
-// readBytes is how much memory it takes to show a file.
+// readBytes returns how many bytes of memory it takes to show a file.
 func readBytes(kind toolkit.Kind, u guard.PathUse, args readArgs, size int64) int64 {
 	const buffers = 256 << 10
 	switch {
@@ -138,7 +138,7 @@ func isNotebook(u guard.PathUse, args readArgs) bool {
 	return strings.HasSuffix(u.Path, ".ipynb") && args.Offset == 0 && args.Limit == nil
 }
 
-// typed answers a whole image or PDF.
+// typed returns a whole image or PDF as content of its type.
 func typed(f *os.File, u guard.PathUse, mime string, size int64) (tool.Output, error) {
 	if size > maxTyped {
 		return tool.Output{}, &tool.Error{
@@ -162,7 +162,7 @@ func typed(f *os.File, u guard.PathUse, mime string, size int64) (tool.Output, e
 	}, nil
 }
 
-// readText reads the lines asked for in one pass and a fixed amount of memory.
+// readText reads the requested lines in one pass over the file, in a fixed amount of memory.
 func readText(ctx context.Context, f *os.File, kind toolkit.Kind, args readArgs) (readData, error) {
 	limit := int64(defaultLines)
 	if args.Limit != nil {
@@ -219,7 +219,7 @@ func readText(ctx context.Context, f *os.File, kind toolkit.Kind, args readArgs)
 	return data, nil
 }
 
-// text is the numbered lines and what else there is to know.
+// text returns the numbered lines, and remarks on what they do not show.
 func (d readData) text() string {
 	var b strings.Builder
 	if d.NumLines > 0 {
@@ -244,10 +244,10 @@ func (d readData) text() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// skipLines passes over n lines and reports how many there were.
+// skipLines skips n lines and returns how many there were.
 func skipLines(in *bufio.Reader, n int64) (int64, error) {
 	var skipped int64
-	open := false // bytes after the last newline
+	open := false // bytes follow the last newline
 	for skipped < n {
 		chunk, err := in.Peek(max(in.Buffered(), 1))
 		if err == io.EOF {
@@ -280,8 +280,8 @@ func skipLines(in *bufio.Reader, n int64) (int64, error) {
 	return skipped, nil
 }
 
-// readLine returns a line without its newline, nil at the end. What is longer
-// than the buffer is passed over, and whole is false.
+// readLine returns a line without its newline, or nil at the end of the file. If the line is longer than the buffer,
+// its rest is skipped and whole is false.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	line, err = in.ReadSlice('\n')
 	switch err {
@@ -305,8 +305,8 @@ func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	return nil, false, err
 }
 
-// seekLinesBack moves to the start of the n-th line from the end and reports how
-// many lines follow; fewer than n when the file has no more.
+// seekLinesBack seeks to the start of the n-th line from the end. It returns how many lines follow, which is fewer
+// than n in a shorter file.
 func seekLinesBack(ctx context.Context, f *os.File, n int64) (int64, error) {
 	at, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -314,7 +314,7 @@ func seekLinesBack(ctx context.Context, f *os.File, n int64) (int64, error) {
 	}
 	buf := make([]byte, 64<<10)
 	lines := int64(0)
-	last := true // the newline that ends the file begins no line
+	last := true // after the newline that ends the file no line begins
 	for end := at; end > 0; {
 		if err := ctx.Err(); err != nil {
 			return 0, err

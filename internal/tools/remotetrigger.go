@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// RemoteTrigger answers for a service that a daemon does not have: work that another host starts. It is there
-// because models know it and call it, and then are told what to do instead (T-53).
+// RemoteTrigger stands for a service that a daemon does not have: work that is started on another host. Models know
+// it and call it, so the tool exists and answers what to do instead (T-53).
 type RemoteTrigger struct{}
 
 type remoteTriggerArgs struct {

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// maxSeen and maxSeenBytes bound what is remembered over all sessions.
+// maxSeen and maxSeenBytes bound what is remembered for all sessions together.
 const (
 	maxSeen      = 10_000
 	maxSeenBytes = 2 << 20 // of names
 )
 
-// seen knows which state of a file a session read last, so that Edit and Write
-// can say that it changed since. It is advice only: nothing is refused by it,
-// and what does not fit any more is forgotten.
+// seen remembers the state of each file when a session last read it, so that Edit and Write can say that the file
+// has changed since. This is advice: no call is refused because of it, and what exceeds the bounds is forgotten.
 type seen struct {
 	mu    sync.Mutex // guards what follows
-	order *list.List // of seenKey, the last used in front
+	order *list.List // of seenKey, the most recently used first
 	at    map[seenKey]seenFile
 	bytes int
 }
@@ -33,7 +32,7 @@ type seenFile struct {
 
 func newSeen() *seen { return &seen{order: list.New(), at: map[seenKey]seenFile{}} }
 
-// record notes the state that a session knows now.
+// record remembers the current state of a file for a session.
 func (s *seen) record(session, path string, info os.FileInfo) {
 	if s == nil {
 		return
@@ -59,8 +58,8 @@ func (s *seen) record(session, path string, info os.FileInfo) {
 	}
 }
 
-// changed reports whether the file is not as the session read it last; false
-// when it never did.
+// changed reports whether the file differs from what the session read last. It is false if the session never read
+// the file.
 func (s *seen) changed(session, path string, info os.FileInfo) bool {
 	if s == nil {
 		return false

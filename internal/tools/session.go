@@ -8,23 +8,22 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Sessions is the state that the tools of this group change: title, tag, notes
-// and mode of one session. Patch runs change on the stored session and stores what
-// it leaves, all or nothing.
+// Sessions changes the state that the tools of this group own: title, tag, notes and mode of one session. Patch
+// calls change with the stored session and stores the result, all of it or nothing.
 type Sessions interface {
 	Session(ctx context.Context, account, id string) (tool.Session, error)
 	Patch(ctx context.Context, account, id string, change func(*tool.Session) error) (tool.Session, error)
 }
 
-// Lister names the tools that a session has enabled, and which of them the model
-// has not been shown; [catalog.Registry] is one.
+// Lister returns the tools that a session has enabled, and which of their definitions the model does not get.
+// [catalog.Registry] implements it.
 type Lister interface {
 	Enabled(tool.Session) []tool.Tool
 	Deferred(s tool.Session, name string) bool
 }
 
-// SessionGroup is the tools that work on the session itself. They change what it
-// knows, never its rights: the mode only becomes stricter, or looser by a person.
+// SessionGroup returns the tools that change the session itself. None of them extends its rights: a tool makes the
+// mode stricter, and only a person's consent makes it looser.
 func SessionGroup(s Sessions, l Lister) catalog.Group {
 	left := &modesLeft{mode: map[string]tool.Mode{}}
 	return catalog.Group{Name: "session", Tools: []tool.Tool{
@@ -37,10 +36,9 @@ func SessionGroup(s Sessions, l Lister) catalog.Group {
 	}}
 }
 
-// modesLeft remembers the mode that plan mode replaced. It is kept in memory and
-// not with the session, whose fields the agent may write: an agent must not
-// choose the mode that a person's consent leads to. What is forgotten becomes
-// default, which asks.
+// modesLeft remembers the mode that plan mode replaced. It is in memory and not in the session, because the agent
+// may write a session's fields and must not choose the mode that a person's consent leads to. After a restart the
+// mode becomes default, which asks.
 type modesLeft struct {
 	mu   sync.Mutex // guards mode
 	mode map[string]tool.Mode

@@ -7,8 +7,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
-// oddities are what a reader of the text should know, since the text that is
-// shown hides it.
+// oddities are properties of a text that the reader should know, because the shown text hides them.
 type oddities struct {
 	kind    toolkit.Kind
 	crlf    bool // some line ends with \r\n
@@ -37,10 +36,10 @@ func (o oddities) notes() []string {
 	return notes
 }
 
-// maxLine is how many characters of one line are shown.
+// maxLine bounds the characters that are shown of one line.
 const maxLine = 2000
 
-// showLine makes one line fit to be shown and notes what that hid.
+// showLine returns a line in a form that can be shown, and notes what that form hides.
 func (o *oddities) showLine(line []byte) string {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		o.crlf = true

@@ -12,16 +12,16 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Bounds of one list.
+// Bounds of a session's list.
 const (
 	maxTodos    = 200
 	maxTodoText = 500
 )
 
-// TodoWrite keeps the list of what is still to do in a session.
+// TodoWrite keeps the model's list of open tasks in the session.
 type TodoWrite struct{ sessions Sessions }
 
-// todo is one thing to do.
+// todo is one task of the list.
 type todo struct {
 	ID       int    `json:"id"`
 	Text     string `json:"text"`
@@ -42,8 +42,8 @@ type todoArgs struct {
 	} `json:"todos"`
 }
 
-// Spec implements [tool.Tool]. It counts as read-only: the list is the model's own
-// and touches nothing else, so that planning can use it too.
+// Spec implements [tool.Tool]. The tool counts as read-only, because the list is the model's own; so it can be used
+// in plan mode, too.
 func (TodoWrite) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "TodoWrite",
@@ -101,7 +101,7 @@ func (w TodoWrite) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Out
 	return tool.Output{Data: map[string]any{"todos": list}, Text: todoText(list)}, nil
 }
 
-// apply makes one change to a list.
+// apply returns the list after one change.
 func (a todoArgs) apply(list []todo) ([]todo, error) {
 	if a.Todos != nil {
 		list = make([]todo, len(a.Todos))
@@ -184,8 +184,7 @@ func todoText(list []todo) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// notes are what the tools of this group keep in the metadata of a session,
-// beside what its client keeps there.
+// notes is what the tools of this group store in a session's metadata, beside what the client stores there.
 type notes struct {
 	Todos []todo `json:"todos,omitempty"`
 
@@ -207,7 +206,7 @@ func openNotes(s *tool.Session) (*notes, error) {
 		}
 	}
 	if raw, ok := n.others[notesKey]; ok && json.Unmarshal(raw, n) != nil {
-		n.Todos = nil // somebody else wrote there; it is the agent's own list, nothing hangs on it
+		n.Todos = nil // the client overwrote it; only the agent uses this list, so an empty one does no harm
 	}
 	return n, nil
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/web"
 )
 
-// Groups lists every built-in tool. The file tools of one list share what they
-// know about who has read which file.
+// Groups returns every built-in tool. The file tools of one returned list share their memory of which session read
+// which file.
 func Groups() []catalog.Group {
 	seen := newSeen()
 	return []catalog.Group{
@@ -35,9 +35,8 @@ func Groups() []catalog.Group {
 	}
 }
 
-// Deferred are the tools that a model has to look for with [ToolSearch], unless the
-// configuration names others: those that most tasks do not need. Each definition
-// that a model is shown costs it context in every turn.
+// Deferred returns the names of the tools that a model finds only with [ToolSearch], unless the configuration names
+// others: those that most tasks do not need. Each definition costs a model context in every turn.
 func Deferred() []string {
 	return []string{
 		"Config", "EnterPlanMode", "ExitPlanMode", "NotebookEdit", "RemoteTrigger", "TodoWrite", "WebSearch",

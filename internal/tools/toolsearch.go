@@ -14,11 +14,11 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// maxToolHits is how many tools one search returns (T-50).
+// maxToolHits bounds the tools that one search returns (T-50).
 const maxToolHits = 5
 
-// ToolSearch finds enabled tools, above all those that the model was not shown:
-// what it finds is in the session's list of definitions from then on.
+// ToolSearch finds enabled tools, above all those whose definitions the model does not get. The session lists the
+// definitions of the tools found from then on.
 type ToolSearch struct {
 	sessions Sessions
 	tools    Lister
@@ -84,7 +84,7 @@ func (t ToolSearch) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Ou
 	return tool.Output{Data: defs}, err
 }
 
-// bring remembers which deferred tools were found.
+// bring adds the deferred tools that were found to the session's list of definitions.
 func (t ToolSearch) bring(ctx context.Context, in tool.In, s tool.Session, hits []tool.Tool) error {
 	var found []string
 	for _, h := range hits {
@@ -104,8 +104,7 @@ func (t ToolSearch) bring(ctx context.Context, in tool.In, s tool.Session, hits 
 	return err
 }
 
-// rank orders tools by how many of the words they hold; a word in the name counts
-// most.
+// rank sorts tools by how many of the words they hold. A word in the name counts most.
 func rank(tools []tool.Tool, words []string) []tool.Tool {
 	type scored struct {
 		tool  tool.Tool

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Write makes a file, or replaces one as a whole.
+// Write creates a file or replaces the whole content of one.
 type Write struct{ seen *seen }
 
 type writeArgs struct {
@@ -39,7 +39,8 @@ func (Write) Spec() tool.Spec {
 	}
 }
 
-// Uses implements [tool.Tool]. What the file holds is lost unless git has it: pipeline spares what the session knows.
+// Uses implements [tool.Tool]. It says that the old content is lost unless git has it. Package pipeline drops this
+// for a file that a call of the session made and that nobody else has changed.
 func (Write) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	args, err := toolkit.Decode[writeArgs](in)
 	if err != nil {
@@ -110,7 +111,7 @@ func (w Write) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outpu
 	}, nil
 }
 
-// replaces refuses to replace what is not there as a person saw it.
+// replaces refuses to replace a file that differs from what a person saw when they approved the call.
 func replaces(ctx context.Context, in tool.In, box sandbox.Box, u guard.PathUse, before os.FileInfo) error {
 	want, asked := in.Approved[u.Path]
 	switch {
@@ -134,7 +135,7 @@ func replaces(ctx context.Context, in tool.In, box sandbox.Box, u guard.PathUse,
 	return approved(in, u, content)
 }
 
-// look reports on the file as far as the box lets it be read; nil if not.
+// look returns information about the file, or nil if the box does not allow it to be opened.
 func look(ctx context.Context, box sandbox.Box, u guard.PathUse) os.FileInfo {
 	u.Op = guard.Read
 	f, err := box.Open(ctx, u, os.O_RDONLY)
@@ -149,8 +150,7 @@ func look(ctx context.Context, box sandbox.Box, u guard.PathUse) os.FileInfo {
 	return info
 }
 
-// permOf is the mode that a written file gets: its old one, else that of a new
-// file.
+// permOf returns the mode of the written file: the old one, or the default of a new file.
 func permOf(info os.FileInfo) os.FileMode {
 	if info == nil {
 		return 0o644

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A batch ends with either.
+// A batch ends when it reaches either bound.
 const (
 	batchRows  = 200
 	batchBytes = 1 << 20
 )
 
-// copyTable copies the rows behind the last one that is there.
+// copyTable copies the rows after the last one that the destination has.
 func (p *Plan) copyTable(ctx context.Context, t table) error {
 	of, err := t.count(ctx, p.From.DB)
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *Plan) copyTable(ctx context.Context, t table) error {
 	return nil
 }
 
-// insert stores a batch. What of it is there is not known after an error, and is found by the next try.
+// insert stores a batch. After an error it is unknown which of its rows were stored; the next try finds out.
 func (p *Plan) insert(ctx context.Context, t table, batch [][]any) error {
 	var q strings.Builder
 	q.WriteString(`INSERT INTO ` + t.name + ` (` + t.list() + `) VALUES `)
@@ -92,7 +92,7 @@ func (p *Plan) insert(ctx context.Context, t table, batch [][]any) error {
 	return nil
 }
 
-// row is a row for people: its key.
+// row returns the key of a row, for error messages.
 func (t table) row(row []any) string {
 	var all []string
 	for _, k := range t.key {
@@ -101,7 +101,7 @@ func (t table) row(row []any) string {
 	return fmt.Sprintf("%q", strings.Join(all, "/"))
 }
 
-// value is what a cell holds; nil is NULL.
+// value returns the value of a cell; nil means NULL.
 func value(cell any) any {
 	switch c := cell.(type) {
 	case *sql.NullInt64:
@@ -132,7 +132,8 @@ func bytesOf(row []any) (n int) {
 	return n
 }
 
-// moved makes a row of the source one of the destination: it names the daemon that it is of there.
+// moved changes a row of the source into one of the destination: it sets the id of the daemon that the row belongs
+// to there.
 func (p *Plan) moved(t table, row []any) error {
 	for i, c := range t.columns {
 		cell, text := row[i].(*sql.NullString)
@@ -142,7 +143,7 @@ func (p *Plan) moved(t table, row []any) error {
 			cell.String = p.daemon(cell.String, false)
 		case t.name == "sessions" && c.Name == "data", t.name == "approval_questions" && c.Name == "item":
 			var err error
-			// A session of another daemon stays its own: its files are not here.
+			// A session of another daemon keeps its id, because its files are not here.
 			if cell.String, err = p.document(cell.String, t.name == "sessions"); err != nil {
 				return fmt.Errorf("row %s: %w", t.row(row), err)
 			}
@@ -151,7 +152,7 @@ func (p *Plan) moved(t table, row []any) error {
 	return nil
 }
 
-// daemon is the id that a row of this daemon has at the destination.
+// daemon returns the id that a row of this daemon has at the destination.
 func (p *Plan) daemon(id string, stays bool) string {
 	switch {
 	case p.To.DB.Shared() && id == "":
@@ -162,7 +163,7 @@ func (p *Plan) daemon(id string, stays bool) string {
 	return ""
 }
 
-// document is a JSON object with the id of the daemon at the destination.
+// document replaces the id of the daemon in a JSON object by the one at the destination.
 func (p *Plan) document(text string, stays bool) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil || fields == nil {
@@ -193,7 +194,8 @@ func (p *Plan) document(text string, stays bool) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), err
 }
 
-// number makes the numbers of new rows go on where those of the source end: no number means two rows.
+// number sets the sequences of the destination so that new rows get numbers above those of the source. No number is
+// used for two rows.
 func (p *Plan) number(ctx context.Context, t table) error {
 	for _, c := range t.columns {
 		if !c.Sequence {

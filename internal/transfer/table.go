@@ -10,18 +10,18 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 )
 
-// own are tables of PostgreSQL that are not copied row by row: transcripts are files beside a file,
-// and daemons that say that they are there say so again.
+// own lists tables of PostgreSQL that are not copied row by row. Over a file, transcripts are files; and the rows of
+// running daemons are written again by these daemons.
 var own = []string{"approval_daemons", "transcript_parts", "transcripts", "sandboxd_migrations", "sandboxd_copy"}
 
-// table is one that both sides have.
+// table is a table that both sides have.
 type table struct {
 	name    string
 	columns []store.Column
 	key     []int // positions in columns
 }
 
-// pairs are the tables that PostgreSQL has, which a file must have as well, with the same columns.
+// pairs returns the tables of PostgreSQL. It is an error if the file lacks one of them or has other columns.
 func pairs(ctx context.Context, a, b *store.DB) (all []table, err error) {
 	shared, file := a, b
 	if !a.Shared() {
@@ -44,7 +44,7 @@ func pairs(ctx context.Context, a, b *store.DB) (all []table, err error) {
 			return nil, fmt.Errorf("cannot happen, a file has no table %s", t.Name)
 		}
 		want, got := names(t.Columns), names(those[i].Columns)
-		if slices.Contains(want, "rowid") { // every table of a file has it, unsaid
+		if slices.Contains(want, "rowid") { // every table of a file has this column implicitly
 			got = append(got, "rowid")
 		}
 		slices.Sort(want)
@@ -68,15 +68,15 @@ func names(columns []store.Column) (all []string) {
 	return all
 }
 
-// list is columns in a statement.
+// list returns the columns as they stand in a statement.
 func (t table) list() string { return strings.Join(names(t.columns), ", ") }
 
-// keys are the columns of the key in a statement for db, which orders texts by their bytes.
+// keys returns the columns of the key as they stand in a statement for db, so that texts are ordered by their bytes.
 func (t table) keys(db *store.DB, suffix string) string {
 	var all []string
 	for _, k := range t.key {
 		one := t.columns[k].Name
-		if db.Shared() && t.columns[k].Type == "text" { // a file does so by itself
+		if db.Shared() && t.columns[k].Type == "text" { // SQLite orders so by default
 			one += ` COLLATE "C"`
 		}
 		all = append(all, one+suffix)
@@ -84,7 +84,7 @@ func (t table) keys(db *store.DB, suffix string) string {
 	return strings.Join(all, ", ")
 }
 
-// last is the key of the last row, nil in an empty table.
+// last returns the key of the last row. It returns nil for an empty table.
 func (t table) last(ctx context.Context, db *store.DB) (key []any, err error) {
 	err = db.Read(ctx, func(tx *sql.Tx) error {
 		key = t.cells(t.key)
@@ -98,7 +98,7 @@ func (t table) last(ctx context.Context, db *store.DB) (key []any, err error) {
 	return key, err
 }
 
-// cells are places for the values of columns.
+// cells returns variables that the values of some columns can be scanned into.
 func (t table) cells(which []int) (all []any) {
 	for _, i := range which {
 		switch t.columns[i].Type {
@@ -113,10 +113,10 @@ func (t table) cells(which []int) (all []any) {
 	return all
 }
 
-// pageRows is how many rows one read has: it is short, so that no timeout of the database ends it.
+// pageRows is the number of rows of one read. It is small, so that no timeout of the database ends the read.
 const pageRows = 500
 
-// each calls fn with each row behind a key, nil for the first, in the order of the keys.
+// each calls fn with each row after a key, in the order of the keys. nil means from the first row.
 func (t table) each(ctx context.Context, db *store.DB, after []any, fn func(row []any) error) error {
 	all := make([]int, len(t.columns))
 	for i := range all {

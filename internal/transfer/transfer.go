@@ -24,42 +24,42 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Side is one of the two databases, with its transcripts.
+// Side is one of the two databases with its transcripts.
 type Side struct {
 	DB          *store.DB
-	Name        string // for people, without what is secret
+	Name        string // for people; it holds no secret
 	Transcripts sessions.Transcripts
 }
 
-// Progress is how far a copy is.
+// Progress reports how far a copy is.
 type Progress struct {
 	Step    string // "copy" or "verify"
 	Table   string // or "transcripts"
 	Rows    int64  // so far
 	Of      int64
-	Done    bool // the step is done for this table
-	Resumed bool // the copy goes on that began before
+	Done    bool // this step is done for this table
+	Resumed bool // the copy continues one that was interrupted
 }
 
-// Copied is what a table has on both sides.
+// Copied is what a table holds on both sides.
 type Copied struct {
 	Table  string `json:"table"`
 	Rows   int64  `json:"rows"`
 	SHA256 string `json:"sha256"`
 }
 
-// Plan is a copy of what daemons share.
+// Plan is a copy of the data that daemons share.
 type Plan struct {
 	From, To Side
-	Daemon   string // the id of the daemon whose file one side is
-	Replace  bool   // what a file has of before is removed first; it must be a file
+	Daemon   string // id of the daemon that owns the file
+	Replace  bool   // rows that the destination has are removed first; the destination must be a file
 	Told     func(Progress)
 
 	tables  []table
 	resumed bool
 }
 
-// Run copies, goes on with a copy, and verifies it.
+// Run copies, or continues an interrupted copy, and verifies the result.
 func (p *Plan) Run(ctx context.Context) (all []Copied, err error) {
 	if p.tables, err = pairs(ctx, p.From.DB, p.To.DB); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (p *Plan) Run(ctx context.Context) (all []Copied, err error) {
 	return all, p.To.DB.WriteSynced(ctx, p.To.DB.EndCopy)
 }
 
-// begin marks the destination, or finds the mark of a copy from the same source.
+// begin marks the destination, or finds the mark of an interrupted copy from the same source.
 func (p *Plan) begin(ctx context.Context) error {
 	unfinished, err := p.To.DB.UnfinishedFrom(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *Plan) begin(ctx context.Context) error {
 		return err
 	}
 	if p.Replace {
-		old = nil // copyTranscripts removes them, when the mark is there
+		old = nil // copyTranscripts removes them once the mark is set
 	}
 	return p.To.DB.WriteSynced(ctx, func(tx *sql.Tx) error {
 		for _, t := range p.tables {
@@ -141,7 +141,7 @@ func (p *Plan) tell(step, table string, rows, of int64, done bool) {
 	}
 }
 
-// sessionsWith are the sessions of a side that have a transcript, in their order.
+// sessionsWith returns the ids of the sessions of a side that have a transcript, in order.
 func sessionsWith(ctx context.Context, s Side) (ids []string, err error) {
 	sizes, err := s.Transcripts.Sizes(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func sessionsWith(ctx context.Context, s Side) (ids []string, err error) {
 			if err := rows.Scan(&id); err != nil {
 				return err
 			}
-			if _, has := sizes[id]; has { // others are what a crash left of a session that was deleted
+			if _, has := sizes[id]; has { // a transcript without a session was left by a crash during a deletion
 				ids = append(ids, id)
 			}
 		}
@@ -169,7 +169,7 @@ func sessionsWith(ctx context.Context, s Side) (ids []string, err error) {
 	return ids, err
 }
 
-// copyTranscripts copies those that the destination has not.
+// copyTranscripts copies the transcripts that the destination does not have.
 func (p *Plan) copyTranscripts(ctx context.Context) error {
 	ids, err := sessionsWith(ctx, p.From)
 	if err != nil {
@@ -192,8 +192,8 @@ func (p *Plan) copyTranscripts(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// kept are the transcripts that the destination has whole. Others of a file, of before the copy, are
-// removed; rows are there whole or not at all, and verify sees whether they are the same.
+// kept returns the transcripts that the destination already has in full. It removes files that an earlier state of
+// the destination left. Rows of PostgreSQL are stored in full or not at all; verify compares their content.
 func (p *Plan) kept(ctx context.Context, ids []string) (map[string]bool, error) {
 	sizes, err := p.To.Transcripts.Sizes(ctx)
 	if err != nil {
@@ -229,7 +229,7 @@ func (p *Plan) copyTranscript(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer fresh.Drop() // does nothing when it has its place
+	defer fresh.Drop() // has no effect once it was committed
 	if err := p.To.DB.Write(ctx, func(tx *sql.Tx) error { return fresh.Place(tx, id) }); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// verify reads both sides again, whole.
+// verify reads both sides again in full and compares them.
 func (p *Plan) verify(ctx context.Context) (all []Copied, err error) {
 	for _, t := range p.tables {
 		want, err := p.sum(ctx, t, p.From, true)
@@ -53,7 +53,7 @@ func (p *Plan) differs(want, got Copied) error {
 	}
 }
 
-// sum counts and hashes a table, as its rows are at the destination.
+// sum counts and hashes the rows of a table in the form that they have at the destination.
 func (p *Plan) sum(ctx context.Context, t table, s Side, moved bool) (Copied, error) {
 	of, err := t.count(ctx, s.DB)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *Plan) sum(ctx context.Context, t table, s Side, moved bool) (Copied, er
 	return c, err
 }
 
-// add hashes a value with its type and its length, so that no two rows have the same bytes.
+// add adds a value to a hash, with its type and its length, so that no two different rows add the same bytes.
 func add(h hash.Hash, v any) {
 	kind, text := byte('n'), []byte(nil)
 	switch v := v.(type) {
@@ -118,7 +118,7 @@ func (p *Plan) sumTranscripts(ctx context.Context, s Side) (Copied, error) {
 	return c, ctx.Err()
 }
 
-// hashOf is the hash of the bytes of a transcript.
+// hashOf returns the hash of a transcript.
 func hashOf(s Side, id string) ([]byte, error) {
 	f, err := s.Transcripts.Read(id)
 	if err != nil {

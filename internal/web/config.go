@@ -11,17 +11,17 @@ import (
 // Config is the section web of the configuration.
 type Config struct {
 	Listen       string `yaml:"listen"`       // host:port; "" is off
-	SessionHours int    `yaml:"sessionHours"` // that a login lasts, 1 to 720
+	SessionHours int    `yaml:"sessionHours"` // hours after which a login ends, 1 to 720
 	TLS          TLS    `yaml:"tls"`
 }
 
-// TLS is what the listener shows; without it the listener is on loopback.
+// TLS is the certificate of the listener. Without one the listener must be on loopback.
 type TLS struct {
-	CertFile string `yaml:"certFile"` // PEM, with the names under which the page is opened
+	CertFile string `yaml:"certFile"` // PEM; its names are those that the page may be opened under
 	KeyFile  string `yaml:"keyFile"`
 }
 
-// Check refuses what cannot be served, or would be open to the network.
+// Check refuses settings that cannot be served, or that would open the page to the network without TLS.
 func (c *Config) Check() error {
 	switch {
 	case c.SessionHours < 1 || c.SessionHours > 720:

@@ -17,7 +17,7 @@ import (
 //go:embed page
 var embedded embed.FS
 
-// files are what the page is made of, read once.
+// files holds the templates and static files of the page, which are read once.
 type files struct {
 	pages  map[string]*template.Template
 	static map[string]file
@@ -34,13 +34,13 @@ var kinds = map[string]string{
 	"viewer.js": "text/javascript; charset=utf-8",
 }
 
-// functions are what templates may call. Text of others goes through text, line by line.
+// functions are the functions that templates may call. Text of others must go through "text", line by line.
 var functions = template.FuncMap{
 	"text":  func(v any) string { return visible.Text(fmt.Sprint(v)) },
 	"lines": func(s string) []string { return strings.Split(s, "\n") },
 	"words": review.Words,
 	"clock": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
-	// query is a query that this package has encoded.
+	// The argument is a query that this package has encoded.
 	"query":  func(q string) template.URL { return template.URL(q) },
 	"joined": and,
 	"clip":   func(s string) string { return review.Clip(s, maxShown) },
@@ -48,10 +48,10 @@ var functions = template.FuncMap{
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
-// maxShown is how many bytes the page shows of a value.
+// maxShown bounds the bytes that the page shows of a value.
 const maxShown = 64 << 10
 
-// size is a number of bytes in words.
+// size returns a number of bytes with a unit.
 func size(n int64) string {
 	switch {
 	case n < 10_000:
@@ -88,7 +88,7 @@ func readFiles() (files, error) {
 			return f, fmt.Errorf("read the page: %w", err)
 		}
 		var zipped bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level is one that there is
+		z, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level is valid
 		if _, err = z.Write(plain); err == nil {
 			err = z.Close()
 		}
@@ -114,5 +114,5 @@ func (s *site) static(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		body = f.zipped
 	}
-	_, _ = w.Write(body) // whoever is gone needs no answer
+	_, _ = w.Write(body) // a client that has left needs no answer
 }

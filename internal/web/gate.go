@@ -10,17 +10,18 @@ import (
 	"github.com/sandboxd/sandboxd/internal/route"
 )
 
-// policyOfContent lets a page use its own style sheet, script and routes, and nothing else.
+// policyOfContent allows a page its own style sheet, script and routes, and nothing else.
 const policyOfContent = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'"
 
 type personKey struct{}
 
-// personOf is who is logged in, in a request that the gate has let through.
+// personOf returns the person of a request that loggedIn has let through.
 func personOf(r *http.Request) person { return r.Context().Value(personKey{}).(person) }
 
-// cookieName is another one under TLS, where browsers hold it to be of this host alone.
+// cookieName returns the name of the cookie. Under TLS it has a prefix by which browsers keep it for this host
+// alone.
 func (s *site) cookieName() string {
 	if s.cert != nil {
 		return "__Host-sandboxd"
@@ -28,7 +29,7 @@ func (s *site) cookieName() string {
 	return "sandboxd"
 }
 
-// handler is the whole listener: what everybody may get, and behind the gate the rest.
+// handler returns the handler of the listener: the routes that everybody may use, and those that need a login.
 func (s *site) handler() http.Handler {
 	open, inside := http.NewServeMux(), http.NewServeMux()
 	open.HandleFunc("GET /login", s.login)
@@ -43,7 +44,7 @@ func (s *site) handler() http.Handler {
 	return s.guarded(open)
 }
 
-// guarded refuses what no page of this origin has sent.
+// guarded refuses requests that no page of this origin can have sent.
 func (s *site) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -69,8 +70,7 @@ func (s *site) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// ours reports whether a Host is that of the listener: its address, or under TLS a name of the
-// certificate.
+// ours reports whether a Host header names the listener: its address, or under TLS a name of the certificate.
 func (s *site) ours(host string) bool {
 	if s.cert == nil {
 		return host == s.listen.Addr().String()
@@ -92,7 +92,7 @@ func (s *site) ownOrigin(origin string) bool {
 	return err == nil && u.Scheme == scheme && s.ours(u.Host)
 }
 
-// loggedIn lets in who has a login, and changes from pages of this origin alone.
+// loggedIn lets requests with a login through. It lets changes through only from pages of this origin.
 func (s *site) loggedIn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cookie, _ := r.Cookie(s.cookieName())
@@ -119,13 +119,13 @@ func (s *site) loggedIn(next http.Handler) http.Handler {
 	})
 }
 
-// caller is who the API is told about.
+// caller returns the person as a caller of the API.
 func (p person) caller() route.Caller {
 	return route.Caller{UID: p.UID, GID: p.GID, Groups: p.Groups, Person: p.Name}
 }
 
-// login makes a login of a link. It answers with a page that goes on by itself: a browser that
-// follows a redirect from another site would not send the new cookie.
+// login exchanges the token of a link for a login. It answers with a page that then loads the next page, because a
+// browser that follows a redirect from another site would not send the new cookie.
 func (s *site) login(w http.ResponseWriter, r *http.Request) {
 	cookie, ok, err := s.logins.login(r.Context(), r.URL.Query().Get("token"), s.hours)
 	switch {

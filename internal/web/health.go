@@ -19,19 +19,19 @@ import (
 
 const (
 	sampleEvery = 15 * time.Second
-	sampled     = 240 // samples that are kept: an hour
+	sampled     = 240 // samples kept: one hour
 )
 
-// sample is what the daemon had counted at a moment.
+// sample holds the totals of the daemon at one time.
 type sample struct {
 	At time.Time
 	metrics.Totals
 }
 
-// history is the last hour of the daemon's own metrics.
+// history holds the samples of the last hour.
 type history struct {
 	mu  sync.Mutex
-	all []sample // guarded by mu; the oldest first
+	all []sample // oldest first; guarded by mu
 }
 
 func (h *history) add(one sample) {
@@ -43,14 +43,14 @@ func (h *history) add(one sample) {
 	h.all = append(h.all, one)
 }
 
-// until is the history with a moment that is not kept.
+// until returns the history with one more sample, which it does not keep.
 func (h *history) until(now sample) []sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append(slices.Clone(h.all), now)
 }
 
-// watch samples the metrics until ctx ends.
+// watch takes samples until ctx ends.
 func (s *site) watch(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -70,7 +70,7 @@ func (s *site) watch(ctx context.Context) {
 	}
 }
 
-// sample asks the route of the metrics.
+// sample reads the metrics from their route.
 func (s *site) sample(ctx context.Context, by route.Caller) (sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
@@ -85,17 +85,17 @@ func (s *site) sample(ctx context.Context, by route.Caller) (sample, error) {
 	return sample{time.Now(), totals}, err
 }
 
-// The box of a sparkline.
+// The size of a sparkline.
 const sparkWide, sparkHigh = 240, 40
 
-// spark is a line of one number over the last hour.
+// spark is a sparkline of one number over the last hour.
 type spark struct {
 	Title, Now, Most string
 	Points           string // of a polyline
 	Class            string
 }
 
-// sparkOf draws values, the newest last, at the right edge.
+// sparkOf draws values as a sparkline, with the newest at the right edge.
 func sparkOf(title, class string, values []float64, words func(float64) string) spark {
 	most := 0.0
 	for _, v := range values {
@@ -116,7 +116,7 @@ func sparkOf(title, class string, values []float64, words func(float64) string) 
 	return sp
 }
 
-// sparks are the lines of a page, of the intervals between samples.
+// sparks returns the sparklines of a page. Their values are those of the intervals between samples.
 func sparks(all []sample) []spark {
 	rate := func(of func(metrics.Totals) float64) (out []float64) {
 		for i := range len(all) - 1 {

@@ -13,10 +13,10 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// callOutput is what a call prints, while it runs, for a page that is open.
+// callOutput streams the output of a running call to an open page.
 func (s *site) callOutput(w http.ResponseWriter, r *http.Request) { s.live(w, r.Context(), r) }
 
-// live sends what the call prints that a request names, as it may be shown, until the call or ctx ends.
+// live streams the output of the call that a request names, with secrets masked, until the call or ctx ends.
 func (s *site) live(w http.ResponseWriter, ctx context.Context, r *http.Request) {
 	path := "/calls/" + url.PathEscape(r.PathValue("id"))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
@@ -30,23 +30,23 @@ func (s *site) live(w http.ResponseWriter, ctx context.Context, r *http.Request)
 	out.End()
 }
 
-// livePiece is some output as a page shows it.
+// livePiece is a piece of output as a page shows it.
 type livePiece struct {
 	Stream string `json:"stream"`
-	Missed bool   `json:"missed,omitempty"` // there was more before it
+	Missed bool   `json:"missed,omitempty"` // output before it is missing
 	Text   string `json:"text"`
 }
 
-// liveOutput passes on output, with what cannot be seen as an escape, and that the call has ended. Nothing else
-// of the events of a call leaves it: viewers get them too.
+// liveOutput passes on output, with invisible characters as escapes, and the end of the call. It drops all other
+// events of a call, because viewers get the stream too.
 type liveOutput struct {
 	http.ResponseWriter
 	refused bool
 	held    bytes.Buffer
-	next    map[string]int64 // offset of the next piece of each stream
+	next    map[string]int64 // by stream: offset of the next piece
 }
 
-// WriteHeader notes a refusal, which says nothing but its status.
+// WriteHeader keeps the status of a refusal. The page gets nothing else of it.
 func (l *liveOutput) WriteHeader(code int) {
 	l.refused = code != http.StatusOK
 	l.ResponseWriter.WriteHeader(code)

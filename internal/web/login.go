@@ -20,23 +20,22 @@ import (
 )
 
 const (
-	linkTime = time.Minute // how long a link waits for its login
-	maxLinks = 64          // that wait at once
-	maxName  = 64          // bytes of the name of a person
+	linkTime = time.Minute // a link must be used within this time
+	maxLinks = 64          // unused links
+	maxName  = 64          // bytes of a person's name
 )
 
-// person is somebody who is logged in.
+// person is a person who is logged in.
 type person struct {
 	Name string // "" where none was given
-	// The ids of the operator who made the link: the person has the same rights.
+	// The ids of the operator who made the link. The person has the same rights.
 	UID, GID int
 	Groups   []int
 	CSRF     string
 	Ends     time.Time
 }
 
-// logins are the people who are logged in, in the database, and the links that nobody has used yet. The
-// links end with the daemon.
+// logins holds the logins, in the database, and the links that are not used yet, in memory.
 type logins struct {
 	db    *store.DB
 	mu    sync.Mutex
@@ -44,10 +43,10 @@ type logins struct {
 }
 
 type linkRequest struct {
-	As string `json:"as,omitempty"` // the person who will answer
+	As string `json:"as,omitempty"` // name of the person, which the record gets
 }
 
-// Link is for one login.
+// Link is a link for one login.
 type Link struct {
 	URL     string    `json:"url"`
 	Expires time.Time `json:"expires_at"`
@@ -79,7 +78,7 @@ func (s *site) makeLink(r *http.Request) (any, error) {
 	return route.Created{Data: Link{URL: s.origin() + "/login?token=" + token, Expires: ends}}, nil
 }
 
-// link makes a token that logs somebody in, once.
+// link returns a token that logs a person in once.
 func (l *logins) link(who person) (token string, ends time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +102,8 @@ func (l *logins) link(who person) (token string, ends time.Time, err error) {
 	return token, who.Ends, nil
 }
 
-// login exchanges the token of a link for that of a cookie. It reports false if the link was used,
-// is too old, or was never made.
+// login exchanges the token of a link for that of a cookie. It returns false if the link was used, is too old or
+// never existed.
 func (l *logins) login(ctx context.Context, token string, lasts time.Duration) (cookie string, ok bool, err error) {
 	l.mu.Lock()
 	who, ok := l.links[digest(token)]
@@ -131,8 +130,8 @@ func (l *logins) login(ctx context.Context, token string, lasts time.Duration) (
 	return cookie, err == nil, err
 }
 
-// who is the person whom a cookie belongs to. A login that would go on for longer than it may was made by a
-// clock that was set back meanwhile: nobody knows when it ends, so it has ended.
+// who returns the person that a cookie belongs to. If a login would end later than it can, the clock was set back
+// after it began. Nobody knows when it should end, so it is ended.
 func (l *logins) who(ctx context.Context, cookie string, lasts time.Duration) (p person, ok bool, err error) {
 	var ends int64
 	var groups []byte
@@ -149,7 +148,7 @@ func (l *logins) who(ctx context.Context, cookie string, lasts time.Duration) (p
 	p.Ends = time.UnixMilli(ends)
 	left := time.Until(p.Ends)
 	if err == nil && left <= 0 {
-		err = l.logout(ctx, cookie) // it stays over when the clock is set back
+		err = l.logout(ctx, cookie) // so that it stays ended when the clock is set back
 	}
 	return p, err == nil && left > 0 && left < lasts+clockSlack, err
 }
@@ -162,7 +161,7 @@ func (l *logins) logout(ctx context.Context, cookie string) error {
 	})
 }
 
-// newToken has 260 bits.
+// newToken returns a token with 260 random bits.
 func newToken() string { return rand.Text() + rand.Text() }
 
 func digest(token string) string {

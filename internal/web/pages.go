@@ -17,18 +17,18 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// view is what a template shows.
+// view is the data of a template.
 type view struct {
 	Title   string
 	Section string // of the navigation
-	Person  person // zero where nobody is logged in
+	Person  person // zero if nobody is logged in
 	Data    any
 }
 
-// message is all that a page says.
+// message is the data of a page that shows only a message.
 type message struct{ Text, Hint string }
 
-// pageSize is how many rows a page has.
+// pageSize is the number of rows of a page.
 const pageSize = 50
 
 func (s *site) pages(mux *http.ServeMux) {
@@ -50,7 +50,7 @@ func (s *site) pages(mux *http.ServeMux) {
 	})
 }
 
-// show writes a page, whole or not at all.
+// show writes a whole page, or nothing if its template fails.
 func (s *site) show(w http.ResponseWriter, r *http.Request, code int, name string, v view) {
 	v.Person, _ = r.Context().Value(personKey{}).(person)
 	s.write(w, code, name, "layout.html", v)
@@ -70,10 +70,10 @@ func (s *site) write(w http.ResponseWriter, code int, name, element string, data
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = b.WriteTo(w) // whoever is gone needs no answer
+	_, _ = b.WriteTo(w) // a client that has left needs no answer
 }
 
-// refuse says no, as JSON to a program and as a page to a person.
+// refuse answers with an error: JSON for a program, a page for a person.
 func (s *site) refuse(w http.ResponseWriter, r *http.Request, code int, text, hint string) {
 	if strings.HasPrefix(r.URL.Path, "/v1/") || r.Method != http.MethodGet {
 		w.Header().Set("Content-Type", "application/json")
@@ -86,12 +86,12 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, code int, text, hi
 	s.show(w, r, code, "message", view{Title: http.StatusText(code), Data: message{text, hint}})
 }
 
-// codeOf is the code of a refusal by the listener: its status, as in "misdirected_request".
+// codeOf returns the code of an error of the listener: its status, such as "misdirected_request".
 func codeOf(status int) string {
 	return strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "_")
 }
 
-// failed shows an error of a route.
+// failed shows the error of a route.
 func (s *site) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if said, ok := errors.AsType[*apiError](err); ok {
 		s.refuse(w, r, said.Status, said.Msg, said.Hint)
@@ -106,8 +106,8 @@ type asked struct {
 	approvals.Item
 	Heading string
 	Fields  []review.Field
-	Rules   map[string]string // what a yes becomes, by scope
-	Args    string            // to edit
+	Rules   map[string]string // by scope: the rule that a yes becomes
+	Args    string            // in a form for editing
 }
 
 func ask(i approvals.Item) asked {
@@ -138,7 +138,7 @@ func (s *site) inbox(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "inbox", view{Title: "Inbox", Section: "inbox", Data: all})
 }
 
-// question is one question, for a page that is open.
+// question serves one question to an open page.
 func (s *site) question(w http.ResponseWriter, r *http.Request) {
 	var one approvals.Item
 	if _, err := s.get(r, "/approvals/"+url.PathEscape(r.PathValue("id")), &one); err != nil {
@@ -148,7 +148,7 @@ func (s *site) question(w http.ResponseWriter, r *http.Request) {
 	s.fragment(w, "inbox", "question", ask(one))
 }
 
-// session is what the page shows of a session.
+// session holds the fields of a session that the page shows.
 type session struct {
 	ID      string    `json:"id"`
 	Parent  string    `json:"parent"`
@@ -163,14 +163,14 @@ type session struct {
 	Changed time.Time `json:"updated_at"`
 }
 
-// Name is what people know the session by.
+// Name returns the name of the session for people.
 func (x session) Name() string { return cmp.Or(x.Title, x.Agent, review.Clip(x.Prompt, 80), x.ID) }
 
 // page is a part of a list.
 type page[T any] struct {
-	Of    string // a session, where the list is of one
+	Of    string // id of the session that the list belongs to, or ""
 	Rows  []T
-	Next  int // offset of the older ones, 0 if there are none
+	Next  int // offset of older rows; 0 if there are none
 	Total int
 }
 
@@ -188,7 +188,7 @@ func (s *site) sessions(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "sessions", view{Title: "Sessions", Section: "sessions", Data: got})
 }
 
-// offset is where a list begins; the route checks it.
+// offset returns the offset that a request asks for. The route checks it.
 func offset(r *http.Request) string { return url.QueryEscape(cmp.Or(r.URL.Query().Get("offset"), "0")) }
 
 func (s *site) session(w http.ResponseWriter, r *http.Request) {
@@ -221,14 +221,14 @@ func (s *site) session(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "session", view{Title: shown.Session.Name(), Section: "sessions", Data: shown})
 }
 
-// runningCall is a call of which no decision is kept yet, since it runs, or waits for a person.
+// runningCall is a call without a stored decision, because it runs or waits for a person.
 type runningCall struct {
 	ID   string          `json:"call_id"`
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
 }
 
-// What is what people read of its arguments.
+// What describes the call by its arguments.
 func (c runningCall) What() string {
 	in, err := json.Marshal(map[string]json.RawMessage{"params": c.Args})
 	if err != nil || c.Args == nil {
@@ -237,20 +237,21 @@ func (c runningCall) What() string {
 	return policy.Record{Explanation: policy.Explanation{Input: in}}.What()
 }
 
-// running are the calls of a session that run. Ask for them before its decisions: a call is in one of both.
+// running returns the running calls of a session. Ask for them before the decisions: then each call is in one of the
+// two lists or in both.
 func (s *site) running(r *http.Request, session string) (all []runningCall, err error) {
 	_, err = s.get(r, "/calls?session_id="+url.QueryEscape(session), &all)
 	return all, err
 }
 
-// without leaves out those that have been decided meanwhile.
+// without removes the calls that were decided meanwhile.
 func without(all []runningCall, decided []policy.Judged) []runningCall {
 	return slices.DeleteFunc(all, func(c runningCall) bool {
 		return slices.ContainsFunc(decided, func(d policy.Judged) bool { return d.CallID == c.ID })
 	})
 }
 
-// ran is what became of a call, while the daemon has it.
+// ran is the result of a call, as long as the daemon has it.
 type ran struct {
 	ID      string
 	Running bool `json:"running"`
@@ -283,12 +284,12 @@ type ran struct {
 	Note string // why something is missing
 }
 
-// call is what came of one call, for a page that is open.
+// call serves the result of one call to an open page.
 func (s *site) call(w http.ResponseWriter, r *http.Request) {
 	s.fragment(w, "session", "ran", s.resultOf(r))
 }
 
-// resultOf is what came of the call that a request names.
+// resultOf returns the result of the call that a request names.
 func (s *site) resultOf(r *http.Request) ran {
 	got := ran{ID: r.PathValue("id")}
 	path := "/calls/" + url.PathEscape(got.ID)

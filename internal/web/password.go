@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// A password is kept as salt$key, by Argon2id with the parameters that RFC 9106 names second, and less
-// memory: one derivation runs at a time, so that those who try passwords take no more than that.
+// A password is stored as salt$key. The key is derived by Argon2id with the second parameter set of RFC 9106 and
+// less memory. Only one derivation runs at a time, so that guessing takes no more memory than that.
 const (
 	argonTime   = 3
 	argonMemory = 32 << 10 // KiB
@@ -29,17 +29,17 @@ func derive(password string, salt []byte) []byte {
 	return argon2.IDKey([]byte(password), salt, argonTime, argonMemory, 1, argonKey)
 }
 
-// hashPassword is what is kept of a password; of none, nothing.
+// hashPassword returns what is stored of a password. It returns "" for no password.
 func hashPassword(password string) string {
 	if password == "" {
 		return ""
 	}
 	salt := make([]byte, argonSalt)
-	rand.Read(salt) // never fails
+	rand.Read(salt) // rand.Read never fails
 	return encode(salt) + "$" + encode(derive(password, salt))
 }
 
-// isPassword reports whether a password is the one that was kept.
+// isPassword reports whether a password matches what was stored.
 func isPassword(kept, password string) bool {
 	text, key, ok := strings.Cut(kept, "$")
 	salt, err := base64.RawStdEncoding.DecodeString(text)

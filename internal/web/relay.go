@@ -9,15 +9,15 @@ import (
 	"github.com/sandboxd/sandboxd/internal/route"
 )
 
-// relayed are the routes of operators that the page needs. What would run something new, or change
-// the daemon as a whole, is not among them.
+// relayed lists the operator routes that the page needs. Routes that would run something new, or change the daemon
+// as a whole, are not among them.
 var relayed = []string{
 	"GET /v1/", "POST /v1/approvals/{id}", "DELETE /v1/grants/{id}", "POST /v1/policies/explain",
 	"POST /v1/calls/{id}/cancel", "POST /v1/calls/{id}/undo", "POST /v1/jobs/{id}/stop",
 	"POST /v1/sessions/{id}/shares", "DELETE /v1/shares/{id}",
 }
 
-// relay serves a route of operators to whoever is logged in, with secrets masked.
+// relay serves an operator route to a person who is logged in, with secrets masked.
 func (s *site) relay(w http.ResponseWriter, r *http.Request) {
 	r = r.Clone(r.Context())
 	r.Header.Del("Cookie")
@@ -27,8 +27,8 @@ func (s *site) relay(w http.ResponseWriter, r *http.Request) {
 	out.End()
 }
 
-// redactor masks what a route answers. A question is shown as it will be answered (A-20): who edits
-// a masked text would send the mask.
+// redactor returns the function that masks the answer of a route. A question is shown without masks (A-20), because
+// a person who edits a masked text would send the mask.
 func (s *site) redactor(path string) func(string) string {
 	path = strings.TrimPrefix(path, "/v1")
 	if path == "/approvals" || strings.HasPrefix(path, "/approvals/") {
@@ -37,7 +37,7 @@ func (s *site) redactor(path string) func(string) string {
 	return s.host.Redact
 }
 
-// answer is what a route of operators says to the page itself.
+// answer is the answer of an operator route to the page itself.
 type answer struct {
 	header http.Header
 	code   int
@@ -50,7 +50,7 @@ func (a *answer) WriteHeader(code int) { a.code = code }
 
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// apiError is a failure that a route of operators answered.
+// apiError is an error of an operator route.
 type apiError struct {
 	Status int    `json:"-"`
 	Code   string `json:"code"`
@@ -60,13 +60,13 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Msg }
 
-// list is where a part of a list lies in the whole.
+// list says which part of the whole list an answer holds.
 type list struct {
 	Total, Limit, Offset int
 	HasMore              bool `json:"has_more"`
 }
 
-// get asks a route of operators for the person who loads a page, and decodes its masked data.
+// get calls an operator route for the person who loads a page, and decodes its masked data.
 func (s *site) get(r *http.Request, path string, out any) (list, error) {
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, path, nil)
 	if err != nil {

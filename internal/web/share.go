@@ -14,19 +14,19 @@ import (
 )
 
 type shareRequest struct {
-	For      string `json:"for,omitempty"`      // whom the link is for
-	Hours    int    `json:"hours,omitempty"`    // that it works: 1 to 720, 24 unless given
-	Password string `json:"password,omitempty"` // that viewers are asked for
+	For      string `json:"for,omitempty"`      // name of the person who gets the link
+	Hours    int    `json:"hours,omitempty"`    // hours until the link ends: 1 to 720, default 24
+	Password string `json:"password,omitempty"` // viewers must enter it; "" asks for none
 }
 
-// Shared is a link that was made. Its address is shown this once.
+// Shared is the answer to the creation of a link. Only this answer holds its address.
 type Shared struct {
 	ID   string    `json:"id"`
 	URL  string    `json:"url"`
 	Ends time.Time `json:"ends_at"`
 }
 
-// shareRoutes are how operators give and take links for viewers.
+// shareRoutes returns the routes by which operators create and revoke links for viewers.
 func (s *site) shareRoutes() []route.Route {
 	return []route.Route{
 		{
@@ -52,7 +52,7 @@ func (s *site) shareRoutes() []route.Route {
 	}
 }
 
-// on refuses what needs the page while it is off.
+// on returns an error if the page is off.
 func (s *site) on() error {
 	if s.listen != nil {
 		return nil
@@ -99,13 +99,13 @@ func (s *site) share(r *http.Request) (any, error) {
 		err = s.noteShare(r.Context(), "web_share", x, "a link to look at the session was made by "+x.By,
 			map[string]string{"for": x.For, "ends": x.Ends.Format(time.RFC3339)})
 	}
-	if err != nil { // nobody has the token
+	if err != nil { // nobody got the token
 		return nil, err
 	}
 	return route.Created{Data: Shared{ID: x.ID, URL: s.origin() + viewPath(token), Ends: x.Ends}}, nil
 }
 
-// noteShare writes to the record what is done with a link.
+// noteShare records what was done with a link.
 func (s *site) noteShare(ctx context.Context, name string, x Share, message string, detail map[string]string) error {
 	detail["share"] = x.ID
 	return s.host.Record(ctx, tool.Note{Name: name, Session: x.Session, Message: message, Detail: detail})
@@ -123,7 +123,7 @@ func (s *site) listShares(r *http.Request) (any, error) {
 	return page.List(all, len(all), total), nil
 }
 
-// revokeShare ends a link. That is done even if it cannot be recorded: it takes rights away.
+// revokeShare ends a link. It does so even if the record fails, because it takes rights away.
 func (s *site) revokeShare(r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	found, err := s.shares.end(r.Context(), id)
@@ -140,7 +140,7 @@ func (s *site) revokeShare(r *http.Request) (any, error) {
 	return route.Deleted{ID: id, Deleted: true}, err
 }
 
-// sharesPage shows the links, and who looked.
+// sharesPage shows the links and their viewers.
 func (s *site) sharesPage(w http.ResponseWriter, r *http.Request) {
 	got := page[Share]{}
 	at, err := s.get(r, "/shares?limit="+strconv.Itoa(pageSize)+"&offset="+offset(r), &got.Rows)

@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	shareHours   = 24                  // that a link works unless its maker says otherwise
-	maxHours     = 30 * 24             // that it may work
-	maxShares    = 1000                // that work at once
-	maxLooks     = 1000                // browsers that one link lets look
-	maxStreams   = 32                  // that are open at once on one link
-	keepsShares  = 30 * 24 * time.Hour // how long it is known who looked, after the end of a link
-	lookEvery    = time.Minute         // looks of one browser that are closer count as one
-	maxBrowser   = 200                 // bytes of a User-Agent that are kept
-	clockSlack   = 5 * time.Minute     // how far a clock may be set back before what was made later counts as ended
+	shareHours   = 24                  // default lifetime of a link
+	maxHours     = 30 * 24             // longest lifetime of a link
+	maxShares    = 1000                // links that work at the same time
+	maxLooks     = 1000                // browsers per link
+	maxStreams   = 32                  // open streams per link
+	keepsShares  = 30 * 24 * time.Hour // how long the viewers of an ended link are kept
+	lookEvery    = time.Minute         // looks of one browser within this time count once
+	maxBrowser   = 200                 // bytes kept of a User-Agent
+	clockSlack   = 5 * time.Minute     // what began further in the future counts as ended
 	passwordRate = 12 * time.Second    // between two tries of a password, after the first few
-	passwordTry  = 5                   // tries at once
+	passwordTry  = 5                   // tries without a pause
 )
 
-// Share is a link by which others look at one session.
+// Share is a link by which others view one session.
 type Share struct {
 	ID       string    `json:"id"`
 	Session  string    `json:"session_id"`
-	For      string    `json:"for,omitempty"` // whom it is for, in the words of its maker
+	For      string    `json:"for,omitempty"` // the person who gets the link, as its maker named them
 	By       string    `json:"made_by"`
-	Password bool      `json:"password"` // is asked for
+	Password bool      `json:"password"` // viewers must enter a password
 	Made     time.Time `json:"created_at"`
 	Ends     time.Time `json:"ends_at"`
-	Ended    time.Time `json:"ended_at,omitzero"` // it was revoked, or is over
-	Open     int       `json:"open"`              // pages that follow the session now
+	Ended    time.Time `json:"ended_at,omitzero"` // when it was revoked or expired
+	Open     int       `json:"open"`              // open pages that follow the session
 	Looks    []Look    `json:"looks"`
 
 	maker    person
 	password string
 }
 
-// Look is a browser that looked.
+// Look is a browser that used a link.
 type Look struct {
 	Address string    `json:"address"`
 	Browser string    `json:"browser"`
@@ -54,24 +54,24 @@ type Look struct {
 	Last    time.Time `json:"last_at"`
 }
 
-// shares are the links of a daemon.
+// shares holds the links of a daemon.
 type shares struct {
 	db *store.DB
 	mu sync.Mutex
 	on map[string]*watched // by id; guarded by mu
 }
 
-// watched is what the daemon knows of a link while it runs.
+// watched is the state of a link in memory.
 type watched struct {
 	session string
 	streams map[*stream]bool
-	passed  map[string]bool // digests of the cookies of browsers that gave the password
+	passed  map[string]bool // digests of the cookies of browsers that entered the password
 	tries   *rate.Limiter
 }
 
 type stream struct{ end context.CancelFunc }
 
-// of is what is known of a link; mu is held.
+// of returns the state of a link. The caller holds mu.
 func (s *shares) of(x Share) *watched {
 	w := s.on[x.ID]
 	if w == nil {
@@ -87,10 +87,10 @@ func (s *shares) of(x Share) *watched {
 	return w
 }
 
-// errFull says that there are as many links as there may be.
+// errFull is the error for too many links.
 var errFull = errors.New("too many links")
 
-// make keeps a link and returns its token. Links that ended long ago are forgotten.
+// make stores a link and returns its token. It deletes links that ended long ago.
 func (s *shares) make(ctx context.Context, x *Share) (token string, err error) {
 	token, x.ID = newToken(), "shr_"+rand.Text()
 	groups, err := json.Marshal(x.maker.Groups)
@@ -145,8 +145,8 @@ func scanShare(row interface{ Scan(...any) error }) (x Share, err error) {
 	return x, err
 }
 
-// find is the link of a token, if it works now. One that is over is noted as ended, so that it does not
-// work again when the clock is set back.
+// find returns the link of a token if it still works. It marks an expired link as ended, so that it does not work
+// again when the clock is set back.
 func (s *shares) find(ctx context.Context, token string) (x Share, ok bool, err error) {
 	err = s.db.Read(ctx, func(tx *sql.Tx) error {
 		x, err = scanShare(tx.QueryRow(`SELECT `+shareColumns+` FROM web_shares WHERE token = $1`, digest(token)))
@@ -160,14 +160,14 @@ func (s *shares) find(ctx context.Context, token string) (x Share, ok bool, err 
 		return Share{}, false, err
 	case now.Before(x.Ends) && now.After(x.Made.Add(-clockSlack)):
 		return x, true, nil
-	case now.Before(x.Ends): // the clock is wrong now, and may be right later
+	case now.Before(x.Ends): // the clock may be wrong now and right later
 		return Share{}, false, nil
 	}
 	_, err = s.end(ctx, x.ID)
 	return Share{}, false, err
 }
 
-// end ends a link and what is open on it. It reports false if there is no such link.
+// end ends a link and its open streams. It returns false if there is no such link.
 func (s *shares) end(ctx context.Context, id string) (found bool, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		done, err := tx.Exec(`UPDATE web_shares SET ended = CASE ended WHEN 0 THEN $1 ELSE ended END WHERE id = $2`,
@@ -185,7 +185,7 @@ func (s *shares) end(ctx context.Context, id string) (found bool, err error) {
 	return found, err
 }
 
-// close ends what is open on links that have ended.
+// close ends the open streams of links that have ended.
 func (s *shares) close(ended func(id string, w *watched) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *shares) close(ended func(id string, w *watched) bool) {
 	}
 }
 
-// open notes a stream, which end ends. Whoever calls looks only afterwards whether the link works, so
-// that no end is missed between the two.
+// open registers a stream, so that end can close it. The caller must check after this whether the link works;
+// otherwise an end between the two would be missed.
 func (s *shares) open(x Share, end context.CancelFunc) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *shares) open(x Share, end context.CancelFunc) (leave func(), ok bool) {
 	}, true
 }
 
-// list is a page of the links, the newest first, and how many there are.
+// list returns a page of the links, the newest first, and their total number.
 func (s *shares) list(ctx context.Context, limit, offset int) (all []Share, total int, err error) {
 	all = []Share{}
 	err = s.db.Read(ctx, func(tx *sql.Tx) error {
@@ -281,10 +281,10 @@ func looks(tx *sql.Tx, share string) ([]Look, error) {
 	return all, rows.Err()
 }
 
-// errManyLooks says that no more browsers may look.
+// errManyLooks is the error for too many browsers.
 var errManyLooks = fmt.Errorf("%d browsers have opened this link", maxLooks)
 
-// looked notes that a browser looks; tell hears of it first when it is a new one.
+// looked records that a browser uses a link. If the browser is a new one, it calls tell first.
 func (s *shares) looked(ctx context.Context, id, address, browser string, tell func() error) error {
 	now := time.Now()
 	var last sql.NullInt64
@@ -313,7 +313,7 @@ func (s *shares) looked(ctx context.Context, id, address, browser string, tell f
 	})
 }
 
-// deleted forgets the links of a session that is deleted, and who looked at it.
+// deleted deletes the links of a deleted session, with their looks.
 func deleted(tx *sql.Tx, session string) error {
 	_, err := tx.Exec(`DELETE FROM web_looks WHERE share IN (SELECT id FROM web_shares WHERE session = $1)`, session)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// table is a part of a list that a form of the page filters.
+// table is a part of a list with the filters of its form.
 type table[T any] struct {
 	Filter url.Values
 	Rows   []T
@@ -23,7 +23,7 @@ type table[T any] struct {
 	Total  int
 }
 
-// filters are the filters that a page has, as they were asked for.
+// filters returns the filters of a page that a request names.
 func filters(r *http.Request, names ...string) url.Values {
 	out := url.Values{}
 	for _, name := range names {
@@ -34,7 +34,7 @@ func filters(r *http.Request, names ...string) url.Values {
 	return out
 }
 
-// and is a query with one more parameter.
+// and returns a query with one more parameter.
 func and(q url.Values, name, value string) string {
 	out := url.Values{name: {value}}
 	for key, values := range q {
@@ -45,14 +45,14 @@ func and(q url.Values, name, value string) string {
 	return out.Encode()
 }
 
-// variables are those of one session, with who wrote them.
+// variables shows the variables of a session and their authors.
 func (s *site) variables(w http.ResponseWriter, r *http.Request) {
 	shown := struct {
 		table[vars.Var]
 		Sessions []session
 		Of       session
-		Value    *vars.Var // the one that was asked for
-		Read     origins   // by the model of the session
+		Value    *vars.Var // the selected variable
+		Read     origins   // what the model of the session was shown
 	}{table: table[vars.Var]{Filter: filters(r, "session", "search", "type", "tag")}}
 	_, err := s.get(r, "/sessions?accounts=all&sort_by=updated_at&limit=100", &shown.Sessions)
 	id := shown.Filter.Get("session")
@@ -83,7 +83,7 @@ func (s *site) variables(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "variables", view{Title: "Variables", Section: "variables", Data: shown})
 }
 
-// origins are who wrote what the model of a session was shown.
+// origins holds the authors of what the model of a session was shown.
 type origins struct {
 	Session []string `json:"session"`
 	Hosts   []string `json:"hosts"`
@@ -104,7 +104,7 @@ func (s *site) variablesOf(r *http.Request, id string, t *table[vars.Var]) error
 	return err
 }
 
-// policies are the rules and the hooks in force, and what the policies in the shadow would do.
+// policies shows the rules and hooks in force, and what the shadow policies would do.
 func (s *site) policies(w http.ResponseWriter, r *http.Request) {
 	var shown struct {
 		policy.Status
@@ -122,7 +122,7 @@ func (s *site) policies(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "policies", view{Title: "Policies", Section: "policies", Data: shown})
 }
 
-// line is what the page shows of a line of the record.
+// line is a line of the record as the page shows it.
 type line struct {
 	Seq     uint64         `json:"seq"`
 	Time    time.Time      `json:"time"`
@@ -137,7 +137,7 @@ type line struct {
 	Network *egress.Ledger `json:"network"`
 }
 
-// linesOf are the newest lines of the record that a page asks for, the newest first.
+// linesOf returns the lines of the record that a page asks for, the newest first.
 func (s *site) linesOf(r *http.Request, filter url.Values, more url.Values) (table[line], error) {
 	t := table[line]{Filter: filter}
 	q := url.Values{"limit": {strconv.Itoa(2 * pageSize)}}
@@ -167,13 +167,13 @@ func (s *site) record(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "record", view{Title: "Record", Section: "record", Data: lines})
 }
 
-// connection is one row of the ledger of a call.
+// connection is one row of a call's ledger.
 type connection struct {
 	Line line
 	Row  egress.Row
 }
 
-// network is where calls connected, or tried to, by the record.
+// network shows where calls connected, or tried to, according to the record.
 func (s *site) network(w http.ResponseWriter, r *http.Request) {
 	filter := filters(r, "host", "verdict", "session_id")
 	more := url.Values{"connected": {"true"}}
@@ -190,7 +190,7 @@ func (s *site) network(w http.ResponseWriter, r *http.Request) {
 	}
 	shown := struct {
 		table[connection]
-		Omitted int // connections that the ledgers of these calls had no room for
+		Omitted int // connections that the ledgers of these calls do not hold
 	}{table: table[connection]{Filter: filter, Older: lines.Older}}
 	host, verdict := strings.ToLower(filter.Get("host")), filter.Get("verdict")
 	for _, l := range lines.Rows {

@@ -17,17 +17,17 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// viewPath is where the link of a token leads.
+// viewPath returns the path of the link with a token.
 func viewPath(token string) string { return "/shared/" + token }
 
-// linked reports whether a request opens a link, which people do from other sites.
+// linked reports whether a request opens a link. People open links from other sites.
 func linked(r *http.Request) bool {
 	token, ok := strings.CutPrefix(r.URL.Path, viewPath(""))
 	return r.URL.Path == "/login" || ok && !strings.Contains(token, "/") && r.Method == http.MethodGet
 }
 
-// viewers are the routes of those who have a link. They read one session, with secrets masked, and there
-// is no route that changes something: POST takes the password of a link.
+// viewers registers the routes for people who have a link. They can read one session, with secrets masked, and
+// change nothing: POST only takes the password of a link.
 func (s *site) viewers(mux *http.ServeMux) {
 	for pattern, show := range map[string]func(http.ResponseWriter, *http.Request, Share){
 		"GET /shared/{token}":                   s.viewed,
@@ -42,8 +42,8 @@ func (s *site) viewers(mux *http.ServeMux) {
 
 const viewerCookie = "sandboxd_viewer"
 
-// viewing lets in who has a link that works, and gave its password if it has one. What is read is read
-// with the rights of the operator who made the link.
+// viewing lets requests through if their link works and they passed its password. It reads with the rights of the
+// operator who made the link.
 func (s *site) viewing(show func(http.ResponseWriter, *http.Request, Share)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Robots-Tag", "noindex, nofollow")
@@ -61,18 +61,18 @@ func (s *site) viewing(show func(http.ResponseWriter, *http.Request, Share)) htt
 	}
 }
 
-// ended says the same of each token that does not work.
+// ended gives the same answer for every token that does not work.
 func (s *site) ended(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, http.StatusForbidden, "this link does not work, or no longer",
 		"it has ended or was revoked: ask for another one")
 }
 
 func (s *site) askPassword(w http.ResponseWriter, code int, wrong string) {
-	w.Header().Set("Referrer-Policy", "same-origin") // with none, a browser sends the password from origin null
+	w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer, Origin would be null
 	s.write(w, code, "shared", "password", view{Title: "A password is needed", Data: message{Text: wrong}})
 }
 
-// viewerPassword takes the password of a link, and remembers the browser while the daemon runs.
+// viewerPassword checks the password of a link. It remembers the browser until the daemon ends.
 func (s *site) viewerPassword(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	token := r.PathValue("token")
@@ -118,7 +118,7 @@ func (s *site) viewerPassword(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, viewPath(token), http.StatusSeeOther)
 }
 
-// passed reports whether a browser gave the password of a link.
+// passed reports whether a browser has entered the password of a link.
 func (s *shares) passed(x Share, r *http.Request) bool {
 	cookie, err := r.Cookie(viewerCookie)
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *shares) passed(x Share, r *http.Request) bool {
 	return err == nil && s.on[x.ID] != nil && s.on[x.ID].passed[digest(cookie.Value)]
 }
 
-// pass makes the cookie of a browser that gave the password.
+// pass returns the cookie for a browser that has entered the password.
 func (s *shares) pass(x Share) (cookie string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,21 +139,21 @@ func (s *shares) pass(x Share) (cookie string, ok bool) {
 	return cookie, true
 }
 
-// mayTry takes one of the tries that a link has.
+// mayTry takes one of the tries of a link's password.
 func (s *shares) mayTry(x Share) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of(x).tries.Allow()
 }
 
-// whoLooks is what a browser says of itself.
+// whoLooks returns the address of a browser and its User-Agent.
 func whoLooks(r *http.Request) (address, browser string) {
 	address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	browser = r.UserAgent()
 	return address, strings.ToValidUTF8(browser[:min(len(browser), maxBrowser)], "")
 }
 
-// viewed shows a session to a viewer.
+// viewed shows the session to a viewer.
 func (s *site) viewed(w http.ResponseWriter, r *http.Request, x Share) {
 	address, browser := whoLooks(r)
 	err := s.shares.looked(r.Context(), x.ID, address, browser, func() error {
@@ -193,7 +193,7 @@ func (s *site) viewed(w http.ResponseWriter, r *http.Request, x Share) {
 	s.write(w, http.StatusOK, "shared", "session", view{Title: shown.Session.Name(), Data: shown})
 }
 
-// isViewed refuses a call that is not of the session of the link.
+// isViewed returns false, after it has refused the request, unless the call belongs to the session of the link.
 func (s *site) isViewed(w http.ResponseWriter, r *http.Request, x Share) bool {
 	all, err := s.running(r, x.Session)
 	if err == nil && slices.ContainsFunc(all, func(c runningCall) bool { return c.ID == r.PathValue("id") }) {
@@ -215,14 +215,14 @@ func (s *site) isViewed(w http.ResponseWriter, r *http.Request, x Share) bool {
 	return true
 }
 
-// viewedCall shows what came of a call.
+// viewedCall shows the result of a call.
 func (s *site) viewedCall(w http.ResponseWriter, r *http.Request, x Share) {
 	if s.isViewed(w, r, x) {
 		s.fragment(w, "shared", "ran", s.resultOf(r))
 	}
 }
 
-// viewedOutput shows what a call prints.
+// viewedOutput streams the output of a call.
 func (s *site) viewedOutput(w http.ResponseWriter, r *http.Request, x Share) {
 	if !s.isViewed(w, r, x) {
 		return
@@ -233,7 +233,7 @@ func (s *site) viewedOutput(w http.ResponseWriter, r *http.Request, x Share) {
 	}
 }
 
-// stream is the context of a stream of a link, which ends with the link.
+// stream returns a context for a stream of a link. It ends with the link.
 func (s *site) stream(w http.ResponseWriter, r *http.Request, x Share) (ctx context.Context, leave func(), ok bool) {
 	ctx, cancel := context.WithDeadline(r.Context(), x.Ends)
 	left, ok := s.shares.open(x, cancel)
@@ -253,7 +253,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request, x Share) (ctx cont
 	return ctx, leave, true
 }
 
-// viewedEvents says when something happens in the session.
+// viewedEvents tells the page when something happens in the session.
 func (s *site) viewedEvents(w http.ResponseWriter, r *http.Request, x Share) {
 	ctx, leave, ok := s.stream(w, r, x)
 	if !ok {

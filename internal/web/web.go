@@ -42,7 +42,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Definition is the page as a part of the daemon.
+// Definition defines the page as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name:     "web",
@@ -56,11 +56,11 @@ func Definition() part.Definition {
 // site is the page of a daemon.
 type site struct {
 	host   part.Host
-	hours  time.Duration // that a login lasts
+	hours  time.Duration // lifetime of a login
 	logins logins
 	shares shares
 	listen net.Listener     // nil: the page is off
-	cert   *tls.Certificate // nil: plain HTTP, on loopback
+	cert   *tls.Certificate // nil: plain HTTP on loopback
 	files  files
 
 	history history
@@ -125,11 +125,11 @@ func (s *site) part() part.Part {
 	}
 }
 
-// maxConnections bounds what those who are not logged in can take of the daemon's open files. A page that
-// is open has two.
+// maxConnections bounds the connections, so that people without a login cannot use up the open files of the daemon.
+// An open page has two connections.
 const maxConnections = 256
 
-// serve answers on the listener until ctx ends; streams end with it.
+// serve serves the listener until ctx ends. Then it also ends the streams.
 func (s *site) serve(ctx context.Context) error {
 	if s.listen == nil {
 		return nil
@@ -152,7 +152,7 @@ func (s *site) serve(ctx context.Context) error {
 	return nil
 }
 
-// origin is the scheme and host of the page, as a browser names them.
+// origin returns the origin of the page, as a browser names it.
 func (s *site) origin() string {
 	if s.cert == nil {
 		return "http://" + s.listen.Addr().String()

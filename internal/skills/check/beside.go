@@ -13,13 +13,13 @@ import (
 	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
-// specified are the fields of the Agent Skills specification.
+// specified lists the fields of the Agent Skills specification.
 var specified = []string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
 
-// specification says what the Agent Skills specification would, where the rules do not say it.
+// specification reports what violates the Agent Skills specification but none of the other rules.
 func (p *pack) specification(m front.Matter) {
 	var b strings.Builder
-	for line, f := 1, 0; f < len(m.Fields); line++ { // each on its line of the file
+	for line, f := 1, 0; f < len(m.Fields); line++ { // each field at its line of the file
 		if line < m.Fields[f].Line {
 			b.WriteByte('\n')
 			continue
@@ -54,7 +54,7 @@ func (p *pack) specification(m front.Matter) {
 	}
 }
 
-// repeated finds keys that stand twice in a mapping, which readers of YAML refuse: each key once.
+// repeated reports keys that occur twice in a mapping, because YAML parsers refuse them.
 func (p *pack) repeated(n *yaml.Node) {
 	seen := map[string]int{}
 	for i, child := range n.Content {
@@ -73,12 +73,13 @@ func (p *pack) repeated(n *yaml.Node) {
 var (
 	rootRef = lazyregexp.New(`\{project-root\}/([A-Za-z0-9_./-]*[A-Za-z0-9_/-])`)
 	execRef = lazyregexp.New(`\bexec="([^"]+)"`)
-	// absolute is a path with the name of something: <user>, ... and $HOME stand for any machine.
+	// absolute matches an absolute path into somebody's home directory. With <user>, ... or $HOME in it, it is valid
+	// on any machine.
 	absolute = lazyregexp.New(`(?:^|[\s"'(=` + "`" + `])((?:/Users/|/home/|[A-Za-z]:\\+)` +
 		`[\pL\pN_][^\s"')` + "`" + `]*)`)
 )
 
-// references says what a line refers to and what is not there.
+// references reports references in a line that lead to no file.
 func (p *pack) references(rel string, n int, line string) {
 	if strings.Contains(line, "{project-root}/") {
 		for _, ref := range rootRef().FindAllStringSubmatch(line, -1) {
@@ -103,8 +104,8 @@ func (p *pack) references(rel string, n int, line string) {
 	}
 }
 
-// fromRoot judges a reference to a file of the project. What leads below one directory that is not
-// there is one finding: often a later step makes all of it.
+// fromRoot checks a reference to a file of the project. All references below one missing directory make one finding,
+// because often a later step creates the directory.
 func (p *pack) fromRoot(rel string, n int, ref string) {
 	project := p.project()
 	if exists(filepath.Join(project, ref)) {
@@ -126,7 +127,7 @@ func (p *pack) fromRoot(rel string, n int, ref string) {
 	}
 }
 
-// csv judges the cells of a CSV file that name files of the project.
+// csv checks the cells of a CSV file that name files of the project.
 func (p *pack) csv(rel, text string) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -144,7 +145,8 @@ func (p *pack) csv(rel, text string) {
 	}
 }
 
-// target is where a reference leads: below the project, or beside the file. "" is not known.
+// target returns the path that a reference leads to: below the project, or beside the file. "" means that it is
+// unknown.
 func (p *pack) target(rel, ref string) string {
 	if rest, is := strings.CutPrefix(ref, "{project-root}/"); is {
 		return filepath.Join(p.project(), rest)
@@ -167,7 +169,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// project is the directory of the project: the nearest that git knows, or the working directory.
+// project returns the root directory of the project: that of the nearest git repository, or the working directory.
 func (p *pack) project() string {
 	for dir := p.Dir; ; dir = filepath.Dir(dir) {
 		if exists(filepath.Join(dir, ".git")) {

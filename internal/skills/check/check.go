@@ -32,7 +32,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
-// Severity is how much a finding matters.
+// Severity is the severity of a finding.
 type Severity string
 
 // The severities, the worst first.
@@ -45,19 +45,19 @@ const (
 
 var severities = []Severity{Critical, High, Medium, Low}
 
-// Finding is what is wrong in one place.
+// Finding is one problem at one place.
 type Finding struct {
 	Skill    string   `json:"skill"` // the package, relative to the working directory
 	Rule     string   `json:"rule"`
 	Title    string   `json:"title"`
 	Severity Severity `json:"severity"`
 	File     string   `json:"file"` // relative to the package
-	Line     *int     `json:"line"` // null: the file as a whole
+	Line     *int     `json:"line"` // null: the whole file
 	Detail   string   `json:"detail"`
 	Fix      string   `json:"fix"`
 }
 
-// titles are what the rules want.
+// titles maps each rule to what it demands.
 var titles = map[string]string{
 	"SKILL-01": "SKILL.md exists",
 	"SKILL-02": "The front matter has a name",
@@ -85,16 +85,16 @@ var titles = map[string]string{
 	"REF-05":   "Files can be read, and links stay in the package",
 }
 
-const maxBeside = 4 << 20 // bytes of a file beside SKILL.md; a larger one is not read
+const maxBeside = 4 << 20 // bytes of a file beside SKILL.md; a larger file is not read
 
-// Checker judges packages.
+// Checker checks skill packages.
 type Checker struct {
 	prefix string
 	name   *regexp.Regexp
 	cwd    string
 }
 
-// New returns a checker that wants names to begin with a prefix, and tells paths from a directory.
+// New returns a checker that demands a prefix of names, and reports paths relative to cwd.
 func New(prefix, cwd string) *Checker {
 	return &Checker{
 		prefix: prefix, cwd: cwd,
@@ -102,7 +102,7 @@ func New(prefix, cwd string) *Checker {
 	}
 }
 
-// Check judges packages. The findings of each are in the order of the rules.
+// Check checks packages. The findings of each package are in the order of the rules.
 func (c *Checker) Check(packages ...Package) []Finding {
 	each := make([][]Finding, len(packages))
 	var g errgroup.Group
@@ -113,7 +113,7 @@ func (c *Checker) Check(packages ...Package) []Finding {
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // the functions return no error
 	return slices.Concat(each...)
 }
 
@@ -130,7 +130,7 @@ func (c *Checker) one(of Package) []Finding {
 	return p.findings
 }
 
-// order keeps the rules of the method before those beside them.
+// order returns the rank of a rule: those of the BMAD method come first.
 func order(rule string) int {
 	switch rule[:4] {
 	case "SPEC":
@@ -141,27 +141,27 @@ func order(rule string) int {
 	return 0
 }
 
-// Sort puts findings in the order of their severity; those of one stay as they are.
+// Sort sorts findings by severity, and keeps the order of those with the same severity.
 func Sort(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
 	})
 }
 
-// Fails reports whether a strict check fails.
+// Fails reports whether a strict check fails with these findings.
 func Fails(all []Finding) bool {
 	return slices.ContainsFunc(all, func(f Finding) bool { return f.Severity == Critical || f.Severity == High })
 }
 
-// pack is a package that is judged.
+// pack is a package during its check.
 type pack struct {
 	*Checker
 	Package
 	skill    string
 	root     *os.Root
 	findings []Finding
-	steps    []string // files of steps
-	absent   []string // directories of the project that are not there, and are told
+	steps    []string // files that describe steps
+	absent   []string // missing directories of the project that were reported
 }
 
 func (p *pack) find(rule string, s Severity, file string, line int, fix, format string, args ...any) {
@@ -175,7 +175,7 @@ func (p *pack) find(rule string, s Severity, file string, line int, fix, format 
 	p.findings = append(p.findings, f)
 }
 
-// check reads each file once.
+// check reads and checks each file once.
 func (p *pack) check() {
 	if !p.found {
 		p.find("SKILL-01", Critical, skillFile, 0, "Write a SKILL.md: agents begin there.",
@@ -226,7 +226,7 @@ func (p *pack) file(rel string) {
 	p.lines(rel, text, ext == ".md")
 }
 
-// read returns a file of the package, of so many bytes at most. A link that leads out of it is an error.
+// read returns at most so many bytes of a file of the package. It is an error if a link leads out of the package.
 func (p *pack) read(rel string, most int64) (string, error) {
 	f, err := p.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -250,7 +250,7 @@ func (p *pack) read(rel string, most int64) (string, error) {
 	}
 	b := make([]byte, info.Size())
 	n, err := io.ReadFull(f, b)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // empty, or shorter now
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the file is empty, or was shortened
 		err = nil
 	}
 	return string(b[:n]), err

@@ -12,12 +12,12 @@ import (
 
 const skillFile = "SKILL.md"
 
-// Package is a directory that is judged, and what lies in it.
+// Package is a directory to check, with the files in it.
 type Package struct {
 	Dir string
 
-	found  bool     // there is a SKILL.md
-	files  []string // other files, relative to it; those of a package in it are not its own
+	found  bool     // it has a SKILL.md
+	files  []string // other files, relative to Dir, without those of nested packages
 	closed []closed
 }
 
@@ -27,9 +27,9 @@ type closed struct {
 	err error
 }
 
-// Find returns the packages that directories stand for: itself if it is one, those below it if
-// there are any, else itself, which is none. Without directories it is all below the working
-// directory, and none there is no package. Each directory is read once.
+// Find returns the packages that each directory stands for: the directory itself if it is a package, otherwise all
+// packages below it, otherwise the directory as one without a SKILL.md. Without arguments it returns all packages
+// below the working directory, or none. It reads each directory once.
 func (c *Checker) Find(dirs ...string) ([]Package, error) {
 	if len(dirs) == 0 {
 		return below(c.cwd), nil
@@ -52,7 +52,7 @@ func (c *Checker) Find(dirs ...string) ([]Package, error) {
 		switch {
 		case len(found) == 0:
 			found = []Package{{Dir: d}}
-		case found[0].Dir == d: // packages in it are not what it stands for
+		case found[0].Dir == d: // then nested packages do not count
 			found = found[:1]
 		}
 		all = append(all, found...)
@@ -61,7 +61,7 @@ func (c *Checker) Find(dirs ...string) ([]Package, error) {
 	return slices.CompactFunc(all, func(a, b Package) bool { return a.Dir == b.Dir }), nil
 }
 
-// below returns the packages in a directory and below it, the outer ones first.
+// below returns the packages in a directory and below it, outer ones first.
 func below(dir string) []Package {
 	var w walk
 	w.dir(dir, "", nil)
@@ -72,15 +72,14 @@ func below(dir string) []Package {
 	return found
 }
 
-// walk collects packages.
+// walk collects packages during a walk over directories.
 type walk struct{ found []*Package }
 
-// dir reads a directory, which lies at rel in a package or, with nil, in none. No link is
-// followed.
+// dir reads a directory. rel is its path in the package in, which is nil outside of packages. It follows no link.
 func (w *walk) dir(path, rel string, in *Package) {
 	entries, err := os.ReadDir(path)
 	isPackage := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == skillFile })
-	if err != nil && !isPackage { // a directory that cannot be listed may still be searched
+	if err != nil && !isPackage { // a directory that cannot be listed may still allow access to its files
 		_, notThere := os.Lstat(filepath.Join(path, skillFile))
 		isPackage = notThere == nil
 	}
@@ -102,5 +101,5 @@ func (w *walk) dir(path, rel string, in *Package) {
 	}
 }
 
-// passed reports whether a directory holds the work of others.
+// passed reports whether to skip a directory, because it holds code of others.
 func passed(name string) bool { return name == "node_modules" || name == ".git" }

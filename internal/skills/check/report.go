@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// Print writes findings for people, and the sum of them. packages is how many were judged.
+// Print writes findings for people, with their number. packages is the number of packages that were checked.
 func Print(w io.Writer, all []Finding, packages int) {
 	skill := ""
 	for _, f := range all {
@@ -42,8 +42,8 @@ func Print(w io.Writer, all []Finding, packages int) {
 	fmt.Fprintln(w)
 }
 
-// heading is the directory of a package at the begin of a line. GitHub Actions obeys lines that
-// begin with :: or ##, and whoever sends a change names its directories.
+// heading returns the directory of a package in a form that may begin a line. GitHub Actions executes lines that
+// begin with :: or ##, and the author of a change chooses the names of directories.
 func heading(skill string) string {
 	if strings.HasPrefix(strings.TrimSpace(skill), ":") || strings.HasPrefix(strings.TrimSpace(skill), "#") {
 		skill = "./" + skill
@@ -76,7 +76,7 @@ func Annotate(w io.Writer, all []Finding) {
 	}
 }
 
-// Summary writes findings as a table of Markdown.
+// Summary writes findings as a Markdown table.
 func Summary(w io.Writer, all []Finding, packages int) error {
 	var b strings.Builder
 	b.WriteString("## Skill Validation\n\n")

@@ -21,7 +21,7 @@ const (
 	fixName        = "Use lower-case letters, digits and single hyphens, at most 64 characters."
 )
 
-// entry judges SKILL.md.
+// entry checks SKILL.md.
 func (p *pack) entry(text string) {
 	m := front.Parse(text)
 	if m.Closed && !front.Parse(text[:min(len(text), front.MaxMatter)]).Closed {
@@ -55,7 +55,7 @@ func (p *pack) entry(text string) {
 	}
 }
 
-// needed is a field that must be there and say something.
+// needed reports a required field that is missing or empty, and returns its value.
 func (p *pack) needed(m front.Matter, rule, key, fix string) string {
 	f, there := m.Get(key)
 	value := f.Text()
@@ -68,7 +68,7 @@ func (p *pack) needed(m front.Matter, rule, key, fix string) string {
 	return value
 }
 
-// other judges a Markdown file beside SKILL.md.
+// other checks a Markdown file beside SKILL.md.
 func (p *pack) other(rel, text string) {
 	step := filepath.Dir(rel) == "steps"
 	if step {
@@ -95,15 +95,14 @@ func (p *pack) other(rel, text string) {
 	}
 }
 
-// cue is a word that a rule about lines looks for, and the place in it of a letter that texts
-// seldom have.
+// cue is a word that a rule about lines searches for. at is the position of a letter in it that is rare in texts.
 type cue struct {
 	word string
 	at   int
-	fold bool // in any case
+	fold bool // ignore case
 }
 
-// cues are the words by that letter.
+// cues holds the words, by their rare letter.
 var cues = [256][]cue{
 	'_':  {{"installed_path", 9, true}},
 	'm':  {{"min", 0, true}, {"estimated", 4, true}},
@@ -115,7 +114,7 @@ var cues = [256][]cue{
 	'\\': {{`:\`, 1, false}},
 }
 
-// isCue are the letters that have cues.
+// isCue says for each byte whether a word has it as its rare letter.
 var isCue = func() (table [256]bool) {
 	for letter, words := range cues {
 		table[letter] = len(words) > 0
@@ -123,8 +122,8 @@ var isCue = func() (table [256]bool) {
 	return table
 }()
 
-// suspicious reports whether a rule about lines may find anything in a text. It looks at each byte
-// once, for most text has nothing.
+// suspicious reports whether a rule about lines may find something in a text. It looks at each byte once, because
+// most texts hold nothing.
 func suspicious(text string) bool {
 	for i := range len(text) {
 		if !isCue[text[i]] {
@@ -140,13 +139,13 @@ func suspicious(text string) bool {
 	return false
 }
 
-// is compares the last letter first, in which most words differ.
+// is compares the last letter first, because most words differ there.
 func (c cue) is(text string) bool {
 	last := len(text) - 1
 	return text[last]|0x20 == c.word[last]|0x20 && (text == c.word || c.fold && strings.EqualFold(text, c.word))
 }
 
-// lines judges what stands in lines. Fenced code is left out.
+// lines checks the lines of a text, without its fenced code.
 func (p *pack) lines(rel, text string, fences bool) {
 	if !suspicious(text) {
 		return
@@ -178,7 +177,7 @@ func (p *pack) line(rel string, n int, line string) {
 	p.references(rel, n, line)
 }
 
-// fenced follows fences of code: what is in force behind a line, and the line if it is text.
+// fenced tracks fences of code. It returns the fence that is open after a line, and the line if it is not code.
 func fenced(fence, line string) (string, string) {
 	trimmed := strings.TrimLeft(line, " \t")
 	mark := ""

@@ -26,29 +26,29 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of a SKILL.md. Whoever loads skills refuses a larger one, and whoever checks them says so.
+// Bounds of a SKILL.md. Loading refuses a file that exceeds them; checking reports it.
 const (
 	MaxFile   = 1 << 20  // bytes of the file
-	MaxMatter = 64 << 10 // bytes in which its front matter ends
+	MaxMatter = 64 << 10 // bytes in which the front matter must end
 )
 
-// Matter is a file that was divided.
+// Matter is a file, divided into front matter and body.
 type Matter struct {
 	Fields []Field
-	// Closed reports whether the file begins with front matter that ends. Without it everything is body.
+	// Closed reports whether the file begins with front matter that ends. If not, the whole file is body.
 	Closed bool
-	Body   string // with LF alone
+	Body   string // with line feeds only
 	Line   int    // of the first line of Body, from 1
 }
 
-// Field is one key with the text behind its colon.
+// Field is a key with the text after its colon.
 type Field struct {
 	Key  string
-	Raw  string // lines that continue it included
+	Raw  string // with the lines that continue it
 	Line int    // from 1
 }
 
-// Parse divides a file.
+// Parse divides a file into front matter and body.
 func Parse(file string) Matter {
 	text := strings.TrimPrefix(file, "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -88,7 +88,7 @@ func Parse(file string) Matter {
 	return whole
 }
 
-// keyOf is the key that a line begins with.
+// keyOf returns the key at the start of a line and the text after its colon.
 func keyOf(line string) (key, value string, is bool) {
 	if line == "" || strings.ContainsRune(" \t#-", rune(line[0])) {
 		return "", "", false
@@ -98,7 +98,7 @@ func keyOf(line string) (key, value string, is bool) {
 	return key, value, is && key != ""
 }
 
-// Get is the last field with one of these keys.
+// Get returns the last field with one of these keys.
 func (m Matter) Get(keys ...string) (Field, bool) {
 	for _, f := range slices.Backward(m.Fields) {
 		if slices.Contains(keys, f.Key) {
@@ -108,14 +108,14 @@ func (m Matter) Get(keys ...string) (Field, bool) {
 	return Field{}, false
 }
 
-// Text is the value of the last field with one of these keys, "" without one.
+// Text returns the value of the last field with one of these keys, or "".
 func (m Matter) Text(keys ...string) string {
 	f, _ := m.Get(keys...)
 	return f.Text()
 }
 
-// Text is the value: without its quotes, the lines of a block as the block says, other lines
-// joined by a space.
+// Text returns the value without its quotes. Lines of a block scalar are joined as its header says, other lines with
+// a space.
 func (f Field) Text() string {
 	raw := strings.TrimSpace(f.Raw)
 	first, rest, _ := strings.Cut(raw, "\n")
@@ -133,9 +133,9 @@ func (f Field) Text() string {
 	return strings.TrimSpace(strings.Join(lines, " "))
 }
 
-// unquote undoes the quotes of YAML. What is not well quoted loses its outer quotes alone.
+// unquote removes quotes as YAML does. From a value that is not quoted correctly it removes only the outer quotes.
 func unquote(raw string) string {
-	var one [1]string // as an entry of a list, behind which nothing else may stand
+	var one [1]string // decoded as a list entry, so that nothing can follow the value
 	if yaml.Unmarshal([]byte("- "+raw), &one) == nil {
 		return one[0]
 	}
@@ -145,8 +145,8 @@ func unquote(raw string) string {
 	return raw
 }
 
-// blockOf reads the first line of a block scalar: | or >, and how its end is kept, which does
-// not matter here.
+// blockOf reports whether a line begins a block scalar, and whether it is folded (>) or literal (|). The chomping
+// indicator is ignored.
 func blockOf(line string) (folded, is bool) {
 	line, _, _ = strings.Cut(line, " #")
 	line = strings.TrimSpace(line)
@@ -156,7 +156,7 @@ func blockOf(line string) (folded, is bool) {
 	return line[0] == '>', true
 }
 
-// block is the text of a block scalar.
+// block returns the text of a block scalar.
 func block(text string, folded bool) string {
 	lines := strings.Split(text, "\n")
 	indent := -1
@@ -180,8 +180,8 @@ func block(text string, folded bool) string {
 	return strings.TrimSpace(b.String())
 }
 
-// List is the value as a list: [a, b], lines that begin with -, or words with commas between
-// them; with spaces, spaces divide too. What stands in round brackets is not divided.
+// List returns the value as a list: [a, b], lines that begin with "-", or words separated by commas. With spaces,
+// spaces separate words too. Text in round brackets is not split.
 func (f Field) List(spaces bool) []string {
 	raw := strings.TrimSpace(f.Raw)
 	if isItems(raw) {
@@ -214,12 +214,12 @@ func (f Field) List(spaces bool) []string {
 	return full(append(list, text[from:]))
 }
 
-// isItems reports whether a value is a list of lines, such as "- a".
+// isItems reports whether a value is a list of lines such as "- a".
 func isItems(raw string) bool {
 	return raw == "-" || strings.HasPrefix(raw, "- ") || strings.HasPrefix(raw, "-\t")
 }
 
-// full are the entries that say something, without quotes.
+// full returns the entries that are not empty, without quotes.
 func full(list []string) []string {
 	out := []string{}
 	for _, s := range list {

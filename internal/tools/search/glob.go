@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFound is how many files Glob returns (T-47).
+// maxFound bounds the files that Glob returns (T-47).
 const maxFound = 500
 
 // Glob finds files by name, newest first.
@@ -47,7 +47,7 @@ func (Glob) Spec() tool.Spec {
 	}
 }
 
-// split takes the directory out of a pattern that is absolute.
+// split separates the directory from an absolute pattern.
 func (a globArgs) split() globArgs {
 	if a.Path == "" && (strings.HasPrefix(a.Pattern, "/") || strings.HasPrefix(a.Pattern, "~/")) {
 		fixed := a.Pattern
@@ -63,8 +63,8 @@ func (a globArgs) split() globArgs {
 	return a
 }
 
-// Uses implements [tool.Tool]. The directory is not used as a whole: what the
-// settings deny below it is left out of the answer.
+// Uses implements [tool.Tool]. It does not name the directory as used with everything below it: files that the
+// settings deny are left out of the answer instead.
 func (Glob) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	args, err := toolkit.Decode[globArgs](in)
 	if err != nil {
@@ -82,7 +82,7 @@ type found struct {
 	modified int64 // nanoseconds
 }
 
-// oldest is a heap with the oldest file on top, so that the newest remain.
+// oldest is a heap with the oldest file on top. When it is full, that one is dropped.
 type oldest []found
 
 func (h oldest) Len() int { return len(h) }
@@ -102,9 +102,9 @@ func (h *oldest) Pop() any {
 
 type globData struct {
 	Files     []string `json:"files"`
-	Count     int      `json:"count"` // of all that match
+	Count     int      `json:"count"` // of all matches, also those not listed
 	Truncated bool     `json:"truncated"`
-	Refused   int      `json:"refused,omitempty"` // places that could not be read
+	Refused   int      `json:"refused,omitempty"` // directories that could not be read
 }
 
 // Run implements [tool.Tool].
@@ -154,7 +154,7 @@ func (Glob) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	return tool.Output{Data: data, Text: data.text(in.Dir, root.Raw)}, nil
 }
 
-// mayOpen keeps the names of denied files out of the answer (X-37).
+// mayOpen reports whether the box allows a file to be opened. If it does not, the answer leaves out the name (X-37).
 func mayOpen(ctx context.Context, box sandbox.Box, path string) bool {
 	f, err := box.Open(ctx, guard.PathUse{Raw: path, Path: path, Op: guard.Read}, os.O_RDONLY)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 // Bounds of one search.
 const (
 	defaultHeadLimit = 250
-	maxHits          = 50_000   // lines kept before the answer is cut
+	maxHits          = 50_000   // lines kept; then the answer is cut
 	maxHitBytes      = 16 << 20 // and their bytes
 	searchers        = 4        // files searched at once
 
-	// What a search takes before it finds anything: a piece of a file for each searcher.
+	// The memory that a search takes before it finds anything: one chunk for each searcher.
 	searchBytes = searchers * searchChunk
-	// What a byte that was found takes: as a hit, as a line of the answer, and in its text.
+	// Each byte of a match takes this many bytes: in the hit, in the line of the answer, and in its text.
 	hitFactor = 3
 )
 
@@ -84,8 +84,7 @@ func (Grep) Spec() tool.Spec {
 	}
 }
 
-// Uses implements [tool.Tool]. What the settings deny below the path is left out
-// of the answer.
+// Uses implements [tool.Tool]. Files below the path that the settings deny are left out of the answer.
 func (Grep) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 	args, err := toolkit.Decode[grepArgs](in)
 	if err != nil {
@@ -105,10 +104,10 @@ func (a grepArgs) root() string {
 	return a.Path
 }
 
-// query is a search that is ready to run.
+// query is a search with its patterns compiled.
 type query struct {
 	re            *regexp.Regexp
-	hint          func([]byte) int // place of what every match holds; nil if nothing is known
+	hint          func([]byte) int // returns where a match may be, see [hint]; nil: no hint
 	before, after int
 	only          bool
 	multiline     bool
@@ -180,7 +179,7 @@ func badRegexp(err error) error {
 	}
 }
 
-// bytes is how much memory the search takes for the files that it looks at.
+// bytes returns how much memory the search takes for the files that it reads.
 func (q *query) bytes() int64 {
 	if q.multiline {
 		return maxMultiline
@@ -188,7 +187,7 @@ func (q *query) bytes() int64 {
 	return searchBytes
 }
 
-// workers is how many files are searched at once.
+// workers returns how many files are searched at the same time.
 func (q *query) workers() int {
 	if q.multiline { // each is in memory as a whole
 		return 1
@@ -196,20 +195,20 @@ func (q *query) workers() int {
 	return searchers
 }
 
-// hits are what one file holds.
+// hits holds the matches of one file.
 type hits struct {
 	path  string
 	count int // matching lines
 	lines []hitLine
 
-	partial bool // too large to be searched to its end
+	partial bool // the file is too large and was not searched to its end
 }
 
 type hitLine struct {
 	number int64
 	text   string
 	match  bool // false: context
-	gap    bool // lines are left out in front of it
+	gap    bool // lines before this one are left out
 }
 
 // Run implements [tool.Tool].
@@ -237,21 +236,21 @@ func (Grep) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, 
 	return res.output(in.Dir, args), nil
 }
 
-// results are shared by the searchers.
+// results is shared by the searchers.
 type results struct {
 	hold    *budget.Hold
 	mu      sync.Mutex // guards what follows
 	hits    []hits
 	lines   int
 	bytes   int
-	full    bool // the bounds are reached
+	full    bool // a bound was reached
 	refused int
 	partial int
 
-	withheld int // files with matches that policies keep from the call
+	withheld int // files with matches that policies withhold from the call
 }
 
-// add takes what was found in one file, if anything.
+// add adds the matches of one file. full reports that a bound was reached.
 func (r *results) add(h hits) (full bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +264,7 @@ func (r *results) add(h hits) (full bool) {
 	for _, l := range h.lines {
 		size += len(l.text) + len(h.path) + 32
 	}
-	if r.hold.Take(int64(hitFactor*size)) != nil { // as with too many: the answer says that it is cut
+	if r.hold.Take(int64(hitFactor*size)) != nil { // the same as too many matches: the answer says that it is cut
 		r.full = true
 		return true
 	}
@@ -276,7 +275,7 @@ func (r *results) add(h hits) (full bool) {
 	return r.full
 }
 
-// withhold takes out what the policies keep from the call.
+// withhold removes the matches that policies withhold from the call.
 func (r *results) withhold(ctx context.Context, in tool.In) error {
 	if in.Withheld == nil || len(r.hits) == 0 {
 		return nil
@@ -294,8 +293,8 @@ func (r *results) withhold(ctx context.Context, in tool.In) error {
 	return nil
 }
 
-// search looks through a file, or through the files below a directory, a few at
-// a time, and leaves out those that the policies keep from the call.
+// search searches a file, or the files below a directory, a few at the same time, and leaves out matches that
+// policies withhold from the call.
 func search(ctx context.Context, in tool.In, box sandbox.Box, root guard.PathUse, q *query) (*results, error) {
 	res := &results{hold: budget.Of(ctx)}
 	if f, _, err := toolkit.Open(ctx, box, root); err == nil {
@@ -355,7 +354,7 @@ func search(ctx context.Context, in tool.In, box sandbox.Box, root guard.PathUse
 
 func (p *pathPattern) wantsHidden() bool { return p != nil && p.hidden }
 
-// open searches one file of a walk; what cannot be opened is passed over.
+// open searches one file of a walk. A file that cannot be opened is skipped.
 func (q *query) open(ctx context.Context, box sandbox.Box, path string, buf *buffer) (hits, bool) {
 	f, err := box.Open(ctx, guard.PathUse{Raw: path, Path: path, Op: guard.Read}, os.O_RDONLY)
 	if err != nil {
@@ -369,12 +368,12 @@ func (q *query) open(ctx context.Context, box sandbox.Box, path string, buf *buf
 
 type grepData struct {
 	Mode      string   `json:"mode"`
-	Lines     []string `json:"lines"` // of the answer
-	Files     int      `json:"files"` // that match
+	Lines     []string `json:"lines"` // the lines of the answer
+	Files     int      `json:"files"` // number of files that match
 	Matches   int      `json:"matches"`
 	Truncated bool     `json:"truncated"`
 	Refused   int      `json:"refused,omitempty"`
-	Withheld  int      `json:"withheld,omitempty"` // files with matches that policies keep from the call
+	Withheld  int      `json:"withheld,omitempty"` // files with matches that policies withhold from the call
 }
 
 func (r *results) output(dir string, args grepArgs) tool.Output {
@@ -439,8 +438,8 @@ func (r *results) output(dir string, args grepArgs) tool.Output {
 	return tool.Output{Data: data, Text: text + strings.Join(notes, "\n")}
 }
 
-// render writes lines as grep does: path:number:text for a match, with dashes
-// for context, and -- between places that do not touch.
+// render writes lines as grep does: path:number:text for a match, path-number-text for context, and "--" between
+// lines that are not adjacent.
 func (h hits) render(name string, args grepArgs, separate bool) []string {
 	numbers := args.Numbers == nil || *args.Numbers
 	around := args.Around != nil || args.Before != nil || args.After != nil

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// hint is a quick way to pass over what cannot match: it gives the place of
-// something that every match of the pattern holds, or -1. Looking for it first is
-// many times faster than matching. nil: nothing is known.
+// hint returns a function that skips quickly what cannot match: it returns the offset of something that every match
+// of the pattern holds, or -1. This search is many times faster than matching. hint returns nil if it knows nothing
+// that every match holds.
 func hint(pattern string) func([]byte) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -25,7 +25,7 @@ func hint(pattern string) func([]byte) int {
 	return nil
 }
 
-// literal is the longest text that every match holds.
+// literal returns the longest text that every match holds.
 func literal(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -46,16 +46,16 @@ func literal(re *syntax.Regexp) string {
 	return ""
 }
 
-// run is a sequence of n bytes that are all of a class, as of [0-9a-f]{32}.
+// run is a sequence of n bytes of one class, as for [0-9a-f]{32}.
 type run struct {
 	class [256]bool
 	n     int
 }
 
-// minRun is the length from which looking for a run pays.
+// minRun is the shortest run for which a search is faster than matching.
 const minRun = 4
 
-// runIn is the longest run that every match holds, nil without one.
+// runIn returns the longest run that every match holds, or nil.
 func runIn(re *syntax.Regexp) *run {
 	switch re.Op {
 	case syntax.OpRepeat:
@@ -76,8 +76,8 @@ func runIn(re *syntax.Regexp) *run {
 	return nil
 }
 
-// newRun takes pairs of first and last characters; all of them must be single
-// bytes, and none the end of a line.
+// newRun returns the run of n characters from pairs of first and last characters. It returns nil if a character is
+// more than one byte or ends a line.
 func newRun(pairs []rune, n int) *run {
 	r := &run{n: n}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -94,8 +94,8 @@ func newRun(pairs []rune, n int) *run {
 	return r
 }
 
-// index looks at the last byte of each place where a run could be, so that it
-// skips n bytes at a time where there is none.
+// index looks at the last byte of each place where a run could be. If that byte is not of the class, it skips n
+// bytes.
 func (r *run) index(b []byte) int {
 	for last := r.n - 1; last < len(b); {
 		at := last

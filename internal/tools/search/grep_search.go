@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	searchChunk  = 1 << 20 // bytes of a file looked at at a time
-	maxMultiline = 8 << 20 // bytes of a file searched across its lines, and of one line
+	searchChunk  = 1 << 20 // bytes of a file that are searched at a time
+	maxMultiline = 8 << 20 // bytes of a file that is searched across lines, and of one line
 	maxHitLine   = 500     // characters of a line that are shown
 )
 
-// buffer is a searcher's memory, used for one file after the other.
+// buffer is the memory of one searcher, which it uses for one file after the other.
 type buffer struct{ b []byte }
 
 func newBuffer() *buffer { return &buffer{make([]byte, 64<<10)} }
 
-// file searches one file. It looks at it in pieces that end with a line, and
-// keeps of the piece before what the context of a match may need.
+// file searches one file in chunks that end with a line. Of the chunk before, it keeps the lines that the context of
+// a match may need.
 func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error) {
 	defer budget.Of(ctx).Compute(ctx)()
 	info, err := f.Stat()
@@ -44,7 +44,7 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 		buf.b = make([]byte, size)
 	}
 	var src io.Reader = f
-	if info.Size() > 0 { // a file that grows ends where it ended when it was opened
+	if info.Size() > 0 { // a file that grows is read up to its size at the time of opening
 		src = io.LimitReader(f, info.Size())
 	}
 	s := scan{q: q, line: 1, lastShown: 0}
@@ -53,7 +53,7 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 		if err := ctx.Err(); err != nil {
 			return s.hits, err
 		}
-		if cap(data)-len(data) < 4096 { // a line longer than the piece
+		if cap(data)-len(data) < 4096 { // a line is longer than the chunk
 			if 2*cap(data) > maxMultiline {
 				s.hits.partial = true
 				return s.hits, nil
@@ -90,12 +90,12 @@ func (q *query) file(ctx context.Context, f *os.File, buf *buffer) (hits, error)
 type scan struct {
 	q         *query
 	hits      hits
-	done      int   // offset in the piece up to which lines were looked at
+	done      int   // offset in the chunk; all lines before it were searched
 	line      int64 // number of the line that begins at done
 	lastShown int64 // number of the last line that was kept
 }
 
-// piece looks at every line for which the context after it is there, too.
+// piece searches every line of a chunk whose context lines are in the chunk, too.
 func (s *scan) piece(data []byte, end bool) {
 	limit := len(data)
 	if !end {
@@ -119,7 +119,7 @@ func (s *scan) piece(data []byte, end bool) {
 	}
 }
 
-// next finds the next line that matches, or the lines that a match spans.
+// next returns the offsets of the next line that matches, or of the lines that a match spans.
 func (s *scan) next(data []byte, limit int) (start, stop int, ok bool) {
 	for at := s.done; at < limit; {
 		begin, endMatch := -1, -1
@@ -156,7 +156,7 @@ func lineEnd(data []byte, at int) int {
 
 func withoutNewline(line []byte) []byte { return bytes.TrimSuffix(line, []byte{'\n'}) }
 
-// keep notes a match and the lines around it.
+// keep records a match and the lines around it.
 func (s *scan) keep(data []byte, start, stop int) {
 	s.hits.count += max(1, bytes.Count(withoutNewline(data[start:stop]), []byte{'\n'})+1)
 	if !s.q.content {
@@ -188,7 +188,7 @@ func (s *scan) keep(data []byte, start, stop int) {
 	for i := 0; i < s.q.after && from < len(data); i++ {
 		next := lineEnd(data, from)
 		if !s.q.multiline && s.q.re.Match(withoutNewline(data[from:next])) {
-			break // it is a match of its own and comes next
+			break // this line matches, too, and comes next
 		}
 		s.add(number, withoutNewline(data[from:next]), false)
 		from, number = next, number+1
@@ -211,7 +211,7 @@ func (s *scan) add(number int64, text []byte, match bool) {
 	s.lastShown = number
 }
 
-// showHit makes a line fit for the answer.
+// showHit returns a line in the form of the answer: valid UTF-8, shortened.
 func showHit(text []byte) string {
 	t := strings.ToValidUTF8(string(bytes.TrimSuffix(text, []byte{'\r'})), "\uFFFD")
 	if len(t) > maxHitLine && utf8.RuneCountInString(t) > maxHitLine {
@@ -221,8 +221,8 @@ func showHit(text []byte) string {
 	return t
 }
 
-// keepFrom is where the part of a piece begins that is still needed: what was
-// not looked at, and before it the lines that a match may show.
+// keepFrom returns the offset from which the chunk is still needed: the part that was not searched, and before it
+// the lines that a match may show.
 func (s *scan) keepFrom(data []byte) int {
 	from := s.done
 	for i := 0; i < s.q.before && from > 0; i++ {
@@ -231,7 +231,7 @@ func (s *scan) keepFrom(data []byte) int {
 	return from
 }
 
-// lastLines is the offset behind the last line that has n whole lines after it.
+// lastLines returns the offset behind the last line that is followed by n whole lines.
 func lastLines(data []byte, n int) int {
 	at := len(data)
 	for ; n >= 0; n-- {

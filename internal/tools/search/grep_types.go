@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// fileTypes are names for globs, by the names that ripgrep uses.
+// fileTypes maps the type names of ripgrep to globs.
 var fileTypes = map[string]string{
 	"c":       "*.{c,h,H,cats}",
 	"cpp":     "*.{C,H,cc,cpp,cxx,c++,hh,hpp,hxx,h++,inl,h}",

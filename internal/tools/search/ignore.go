@@ -8,17 +8,16 @@ import (
 	"github.com/sandboxd/sandboxd/internal/budget"
 )
 
-// ignores holds the ignore files of one directory; outer ones are found through
-// parent. It follows git: the last rule of the deepest file that matches decides,
-// and a repository below another one does not obey the outer one.
+// ignores holds the ignore files of one directory, and a link to those of its parent. The rules are git's: the last
+// rule of the deepest file that matches decides, and a repository inside another one does not obey the outer one.
 type ignores struct {
 	parent  *ignores
-	dir     string // physical; rules are relative to it
+	dir     string // physical path that the rules are relative to
 	git     bool   // a repository begins here
 	rules   []ignoreRule
 	exclude []ignoreRule // .git/info/exclude: weaker than any .gitignore
 	own     []ignoreRule // .ignore: stronger than any .gitignore, also without git
-	hold    *budget.Hold // what the rules take
+	hold    *budget.Hold // memory of the rules
 }
 
 type ignoreRule struct {
@@ -28,8 +27,7 @@ type ignoreRule struct {
 	negate   bool
 }
 
-// parseIgnore reads an ignore file; a line that cannot be read is passed over, as
-// git does.
+// parseIgnore reads an ignore file. As git does, it skips a line that is not valid.
 func parseIgnore(text string) []ignoreRule {
 	var rules []ignoreRule
 	for line := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
@@ -56,7 +54,8 @@ func parseIgnore(text string) []ignoreRule {
 	return rules
 }
 
-// ignoreMatcher takes the short way for names and suffixes, which most rules are.
+// ignoreMatcher returns a function that matches a glob. Names and suffixes, which most rules are, need no regular
+// expression.
 func ignoreMatcher(glob string) func(string) bool {
 	if !strings.ContainsAny(glob, `*?[\`) {
 		return func(s string) bool { return s == glob }
@@ -77,8 +76,8 @@ func ignoreMatcher(glob string) func(string) bool {
 	return re.MatchString
 }
 
-// ignored reports whether an entry of the tree is ignored by itself; whoever
-// walks does not enter what is.
+// ignored reports whether an entry is ignored by a rule for itself. A rule for a directory above it does not count,
+// because the walk does not enter such a directory.
 func (s *ignores) ignored(path string, isDir bool) bool {
 	if v := s.verdict(path, isDir, func(n *ignores) []ignoreRule { return n.own }, false); v != 0 {
 		return v > 0
@@ -101,7 +100,7 @@ func (s *ignores) inGit() bool {
 	return false
 }
 
-// verdict is 1 for ignored, -1 for wanted, 0 when no rule matches.
+// verdict returns 1 for ignored, -1 for not ignored, and 0 if no rule matches.
 func (s *ignores) verdict(path string, isDir bool, rules func(*ignores) []ignoreRule, stopAtGit bool) int {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	for ; s != nil; s = s.parent {
@@ -129,14 +128,14 @@ func (s *ignores) verdict(path string, isDir bool, rules func(*ignores) []ignore
 	return 0
 }
 
-// Ignores says which paths of repositories git leaves alone.
+// Ignores tells which paths of repositories git ignores.
 type Ignores struct {
-	read func(path string) []byte // the content of an ignore file; nil: there is none
+	read func(path string) []byte // returns the content of an ignore file; nil: there is no such file
 	dirs map[string]*ignores
 	out  map[string]bool // whether directories are ignored
 }
 
-// NewIgnores returns the rules of the ignore files that read gives.
+// NewIgnores returns an Ignores that reads ignore files with read.
 func NewIgnores(read func(path string) []byte) *Ignores {
 	return &Ignores{read: read, dirs: map[string]*ignores{}, out: map[string]bool{}}
 }

@@ -18,25 +18,25 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Line is a line of a file, for tools of other packages. Its text is shortened as Grep does.
+// Line is a line of a file, for tools of other packages. Its text is shortened as in the answers of Grep.
 type Line struct {
 	Path   string // physical
 	Number int64  // from 1
 	Text   string
 }
 
-// Found is what a search of lines has found, sorted by path and number.
+// Found is the result of a search of lines, sorted by path and number.
 type Found struct {
 	Lines   []Line
-	Full    bool // the search stopped early: there are too many
+	Full    bool // the search stopped early, because a bound was reached
 	Partial int  // files that were not searched to their end
 	Refused int  // directories and ignore files that could not be read
 
-	Withheld int // files with such lines that policies keep from the call
+	Withheld int // files with matching lines that policies withhold from the call
 }
 
-// FindLines searches the lines of a file, or of the files below a directory, as Grep does: what the
-// settings deny, what policies keep from the call, what git ignores, hidden and binary files are passed over.
+// FindLines searches the lines of a file, or of the files below a directory, as Grep does. It skips files that the
+// settings deny, that policies withhold from the call or that git ignores, and hidden and binary files.
 func FindLines(ctx context.Context, in tool.In, box sandbox.Box, root guard.PathUse, pattern string) (Found, error) {
 	q, err := newQuery(grepArgs{Pattern: pattern, Mode: "content"})
 	if err != nil {
@@ -62,12 +62,12 @@ func FindLines(ctx context.Context, in tool.In, box sandbox.Box, root guard.Path
 // Bounds of ReadLines.
 const (
 	maxLinesFile = 64 << 20 // bytes of a file up to the line
-	maxWholeLine = 64 << 10 // bytes of a line; the rest is left out
+	maxWholeLine = 64 << 10 // bytes of a line; the rest is dropped
 	lineBuffer   = 64 << 10
 )
 
-// ReadLines returns lines of a file by their numbers, from 1, as they are in it. A line that it does not
-// have is not in the answer.
+// ReadLines returns lines of a file, unchanged, by their numbers from 1. A number beyond the end of the file is
+// missing in the answer.
 func ReadLines(ctx context.Context, box sandbox.Box, u guard.PathUse, numbers ...int64) (map[int64]string, error) {
 	f, info, err := toolkit.Open(ctx, box, u)
 	if err != nil {
@@ -80,7 +80,7 @@ func ReadLines(ctx context.Context, box sandbox.Box, u guard.PathUse, numbers ..
 		return nil, err
 	}
 	src := &io.LimitedReader{R: f, N: min(info.Size(), maxLinesFile)}
-	if info.Size() == 0 { // of proc
+	if info.Size() == 0 { // a file of /proc
 		src.N = maxLinesFile
 	}
 	r := bufio.NewReaderSize(src, lineBuffer)
@@ -115,7 +115,7 @@ func ReadLines(ctx context.Context, box sandbox.Box, u guard.PathUse, numbers ..
 	return lines, nil
 }
 
-// wholeLine reads to the end of a line, and returns its beginning if it is kept.
+// wholeLine reads up to the end of a line. It returns the beginning of the line if keep is true.
 func wholeLine(r *bufio.Reader, keep bool) (string, error) {
 	var b strings.Builder
 	for {
@@ -129,7 +129,7 @@ func wholeLine(r *bufio.Reader, keep bool) (string, error) {
 	}
 }
 
-// ReadWhole returns the text of a file of at most so many bytes.
+// ReadWhole returns the text of a file. A file of more than so many bytes is an error.
 func ReadWhole(ctx context.Context, box sandbox.Box, u guard.PathUse, most int64) (string, error) {
 	f, info, err := toolkit.Open(ctx, box, u)
 	if err != nil {
@@ -142,7 +142,7 @@ func ReadWhole(ctx context.Context, box sandbox.Box, u guard.PathUse, most int64
 	if info.Size() > most {
 		return "", tooLarge
 	}
-	const factor = 4 // of the file, for its text and the message about it
+	const factor = 4 // times the size of the file, for its text and the message about it
 	if err := toolkit.Need(ctx, factor*info.Size()); err != nil {
 		return "", err
 	}
@@ -150,13 +150,13 @@ func ReadWhole(ctx context.Context, box sandbox.Box, u guard.PathUse, most int64
 	switch {
 	case err != nil:
 		return "", toolkit.FileError("read", u, err)
-	case int64(len(b)) > info.Size(): // it grows
+	case int64(len(b)) > info.Size(): // the file grew
 		return "", tooLarge
 	}
 	return strings.ToValidUTF8(string(b), "\uFFFD"), nil
 }
 
-// WalkFiles visits the files below a directory that a search would look at, until visit returns false.
+// WalkFiles calls visit for each file below a directory that a search would read, until visit returns false.
 func WalkFiles(ctx context.Context, box sandbox.Box, root string,
 	visit func(path string, modified, size, inode int64) bool,
 ) error {
@@ -165,7 +165,7 @@ func WalkFiles(ctx context.Context, box sandbox.Box, root string,
 	return t.walk(ctx, u, func(e entry) error {
 		var st unix.Stat_t
 		if unix.Fstatat(int(e.dir.Fd()), e.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			return nil // it is gone
+			return nil // the file was removed
 		}
 		if !visit(e.path, st.Mtim.Nano(), st.Size, int64(st.Ino)) {
 			return errStop
@@ -174,5 +174,5 @@ func WalkFiles(ctx context.Context, box sandbox.Box, root string,
 	})
 }
 
-// ShowLine makes a line fit for an answer: valid UTF-8, and not too long.
+// ShowLine returns a line in a form that can be shown: valid UTF-8, shortened.
 func ShowLine(text string) string { return showHit([]byte(text)) }

@@ -8,8 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// maxPattern bounds what is compiled; matching is linear in the path, whatever
-// the pattern is.
+// maxPattern bounds the characters of a pattern. The time of a match is linear in the path, whatever the pattern is.
 const maxPattern = 1000
 
 // globRegexp translates a glob into a regular expression over a relative path:
@@ -76,7 +75,7 @@ func globRegexp(glob string, braces bool) (string, error) {
 	return b.String(), nil
 }
 
-// globClass translates [a-z], [!a] and [^a] and reports its length.
+// globClass translates [a-z], [!a] and [^a] at the start of s, and returns how many bytes of s it took.
 func globClass(s string) (class string, size int, err error) {
 	i := 1
 	b := strings.Builder{}
@@ -114,13 +113,13 @@ func globClass(s string) (class string, size int, err error) {
 	return "", 0, fmt.Errorf("pattern %q has an open bracket", s)
 }
 
-// pathPattern matches paths relative to the root of a search. As for ripgrep, a
-// pattern without a slash is held against the name alone.
+// pathPattern matches paths relative to the root of a search. As in ripgrep, a pattern without a slash is matched
+// against the name alone.
 type pathPattern struct {
 	re       *regexp.Regexp
 	nameOnly bool
-	hidden   bool // names begin with a dot in it
-	modules  bool // node_modules is named in it
+	hidden   bool // it names files that begin with a dot
+	modules  bool // it names node_modules
 }
 
 func newPathPattern(glob string) (*pathPattern, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 )
 
-// searched are the places that a search of another program reads: the whole tree below root,
-// which nothing filters, and what its pattern names by itself. Some programs follow a pattern
-// out of root, so its beginning counts as another root.
+// searched returns the places that a search by another program reads: the whole tree below root, without any filter,
+// and the paths that its pattern names. Some programs follow a pattern that leads out of root, so the fixed
+// beginning of the pattern counts as another root.
 func searched(in tool.In, root, pattern string) (guard.Uses, error) {
 	base, err := toolkit.Path(in, cmp.Or(root, "."), guard.Read)
 	if err != nil {
@@ -43,10 +43,10 @@ func searched(in tool.In, root, pattern string) (guard.Uses, error) {
 	return uses, nil
 }
 
-// magic are the characters of patterns, in any program.
+// magic holds the characters that are special in the patterns of any of these programs.
 const magic = `*?[]{}()|\!`
 
-// fixedPart parts a pattern behind the directory that it names without magic.
+// fixedPart splits a pattern after the directory that it names without special characters.
 func fixedPart(pattern string) (fixed, rest string) {
 	i := strings.IndexAny(pattern, magic)
 	if i < 0 {
@@ -56,8 +56,8 @@ func fixedPart(pattern string) (fixed, rest string) {
 	return pattern[:at], pattern[at:]
 }
 
-// mayBegin reports whether a pattern may begin at the root of the file system, by one of its alternatives or in quotes:
-// some programs read {/root/.ssh,x}/* as two patterns, and the first has a directory of its own.
+// mayBegin reports whether a pattern, one of its alternatives or its quoted text may begin at the root of the file
+// system. Some programs read {/root/.ssh,x}/* as two patterns, and the first has a directory of its own.
 func mayBegin(pattern string) bool {
 	plain := strings.NewReplacer(`\`, "", "[", "", "]", "").Replace(pattern)
 	if strings.HasPrefix(plain, "/") {
@@ -71,13 +71,12 @@ func mayBegin(pattern string) bool {
 			return true
 		}
 	}
-	// An empty alternative leaves what stands behind it.
+	// If an alternative is empty, the path begins with the text behind the braces.
 	empty := strings.Contains(plain, "{,") || strings.Contains(plain, ",,") || strings.Contains(plain, ",}")
 	return empty && strings.Contains(plain, "}/")
 }
 
-// mayLeave reports whether a pattern may have "..", also as a sum of its alternatives, or in
-// quotes: .{.,x}/ and [.][.]/ are that, too.
+// mayLeave reports whether a pattern may name "..", also by its alternatives or quotes: .{.,x}/ and [.][.]/ do.
 func mayLeave(pattern string) bool {
 	plain := strings.NewReplacer(`\`, "", "[", "", "]", "").Replace(pattern)
 	dots := 0

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is a walk over the files below a directory, each directory opened through
-// the box: what the settings deny is never entered, and a link that is swapped in
-// leads nowhere. Links are not followed, ignored and hidden files not visited.
+// tree is a walk over the files below a directory. It opens each directory through the box, so it never enters one
+// that the settings deny, and a link that is swapped in leads nowhere. It does not follow links and skips ignored
+// and hidden files.
 type tree struct {
 	box     sandbox.Box
 	hidden  bool // visit names that begin with a dot
@@ -26,7 +26,7 @@ type tree struct {
 	refused int  // directories and ignore files that could not be read
 }
 
-// entry is one file of a walk. Its directory is open while it is visited.
+// entry is one file of a walk. Its directory stays open during the visit.
 type entry struct {
 	path string // physical
 	rel  string // from the root of the walk
@@ -34,20 +34,20 @@ type entry struct {
 	dir  *os.File
 }
 
-// maxIgnore bounds one ignore file, and ignoreFactor is what a byte of it takes as a rule.
+// maxIgnore bounds the bytes of one ignore file. Each byte takes ignoreFactor bytes of memory as part of a rule.
 const (
 	maxIgnore    = 256 << 10
 	ignoreFactor = 150
 )
 
-// maxBelow is how many directories of one directory are entered.
+// maxBelow bounds the subdirectories of one directory that are entered.
 const maxBelow = 20_000
 
 // errStop ends a walk early without an error.
 var errStop = errors.New("stop")
 
-// walk visits every regular file below root. It holds one directory per level
-// and a batch of names, whatever the size of the tree.
+// walk visits every regular file below root. It keeps one open directory per level and a batch of names, whatever
+// the size of the tree.
 func (t *tree) walk(ctx context.Context, root guard.PathUse, visit func(entry) error) error {
 	dir, err := t.open(ctx, root.Path)
 	if err != nil {
@@ -134,8 +134,8 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// rules reads the ignore files of a directory. It looks them up in the open
-// directory first, so that most directories cost no open.
+// rules reads the ignore files of a directory. It looks for them in the open directory first, because most
+// directories have none and then need no open.
 func (t *tree) rules(ctx context.Context, dir *os.File, path string, outer *ignores) *ignores {
 	n := &ignores{parent: outer, dir: path, git: has(dir, ".git"), hold: budget.Of(ctx).Part()}
 	if has(dir, ".gitignore") {
@@ -162,7 +162,7 @@ func (t *tree) parse(ctx context.Context, n *ignores, path string) []ignoreRule 
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxIgnore))
 	if err != nil || n.hold.Take(int64(len(b))*ignoreFactor) != nil {
-		t.refused++ // what it names is visited
+		t.refused++ // the files that it names are visited
 		return nil
 	}
 	if len(b) == maxIgnore {
@@ -171,8 +171,8 @@ func (t *tree) parse(ctx context.Context, n *ignores, path string) []ignoreRule 
 	return parseIgnore(string(b))
 }
 
-// above collects the ignore files of the directories over the root, outermost
-// first, as far as the box lets them be read.
+// above collects the ignore files of the directories above the root, the outermost first, if the box allows them to
+// be read.
 func (t *tree) above(ctx context.Context, root string) *ignores {
 	var dirs []string
 	for d := root; d != "/"; {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Decode reads arguments that were checked against the schema before.
+// Decode decodes arguments that the pipeline has checked against the schema.
 func Decode[T any](in tool.In) (T, error) {
 	var args T
 	if err := json.Unmarshal(in.Args, &args); err != nil {
@@ -26,7 +26,7 @@ func Decode[T any](in tool.In) (T, error) {
 	return args, nil
 }
 
-// Path resolves one path argument.
+// Path resolves the path of one argument.
 func Path(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	path, err := in.Rules.Resolve(raw, in.Dir, in.Home)
 	if err != nil {
@@ -39,8 +39,8 @@ func Path(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	return guard.PathUse{Raw: raw, Path: path, Op: op}, nil
 }
 
-// Judged is the path that was judged for an argument. A path that is resolved
-// anew could have become another one since, by a link that was swapped in.
+// Judged returns the path that was judged for an argument. It does not resolve the argument again, because a link
+// that was swapped in since could lead elsewhere.
 func Judged(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	for _, u := range in.Judged.Paths {
 		if u.Raw == raw && u.Op == op {
@@ -54,8 +54,7 @@ func Judged(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
 	}
 }
 
-// Shown is how a path is named to the model: relative where that is shorter to
-// read, as a path below the working directory.
+// Shown returns the form of a path that the model sees: relative to the working directory if the path is below it.
 func Shown(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
 		return rel
@@ -63,7 +62,7 @@ func Shown(dir, path string) string {
 	return path
 }
 
-// FileError says why a file could not be opened or read, in terms of the call.
+// FileError returns an error that says in terms of the call why a file could not be opened or read.
 func FileError(verb string, u guard.PathUse, err error) error {
 	var own *tool.Error
 	if errors.As(err, &own) {
@@ -94,7 +93,7 @@ func FileError(verb string, u guard.PathUse, err error) error {
 	return e
 }
 
-// Reason leaves out the operation and path that os puts in front.
+// Reason returns the message of an error without the operation and path that package os puts before it.
 func Reason(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// SniffSize is how much of a file decides what it is.
+// SniffSize is the number of bytes at the start of a file that decide its kind.
 const SniffSize = 8 << 10
 
-// Kind is what the first bytes of a file say.
+// Kind is the kind of a file, as its first bytes show it.
 type Kind struct {
 	Encoding string // "utf-8", "utf-8-bom", "utf-16le", "utf-16be", "binary"
-	MIME     string // of images and PDFs, which are answered as typed content
+	MIME     string // of images and PDFs, which are returned as content of that type
 }
 
-// Sniff tells the kind of a file from its first SniffSize bytes.
+// Sniff returns the kind of a file from its first SniffSize bytes.
 func Sniff(head []byte) Kind {
 	for _, m := range []struct{ magic, mime string }{
 		{"\x89PNG\r\n\x1a\n", "image/png"},
@@ -46,7 +46,7 @@ func Sniff(head []byte) Kind {
 	return Kind{Encoding: "utf-8"}
 }
 
-// Text reads a file of that kind as UTF-8, without its byte order mark.
+// Text returns a reader of the file's text in UTF-8, without its byte order mark.
 func (k Kind) Text(r io.Reader) io.Reader {
 	switch k.Encoding {
 	case "utf-16le", "utf-16be":

@@ -10,8 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Open opens a file for reading and refuses what is not a plain file:
-// directories, devices, fifos and sockets.
+// Open opens a regular file for reading. It refuses directories, devices, fifos and sockets.
 func Open(ctx context.Context, box sandbox.Box, u guard.PathUse) (*os.File, os.FileInfo, error) {
 	f, err := box.Open(ctx, u, os.O_RDONLY)
 	if err != nil {

@@ -31,11 +31,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HostBox is a small box without a cage: it opens exactly the path, refuses what
-// is denied, and starts programs on the host.
+// HostBox is a box without a sandbox: it opens exactly the path, refuses the paths of Denied, and starts programs on
+// the host.
 type HostBox struct {
 	Denied []string
-	Before func(guard.PathUse) // runs before each open
+	Before func(guard.PathUse) // is called before each open
 }
 
 var ErrDenied = &tool.Error{Code: "path_denied", Msg: "denied by the settings"}
@@ -104,14 +104,14 @@ func (*HostBox) Do(_ guard.PathUse, f func() error) error                  { ret
 func (*HostBox) Report() sandbox.Report                                    { return sandbox.Report{} }
 func (*HostBox) Close() error                                              { return nil }
 
-// env is a directory and what a call in it needs.
+// Env is a directory with everything that a call in it needs.
 type Env struct {
 	T   *testing.T
 	Dir string
 	Box *HostBox
 
-	Approved map[string]string   // by a person
-	Emit     func(tool.Progress) // nil: nobody listens
+	Approved map[string]string   // contents that a person approved, by path
+	Emit     func(tool.Progress) // nil: progress is dropped
 }
 
 func New(t *testing.T) *Env {
@@ -164,7 +164,7 @@ func (e *Env) In(args any) tool.In {
 	}
 }
 
-// call does what the pipeline does: schema, uses, run on what was judged, text.
+// Call takes the steps of the pipeline that a tool sees: schema, Uses, Run with the judged paths, text.
 func (e *Env) Call(t tool.Tool, args any) (string, tool.Output, error) {
 	e.T.Helper()
 	return e.CallCtx(e.T.Context(), t, args)
@@ -208,7 +208,7 @@ func (e *Env) Fails(t tool.Tool, args any, code string) *tool.Error {
 	return te
 }
 
-// failsAny is fails for systems that report one thing in several ways.
+// FailsAny is Fails for errors that systems report with different codes.
 func (e *Env) FailsAny(t tool.Tool, args any, codes ...string) *tool.Error {
 	e.T.Helper()
 	_, _, err := e.Call(t, args)
@@ -219,7 +219,7 @@ func (e *Env) FailsAny(t tool.Tool, args any, codes ...string) *tool.Error {
 	return te
 }
 
-// Lines are the lines of an answer; none of "".
+// Lines returns the lines of an answer. It returns none for "".
 func Lines(text string) []string {
 	if text == "" {
 		return nil
@@ -227,7 +227,7 @@ func Lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// RepeatLines is a text of n lines.
+// RepeatLines returns a text of n lines.
 func RepeatLines(n int) string {
 	var b bytes.Buffer
 	for range n {
@@ -236,7 +236,7 @@ func RepeatLines(n int) string {
 	return b.String()
 }
 
-// Code is the stable code of an error, "" of another or of none.
+// Code returns the stable code of an error. It returns "" for nil and for errors that are no [*tool.Error].
 func Code(err error) string {
 	if te, ok := errors.AsType[*tool.Error](err); ok {
 		return te.Code

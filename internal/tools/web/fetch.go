@@ -26,14 +26,13 @@ import (
 )
 
 const (
-	maxHops    = 5                // addresses that a page may lead on to
-	fetchTime  = 30 * time.Second // for all of them, without the time that people take to answer
+	maxHops    = 5                // redirects that are followed for one page
+	fetchTime  = 30 * time.Second // for all redirects together; the time that people take to answer does not count
 	maxPage    = 1 << 20          // bytes of a page, decompressed
 	maxHeaders = 64 << 10
 )
 
-// Fetch gets a page and shows it as Markdown (T-48). Each connection is judged, also those
-// to where a page leads on.
+// Fetch fetches a page and shows it as Markdown (T-48). Each connection is judged, also those of redirects.
 type Fetch struct{}
 
 type webFetchArgs struct {
@@ -83,12 +82,12 @@ func parseURL(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// fetched is what a client gets beside the text.
+// fetched is the part of the result that only clients get; the model gets a text made from it.
 type fetched struct {
-	URL         string   `json:"url"` // where the page came from, after all hops
+	URL         string   `json:"url"` // the address of the page after all redirects
 	ContentType string   `json:"content_type"`
 	Bytes       int      `json:"bytes"` // of the page, decompressed
-	Cut         bool     `json:"cut"`   // it is longer
+	Cut         bool     `json:"cut"`   // the page is longer
 	Hops        []string `json:"hops,omitempty"`
 	Text        string   `json:"text"`
 }
@@ -113,7 +112,7 @@ func (Fetch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output,
 	return tool.Output{Data: page, Text: page.show(args.Prompt)}, nil
 }
 
-// show is the text for the model.
+// show returns the text for the model.
 func (p fetched) show(prompt string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The page %s, as its author wrote it:\n", p.URL)
@@ -127,7 +126,7 @@ func (p fetched) show(prompt string) string {
 	return b.String()
 }
 
-// fetch follows an address to its page.
+// fetch requests an address and follows its redirects to a page.
 func fetch(ctx context.Context, box sandbox.Box, n guard.Network, u *url.URL) (fetched, error) {
 	roots, err := (&egress.Dialer{}).Roots(n)
 	if err != nil {
@@ -163,8 +162,8 @@ func fetch(ctx context.Context, box sandbox.Box, n guard.Network, u *url.URL) (f
 	}
 }
 
-// get asks for one address over a connection of its own, which is judged by this address. Of
-// the time, what the judge takes does not count, for it may wait for a person.
+// get requests one address over a connection of its own, which is judged by this address. The time that the judge
+// takes does not count towards the limit, because it may wait for a person.
 func get(
 	ctx context.Context, box sandbox.Box, roots *x509.CertPool, u *url.URL, left time.Duration, asked *time.Duration,
 	more ...[2]string, // headers
@@ -226,7 +225,7 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// nextHop is where an answer leads on to, nil if it is the page.
+// nextHop returns the address that an answer redirects to, or nil if the answer is the page.
 func nextHop(from *url.URL, answer *http.Response) (*url.URL, error) {
 	switch answer.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
@@ -251,7 +250,7 @@ func nextHop(from *url.URL, answer *http.Response) (*url.URL, error) {
 	}
 }
 
-// readPage reads the text of an answer.
+// readPage reads the body of an answer as a page.
 func readPage(answer *http.Response, u *url.URL) (fetched, error) {
 	page := fetched{URL: u.String(), ContentType: answer.Header.Get("Content-Type")}
 	kind, _, err := mime.ParseMediaType(page.ContentType)
@@ -271,7 +270,7 @@ func readPage(answer *http.Response, u *url.URL) (fetched, error) {
 	default:
 		return fetched{}, fetchError(u, fmt.Errorf("its encoding is %.40q, which was not asked for", encoding))
 	}
-	// The limit is behind the decompression: 1 MiB can become a gigabyte.
+	// The limit applies to the decompressed body, because 1 MiB can become a gigabyte.
 	body = io.LimitReader(body, maxPage+1)
 	raw, err := io.ReadAll(body)
 	if err != nil && len(raw) <= maxPage {
@@ -286,7 +285,8 @@ func readPage(answer *http.Response, u *url.URL) (fetched, error) {
 	return page, nil
 }
 
-// isText reports whether a type of content is text; "" is what a server says that does not know.
+// isText reports whether a content type is text. A server that does not know the type sends "", which counts as
+// text.
 func isText(kind string) bool {
 	switch kind {
 	case "", "application/json", "application/xml", "application/xhtml+xml", "application/javascript",
@@ -297,7 +297,7 @@ func isText(kind string) bool {
 		!strings.HasPrefix(kind, "image/")
 }
 
-// textOf is the text of a page in UTF-8. A page of an unknown type that is no text is an error.
+// textOf returns the text of a page in UTF-8. If the server gave no type and the page is no text, this is an error.
 func textOf(raw []byte, kind, contentType string, u *url.URL) (string, error) {
 	if kind == "" && toolkit.Sniff(raw[:min(len(raw), toolkit.SniffSize)]).Encoding == "binary" {
 		return "", errors.New("it is no text")
@@ -317,7 +317,7 @@ func looksLikeHTML(text []byte) bool {
 	return strings.HasPrefix(http.DetectContentType(text), "text/html")
 }
 
-// fetchError says what a model can do about a page that cannot be had.
+// fetchError returns an error that tells a model what to do about a page that could not be fetched.
 func fetchError(u *url.URL, err error) error {
 	var refused *egress.RefusedError
 	var netErr net.Error

@@ -14,18 +14,19 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// pageMemory is how much memory a page of the largest size takes: its bytes, its tree, its text.
+// pageMemory is the most memory that a page of the largest size takes: its bytes, its tree, its text.
 const pageMemory = 24 << 20
 
 // maxNodes bounds the tree of a page: 1 MiB of "<b>" would be 350,000 nodes.
 const maxNodes = 60_000
 
-// maxNesting bounds lists and quotes in each other: each line of the text begins with all of them.
+// maxNesting bounds how deep lists and quotes are nested, because each line of the text begins with the marks of all
+// of them.
 const maxNesting = 10
 
 // toMarkdown turns a page into Markdown, without scripts and styles. Links are absolute.
 func toMarkdown(text []byte, u *url.URL) (out string, err error) {
-	defer func() { // the author of the page is anybody
+	defer func() { // anybody may have written the page
 		if p := recover(); p != nil {
 			err = fmt.Errorf("convert it: %v", p)
 		}
@@ -46,12 +47,11 @@ func toMarkdown(text []byte, u *url.URL) (out string, err error) {
 	return string(md), err
 }
 
-// maxColumns bounds a table: each row is written with as many cells as the widest one has.
+// maxColumns bounds the columns of a table, because each row is written with as many cells as the widest row has.
 const maxColumns = 64
 
-// prepare makes links absolute, and flattens what would make the text many times as long as the
-// page: lists and quotes that lie too deep, wide tables, cells that span others. The parser nests
-// elements 512 deep at most.
+// prepare makes links absolute. It flattens the parts that would make the text many times as long as the page: lists
+// and quotes that are nested too deep, wide tables, cells that span others. The parser itself bounds nesting at 512.
 func prepare(doc *html.Node, u *url.URL) {
 	for n := range doc.Descendants() {
 		if n.Data != "base" {
@@ -99,7 +99,7 @@ func prepare(doc *html.Node, u *url.URL) {
 	walk(doc, 0)
 }
 
-// flattenTable makes the rows and cells of the table above a row plain text, one line each.
+// flattenTable turns the table that holds row into plain text, one line for each row and cell.
 func flattenTable(row *html.Node) {
 	t := row
 	for t.DataAtom != atom.Table && t.Parent != nil {

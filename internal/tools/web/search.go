@@ -27,10 +27,10 @@ const (
 	maxQuery   = 400 // bytes
 )
 
-// Search asks the provider of network.search. Its connection is judged as that of [Fetch].
+// Search asks the search engine that network.search names. Its connections are judged as those of [Fetch] are.
 type Search struct{ secrets *secrets.Reader }
 
-// NewSearch returns the tool, with its own reader of the key of the provider.
+// NewSearch returns the tool with its own reader for the key of the provider.
 func NewSearch() Search { return Search{&secrets.Reader{}} }
 
 type webSearchArgs struct {
@@ -92,14 +92,14 @@ func searchAddress(n guard.Network) (*url.URL, error) {
 	return u, nil
 }
 
-// webHit is one page.
+// webHit is one page of the answer.
 type webHit struct {
 	Title string `json:"title"`
 	URL   string `json:"url"`
 	Text  string `json:"text"`
 }
 
-// webHits is what a client gets beside the text.
+// webHits is the part of the result that only clients get; the model gets a text made from it.
 type webHits struct {
 	Query   string   `json:"query"`
 	Results []webHit `json:"results"`
@@ -135,7 +135,7 @@ func (w Search) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outp
 	out := webHits{Query: args.Query, Results: []webHit{}}
 	for _, p := range pages {
 		if len(out.Results) < maxWebHits && p.wanted(args) {
-			// Again, for tags and escapes within a secret are gone by now.
+			// The fields are masked again, because a tag or an escape within a secret is gone by now.
 			p.Title, p.URL, p.Text = hidden.Text(p.Title), hidden.Text(p.URL), hidden.Text(p.Text)
 			out.Results = append(out.Results, p)
 		}
@@ -143,8 +143,8 @@ func (w Search) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outp
 	return tool.Output{Data: out, Text: out.show()}, nil
 }
 
-// ask sends the question, with the secrets of the provider, and follows it nowhere. It returns what
-// to hide, too.
+// ask sends the query to the provider with its secrets, and follows no redirect. hidden holds the secrets that must
+// be masked in the answer.
 func (w Search) ask(
 	ctx context.Context, box sandbox.Box, n guard.Network, at *url.URL, query string,
 ) (string, *mask.Set, error) {
@@ -196,7 +196,7 @@ func (w Search) ask(
 	return hidden.Text(page.Text), hidden, nil
 }
 
-// masked keeps secrets out of what is said about an answer.
+// masked removes secrets from an error about the answer.
 func masked(err error, hidden *mask.Set) error {
 	var e *tool.Error
 	if !errors.As(err, &e) {
@@ -207,7 +207,7 @@ func masked(err error, hidden *mask.Set) error {
 	return &other
 }
 
-// resultsOf reads the answer of a provider.
+// resultsOf parses the answer of a provider.
 func resultsOf(provider, body string) ([]webHit, error) {
 	type result struct {
 		Title, URL, Content, Description string
@@ -226,7 +226,7 @@ func resultsOf(provider, body string) ([]webHit, error) {
 		list = *answer.Results
 	case provider == "brave" && answer.Web != nil:
 		list = answer.Web.Results
-	case provider == "brave" && answer.Type == "search": // nothing is found
+	case provider == "brave" && answer.Type == "search": // nothing was found
 	default:
 		return nil, errors.New("it has no results")
 	}
@@ -239,7 +239,7 @@ func resultsOf(provider, body string) ([]webHit, error) {
 	return out, nil
 }
 
-// plain is a text without tags, in one line.
+// plain returns text without tags, in one line.
 func plain(text string) string {
 	var b strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(text)); ; {
@@ -252,7 +252,7 @@ func plain(text string) string {
 	}
 }
 
-// wanted reports whether the arguments want a page.
+// wanted reports whether the arguments allow a page with this address.
 func (p webHit) wanted(args webSearchArgs) bool {
 	u, err := url.Parse(p.URL)
 	if err != nil {
@@ -265,7 +265,7 @@ func (p webHit) wanted(args webSearchArgs) bool {
 	return (len(args.Allowed) == 0 || slices.ContainsFunc(args.Allowed, of)) && !slices.ContainsFunc(args.Blocked, of)
 }
 
-// show is the text for the model.
+// show returns the text for the model.
 func (s webHits) show() string {
 	if len(s.Results) == 0 {
 		return "Nothing was found."
