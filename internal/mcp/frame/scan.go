@@ -11,10 +11,10 @@ import (
 type scan struct {
 	bytes   int // read so far, with the line break
 	any     bool
-	first   byte // the first byte that is no space
-	last    byte // the last one
-	spaces  int  // spaces at the end
-	lead    int  // spaces at the beginning
+	first   byte // the first byte that is not white space
+	last    byte // the last byte that is not white space
+	spaces  int  // white space at the end
+	lead    int  // white space at the start
 	depth   int
 	deepest int
 	values  int // about: objects, arrays and commas
@@ -27,7 +27,7 @@ type scan struct {
 	found         []byte
 }
 
-// maxToken is how many bytes of a key or an id are kept. A longer one counts as none.
+// maxToken bounds the bytes that are kept of a key or an id. A longer one is ignored.
 const maxToken = 256
 
 func space(b byte) bool { return b == ' ' || b == '\t' || b == '\r' || b == '\n' }
@@ -86,7 +86,7 @@ func (s *scan) byte(b byte) {
 			return
 		}
 		name := ""
-		_ = json.Unmarshal(s.token, &name) // a token that is no string is no key to look for
+		_ = json.Unmarshal(s.token, &name) // a token that is not a string is not one of the keys
 		s.method = s.method || name == "method"
 		s.key, s.value, s.token = false, name == "id", s.token[:0]
 	default:

@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// Owner is with whose rights the servers of a session run.
+// Owner says with whose rights the servers of a session run.
 type Owner struct {
 	UID    int    `json:"uid"`
 	GID    int    `json:"gid"`
@@ -16,7 +16,7 @@ type Owner struct {
 	Home   string `json:"home"`
 }
 
-// SetOwner keeps who made a session.
+// SetOwner stores who created a session.
 func (s *Store) SetOwner(ctx context.Context, session string, o Owner) error {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) SetOwner(ctx context.Context, session string, o Owner) error {
 	})
 }
 
-// Owner is who made a session; ok is false if that is not known.
+// Owner returns who created a session. ok is false if that is unknown.
 func (s *Store) Owner(ctx context.Context, session string) (o Owner, ok bool, err error) {
 	var text string
 	err = s.own.Read(ctx, func(tx *sql.Tx) error {
@@ -44,7 +44,7 @@ func (s *Store) Owner(ctx context.Context, session string) (o Owner, ok bool, er
 	return o, err == nil, err
 }
 
-// Forget forgets who made a session.
+// Forget deletes the owner of a session.
 func Forget(tx *sql.Tx, session string) error {
 	_, err := tx.Exec(`DELETE FROM mcp_owners WHERE session = $1`, session)
 	return err

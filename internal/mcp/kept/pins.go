@@ -29,25 +29,25 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Schema are the tables. Daemons share the pins alone.
+// Schema returns the tables. Daemons share the pins only.
 func Schema() store.Schema { return store.EmbeddedBoth("mcp", migrations) }
 
-// Store is that of a database. It is safe for concurrent use.
+// Store stores pins and owners. It is safe for concurrent use.
 type Store struct{ db, own *store.DB }
 
-// New returns what is kept: pins in db, which daemons may share, and the rest in the daemon's own.
+// New returns a store with its pins in db, which daemons may share, and its owners in own.
 func New(db, own *store.DB) *Store { return &Store{db, own} }
 
-// changes is what daemons tell each other of: definitions that a person let in.
+// changes is the name of the notification that a person accepted a definition.
 const changes = "mcp_pins"
 
-// Changes is that of the database of the pins.
+// Changes returns the channel for this notification of the database of the pins.
 func (s *Store) Changes(ctx context.Context) <-chan struct{} { return s.db.Changes(ctx, changes) }
 
-// Server is what pins belong to.
+// Server is the server that pins belong to.
 type Server struct {
 	Account string
-	Config  string // digest of what starts it, or of its address
+	Config  string // digest of its command line or address
 	Name    string // for people
 }
 
@@ -55,7 +55,7 @@ type Server struct {
 type Tool struct {
 	Name string
 	Text []byte // canonical
-	Ask  bool   // it is never let in before a person has looked at it
+	Ask  bool   // a person must look at it before it is let in
 }
 
 // Pin is the digest of the definition.
@@ -64,10 +64,10 @@ func (t Tool) Pin() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// State says whether a tool is as it was. The zero value: it is.
+// State is the state of a tool. The zero value means that it is as pinned.
 type State struct {
-	Why string // one of those below; the tool is withheld until a person accepts it
-	Was string // the definition that is pinned, of one that changed
+	Why string // one of the reasons below; a person must accept the tool
+	Was string // the pinned definition, if it has changed
 }
 
 // The reasons of a State.
@@ -78,7 +78,7 @@ const (
 	Flagged    = "flagged"
 )
 
-// byPerson is who accepted a definition, where it was not first sight.
+// byPerson is the author of a pin that a person accepted.
 const byPerson = "a person"
 
 // Pinned is one pin, for people.
@@ -92,8 +92,8 @@ type Pinned struct {
 	At      time.Time `json:"at"`
 }
 
-// Compare says of each tool whether it is as it was. Tools of a server that was never seen are pinned if trust says
-// so, except those that ask.
+// Compare returns the state of each tool. If the server is new and trust is set, it pins all tools except those with
+// Ask.
 func (s *Store) Compare(ctx context.Context, of Server, tools []Tool, trust bool) (map[string]State, error) {
 	var states map[string]State
 	var fresh []Tool
@@ -116,8 +116,7 @@ func (s *Store) Compare(ctx context.Context, of Server, tools []Tool, trust bool
 	return states, err
 }
 
-// compare is Compare, with what is to be pinned. A server that is seen for the first time is pinned as a tool
-// without a name.
+// compare is Compare within a transaction. A server is remembered by a pin without a tool name.
 func compare(tx *sql.Tx, of Server, tools []Tool, trust bool) (states map[string]State, fresh []Tool, err error) {
 	known, err := pinned(tx, of)
 	if err != nil {
@@ -149,7 +148,8 @@ func compare(tx *sql.Tx, of Server, tools []Tool, trust bool) (states map[string
 	return states, fresh, nil
 }
 
-// Holds reports whether a pin is the one of a tool now: somebody may have let in another definition since.
+// Holds reports whether a pin is still the current one of a tool. Somebody may have accepted another definition
+// since.
 func (s *Store) Holds(ctx context.Context, of Server, tool, pin string) (holds bool, err error) {
 	var now string
 	err = s.db.Read(ctx, func(tx *sql.Tx) error {
@@ -162,7 +162,7 @@ func (s *Store) Holds(ctx context.Context, of Server, tool, pin string) (holds b
 	return now == pin, err
 }
 
-// Accept pins a definition that a person has looked at, in place of the one before.
+// Accept replaces the pin of a tool after a person has looked at its definition.
 func (s *Store) Accept(ctx context.Context, of Server, t Tool) error {
 	if t.Name == "" {
 		return errors.New("pin a tool without a name")
@@ -172,7 +172,7 @@ func (s *Store) Accept(ctx context.Context, of Server, t Tool) error {
 	})
 }
 
-// All are the pins of an account, "" being all accounts.
+// All returns the pins of an account. "" means all accounts.
 func (s *Store) All(ctx context.Context, account string) ([]Pinned, error) {
 	all := []Pinned{}
 	err := s.db.Read(ctx, func(tx *sql.Tx) error {
@@ -197,7 +197,7 @@ func (s *Store) All(ctx context.Context, account string) ([]Pinned, error) {
 	return all, err
 }
 
-// definition is one that is pinned.
+// definition is a pinned definition.
 type definition struct{ text, by string }
 
 func pinned(tx *sql.Tx, of Server) (map[string]definition, error) {

@@ -6,13 +6,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// How a client can show a question to its user.
+// asking says how a client can show a question to its user.
 type asking int
 
 const (
 	notAtAll  asking = iota
-	byRequest        // of the server, while the call waits
-	byResult         // the call is answered by the question, and made again with the answer
+	byRequest        // by a request of the server while the call waits
+	byResult         // the answer of the call is the question; the client repeats the call with the user's answer
 )
 
 // stateless is the first version of the protocol without sessions.
@@ -32,7 +32,7 @@ func asksBy(req *mcp.CallToolRequest) asking {
 	return byRequest
 }
 
-// form is a question with nothing to fill in.
+// form returns a question without fields.
 func form(note string) *mcp.ElicitParams {
 	return &mcp.ElicitParams{
 		Mode: "form",
@@ -42,14 +42,14 @@ func form(note string) *mcp.ElicitParams {
 	}
 }
 
-// elicit shows a question while the call waits. What it returns takes the question back; over HTTP the SDK may be too
-// late to tell the client, whose user then answers for nothing.
+// elicit shows a question while the call waits. The function that it returns withdraws the question. Over HTTP the
+// SDK may tell the client too late; then its user's answer has no effect.
 func elicit(ctx context.Context, req *mcp.CallToolRequest, r *running) (back func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	note := form(r.note)
 	go func() {
 		defer func() {
-			if recover() != nil { // of the SDK: the question is in the queue all the same
+			if recover() != nil { // a panic of the SDK: the question is in the queue all the same
 				cancel()
 			}
 		}()

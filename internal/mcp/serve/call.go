@@ -14,22 +14,22 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// How often a client hears of its call: some give up after 60 s of silence.
+// How often a client gets progress of its call. Some clients give up after 60 s of silence.
 const (
 	progressEvery = 10 * time.Second
-	progressLeast = 200 * time.Millisecond // between two lines about output
+	progressLeast = 200 * time.Millisecond // between two lines of output
 )
 
-// running is one call of the daemon, which may last for two requests of the client.
+// running is a call of the daemon. It may last for two requests of the client.
 type running struct {
 	cancel context.CancelCauseFunc
-	news   chan client.Progress // buffered; what there is no room for is left out, except for questions
-	done   chan struct{}        // closed when result and err are there
+	news   chan client.Progress // buffered; if it is full, everything except questions is dropped
+	done   chan struct{}        // closed when result and err are set
 	result client.Result
 	err    error
 
-	asked string // the approval that the client was shown last
-	note  string // the last that is known
+	asked string // id of the approval that the client was shown last
+	note  string // the last news
 	steps float64
 }
 
@@ -38,7 +38,7 @@ var (
 	errExpired  = errors.New("the client did not come back for its call")
 )
 
-// call makes one call of a tool, or comes back for one that waits for a person.
+// call makes a call of a tool, or continues one that waits for a person.
 func (f *Face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	ctx, untie := f.tied(ctx, req.Extra)
 	defer untie()
@@ -60,15 +60,15 @@ func (f *Face) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 	return f.follow(ctx, req, f.start(ctx, req, args), mark)
 }
 
-// tied is ctx that also ends with the HTTP request behind a message: in versions with sessions the SDK lets what it
-// runs outlive it.
+// tied returns ctx, which also ends with the HTTP request of a message. In versions with sessions the SDK lets
+// handlers outlive the request.
 func (f *Face) tied(ctx context.Context, extra *mcp.RequestExtra) (context.Context, func()) {
 	if f.request == nil || extra == nil {
 		return ctx, func() {}
 	}
 	request, ok := f.request(extra.Header)
 	ctx, cancel := context.WithCancel(ctx)
-	if !ok { // it has ended before this began
+	if !ok { // the request ended before
 		cancel()
 		return ctx, cancel
 	}
@@ -76,7 +76,7 @@ func (f *Face) tied(ctx context.Context, extra *mcp.RequestExtra) (context.Conte
 	return ctx, func() { stop(); cancel() }
 }
 
-// start begins a call. It ends with its own context alone: follow ties it to a request.
+// start begins a call with a context of its own. follow ties it to a request.
 func (f *Face) start(ctx context.Context, req *mcp.CallToolRequest, args json.RawMessage) *running {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &running{cancel: cancel, news: make(chan client.Progress, 64), done: make(chan struct{})}
@@ -88,7 +88,7 @@ func (f *Face) start(ctx context.Context, req *mcp.CallToolRequest, args json.Ra
 		defer close(r.done)
 		defer cancel(nil)
 		defer func() {
-			if p := recover(); p != nil { // no handler of the SDK's stands around this goroutine
+			if p := recover(); p != nil { // the SDK's handlers do not recover panics of this goroutine
 				f.Log.Error("a call over MCP panicked", "panic", p, "stack", string(debug.Stack()))
 				r.err = errors.New("this call failed in sandboxd")
 			}
@@ -103,7 +103,7 @@ func (f *Face) start(ctx context.Context, req *mcp.CallToolRequest, args json.Ra
 			}
 			select {
 			case r.news <- p:
-			default: // progress is a sign of life: the result has the output
+			default: // progress only shows that the call goes on; the result has the output
 			}
 		})
 		if cause := context.Cause(ctx); r.err != nil && errors.Is(cause, errDeclined) {
@@ -113,14 +113,14 @@ func (f *Face) start(ctx context.Context, req *mcp.CallToolRequest, args json.Ra
 	return r
 }
 
-// follow tells the client of a call until it ends, or until the client is to show a question to its user.
+// follow passes news of a call to the client, until the call ends or the client must show a question to its user.
 func (f *Face) follow(
 	ctx context.Context, req *mcp.CallToolRequest, r *running, mark string,
 ) (*mcp.CallToolResult, error) {
 	gone := context.AfterFunc(ctx, func() { r.cancel(context.Cause(ctx)) })
 	defer gone()
 	asks := asksBy(req)
-	shown := func() {} // takes the question back
+	shown := func() {} // withdraws the question
 	defer func() { shown() }()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -161,7 +161,7 @@ func (f *Face) follow(
 	}
 }
 
-// tell sends progress, if the client wants any.
+// tell sends progress, if the client wants progress.
 func (r *running) tell(ctx context.Context, req *mcp.CallToolRequest) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
@@ -169,10 +169,10 @@ func (r *running) tell(ctx context.Context, req *mcp.CallToolRequest) {
 	}
 	r.steps++
 	p := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: r.steps, Message: r.note}
-	_ = req.Session.NotifyProgress(ctx, p) // a client that has gone cancels ctx
+	_ = req.Session.NotifyProgress(ctx, p) // if the client has left, ctx ends
 }
 
-// lastLine is the last line of an output that is not empty, cut.
+// lastLine returns the last line of an output that is not empty, shortened.
 func lastLine(text string) string {
 	const most = 200
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
@@ -183,7 +183,7 @@ func lastLine(text string) string {
 	return string(line[:min(len(line), most)])
 }
 
-// question is what a user is told while a person is asked.
+// question returns the text for the user while a person is asked.
 func question(w *client.Waiting, session string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "A person is asked before this call goes on, until %s.", w.Until.Local().Format("15:04:05"))

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// result is what a model gets of a call: the text that the daemon made for it, then where the whole of a text is that
-// was cut, then images and what else is no text.
+// result returns what a model gets of a call: the daemon's text, then where to find the whole of a shortened text,
+// then images and other content that is not text.
 func (f *Face) result(r client.Result) *mcp.CallToolResult {
 	if r.Status != client.StatusSuccess {
 		return refused(said(r))
@@ -29,7 +29,7 @@ func (f *Face) result(r client.Result) *mcp.CallToolResult {
 	return out
 }
 
-// content is one part of a result that is no text; nil for what the text has already.
+// content returns a part of a result that is not text. It returns nil for a part that the text contains.
 func content(c client.Content) mcp.Content {
 	switch {
 	case c.Type == "image":
@@ -46,12 +46,12 @@ func content(c client.Content) mcp.Content {
 	return nil
 }
 
-// refused is the result of a call that has none: the model reads why.
+// refused returns the result of a call that did not run. Its text tells the model why.
 func refused(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// withHint is an error with what to do about it.
+// withHint returns an error's message and its hint.
 func withHint(err error) string {
 	var b strings.Builder
 	b.WriteString(err.Error())

@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// Holds are the calls that wait for a person between two requests of a client. Each is taken once, by who began it,
-// with the call that it began, before it expires.
+// Holds keeps the calls that wait for a person between two requests of a client. Each can be taken once, before it
+// expires, by the caller that began it, and only for the same call.
 type Holds struct {
 	key []byte
 
@@ -33,20 +33,20 @@ type held struct {
 	expiry *time.Timer
 }
 
-// Bounds of what is held.
+// Bounds of the held calls.
 const (
 	maxHeld  = 256
-	holdTime = 15 * time.Minute // at most
+	holdTime = 15 * time.Minute // longest time that a call is held
 )
 
-// NewHolds holds nothing.
+// NewHolds returns an empty Holds.
 func NewHolds() *Holds {
 	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // rand.Read never fails
 	return &Holds{key: key, calls: map[string]*held{}}
 }
 
-// digest is what a call is: whose, in which session, of which tool, with which arguments.
+// digest identifies a call by its caller, session, tool and arguments.
 func digest(caller, session, name string, args []byte) string {
 	h := sha256.New()
 	for _, part := range []string{caller, session, name, string(args)} {
@@ -56,7 +56,7 @@ func digest(caller, session, name string, args []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// keep holds a call, and answers with the question.
+// keep holds a call and returns the question as the answer.
 func (h *Holds) keep(r *running, mark string, w *client.Waiting) (*mcp.CallToolResult, error) {
 	wait := min(time.Until(w.Until), holdTime)
 	id := rand.Text()
@@ -82,7 +82,7 @@ func (h *Holds) keep(r *running, mark string, w *client.Waiting) (*mcp.CallToolR
 var errState = errors.New("this requestState is of no call that waits here: it was used, has expired, or is of " +
 	"another caller, session or call. Make the call again without it")
 
-// take ends the holding of a call, for who began it.
+// take removes a call and returns it to the caller that began it.
 func (h *Holds) take(state, mark string) (*running, error) {
 	parts := strings.Split(state, ".")
 	if len(parts) != 3 || !hmac.Equal([]byte(parts[2]), []byte(h.sign(parts[0], parts[1], mark))) {
@@ -117,7 +117,7 @@ func (h *Holds) sign(id, until, mark string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// Close ends the calls that are held.
+// Close cancels the calls that are held.
 func (h *Holds) Close() {
 	h.mu.Lock()
 	ids := make([]string, 0, len(h.calls))

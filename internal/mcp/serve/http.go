@@ -23,18 +23,18 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// The headers of requests over HTTP.
+// The headers of HTTP requests.
 const (
 	versionHeader = "Mcp-Protocol-Version"
 	idHeader      = "Mcp-Session-Id"
-	// SessionHeader names the session of the daemon, and DirHeader its directory, where a client sends them.
+	// SessionHeader names a session of the daemon. DirHeader names its directory.
 	SessionHeader = "Sandboxd-Session"
 	DirHeader     = "Sandboxd-Cwd"
-	// requestHeader ties what the SDK runs to the request that it is of. Clients cannot set it.
+	// requestHeader ties the SDK's handlers to their request. Clients cannot set it.
 	requestHeader = "Sandboxd-Request"
 )
 
-// Bounds of what is served over HTTP.
+// Bounds of the HTTP server.
 const (
 	maxFaces  = 256
 	maxOf     = 16 // of one caller
@@ -42,8 +42,8 @@ const (
 	idleCheck = time.Minute
 )
 
-// HTTP serves MCP over streamable HTTP: versions with sessions, each bound to the caller that began it, and the
-// version without. Who calls is known from the request, as for every route. It is safe for concurrent use.
+// HTTP serves MCP over streamable HTTP: the versions with sessions, each bound to the caller that began it, and the
+// version without. The caller is known from the request, as for every route. It is safe for concurrent use.
 type HTTP struct {
 	api     *client.Client
 	version string
@@ -58,7 +58,8 @@ type HTTP struct {
 	requests map[string]context.Context // by requestHeader
 }
 
-// bound is a face and whose it is. Its key is the Mcp-Session-Id, or what names the session in a request without.
+// bound is a face with its caller. Its key is the Mcp-Session-Id, or in the version without sessions the name of the
+// daemon's session.
 type bound struct {
 	*Face
 	key, caller string
@@ -66,7 +67,7 @@ type bound struct {
 	serving     int
 }
 
-// NewHTTP serves what api reaches, as the caller of each request; see [client.Over].
+// NewHTTP returns a server that makes requests to api as the caller of each request; see [client.Over].
 func NewHTTP(api *client.Client, version string, log *slog.Logger) *HTTP {
 	ctx, stop := context.WithCancel(context.Background())
 	h := &HTTP{
@@ -91,7 +92,7 @@ func NewHTTP(api *client.Client, version string, log *slog.Logger) *HTTP {
 
 type boundKey struct{}
 
-// Routes are the one route, in its three methods.
+// Routes returns the one route with its three methods.
 func (h *HTTP) Routes() []route.Route {
 	of := func(method, id, summary string) route.Route {
 		return route.Route{
@@ -106,7 +107,8 @@ func (h *HTTP) Routes() []route.Route {
 	}
 }
 
-// handle finds the face of a request. What the SDK gets is one message at most, of a caller that may send it.
+// handle serves a request with its face. It passes at most one message to the SDK, and only if the caller may send
+// it.
 func (h *HTTP) handle(r *http.Request) (any, error) {
 	me := route.CallerOf(r)
 	if me.Role != tool.RoleAgent {
@@ -146,8 +148,8 @@ type nopCloser struct{ *bytes.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// ours refuses what a browser sends for a page whose name was made to lead here: on a socket nobody needs a host of the
-// web, but somebody may pass a port on to it.
+// ours refuses requests that a browser sends for a page whose host name was pointed at this address. A client on a
+// Unix socket needs no public host name, but somebody may forward a port to it.
 func ours(r *http.Request) error {
 	hosts := []string{r.Host}
 	if origin := r.Header.Get("Origin"); origin != "" {
@@ -167,7 +169,7 @@ func ours(r *http.Request) error {
 	return nil
 }
 
-// find is the face for a request, made if the request may begin one.
+// find returns the face for a request, and makes it if the request may begin one.
 func (h *HTTP) find(r *http.Request, me route.Caller, method string) (*bound, http.Handler, error) {
 	caller := fmt.Sprintf("%s/%d/%d/%v", me.Account, me.UID, me.GID, me.Groups)
 	named, dir := r.Header.Get(SessionHeader), r.Header.Get(DirHeader)
@@ -183,7 +185,7 @@ func (h *HTTP) find(r *http.Request, me route.Caller, method string) (*bound, ht
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := h.faces[id]
-	if b == nil || b.caller != caller { // whether it is another's is not told
+	if b == nil || b.caller != caller { // the answer does not tell whether it belongs to somebody else
 		return nil, nil, route.Error{Status: http.StatusNotFound, Said: &tool.Error{
 			Code: "mcp_session_not_found", Msg: "there is no such session of MCP",
 			Hint: "begin one with initialize, and send its " + idHeader,
@@ -193,7 +195,7 @@ func (h *HTTP) find(r *http.Request, me route.Caller, method string) (*bound, ht
 	return b, h.withSessions, nil
 }
 
-// face is the face with a key, made if there is none.
+// face returns the face with a key, and makes it if there is none.
 func (h *HTTP) face(r *http.Request, caller, key, session, dir string, reuse bool) (*bound, error) {
 	h.mu.Lock()
 	if b := h.faces[key]; b != nil && !b.Gone() {
@@ -239,7 +241,7 @@ func (h *HTTP) face(r *http.Request, caller, key, session, dir string, reuse boo
 	b := &bound{Face: f, key: key, caller: caller, serving: 1, used: time.Now()}
 	h.mu.Lock()
 	old := h.faces[key]
-	if old != nil && !old.Gone() { // another request was faster
+	if old != nil && !old.Gone() { // another request has made it meanwhile
 		old.serving++
 		b, f, old = old, nil, b
 	} else {
@@ -252,7 +254,7 @@ func (h *HTTP) face(r *http.Request, caller, key, session, dir string, reuse boo
 	return b, nil
 }
 
-// asRoute is a failure of the daemon as the answer of a route.
+// asRoute returns an error of the daemon as the answer of a route.
 func asRoute(err error) error {
 	if e, ok := err.(*client.Error); ok { //nolint:errorlint // the client returns it as it is
 		return (*tool.Error)(e)
@@ -260,7 +262,7 @@ func asRoute(err error) error {
 	return err
 }
 
-// serve hands a request to the SDK, tied to its context.
+// serve passes a request to the SDK, tied to its context.
 func (h *HTTP) serve(w http.ResponseWriter, r *http.Request, b *bound, handler http.Handler) {
 	id := rand.Text()
 	r.Header.Set(requestHeader, id)
@@ -280,7 +282,7 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request, b *bound, handler h
 	}
 }
 
-// request is the context of a request that is being served.
+// request returns the context of the request that the SDK serves.
 func (h *HTTP) request(header http.Header) (context.Context, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -298,7 +300,7 @@ func (h *HTTP) drop(b *bound) {
 	go b.Close()
 }
 
-// forget ends the faces that nobody uses, until ctx ends.
+// forget ends idle faces until ctx ends.
 func (h *HTTP) forget(ctx context.Context) {
 	tick := time.NewTicker(idleCheck)
 	defer tick.Stop()
@@ -314,7 +316,7 @@ func (h *HTTP) forget(ctx context.Context) {
 	}
 }
 
-// forgetOne ends the face of a caller that nobody has used for the longest time, if there is one.
+// forgetOne ends the face of a caller that has been idle longest. It returns false if there is none.
 func (h *HTTP) forgetOne(caller string) bool {
 	var oldest *bound
 	for _, b := range h.idle(caller, time.Now()) {
@@ -328,7 +330,7 @@ func (h *HTTP) forgetOne(caller string) bool {
 	return oldest != nil
 }
 
-// idle are the faces of a caller, or of all, that have served nothing since a time.
+// idle returns the faces of a caller, or of all callers, that have served nothing since a time.
 func (h *HTTP) idle(caller string, since time.Time) []*bound {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -341,7 +343,7 @@ func (h *HTTP) idle(caller string, since time.Time) []*bound {
 	return out
 }
 
-// Close ends every face, and what is held.
+// Close ends every face and every held call.
 func (h *HTTP) Close() {
 	h.stop()
 	h.holds.Close()

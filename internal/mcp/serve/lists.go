@@ -15,13 +15,13 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// search is the one tool that is left out: it brings definitions of deferred tools, and clients of MCP can call only
-// what is listed, so that all are.
+// search is the one tool that is not offered. It brings definitions of deferred tools; clients of MCP can call only
+// listed tools, so all are listed.
 const search = "ToolSearch"
 
 func (f *Face) path(rest string) string { return "/sessions/" + url.PathEscape(f.Session) + rest }
 
-// refresh offers what the session has now. Only what changed is announced.
+// refresh offers what the session has now. It announces changes only.
 func (f *Face) refresh(ctx context.Context) error {
 	var defs []json.RawMessage
 	if err := f.API.Do(ctx, http.MethodGet, f.path("/tools?format=mcp&deferred=true"), nil, &defs); err != nil {
@@ -43,7 +43,7 @@ func (f *Face) refresh(ctx context.Context) error {
 			continue
 		}
 		if f.tools[t.Name] != string(def) {
-			if err := f.add(t); err != nil { // one tool fewer: the others work
+			if err := f.add(t); err != nil { // the other tools work
 				f.Log.Warn("a tool is not offered over MCP", "tool", t.Name, "error", err)
 				continue
 			}
@@ -73,7 +73,7 @@ func (f *Face) refresh(ctx context.Context) error {
 	return nil
 }
 
-// gone removes what was there and is not now.
+// gone removes entries that are not there any more.
 func gone(was, is map[string]string, remove func(...string)) {
 	var names []string
 	for name := range was {
@@ -87,8 +87,8 @@ func gone(was, is map[string]string, remove func(...string)) {
 	}
 }
 
-// watch refreshes the lists when the session or the configuration changes, until ctx ends. A daemon that restarts is
-// waited for.
+// watch refreshes the lists when the session or the configuration changes, until ctx ends. If the daemon restarts,
+// it waits for it.
 func (f *Face) watch(ctx context.Context) {
 	defer close(f.ended)
 	filter := client.EventFilter{Types: []string{"session_changed", "session_deleted", "reload"}}
@@ -96,7 +96,7 @@ func (f *Face) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		events, err := f.API.Events(ctx, filter)
 		if err == nil {
-			if err = f.refresh(ctx); err == nil { // what changed before
+			if err = f.refresh(ctx); err == nil { // for changes before the stream began
 				for e, broken := range events {
 					if broken != nil {
 						break
@@ -119,7 +119,7 @@ func (f *Face) watch(ctx context.Context) {
 	}
 }
 
-// skill is what is read of a skill.
+// skill holds the fields of a skill that are used here.
 type skill struct {
 	Name          string  `json:"name"`
 	Description   string  `json:"description"`
@@ -129,7 +129,7 @@ type skill struct {
 	Prompt        *string `json:"prompt"`
 }
 
-// asPrompt is the skill as a prompt, with all its arguments in one.
+// asPrompt returns the skill as a prompt, with all arguments in one.
 func (k skill) asPrompt() *mcp.Prompt {
 	p := &mcp.Prompt{Name: k.Name, Description: k.Description}
 	if k.ArgumentHint != "" {

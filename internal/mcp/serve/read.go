@@ -14,19 +14,19 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// varURI is the address of a variable.
+// varURI returns the URI of a variable.
 func (f *Face) varURI(name string) string {
 	return (&url.URL{Scheme: "var", Host: f.Session, Path: "/" + name}).String()
 }
 
-// readVar reads a variable as a call of ReadVar does: rules judge it, it is recorded, and who wrote the text counts as
-// read by the model. Only variables of this session have an address here.
+// readVar reads a variable by a call of ReadVar: rules judge it, the record has it, and the authors of its text
+// count as read by the model. Only variables of this session have a URI here.
 func (f *Face) readVar(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	u, err := url.Parse(req.Params.URI)
 	if err != nil || u.Host != f.Session || len(u.Path) < 2 {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	const whole = 0 // characters of the result; 0 cuts nothing
+	const whole = 0 // characters of the result; 0 means all
 	args, err := json.Marshal(map[string]any{"name": u.Path[1:], "limit": whole})
 	if err != nil {
 		return nil, err
@@ -49,7 +49,8 @@ func (f *Face) readVar(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.
 	}}, nil
 }
 
-// prompt is the text of a skill, with what the user wrote behind it. It begins no skill: a model does, with Skill.
+// prompt returns the text of a skill, followed by the user's text. It does not begin the skill; a model does that
+// with the tool Skill.
 func (f *Face) prompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	var k skill
 	path := f.path("/skills/" + url.PathEscape(req.Params.Name))
@@ -67,12 +68,12 @@ func (f *Face) prompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetP
 	}}, nil
 }
 
-// failure is an error of the daemon as an error of the protocol.
+// failure returns an error of the daemon as an error of the protocol.
 func failure(err error) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: withHint(err)}
 }
 
-// said is why a call has no result.
+// said returns the reason why a call has no result.
 func said(r client.Result) string {
 	if r.Error == nil {
 		return cmp.Or(r.FinalText, string(r.Status))

@@ -34,29 +34,29 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// Options say what is served.
+// Options says what is served.
 type Options struct {
-	API     *client.Client // of an agent
+	API     *client.Client // of an agent socket
 	Session string
 	Version string // of this program
 	Log     *slog.Logger
-	Holds   *Holds // calls between two requests; nil: of this face alone
-	Caller  string // whose those are, where several callers share Holds
+	Holds   *Holds // calls between two requests; nil: a Holds for this face only
+	Caller  string // the caller in Holds, if several callers share it
 
 	id      string                                           // Mcp-Session-Id, over HTTP
-	request func(http.Header) (ctx context.Context, ok bool) // the HTTP request behind a message
+	request func(http.Header) (ctx context.Context, ok bool) // returns the context of a message's HTTP request
 }
 
-// Face is one session as an MCP server. It is safe for concurrent use.
+// Face serves one session as an MCP server. It is safe for concurrent use.
 type Face struct {
 	Options
 	server *mcp.Server
 	stop   context.CancelFunc
-	ended  chan struct{} // closed when nothing is watched any more
+	ended  chan struct{} // closed when watch has ended
 	gone   atomic.Bool   // the session was deleted
 
 	mu      sync.Mutex        // guards what follows
-	tools   map[string]string // what was offered, by name
+	tools   map[string]string // offered definitions, by name
 	prompts map[string]string
 }
 
@@ -64,8 +64,8 @@ const instructions = "Every call is judged by the rules of sandboxd, runs in a s
 	"may be asked first. What is refused says why and what to do; the same call again is refused again. Results are " +
 	"kept as variables: $VAR_REF{{name}} in an argument is replaced by one, ReadVar reads one in parts."
 
-// New serves a session until Close. It reads what the session has, so that an error says that the daemon is not
-// there or does not know the session.
+// New serves a session until Close. It first reads the session's lists, so that an error tells that the daemon is
+// not running or does not know the session.
 func New(ctx context.Context, o Options) (*Face, error) {
 	if o.Holds == nil {
 		o.Holds = NewHolds()
@@ -74,7 +74,7 @@ func New(ctx context.Context, o Options) (*Face, error) {
 	me := &mcp.Implementation{Name: "sandboxd", Title: "sandboxd", Version: o.Version}
 	f.server = mcp.NewServer(me, &mcp.ServerOptions{
 		Instructions: instructions,
-		// What is not set here would be advertised by the SDK's own choice.
+		// For a field that is not set the SDK would choose what to announce.
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:     &mcp.ToolCapabilities{ListChanged: true},
 			Prompts:   &mcp.PromptCapabilities{ListChanged: true},
@@ -102,16 +102,16 @@ func New(ctx context.Context, o Options) (*Face, error) {
 // Gone reports whether the session was deleted.
 func (f *Face) Gone() bool { return f.gone.Load() }
 
-// Close ends the connections, and stops watching the session.
+// Close closes the connections and stops watching the session.
 func (f *Face) Close() {
 	f.stop()
 	for s := range f.server.Sessions() {
-		_ = s.Close() // its client is told nothing more either way
+		_ = s.Close() // the client gets no message either way
 	}
 	<-f.ended
 }
 
-// recovers makes a panic the failure of one request: the SDK lets it end the process.
+// recovers turns a panic into the failure of one request. With the SDK alone it would end the process.
 func (f *Face) recovers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
 		defer func() {
@@ -134,7 +134,7 @@ type offered struct {
 	Annotations *mcp.ToolAnnotations `json:"annotations,omitempty"`
 }
 
-// add offers a tool. A schema that the SDK cannot serve makes it panic.
+// add offers a tool. It returns an error if the SDK panics because it cannot serve the schema.
 func (f *Face) add(t offered) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

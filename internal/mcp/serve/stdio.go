@@ -10,8 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/mcp/frame"
 )
 
-// Stdio serves one client that writes to in and reads from out, until in ends or ctx does. What is running then is
-// cancelled.
+// Stdio serves one client over in and out, until in or ctx ends. Then it cancels running calls.
 func (f *Face) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	conn := frame.New(in, out, frame.Limits{})
 	err := f.server.Run(ctx, &mcp.IOTransport{Reader: conn, Writer: conn.Writer()})

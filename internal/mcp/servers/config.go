@@ -13,28 +13,28 @@ import (
 	"github.com/sandboxd/sandboxd/internal/mcp/listen"
 )
 
-// Config is the section mcp.
+// Config is the section mcp of the configuration.
 type Config struct {
 	Listen        string            `yaml:"listen"`        // address:port of the loopback; "" is nowhere
-	TokenFile     string            `yaml:"tokenFile"`     // what requests there bear
-	FirstSight    string            `yaml:"firstSight"`    // what becomes of the tools of a server that is new
+	TokenFile     string            `yaml:"tokenFile"`     // file with the token of requests there
+	FirstSight    string            `yaml:"firstSight"`    // what happens to the tools of a new server
 	PathArguments string            `yaml:"pathArguments"` // whether paths and hosts in arguments are judged
 	Servers       map[string]Server `yaml:"servers"`
 }
 
-// The values of FirstSight.
+// The values of firstSight.
 const (
 	FirstSightPin = "pin"
 	FirstSightAsk = "ask"
 )
 
-// The values of PathArguments.
+// The values of pathArguments.
 const (
 	PathsCheck = "check"
 	PathsPass  = "pass"
 )
 
-// Defaults are the values of the section.
+// Defaults returns the default values of the section.
 func Defaults() *Config { return &Config{FirstSight: FirstSightPin, PathArguments: PathsCheck} }
 
 // Check implements [part.Config].
@@ -67,7 +67,7 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// Trusts implements [part.Trusting]: programs that get what the agent has not, and files with secrets.
+// Trusts implements [part.Trusting]. It returns programs that get what agents do not get, and files with secrets.
 func (c *Config) Trusts() map[string][]string {
 	files := c.secrets()
 	for _, s := range c.Servers {
@@ -92,7 +92,7 @@ func (c *Config) Hides() []string {
 	return files
 }
 
-// secrets are the files with values for servers.
+// secrets returns the files with secrets for servers.
 func (c *Config) secrets() (files []string) {
 	for _, s := range c.Servers {
 		files = slices.AppendSeq(files, maps.Values(s.EnvFiles))
@@ -102,7 +102,7 @@ func (c *Config) secrets() (files []string) {
 	return slices.Compact(files)
 }
 
-// Limits bound one server.
+// Limits are the limits of one server.
 type Limits struct {
 	MemoryBytes     int64 `json:"memoryBytes" yaml:"memoryBytes"`
 	Processes       int   `json:"processes" yaml:"processes"`
@@ -111,7 +111,7 @@ type Limits struct {
 	LineBytes       int   `json:"lineBytes" yaml:"lineBytes"`
 }
 
-// WithDefaults fills what is zero.
+// WithDefaults replaces zero values by the defaults.
 func (l Limits) WithDefaults() Limits {
 	return Limits{
 		MemoryBytes: cmp.Or(l.MemoryBytes, 512<<20), Processes: cmp.Or(l.Processes, 64),
@@ -138,13 +138,13 @@ func (l Limits) check() error {
 	return nil
 }
 
-// defaultCallTimeout is how long a call may take.
+// defaultCallTimeout bounds a call, unless the configuration says otherwise.
 const defaultCallTimeout = time.Minute
 
-// maxCallTimeout is the longest that can be set.
+// maxCallTimeout is the longest timeout that can be configured.
 const maxCallTimeout = 24 * time.Hour
 
-// Duration is a time in text, such as 60s.
+// Duration is a duration in text form, such as 60s.
 type Duration time.Duration
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -157,7 +157,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// secretFile reads a secret that a configuration names by its file.
+// secretFile reads a secret from a file that a configuration names.
 func secretFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {

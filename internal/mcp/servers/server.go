@@ -39,12 +39,12 @@ type Server struct {
 	Command  string            `json:"command,omitempty" yaml:"command"`
 	Args     []string          `json:"args,omitempty" yaml:"args"`
 	Env      map[string]string `json:"env,omitempty" yaml:"env"`
-	EnvFiles map[string]string `json:"envFiles,omitempty" yaml:"envFiles"` // variable to the file with its value
+	EnvFiles map[string]string `json:"envFiles,omitempty" yaml:"envFiles"` // files with the values, by variable
 
 	URL         string            `json:"url,omitempty" yaml:"url"`
 	Headers     map[string]string `json:"headers,omitempty" yaml:"headers"`
-	HeaderFiles map[string]string `json:"headerFiles,omitempty" yaml:"headerFiles"` // header to the file with its value
-	ID          string            `json:"id,omitempty" yaml:"id"`                   // of claudeAIProxy
+	HeaderFiles map[string]string `json:"headerFiles,omitempty" yaml:"headerFiles"` // files, by header
+	ID          string            `json:"id,omitempty" yaml:"id"`                   // for claudeAIProxy
 
 	Tools       Lists    `json:"tools,omitzero" yaml:"tools"`
 	CallTimeout Duration `json:"callTimeout,omitzero" yaml:"callTimeout"`
@@ -61,7 +61,7 @@ type InProcess struct {
 	Tools         []tool.Tool
 }
 
-// check refuses tools that could not be told apart: that is a mistake of the code that made them (M-26).
+// check returns an error for tools with equal names. That is a mistake in the code that made them (M-26).
 func (p *InProcess) check(server string) error {
 	if p == nil {
 		return nil
@@ -80,19 +80,19 @@ func (p *InProcess) check(server string) error {
 	return nil
 }
 
-// Lists say which tools of a server there are. An empty Allow is all.
+// Lists selects tools of a server. An empty Allow allows all.
 type Lists struct {
 	Allow []string `json:"allow,omitempty" yaml:"allow"`
 	Deny  []string `json:"deny,omitempty" yaml:"deny"`
 }
 
-// Has reports whether the lists let a tool be.
+// Has reports whether the lists allow a tool.
 func (l Lists) Has(name string) bool {
 	return (len(l.Allow) == 0 || slices.Contains(l.Allow, name)) && !slices.Contains(l.Deny, name)
 }
 
-// Sandbox is what a server of type stdio may touch. What it may read and what is denied come beside the lists of the
-// session.
+// Sandbox says what a server of type stdio may access. Its read paths and denied paths are added to the session's
+// lists.
 type Sandbox struct {
 	AllowedReadPaths  []string      `json:"allowedReadPaths,omitempty" yaml:"allowedReadPaths"`
 	AllowedWritePaths []string      `json:"allowedWritePaths,omitempty" yaml:"allowedWritePaths"`
@@ -100,10 +100,10 @@ type Sandbox struct {
 	Network           guard.Network `json:"network,omitzero" yaml:"network"`
 }
 
-// Kind is the type.
+// Kind returns the type, stdio by default.
 func (s Server) Kind() string { return cmp.Or(s.Type, TypeStdio) }
 
-// Timeout is how long a call may take.
+// Timeout returns how long a call may take.
 func (s Server) Timeout() time.Duration {
 	return cmp.Or(time.Duration(s.CallTimeout), defaultCallTimeout)
 }
@@ -113,7 +113,7 @@ func (s Server) Remote() bool {
 	return s.Kind() == TypeSSE || s.Kind() == TypeHTTP || s.Kind() == TypeClaudeAIProxy
 }
 
-// Check refuses what cannot be served, or has a key that does nothing for its type.
+// Check returns an error if the server cannot be served, or has a key without effect for its type.
 func (s Server) Check(name string) error {
 	if err := vet.CheckServer(name); err != nil {
 		return err
@@ -158,13 +158,13 @@ func (s Server) Check(name string) error {
 	return errors.Join(errs...)
 }
 
-// idle names the keys that are set and that this type does not read.
+// idle returns the keys that are set but have no effect for this type.
 func (s Server) idle() []string {
 	var names []string
 	for _, k := range []struct {
 		key  string
 		set  bool
-		kept bool // read by this type
+		kept bool // this type reads it
 	}{
 		{"command", s.Command != "", s.Kind() == TypeStdio},
 		{"args", len(s.Args) > 0, s.Kind() == TypeStdio},
@@ -220,7 +220,7 @@ func (s Server) checkHeaders() error {
 	return nil
 }
 
-// Endpoint is the address of a remote server (M-07).
+// Endpoint returns the address of a remote server (M-07).
 func (s Server) Endpoint() (*url.URL, error) {
 	if s.URL == "" {
 		return nil, errors.New("it is missing")
@@ -238,7 +238,7 @@ func (s Server) Endpoint() (*url.URL, error) {
 	return u, nil
 }
 
-// Environ are the variables of the program, with the secrets of files (M-05).
+// Environ returns the environment of the program, with secrets read from files (M-05).
 func (s Server) Environ() ([]string, error) {
 	values, err := withFiles(s.Env, s.EnvFiles)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s Server) Environ() ([]string, error) {
 	return out, nil
 }
 
-// Header are the headers of each request (M-08, M-09).
+// Header returns the headers of each request (M-08, M-09).
 func (s Server) Header() (http.Header, error) {
 	values, err := withFiles(s.Headers, s.HeaderFiles)
 	if err != nil {
@@ -285,7 +285,7 @@ func withFiles(given, files map[string]string) (map[string]string, error) {
 	return all, nil
 }
 
-// Equal reports whether two configurations are the same (M-18).
+// Equal reports whether two configurations are equal (M-18).
 func (s Server) Equal(o Server) bool {
 	if s.SDK != o.SDK {
 		return false
@@ -295,8 +295,8 @@ func (s Server) Equal(o Server) bool {
 	return errA == nil && errB == nil && string(a) == string(b)
 }
 
-// Parse reads the configurations that an operator sends, each by itself: one that is wrong is in errs, by name. The
-// operator may name a program of a directory, so a relative command is taken.
+// Parse decodes the configurations that an operator sends, each by itself. Invalid ones are in errs, by name. A
+// relative command is accepted, because an operator may name a program in a directory.
 func Parse(raw map[string]json.RawMessage) (good map[string]Server, errs map[string]error) {
 	good, errs = map[string]Server{}, map[string]error{}
 	for name, text := range raw {

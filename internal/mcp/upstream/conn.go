@@ -16,45 +16,46 @@ import (
 	"github.com/sandboxd/sandboxd/internal/mcp/vet"
 )
 
-// Options are the same for all kinds of servers.
+// Options apply to all kinds of servers.
 type Options struct {
-	Line int // bytes of one message, at most; 0 is what the SDK takes
-	// Changed is called when the server says that its tools are others. It must not block.
+	Line int // bytes of a message; 0 means the limit of the SDK
+	// Changed is called when the server announces a change of its tools. It must not block.
 	Changed func()
 	Log     *slog.Logger
-	// Patience is how long a program may take to read a message; then the connection ends. 0 is ten seconds.
+	// Patience is how long a program may take to read a message. After that the connection ends. 0 means ten
+	// seconds.
 	Patience time.Duration
 }
 
-// protocol is what is asked for first; the server may answer with an older one.
+// protocol is the version that is asked for first. The server may answer with an older one.
 const protocol = "2025-11-25"
 
-// The bounds of a list.
+// The bounds of lists.
 const (
 	MaxTools     = 500
 	maxPages     = 100
 	maxResources = 5000
-	maxListBytes = 32 << 20 // of all pages of one list
+	maxListBytes = 32 << 20 // all pages of one list together
 )
 
 var errLongList = fmt.Errorf("its list has more than %d MiB", maxListBytes>>20)
 
-// Conn is a server that has answered. It is safe for concurrent use.
+// Conn is the connection to a server that has answered. It is safe for concurrent use.
 type Conn struct {
 	session *mcp.ClientSession
-	close   func() // ends what is behind the session
+	close   func() // ends the program or the connection of the session
 	ended   chan struct{}
 	once    sync.Once
 
-	server *Process // nil of a remote one
+	server *Process // nil for a remote server
 
 	next     atomic.Int64
 	mu       sync.Mutex              // guards progress
 	progress map[string]func(string) // by token
 }
 
-// connect makes the session, which lasts as long as lasting; began bounds how long that takes. However it fails, end
-// is called.
+// connect begins a session, which ends with lasting. began bounds the time of the connection. If it fails, it calls
+// end.
 func connect(lasting, began context.Context, o Options, t mcp.Transport, end func()) (*Conn, error) {
 	c := &Conn{close: end, ended: make(chan struct{}), progress: map[string]func(string){}}
 	guard := func(what string, f func()) {
@@ -66,7 +67,7 @@ func connect(lasting, began context.Context, o Options, t mcp.Transport, end fun
 		f()
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "sandboxd", Version: "1"}, &mcp.ClientOptions{
-		Capabilities:   &mcp.ClientCapabilities{}, // nil would promise roots
+		Capabilities:   &mcp.ClientCapabilities{}, // nil would announce roots
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			guard("tools", func() {
@@ -84,7 +85,7 @@ func connect(lasting, began context.Context, o Options, t mcp.Transport, end fun
 		err error
 	}
 	done := make(chan made, 1)
-	go func() { // Connect does not always heed its context
+	go func() { // Connect does not always obey its context
 		var m made
 		defer func() {
 			if v := recover(); v != nil {
@@ -112,7 +113,7 @@ func connect(lasting, began context.Context, o Options, t mcp.Transport, end fun
 	return c, nil
 }
 
-// tell passes progress on to the call that it is of.
+// tell passes progress to the call that it belongs to.
 func (c *Conn) tell(p *mcp.ProgressNotificationParams) {
 	if p == nil {
 		return
@@ -134,21 +135,21 @@ func (c *Conn) tell(p *mcp.ProgressNotificationParams) {
 	f(text)
 }
 
-// Ended is closed when the connection is no longer there.
+// Ended returns a channel that is closed when the connection has ended.
 func (c *Conn) Ended() <-chan struct{} { return c.ended }
 
-// Process is the program behind the connection, nil of a remote server.
+// Process returns the program of the server. It is nil for a remote server.
 func (c *Conn) Process() *Process { return c.server }
 
-// Close ends the connection and what is behind it.
+// Close ends the connection and the program.
 func (c *Conn) Close() {
 	c.once.Do(func() {
-		go func() { _ = c.session.Close() }() // it waits for calls, which end with what is behind
+		go func() { _ = c.session.Close() }() // it waits for calls, which end with the program
 		c.close()
 	})
 }
 
-// Tools lists the tools, as the server gives them.
+// Tools returns the tools as the server describes them.
 func (c *Conn) Tools(ctx context.Context) ([]vet.Definition, error) {
 	var all []vet.Definition
 	size := 0
@@ -211,7 +212,7 @@ func definition(t *mcp.Tool) (vet.Definition, error) {
 	return d, nil
 }
 
-// Call calls a tool. progress hears of it while it runs.
+// Call calls a tool. progress gets its messages while it runs.
 func (c *Conn) Call(ctx context.Context, name string, args json.RawMessage, progress func(string)) (
 	*mcp.CallToolResult, error,
 ) {
@@ -231,7 +232,7 @@ func (c *Conn) Call(ctx context.Context, name string, args json.RawMessage, prog
 	return within(ctx, func() (*mcp.CallToolResult, error) { return c.session.CallTool(ctx, p) })
 }
 
-// Resources lists what the server has to read. One that says it has none has none.
+// Resources returns the resources of the server. It returns none if the server says that it has none.
 func (c *Conn) Resources(ctx context.Context) ([]*mcp.Resource, error) {
 	if r := c.session.InitializeResult(); r == nil || r.Capabilities == nil || r.Capabilities.Resources == nil {
 		return nil, nil
@@ -248,7 +249,7 @@ func (c *Conn) Resources(ctx context.Context) ([]*mcp.Resource, error) {
 		all = append(all, r.Resources...)
 		for _, x := range r.Resources {
 			if x != nil {
-				x.Meta, x.Icons, x.Annotations = nil, nil, nil // nobody reads them
+				x.Meta, x.Icons, x.Annotations = nil, nil, nil // nothing uses them
 				size += len(x.Name) + len(x.Title) + len(x.Description) + len(x.URI)
 			}
 		}
@@ -272,7 +273,7 @@ func (c *Conn) Read(ctx context.Context, uri string) (*mcp.ReadResourceResult, e
 	})
 }
 
-// within waits for f no longer than ctx, and makes an error of a panic.
+// within calls f and waits for it until ctx ends. It turns a panic into an error.
 func within[R any](ctx context.Context, f func() (R, error)) (R, error) {
 	type answer struct {
 		r   R

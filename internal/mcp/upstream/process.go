@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Start starts the program with its standard streams. The pipes belong to the caller.
+// Start starts a program with the given standard streams. The pipes belong to the caller.
 type Start func(stdin *os.File, stdout, stderr io.Writer) (sandbox.Proc, error)
 
 // Process is the program of a server.
@@ -27,31 +27,32 @@ type Process struct {
 	stderr *ring
 	stdin  *os.File
 	exited chan struct{}
-	deaf   atomic.Bool // it did not read what was written
+	deaf   atomic.Bool // it did not read a message in time
 
 	mu   sync.Mutex
 	exit sandbox.Exit // guarded by mu
 	err  error        // guarded by mu
 }
 
-// How long a program may take to end: after its input is closed, and after SIGTERM.
+// How long a program may take to end: after the end of its input, and after SIGTERM.
 const (
 	closeTime = 2 * time.Second
 	termTime  = 2 * time.Second
 )
 
-// maxRequests of a server wait for their answers at once; then it is not read until it reads them.
+// maxRequests bounds the requests of a server that are not answered yet. At the bound, nothing more is read until
+// the server reads its answers.
 const maxRequests = 64
 
-// leastPatience is the least time in which a server has to read a message: what it does not read is held.
+// leastPatience is the shortest patience. A message that the server does not read stays in memory.
 const leastPatience = 10 * time.Second
 
-// hurried is a pipe whose other end has to read.
+// hurried is a pipe whose other end must read each write within a time.
 type hurried struct {
 	*os.File
 	patience time.Duration
 	late     func()      // ends the connection
-	over     atomic.Bool // late was called: what waits behind that message does not wait as long again
+	over     atomic.Bool // late was called, so that later writes do not wait again
 }
 
 func (h *hurried) Write(b []byte) (int, error) {
@@ -69,7 +70,8 @@ func (h *hurried) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Program starts a server and connects to it. The connection lasts as long as lasting; began bounds how long it takes.
+// Program starts a server and connects to it. The connection ends with lasting; began bounds the time until it is
+// established.
 func Program(lasting, began context.Context, o Options, start Start) (*Conn, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -102,7 +104,7 @@ func Program(lasting, began context.Context, o Options, start Start) (*Conn, err
 		p.frames.Close()
 	}}
 	p.frames = frame.New(&paced{File: outR}, in, frame.Limits{Line: o.Line, Requests: maxRequests})
-	t := &mcp.IOTransport{Reader: p.frames, Writer: p.frames.Writer(), MaxLineLength: -1} // the frames are bounded
+	t := &mcp.IOTransport{Reader: p.frames, Writer: p.frames.Writer(), MaxLineLength: -1} // frame bounds the lines
 	c, err := connect(lasting, began, o, t, func() {
 		p.end()
 		p.frames.Close()
@@ -114,7 +116,7 @@ func Program(lasting, began context.Context, o Options, start Start) (*Conn, err
 	return c, nil
 }
 
-// end ends the program: it sees the end of its input, then SIGTERM, then the end of its namespace.
+// end ends the program: by the end of its input, then SIGTERM, then the end of its namespace.
 func (p *Process) end() {
 	p.stdin.Close()
 	select {
@@ -126,7 +128,7 @@ func (p *Process) end() {
 	<-p.exited
 }
 
-// explain adds how the program ended, and what it said last.
+// explain adds to an error how the program ended and the last line of its standard error.
 func (p *Process) explain(err error) error {
 	p.mu.Lock()
 	exit, failed := p.exit, p.err
@@ -151,10 +153,10 @@ func (p *Process) explain(err error) error {
 	return errors.New(text)
 }
 
-// Stderr is the end of what the program has said.
+// Stderr returns the end of the program's standard error.
 func (p *Process) Stderr() string { return p.stderr.String() }
 
-// Why says why a connection ended.
+// Why returns the reason of the connection's end.
 func (p *Process) Why() error {
 	if p.deaf.Load() {
 		return errDeaf
@@ -164,22 +166,23 @@ func (p *Process) Why() error {
 
 var errDeaf = errors.New("the connection was ended, because the server did not read its input")
 
-// Noise is how many lines of its output were no messages, and how many messages were too large or broken.
+// Noise returns the number of output lines that were no messages, and of messages that were too large or invalid.
 func (p *Process) Noise() (dropped, failed int64) { return p.frames.Dropped(), p.frames.Failed() }
 
-// Sweep takes away what the program has made and must not be there.
+// Sweep removes files that the program has created and that must not exist.
 func (p *Process) Sweep() []sandbox.Denial { return p.proc.Sweep() }
 
-// ringBytes are kept of the standard error of a server.
+// ringBytes bounds the standard error that is kept of a server.
 const ringBytes = 16 << 10
 
-// The bytes that a server may print in a second before it has to wait: a flood must not keep a processor busy.
+// The bytes per second that a server may print before it has to wait, so that a flood does not keep a processor
+// busy.
 const (
 	outRate = 64 << 20
 	errRate = 1 << 20
 )
 
-// ring keeps the end of what is written.
+// ring keeps the last bytes that were written to it.
 type ring struct {
 	mu   sync.Mutex
 	kept []byte // guarded by mu
@@ -204,13 +207,13 @@ func (r *ring) String() string {
 	return strings.ToValidUTF8(string(r.kept), "\uFFFD")
 }
 
-// last is the last line.
+// last returns the last line.
 func (r *ring) last() string {
 	text := strings.TrimSpace(r.String())
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// paced is a pipe that is read no faster than outRate.
+// paced is a pipe that is read at most outRate bytes per second.
 type paced struct {
 	*os.File
 	rate rate
@@ -222,13 +225,13 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// rate counts the bytes of a second.
+// rate counts bytes within the current second.
 type rate struct {
 	since time.Time
 	bytes int
 }
 
-// take counts n bytes, and returns how long to wait.
+// take counts n bytes and returns how long to wait.
 func (r *rate) take(n, most int) time.Duration {
 	now := time.Now()
 	if now.Sub(r.since) >= time.Second {

@@ -19,20 +19,21 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress/mask"
 )
 
-// ErrNeedsAuth is what a server says that wants other credentials.
+// ErrNeedsAuth is the error for a server that answers 401.
 var ErrNeedsAuth = errors.New("the server wants credentials (401); set headers or headerFiles, or network.secrets")
 
-// Address is a remote server.
+// Address says how to reach a remote server.
 type Address struct {
 	URL    *url.URL
-	Push   bool // HTTP with server-sent events as the only way back: type sse
+	Push   bool // use HTTP with server-sent events as the only way back (type sse)
 	Header func(context.Context) (h http.Header, hide []string, err error)
 	Roots  *x509.CertPool
-	// Dial connects to the host of the URL. It judges the connection.
+	// Dial judges a connection and connects to the host of the URL.
 	Dial func(context.Context, egress.Connection) (net.Conn, error)
 }
 
-// Remote connects to a server at an address. The connection lasts as long as lasting; began bounds how long it takes.
+// Remote connects to a server at an address. The connection ends with lasting; began bounds the time until it is
+// established.
 func Remote(lasting, began context.Context, o Options, a Address) (*Conn, error) {
 	rt := &only{a: a, most: int64(o.Line)}
 	rt.transport = &http.Transport{
@@ -89,7 +90,7 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// only sends requests to the host of one address, with its headers.
+// only sends requests to the host of one address only, with its headers.
 type only struct {
 	a         Address
 	most      int64
@@ -102,8 +103,8 @@ func (o *only) same(u *url.URL) bool {
 	return u.Scheme == want.Scheme && strings.EqualFold(u.Hostname(), want.Hostname()) && portOf(u) == portOf(want)
 }
 
-// RoundTrip implements [http.RoundTripper]. A server that pushes says itself where messages go, so the
-// host of each request is checked here.
+// RoundTrip implements [http.RoundTripper]. It checks the host of each request, because a server of type sse itself
+// says where to send messages.
 func (o *only) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !o.same(r.URL) {
 		return nil, fmt.Errorf("it wants requests at %.100q, and only its own host is asked", r.URL.Host)
@@ -130,7 +131,7 @@ func (o *only) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// bounded is a body that is an error when it has more bytes.
+// bounded is a body that fails after so many bytes.
 type bounded struct {
 	io.ReadCloser
 	left int64

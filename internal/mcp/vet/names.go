@@ -10,7 +10,7 @@ import (
 const (
 	prefix    = "mcp__"
 	separator = "__"
-	maxWhole  = 128 // of mcp__server__tool: what the APIs of models take
+	maxWhole  = 128 // characters of mcp__server__tool, as the APIs of models allow
 )
 
 var (
@@ -18,7 +18,7 @@ var (
 	toolName   = lazyregexp.New(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
-// CheckServer refuses what cannot be the name of a server (M-13).
+// CheckServer returns an error for a name that no server may have (M-13).
 func CheckServer(name string) error {
 	switch {
 	case !serverName().MatchString(name):
@@ -29,7 +29,7 @@ func CheckServer(name string) error {
 	return nil
 }
 
-// CheckTool refuses what cannot be the name of a tool of a server.
+// CheckTool returns an error for a name that no tool of a server may have.
 func CheckTool(server, name string) error {
 	switch whole := Name(server, name); {
 	case !toolName().MatchString(name):
@@ -42,5 +42,5 @@ func CheckTool(server, name string) error {
 	return nil
 }
 
-// Name is the name under which a model calls a tool of a server (M-12).
+// Name returns the name by which a model calls a tool of a server (M-12).
 func Name(server, name string) string { return prefix + server + separator + name }

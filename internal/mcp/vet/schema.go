@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	maxPlaces = 20_000 // that a check of arguments may visit in a schema
-	maxDepth  = 64     // of a schema
+	maxPlaces = 20_000 // places of a schema that a check of arguments may visit
+	maxDepth  = 64     // nesting of a schema
 )
 
-// checkSchema returns the schema that arguments are checked against. The library that checks calls itself for each
-// reference, and nothing recovers from a stack that is full: a reference that leads back to where it stands becomes
-// a schema that takes everything, and a schema that unfolds to more than maxPlaces is refused.
+// checkSchema returns the schema for the check of arguments. The library that checks recurses at each reference, and
+// a full stack ends the process. So a reference that leads back to its own place becomes a schema that accepts
+// everything, and a schema with more than maxPlaces places is refused.
 func checkSchema(raw json.RawMessage) (json.RawMessage, error) {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -38,7 +38,7 @@ func checkSchema(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("its type is %.40v, and arguments are an object", root["type"])
 	}
 	if root["properties"] == nil && root["additionalProperties"] == nil {
-		root["additionalProperties"] = true // it says nothing of arguments; the daemon would take none
+		root["additionalProperties"] = true // without it the daemon would accept no argument
 	}
 	u := unfolding{root: root, sizes: map[string]int{}, on: map[string]bool{}}
 	size, err := u.size("", root, 0)
@@ -55,7 +55,7 @@ func checkSchema(raw json.RawMessage) (json.RawMessage, error) {
 	return text, compile(text)
 }
 
-// compile reads a schema as the check of arguments will.
+// compile compiles a schema as the check of arguments will.
 func compile(text json.RawMessage) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -72,14 +72,14 @@ func compile(text json.RawMessage) (err error) {
 	return nil
 }
 
-// unfolding counts the places of a schema with its references followed.
+// unfolding counts the places of a schema after its references are followed.
 type unfolding struct {
 	root  any
 	sizes map[string]int  // by pointer
-	on    map[string]bool // pointers that are being counted
+	on    map[string]bool // pointers whose count has begun
 }
 
-// names are keys under which a schema has a map of schemas; lists those with a list.
+// names lists the keywords whose value is a map of schemas, lists those whose value is a list.
 var (
 	names = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 	lists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
@@ -90,7 +90,8 @@ var (
 	anchors = []string{"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor", "$id"}
 )
 
-// spelled refuses keys that are keywords in another case: the library reads them as if they were keywords.
+// spelled returns an error for a key that differs from a keyword only in upper and lower case, because the library
+// treats it as the keyword.
 func spelled(key string) error {
 	for _, words := range [][]string{names, lists, ones, anchors, {"$ref"}} {
 		for _, w := range words {
@@ -128,7 +129,7 @@ func (u *unfolding) size(at string, node any, depth int) (int, error) {
 	}
 	for _, key := range anchors {
 		if key == "$id" && depth == 0 {
-			delete(schema, key) // the name of the whole; nothing refers to it
+			delete(schema, key) // it names the whole schema; nothing refers to it
 			continue
 		}
 		if _, has := schema[key]; has {
@@ -139,7 +140,7 @@ func (u *unfolding) size(at string, node any, depth int) (int, error) {
 		group, _ := schema[key].(map[string]any)
 		for name, one := range group {
 			if key == "$defs" || key == "definitions" {
-				continue // counted where they are referred to
+				continue // counted at each reference
 			}
 			if err := add(at+"/"+key+"/"+escape(name), one); err != nil {
 				return 0, err
@@ -164,7 +165,7 @@ func (u *unfolding) size(at string, node any, depth int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if u.on[to] { // it stands within what it refers to
+		if u.on[to] { // the reference is inside the schema that it names
 			delete(schema, "$ref")
 		} else if err := add(to, node); err != nil {
 			return 0, err
@@ -174,7 +175,7 @@ func (u *unfolding) size(at string, node any, depth int) (int, error) {
 	return total, nil
 }
 
-// follow is where a reference leads, in this schema.
+// follow returns the schema that a reference of this schema names.
 func (u *unfolding) follow(ref any) (pointer string, node any, err error) {
 	text, _ := ref.(string)
 	fragment, ok := strings.CutPrefix(text, "#")
@@ -210,7 +211,7 @@ func (u *unfolding) follow(ref any) (pointer string, node any, err error) {
 
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// texts are the texts of a schema that a model reads, with where they stand.
+// texts calls add with each text of a schema that a model reads, and its place.
 func texts(node any, at string, add func(at, text string)) {
 	switch n := node.(type) {
 	case map[string]any:

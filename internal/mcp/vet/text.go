@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
-// Unseen says what of a text nobody sees, or shows otherwise than it is; "" is nothing. No person can judge such a
-// text, so none is asked.
+// Unseen describes characters of a text that are invisible or shown differently. It returns "" if there are none. No
+// person can judge such a text, so none is asked.
 func Unseen(text string) string {
 	if !utf8.ValidString(text) {
 		return "has bytes that are no text"
@@ -41,7 +41,7 @@ func Unseen(text string) string {
 //go:embed suspects.txt
 var suspectsText string
 
-// suspect is what descriptions of honest tools seldom have.
+// suspect is a pattern that descriptions of honest tools rarely contain.
 type suspect struct {
 	what    string
 	pattern *regexp.Regexp
@@ -57,7 +57,8 @@ var suspects = sync.OnceValue(func() (all []suspect) {
 	return all
 })
 
-// misleads says what in a text may be meant for the model and not for its user; "" is nothing.
+// misleads describes a part of a text that may be meant for the model and not for its user. It returns "" if there
+// is none.
 func misleads(text string) string {
 	plain := strings.Join(strings.Fields(strings.ToLower(text)), " ")
 	for _, s := range suspects() {
@@ -73,8 +74,8 @@ var (
 	calledOne = lazyregexp.New(`\b([A-Za-z][A-Za-z0-9_-]*) (tool|server|function)\b`)
 )
 
-// mentions are the words of a text that could be meant as the name of a tool or server. A word of plain English, such
-// as Read, counts only where it is called a tool.
+// mentions returns the words of a text that may name a tool or a server. A plain English word, such as Read, counts
+// only if the text calls it a tool.
 func mentions(text string) (names []string) {
 	for _, w := range word().FindAllString(text, -1) {
 		if distinct(w) {

@@ -8,10 +8,10 @@ import (
 	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
-// MaxDefinition bounds the definition of one tool: a person has to be able to read it.
+// MaxDefinition bounds the bytes of a tool's definition, because a person must be able to read it.
 const MaxDefinition = 64 << 10
 
-// Definition is what a server says of a tool, as far as a model or a person gets to see it. It is what a pin holds.
+// Definition holds what a server says about a tool, as far as a model or a person sees it. A pin covers it.
 type Definition struct {
 	Name         string          `json:"name"`
 	Title        string          `json:"title,omitempty"`
@@ -22,13 +22,13 @@ type Definition struct {
 	Icons        json.RawMessage `json:"icons,omitempty"`
 }
 
-// Found is what is to be said of a definition.
+// Found is the judgement of a definition.
 type Found struct {
 	Text    []byte          // canonical, for the pin
-	Schema  json.RawMessage // that arguments are checked against
+	Schema  json.RawMessage // for the check of arguments
 	Refused string          // why no model gets the tool, whoever may want it; "" is nothing
 	Flagged string          // why a person has to look at it first; "" is nothing
-	// Mentions are words that would be flagged if they were the name of a tool or server of somebody else.
+	// Mentions are words that must be flagged if they name a tool or a server of somebody else.
 	Mentions []string
 }
 
