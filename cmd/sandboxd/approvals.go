@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// approvalsCmd is how a person answers: one question at a time from a shell, or
-// all of them from a terminal that stays open.
+// approvalsCmd returns the command by which a person answers questions: one at a time from a shell, or all of them
+// on a terminal.
 func approvalsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approvals",
@@ -40,7 +40,7 @@ socket.`,
 	return c
 }
 
-// operatorQueue is the queue of the daemon of this environment.
+// operatorQueue returns the queue of the daemon that the environment names.
 func operatorQueue() review.Queue { return review.NewQueue(client.New(operatorSocket())) }
 
 func approvalsListCmd() *cobra.Command {
@@ -196,7 +196,7 @@ func approvalsRevokeCmd() *cobra.Command {
 	}
 }
 
-// allowCmd changes the directories in which agents may work.
+// allowCmd returns the command that changes the list of directories in which agents may work.
 func allowCmd() *cobra.Command {
 	var list, remove, asJSON bool
 	c := &cobra.Command{
@@ -254,7 +254,7 @@ it was moved or removed, begins with "!".`,
 	return c
 }
 
-// change is one change of the list.
+// change is one change of this list.
 type change struct {
 	dir, route string
 	do         func(l *projects.List, dir, by string, record projects.Record) (projects.Answer, error)
@@ -264,7 +264,7 @@ func allowing(dir string) change { return change{dir, "/projects", (*projects.Li
 
 func removing(dir string) change { return change{dir, "/projects/remove", (*projects.List).Remove} }
 
-// make asks the daemon for the change, or makes it where none runs.
+// make asks the daemon for the change. If no daemon runs, it changes the list itself.
 func (c change) make(ctx context.Context) (a projects.Answer, running bool, err error) {
 	err = client.New(operatorSocket()).Do(ctx, http.MethodPost, c.route, map[string]string{"dir": c.dir}, &a)
 	if err == nil || !nobodyListens() {
@@ -280,8 +280,8 @@ func (c change) make(ctx context.Context) (a projects.Answer, running bool, err 
 	return a, false, err
 }
 
-// nobodyListens reports whether there is no daemon behind the operator socket. One that
-// may not be reached is there.
+// nobodyListens reports whether no daemon listens on the operator socket. If this user may not connect, a daemon
+// does.
 func nobodyListens() bool {
 	conn, err := net.Dial("unix", operatorSocket())
 	if err == nil {
@@ -291,7 +291,7 @@ func nobodyListens() bool {
 	return !errors.Is(err, os.ErrPermission)
 }
 
-// said is what became of the directory.
+// said returns the text about the result of the change.
 func (c change) said(a projects.Answer, remove bool) string {
 	name := visible.Text(a.Dir)
 	if a.Dir != c.dir {

@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// callCmd makes one call, as an agent would.
+// callCmd returns the command that makes one call as an agent.
 func callCmd() *cobra.Command {
 	var session string
 	var asJSON, follow bool
@@ -112,8 +112,7 @@ call failed, 126 when it was denied or refused.`,
 	return c
 }
 
-// as turns a value of the client into what the rest of this program uses, or back:
-// both have the same JSON.
+// as converts a value between a type of package client and one of this program with the same JSON.
 func as[T any](v any) (T, error) {
 	var out T
 	b, err := json.Marshal(v)
@@ -123,7 +122,7 @@ func as[T any](v any) (T, error) {
 	return out, err
 }
 
-// sessionID is the session named, or the one of the working directory.
+// sessionID returns the named session, or that of the working directory.
 func sessionID(ctx context.Context, api *client.Client, named string) (string, error) {
 	if named != "" {
 		return named, nil
@@ -136,8 +135,7 @@ func sessionID(ctx context.Context, api *client.Client, named string) (string, e
 	return s.ID, err
 }
 
-// printResult prints what the model would read on stdout, and why a call did not
-// run on stderr.
+// printResult prints the text for the model on out, and on errOut why a call did not run.
 func printResult(out, errOut io.Writer, r tool.Result) {
 	for _, m := range r.SystemMessages {
 		fmt.Fprintln(errOut, "sandboxd: note:", m)
@@ -171,8 +169,7 @@ func place(r tool.Reason) string {
 	return fmt.Sprintf(" at line %d, column %d", r.At.Line, r.At.Col)
 }
 
-// commandStatus is the exit status of the command that a call ran; a tool that runs no
-// command has 0.
+// commandStatus returns the exit status of the command that a call ran. It is 0 for a tool that runs no command.
 func commandStatus(r tool.Result) error {
 	if resultStatus(r) != nil {
 		return failedStatus(r)
@@ -184,7 +181,7 @@ func commandStatus(r tool.Result) error {
 	return nil
 }
 
-// failedStatus is the exit status where a command did not run to its end.
+// failedStatus returns the exit status for a command that did not run to its end.
 func failedStatus(r tool.Result) error {
 	if s := resultStatus(r); s == exitStatus(exitDenied) || s == exitStatus(exitRejected) {
 		return exitStatus(execRefused)
@@ -192,7 +189,7 @@ func failedStatus(r tool.Result) error {
 	return exitStatus(execFailed)
 }
 
-// resultStatus is the exit status of a call; nil when it ran.
+// resultStatus returns the exit status for a call, and nil if the call ran.
 func resultStatus(r tool.Result) error {
 	switch {
 	case r.Status == tool.StatusSuccess:
@@ -205,15 +202,14 @@ func resultStatus(r tool.Result) error {
 	return exitStatus(exitFailed)
 }
 
-// The exit statuses of exec that are not the command's own, as other runners
-// have them.
+// The exit statuses of exec that are not those of the command. They are the same as in other runners.
 const (
 	execFailed   = 125
 	execRefused  = 126
 	execNotFound = 127
 )
 
-// execCmd runs one command through the same path as the daemon, in this process.
+// execCmd returns the command that runs one command through the request path in this process, without a daemon.
 func execCmd() *cobra.Command {
 	var settings, profile, mode, report, call string
 	var terminal bool
@@ -326,8 +322,8 @@ func execStatus(errOut io.Writer, x *runner.Program, r tool.Result) error {
 	return failedStatus(r)
 }
 
-// writeReport replaces what is at the path. The command may have put a link there that
-// leads out of its cage, or a FIFO that nobody reads.
+// writeReport replaces the file at the path. It does not write through it, because the command may have put a link
+// or a FIFO there.
 func writeReport(path string, r tool.Result) error {
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -351,7 +347,7 @@ func writeReport(path string, r tool.Result) error {
 	return err
 }
 
-// runLease runs a call that the daemon judged before.
+// runLease runs a call that the daemon has judged.
 func runLease(ctx context.Context, x *runner.Program, id string, errOut io.Writer) (tool.Result, error) {
 	open := &leaseConnections{ended: map[client.Closed]chan struct{}{}}
 	start := func(ctx context.Context, call client.Lease) client.LeaseEnd {
@@ -373,17 +369,17 @@ func runLease(ctx context.Context, x *runner.Program, id string, errOut io.Write
 	return as[tool.Result](answer)
 }
 
-// leaseConnections are those of a call that this process runs, and the daemon judges.
+// leaseConnections asks the daemon about the connections of a call that this process runs.
 type leaseConnections struct {
 	mu    sync.Mutex
-	ended map[client.Closed]chan struct{} // closed when the daemon forbids what it allowed
+	ended map[client.Closed]chan struct{} // closed when the daemon revokes an allowed destination
 }
 
-// judge asks the daemon about the connections of a call.
+// judge returns a function that asks the daemon about each connection of a call.
 func (l *leaseConnections) judge(id string) egress.Judge {
 	return func(ctx context.Context, c egress.Connection) egress.Verdict {
 		defer egress.Pause(ctx)()                                    // the daemon may ask a person
-		ended := l.opened(client.Closed{Host: c.Host, Port: c.Port}) // before: it may be forbidden at once
+		ended := l.opened(client.Closed{Host: c.Host, Port: c.Port}) // first: it may be revoked at once
 		v, err := client.New(agentSocket()).LeaseConnects(ctx, id, client.LeaseConnection(c))
 		if err != nil {
 			return egress.Verdict{Rule: "core.connection", Reason: "the daemon could not be asked: " + err.Error()}
@@ -401,7 +397,7 @@ func (l *leaseConnections) opened(at client.Closed) chan struct{} {
 	return l.ended[at]
 }
 
-// hear ends what the daemon forbids, and passes all else on.
+// hear ends connections that the daemon revokes, and passes all other events to next.
 func (l *leaseConnections) hear(next func(client.Progress)) func(client.Progress) {
 	return func(p client.Progress) {
 		if p.Closed == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
-// checkCmd asks the guard alone: no daemon, no policy, nothing runs.
+// checkCmd returns the command that asks the guard only: it needs no daemon, applies no policy and runs nothing.
 func checkCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
@@ -48,7 +48,7 @@ func (f *checkFlags) add(c *cobra.Command) {
 	)
 }
 
-// load fills what was left out.
+// load returns the settings, with defaults for those that are missing.
 func (f *checkFlags) load() (guard.Settings, error) {
 	var err error
 	if f.cwd == "" {
@@ -158,8 +158,8 @@ func verdictError(v guard.Verdict) error {
 	return exitStatus(exitDenied)
 }
 
-// showCommand prints a judgement for a person: the verdict, each reason under the
-// place in the line, and what the line would do.
+// showCommand prints a judgement for people: the verdict, each reason below its place in the line, and what the line
+// would do.
 func showCommand(out io.Writer, line string, j guard.Judgement) {
 	fmt.Fprintln(out, j.Verdict)
 	for _, r := range j.Reasons {
@@ -197,7 +197,7 @@ func showCommand(out io.Writer, line string, j guard.Judgement) {
 	}
 }
 
-// showPlace prints the line that holds at, with a caret under it.
+// showPlace prints the line at a position, with a caret below it.
 func showPlace(out io.Writer, text string, at shellparse.Pos) {
 	begin, end := int(at.Offset), int(at.End)
 	if at.Line == 0 || begin > len(text) {
@@ -210,7 +210,7 @@ func showPlace(out io.Writer, text string, at shellparse.Pos) {
 	}
 	from := begin - start
 	to := min(max(end-start, from+1), max(len(line), from+1))
-	// A long line is shown around the place.
+	// Of a long line only the part around the position is shown.
 	const width = 100
 	if cut := from - width/2; cut > 0 && len(line) > width {
 		for cut < len(line) && !utf8.RuneStart(line[cut]) {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/daemon"
 )
 
-// configCmd shows and checks the configuration.
+// configCmd returns the command that shows and checks the configuration.
 func configCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
@@ -45,7 +45,7 @@ func configShowCmd() *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "KEY\tFROM\tVALUE")
 			for _, v := range c.Explain() {
-				// The values stand last: lists of paths are long.
+				// The values come last, because lists of paths are long.
 				fmt.Fprintf(w, "%s\t%s\t%s\n", v.Key, v.From, v.Value)
 			}
 			return w.Flush()
@@ -71,7 +71,7 @@ key of the record beside that directory too, and no longer where the daemon has 
 				{"SANDBOXD_SOCKET", site.Paths.AgentSocket},
 				{"SANDBOXD_OPERATOR_SOCKET", site.Paths.OperatorSocket},
 			} {
-				// In single quotes everything but a single quote is itself.
+				// A shell takes all characters in single quotes literally, except a single quote.
 				fmt.Fprintf(cmd.OutOrStdout(), "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`))
 			}
 			return nil
@@ -79,7 +79,7 @@ key of the record beside that directory too, and no longer where the daemon has 
 	}
 }
 
-// checked is the answer of config check.
+// checked is the output of config check.
 type checked struct {
 	File     string    `json:"file"`
 	OK       bool      `json:"ok"`
@@ -88,7 +88,7 @@ type checked struct {
 	Warnings []string  `json:"warnings"`
 }
 
-// mistake is one thing that is wrong with a configuration.
+// mistake is one error of a configuration.
 type mistake struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
@@ -96,7 +96,7 @@ type mistake struct {
 	Message string `json:"message"`
 }
 
-// mistakesOf are the mistakes that an error holds.
+// mistakesOf returns the mistakes that an error joins.
 func mistakesOf(err error) []mistake {
 	all := []mistake{}
 	for _, one := range several(err) {
@@ -109,8 +109,8 @@ func mistakesOf(err error) []mistake {
 	return all
 }
 
-// idle names the settings that have no effect. A host that cannot be asked leaves out what
-// is known only there.
+// idle returns the settings that have no effect. If the host cannot be probed, it leaves out settings that depend on
+// the host.
 func idle(ctx context.Context, site *daemon.Site) []string {
 	backend, err := site.Backend("")
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// hookCmd answers the hooks of other agents.
+// hookCmd returns the command that answers the hooks of other agents.
 func hookCmd() *cobra.Command {
 	var agent, onError, ask string
 	var timeout time.Duration
@@ -87,7 +87,7 @@ func checkHookFlags(onError, ask string) error {
 	return nil
 }
 
-// hookChange is what install and uninstall have in common.
+// hookChange adds to the commands install and uninstall what they have in common.
 func hookChange(c *cobra.Command, change func(*cobra.Command, adapter.Installation) error) *cobra.Command {
 	n := adapter.Installation{}
 	var project bool
@@ -137,10 +137,10 @@ daemon that runs), and the agent waits longer than the hook. docs/clients.md say
 	})
 }
 
-// questionTime is how long a question to a person can last, by the daemon that runs or by the
-// configuration of the next one.
+// questionTime returns how long a question to a person can last: as the running daemon says, or as the configuration
+// says.
 func questionTime(cmd *cobra.Command) (time.Duration, error) {
-	if s, ok := daemonCounts(cmd); ok && s.Waits > 0 { // an older one does not say
+	if s, ok := daemonCounts(cmd); ok && s.Waits > 0 { // an older daemon does not report it
 		return time.Duration(s.Waits) * time.Second, nil
 	}
 	site, err := daemon.Load(version, nil)
@@ -190,10 +190,10 @@ the table of its tools in this sandboxd, tools that the table does not have ask 
 	return c
 }
 
-// showHooks is the state of the hooks for people.
+// showHooks returns the state of the hooks for people.
 func showHooks(states []adapter.State, screen review.Screen) string {
 	if !screen.Terminal {
-		screen.Width = math.MaxInt32 // one row for each
+		screen.Width = math.MaxInt32 // one line for each
 	}
 	var b strings.Builder
 	row := func(label, text string) { screen.Row(&b, label, 12, text) }
@@ -221,7 +221,7 @@ func showHooks(states []adapter.State, screen review.Screen) string {
 	return b.String()
 }
 
-// hooksCmd shows the hooks of the running daemon, and tries them.
+// hooksCmd returns the command that lists and tries the hooks of the running daemon.
 func hooksCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -256,7 +256,7 @@ func listHooks(out io.Writer, all []hooks.Info) error {
 	return w.Flush()
 }
 
-// hookTrial is what POST /hooks/test answers.
+// hookTrial is the answer of POST /hooks/test.
 type hookTrial struct {
 	Runs    []hooks.Run `json:"runs"`
 	Outcome struct {

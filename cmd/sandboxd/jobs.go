@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// jobsCmd looks after calls that go on when they have been answered.
+// jobsCmd returns the command for jobs: calls that go on after their answer.
 func jobsCmd() *cobra.Command {
 	var session string
 	var asJSON bool
@@ -52,7 +52,7 @@ and ends by itself, with sandboxd jobs stop, with its session, or with the daemo
 	return c
 }
 
-// jobState is what became of a job, in a few words.
+// jobState returns the state of a job in a few words.
 func jobState(j client.Job) string {
 	s := j.State
 	if j.By != "" {
@@ -82,7 +82,7 @@ func jobsOutputCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if j.Terminal { // it draws
+				if j.Terminal { // a program on a terminal draws, so its output is no text
 					out = visible.NewScreen(raw(cmd))
 				}
 			}
@@ -116,7 +116,7 @@ func jobsOutputCmd() *cobra.Command {
 	return c
 }
 
-// sayJob says on stderr what became of a job.
+// sayJob writes to w how a job ended.
 func sayJob(w io.Writer, j client.Job) {
 	if j.Withheld {
 		fmt.Fprintln(w, "sandboxd: note: what the job prints is withheld until its result is released")
@@ -223,7 +223,7 @@ func jobsResizeCmd() *cobra.Command {
 	return c
 }
 
-// cronLine is what is shown of a cron job.
+// cronLine holds the fields of a cron job that are shown.
 type cronLine struct {
 	ID       string      `json:"id"`
 	Session  string      `json:"session_id"`
@@ -250,7 +250,7 @@ type cronMissed struct {
 	Reason string    `json:"reason"`
 }
 
-// cronCmd looks after commands that run by the clock.
+// cronCmd returns the command for cron jobs.
 func cronCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cron", Short: "List and delete commands that sessions run by the clock",
@@ -329,7 +329,7 @@ func cronDeleteCmd(operator *bool) *cobra.Command {
 	return c
 }
 
-// cronAPI is the daemon as an operator, or as an agent, sees it.
+// cronAPI returns a client of the operator socket or of the agent socket.
 func cronAPI(operator bool) *client.Client {
 	if operator {
 		return client.New(operatorSocket())
@@ -337,7 +337,7 @@ func cronAPI(operator bool) *client.Client {
 	return client.New(agentSocket())
 }
 
-// taskLine is what is shown of a task.
+// taskLine holds the fields of a task that are shown.
 type taskLine struct {
 	ID        string            `json:"id"`
 	Subject   string            `json:"subject"`
@@ -352,7 +352,7 @@ type taskLine struct {
 	Metadata  map[string]string `json:"metadata,omitempty"`
 }
 
-// tasksCmd shows what agents have to do.
+// tasksCmd returns the command that lists the tasks of agents.
 func tasksCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "tasks", Short: "Show what the agents of a session have to do",

@@ -25,10 +25,10 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// followEvery is how soon log -f sees a call that has ended.
+// followEvery is the time between two looks of log -f at the record.
 const followEvery = 250 * time.Millisecond
 
-// logCmd shows calls as they happen.
+// logCmd returns the command that shows calls as they end.
 func logCmd() *cobra.Command {
 	var lines int
 	var follow, asJSON bool
@@ -66,19 +66,19 @@ is recorded.`,
 	return c
 }
 
-// mostLines is how many lines of the record the daemon gives at once.
+// mostLines is the number of lines of the record that the daemon returns at most in one answer.
 const mostLines = 1000
 
-// calls reads calls from the record of a daemon, each once.
+// calls reads calls from the record of a daemon. It returns each call once.
 type calls struct {
 	api  *client.Client
 	show func(callLine) error
-	last uint64 // number of the newest line that was read
+	last uint64 // number of the last line that was read
 }
 
 // newest shows the last n calls.
 func (l *calls) newest(ctx context.Context, n int) error {
-	entries, err := l.read(ctx, min(5*n+20, mostLines)) // other lines are between the calls
+	entries, err := l.read(ctx, min(5*n+20, mostLines)) // the record has other lines between the calls
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (l *calls) follow(ctx context.Context) error {
 	}
 }
 
-// since shows what has come to the record since the last time.
+// since shows the calls that were added to the record since the last read.
 func (l *calls) since(ctx context.Context) error {
 	var entries []audit.Entry
 	for n := 20; ; n *= 10 {
@@ -162,7 +162,7 @@ func (l *calls) decision(ctx context.Context, callID string) (policy.Record, err
 	return rec, err
 }
 
-// auditCmd reads the record from the state directory; no daemon is needed.
+// auditCmd returns the command that reads the record in the state directory. It needs no daemon.
 func auditCmd(place func() (audit.Options, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -202,7 +202,7 @@ func auditTailCmd(place func() (audit.Options, error)) *cobra.Command {
 	return cmd
 }
 
-// printEntry writes one line of the record for people.
+// printEntry prints one line of the record for people.
 func (r recordReader) printEntry(ctx context.Context, line []byte) error {
 	var e audit.Entry
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -241,10 +241,10 @@ func (r recordReader) printEntry(ctx context.Context, line []byte) error {
 	return err
 }
 
-// writtenWithin is when the decision about a call that has ended is in the database.
+// writtenWithin is the time after the end of a call within which its decision is in the database.
 const writtenWithin = time.Second
 
-// pause waits; false means that ctx has ended.
+// pause waits for d. It returns false if ctx ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -256,19 +256,19 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// recordReader shows the record of a state directory.
+// recordReader reads the record of a state directory.
 type recordReader struct {
 	out    io.Writer
 	screen review.Screen
 	dir    string
 }
 
-// decision is what was judged about a call, from the database. That is opened for a
-// moment: a daemon may be using it.
+// decision reads the decision about a call from the database. It opens the database for this read only, because a
+// daemon may be using it.
 func (r recordReader) decision(ctx context.Context, callID string) (rec policy.Record, err error) {
 	path := filepath.Join(r.dir, "state.db")
 	if _, err := os.Stat(path); err != nil {
-		return rec, err // opening would make one
+		return rec, err // opening a missing database would create it
 	}
 	db, err := store.Open(ctx, store.Options{Path: path})
 	if err != nil {
@@ -278,7 +278,7 @@ func (r recordReader) decision(ctx context.Context, callID string) (rec policy.R
 	return rec, errors.Join(err, db.Close())
 }
 
-// auditPlace is where the record is, for commands that only read it.
+// auditPlace returns where the record is, for commands that only read it.
 func auditPlace() (audit.Options, error) {
 	h, err := daemon.Load(version, nil)
 	if err != nil {
@@ -358,7 +358,7 @@ away first.`,
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the record (required)")
-	_ = cmd.MarkFlagRequired("reason") // there is such a flag
+	_ = cmd.MarkFlagRequired("reason") // the flag exists
 	return cmd
 }
 

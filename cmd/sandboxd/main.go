@@ -32,7 +32,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// The exit statuses that scripts may rely on; exec has its own.
+// The exit statuses that scripts can rely on. exec has its own.
 const (
 	exitFailed   = 1
 	exitUsage    = 2
@@ -45,20 +45,20 @@ func main() {
 		child.Main()
 		return
 	}
-	// The HTTP client of the standard library logs what a host sends unasked, and that may be a
-	// secret of network.secrets. Nothing of ours logs so.
+	// The HTTP client of the standard library logs unexpected bytes from a host, which may hold a secret of
+	// network.secrets. No code of this program uses this logger.
 	log.SetOutput(io.Discard)
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300) // what a stream prints is garbage at once: at 100, that took half of its time
+		debug.SetGCPercent(300) // streamed output is garbage at once: with 100 the collector took half of the time
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process as if nobody listened
+	context.AfterFunc(ctx, stop) // after the first signal a second one ends the process
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is main without the process around it.
+// run is main with its arguments and streams as parameters. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCmd()
 	root.SetArgs(args)
@@ -85,8 +85,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// complain prints an error and, where there is one, what to do about it. Errors that were
-// joined have a line each.
+// complain prints an error and its hint. Of joined errors it prints each on a line of its own.
 func complain(w io.Writer, err error) {
 	for _, one := range several(err) {
 		fmt.Fprintln(w, "sandboxd: error:", one)
@@ -96,13 +95,13 @@ func complain(w io.Writer, err error) {
 	}
 }
 
-// several are the errors that were joined to one, or that one.
+// several returns the errors that err joins, or err alone.
 func several(err error) []error {
 	if err == nil {
 		return nil
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() { // it says more than they do
+	if !ok || errors.Join(joined.Unwrap()...).Error() != err.Error() { // err says more than the errors that it joins
 		return []error{err}
 	}
 	var all []error
@@ -112,8 +111,7 @@ func several(err error) []error {
 	return all
 }
 
-// toolError is the error with a code that err is or wraps, of this program or of
-// the daemon.
+// toolError returns the [tool.Error] that err is or wraps. An error of the daemon becomes one.
 func toolError(err error) (*tool.Error, bool) {
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		return (*tool.Error)(e), true
@@ -121,12 +119,12 @@ func toolError(err error) (*tool.Error, bool) {
 	return errors.AsType[*tool.Error](err)
 }
 
-// usageError is a command line that cannot be understood.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// exitStatus ends the program without another word.
+// exitStatus is an exit status without a message.
 type exitStatus int
 
 func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -161,8 +159,8 @@ runs in a kernel sandbox, and it is recorded.
 	return c
 }
 
-// wrapUsage makes arguments that a command does not take a usage error everywhere. A command
-// that has only subcommands takes none, and prints its help.
+// wrapUsage makes unexpected arguments a usage error for all commands. A command with subcommands takes no arguments
+// and prints its help.
 func wrapUsage(c *cobra.Command) {
 	if c.HasParent() && c.HasSubCommands() && !c.Runnable() {
 		c.Args, c.DisableFlagsInUseLine = cobra.NoArgs, true
@@ -181,7 +179,7 @@ func wrapUsage(c *cobra.Command) {
 	}
 }
 
-// usageHint says what a command takes.
+// usageHint returns the hint about the arguments of a command.
 func usageHint(c *cobra.Command) string {
 	if !c.HasAvailableSubCommands() {
 		return "usage: " + c.UseLine()
@@ -202,7 +200,7 @@ func versionCmd() *cobra.Command {
 	}
 }
 
-// configFlags adds --config to every command.
+// configFlags adds --config to all commands.
 func configFlags(root *cobra.Command) {
 	var file string
 	root.PersistentFlags().StringVar(&file, "config", "", "configuration file (default: $SANDBOXD_CONFIG, or none)")
@@ -222,7 +220,7 @@ func overrideFlags(c *cobra.Command) {
 	}
 }
 
-// flagsOf are the keys that were given on the command line of c.
+// flagsOf returns the overrides that were given on the command line of c, by key.
 func flagsOf(c *cobra.Command) map[string]string {
 	out := map[string]string{}
 	for _, key := range config.Overrides {
@@ -249,7 +247,7 @@ func flagName(key string) string {
 	return b.String()
 }
 
-// flagError says what is wrong with a flag, without the names of Go's functions.
+// flagError returns the message about a wrong flag without the names of Go functions.
 func flagError(err error) string {
 	var value *pflag.InvalidValueError
 	var number *strconv.NumError
@@ -266,11 +264,11 @@ func flagError(err error) string {
 	return fmt.Sprintf("--%s: %q %s", value.GetFlag().Name, value.GetValue(), what)
 }
 
-// agentSocket and operatorSocket are where the daemon of this environment listens.
+// agentSocket and operatorSocket return the sockets of the daemon that the environment names.
 func agentSocket() string    { return paths.AgentSocket(os.Getenv) }
 func operatorSocket() string { return paths.OperatorSocket(os.Getenv) }
 
-// docsCmd writes what packagers install; make man calls it.
+// docsCmd returns the command that writes man pages and completions, for packages. make man calls it.
 func docsCmd() *cobra.Command {
 	c := &cobra.Command{Use: "docs", Short: "Write generated documents", Hidden: true}
 	man := &cobra.Command{
@@ -279,7 +277,7 @@ func docsCmd() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			epoch := time.Unix(0, 0).UTC() // the same pages from every build
+			epoch := time.Unix(0, 0).UTC() // so that every build writes the same pages
 			cmd.Root().DisableAutoGenTag = true
 			return doc.GenManTree(
 				cmd.Root(), &doc.GenManHeader{Section: "1", Source: "sandboxd " + version, Date: &epoch}, args[0],

@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// mcpCmd is the bridge between a client of MCP and the daemon.
+// mcpCmd returns the command that serves MCP on its standard streams, as a bridge to the daemon.
 func mcpCmd() *cobra.Command {
 	var socket, session string
 	c := &cobra.Command{
@@ -59,7 +59,7 @@ When stdin ends, what runs is cancelled.`,
 				return err
 			}
 			defer face.Close()
-			return face.Stdio(ctx, os.Stdin, os.Stdout) // messages of JSON, and no terminal
+			return face.Stdio(ctx, os.Stdin, os.Stdout) // JSON messages for a program, not text for a terminal
 		},
 	}
 	c.AddCommand(mcpConfigCmd(), mcpServersCmd(), mcpPinsCmd(), mcpTryCmd())
@@ -68,7 +68,7 @@ When stdin ends, what runs is cancelled.`,
 	return c
 }
 
-// mcpSession makes a session for the current directory.
+// mcpSession creates a session for the working directory.
 func mcpSession(ctx context.Context, api *client.Client) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -79,7 +79,8 @@ func mcpSession(ctx context.Context, api *client.Client) (string, error) {
 	return s.ID, err
 }
 
-// mcpConfigCmd prints or writes the entry that makes a client start the bridge.
+// mcpConfigCmd returns the command that prints or writes the entry for a client's configuration that starts the
+// bridge.
 func mcpConfigCmd() *cobra.Command {
 	var project, remove bool
 	e := adapter.MCPEntry{}
@@ -133,7 +134,8 @@ directory, which other people of the project may get, too.`,
 	return c
 }
 
-// toldSocket is the socket that the bridge must be told: clients start it without the variables that say where it is.
+// toldSocket returns the socket that the entry must name, or "". Clients start the bridge without the variables that
+// name the socket.
 func toldSocket() string {
 	here := agentSocket()
 	there := paths.AgentSocket(func(name string) string {
@@ -149,7 +151,7 @@ func toldSocket() string {
 	return here
 }
 
-// mcpServersCmd shows the MCP servers of a session.
+// mcpServersCmd returns the command that lists the MCP servers of a session.
 func mcpServersCmd() *cobra.Command {
 	var session string
 	var asJSON bool
@@ -184,7 +186,7 @@ sandboxd approvals.`,
 	return c
 }
 
-// mcpPinsCmd shows what was let in.
+// mcpPinsCmd returns the command that lists the tools that were let in.
 func mcpPinsCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -212,7 +214,7 @@ that came later, is withheld until a person accepts it in sandboxd approvals, wi
 	return c
 }
 
-// mcpTryCmd is call for a tool of a server.
+// mcpTryCmd returns the command that calls a tool of a server.
 func mcpTryCmd() *cobra.Command {
 	c := callCmd()
 	call := c.RunE
@@ -239,7 +241,7 @@ for. Flags and exit status are those of sandboxd call.`
 	return c
 }
 
-// mcpAnswers waits as long as a server is pending.
+// mcpAnswers waits until a server is not pending any more.
 func mcpAnswers(cmd *cobra.Command, api *client.Client, session, name string) error {
 	for {
 		var all []gateway.Status

@@ -71,7 +71,7 @@ func networkTailCmd() *cobra.Command {
 	return c
 }
 
-// printConnection writes one line: when, what was decided, where, by which rule, for which call.
+// printConnection prints one line about a connection: time, verdict, destination, rule and call.
 func printConnection(out io.Writer, e client.Event) {
 	if e.Connection == nil {
 		fmt.Fprintf(out, "%d events were lost\n", e.Dropped)
@@ -134,7 +134,7 @@ policies of this user. Without a port it is 443. Nothing is connected, and nobod
 	return c
 }
 
-// connectionTo reads HOST or HOST:PORT. What a port carries is as the daemon takes it.
+// connectionTo parses HOST or HOST:PORT. It guesses the protocol from the port as the daemon does.
 func connectionTo(text string) (egress.Connection, error) {
 	c := egress.Connection{Port: 443, Protocol: egress.ProtocolTCP, Via: egress.ViaTransparent}
 	name := text
@@ -158,12 +158,12 @@ func connectionTo(text string) (egress.Connection, error) {
 	return c, nil
 }
 
-// secretShown is what is told about a secret: everything but its value.
+// secretShown is what is shown of a secret: everything except its value.
 type secretShown struct {
 	Host   string `json:"host"`
 	Header string `json:"header"`
 	Source string `json:"source"` // file, credential or command
-	Name   string `json:"name"`   // of the file, the credential or the program
+	Name   string `json:"name"`   // name of the file, the credential or the program
 	Error  string `json:"error,omitempty"`
 }
 
@@ -212,7 +212,7 @@ func nameOf(s guard.Secret) string {
 	return cmp.Or(s.File, s.Credential)
 }
 
-// webCmd makes a link to the page.
+// webCmd returns the command that creates a link for a login to the page.
 func webCmd() *cobra.Command {
 	var as string
 	var asJSON, open bool

@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxd/sandboxd/policy/permission"
 )
 
-// policyCmd is the workbench of a policy author. Only what asks a running daemon needs one:
-// files are loaded with the code that the daemon loads them with.
+// policyCmd returns the command for authors of policies. Only its subcommands that ask a running daemon need one;
+// all others load files with the code of the daemon.
 func policyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
@@ -38,12 +38,12 @@ denied call.`,
 	return c
 }
 
-// policyFlags are the options that say which policies to load.
+// policyFlags are the flags that say which policies to load.
 type policyFlags struct {
 	profile policy.Profile
 	rules   permission.Rules
 	disable []string
-	cmd     *cobra.Command // is told of a daemon with another configuration; nil: was told
+	cmd     *cobra.Command // gets a warning if the daemon has another configuration; nil: it was given
 }
 
 func (f *policyFlags) add(c *cobra.Command) {
@@ -56,8 +56,8 @@ func (f *policyFlags) add(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.disable, "disable", nil, "id of a profile rule to switch off")
 }
 
-// site is the configuration with the flags and dirs on top, so that a bare check judges
-// what the daemon would load.
+// site returns the configuration with the flags and dirs added, so that check without arguments loads what the
+// daemon would load.
 func (f *policyFlags) site(dirs []string) (*daemon.Site, error) {
 	site, err := daemon.Load(version, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *policyFlags) site(dirs []string) (*daemon.Site, error) {
 	return site, nil
 }
 
-// more are the absolute names of dirs that there does not have.
+// more returns the absolute paths of those dirs that there does not hold.
 func more(there, dirs []string) ([]string, error) {
 	var out []string
 	for _, d := range dirs {
@@ -240,8 +240,7 @@ func formatFile(name string, write bool) (differs bool, err error) {
 	return true, os.WriteFile(name, text, info.Mode().Perm())
 }
 
-// policyCall says which calls a command judges, and what cannot be known of them without
-// a daemon.
+// policyCall selects the calls that a command judges, and says what is unknown about them without a daemon.
 type policyCall struct {
 	command, dir, home, confined, recent string
 	mode                                 tool.Mode
@@ -258,7 +257,7 @@ func (p *policyCall) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.confined, "confined", "", "true or false: programs run confined (default: ask this host)")
 }
 
-// offline opens the request path of the configuration, with the flags.
+// offline opens the request path of the configuration with the flags.
 func (p *policyCall) offline(cmd *cobra.Command, f *policyFlags, dirs []string) (*daemon.Offline, error) {
 	if p.mode != "" && !p.mode.Valid() {
 		return nil, fmt.Errorf("%q is not a permission mode: want one of %v", p.mode, tool.Modes)
@@ -288,7 +287,7 @@ func (p *policyCall) offline(cmd *cobra.Command, f *policyFlags, dirs []string) 
 	return site.Offline(cmd.Context(), o)
 }
 
-// each gives every described call to judge.
+// each passes every described call to judge.
 func (p *policyCall) each(stdin io.Reader, judge func(policy.Example) error) error {
 	err := whatif.Calls{Command: p.command, Recent: p.recent, Mode: p.mode}.Each(stdin, judge)
 	if errors.Is(err, whatif.ErrNoCall) {
@@ -315,7 +314,7 @@ may hold several calls, one JSON value after the other; each has its answer, in 
 	return c
 }
 
-// explainAll judges every call and hands the answers on.
+// explainAll judges every described call and passes the answers on.
 func (p *policyCall) explainAll(cmd *cobra.Command, f *policyFlags, dirs []string, nearest bool,
 	show func(policy.Explanation) error,
 ) error {

@@ -21,14 +21,14 @@ import (
 	"github.com/sandboxd/sandboxd/policy/replay"
 )
 
-// window is how far back recorded calls are looked at.
+// window is how far back recorded calls are replayed.
 type window struct{ text string }
 
 func (w *window) add(c *cobra.Command) {
 	c.Flags().StringVar(&w.text, "since", "7d", "look at the recorded calls of this time, such as 90m, 12h or 7d")
 }
 
-// since is the begin of the window. It must lie in the time for which decisions are kept.
+// since returns the start of the window. It is an error if decisions are not kept for so long.
 func (w *window) since(cmd *cobra.Command, site *daemon.Site) (time.Time, error) {
 	d, err := parseSpan(w.text)
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *window) since(cmd *cobra.Command, site *daemon.Site) (time.Time, error)
 	return time.Now().Add(-d), nil
 }
 
-// parseSpan reads a time such as 90m or 7d.
+// parseSpan parses a duration such as 90m or 7d.
 func parseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
@@ -67,7 +67,7 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// instead is the configuration with these directories for policy.dirs, if any are given.
+// instead returns the configuration. If directories are given, they replace policy.dirs.
 func (f *policyFlags) instead(dirs []string) (*daemon.Site, error) {
 	site, err := f.site(nil)
 	if err != nil || len(dirs) == 0 {
@@ -131,7 +131,7 @@ The calls are read from the state directory; a daemon may be running.`,
 	return c
 }
 
-// nothingJudged is an error where a replay says nothing.
+// nothingJudged returns an error if a replay has judged no call.
 func nothingJudged(r replay.Report, since string) error {
 	if r.Calls > 0 {
 		return nil
@@ -188,7 +188,7 @@ calls A and B judge differently.`,
 	return c
 }
 
-// policiesAt are the policies of a directory or of a configuration file.
+// policiesAt returns the policies of a directory or of a configuration file.
 func policiesAt(arg string) (*daemon.Site, error) {
 	info, err := os.Stat(arg)
 	if err != nil {
@@ -201,7 +201,7 @@ func policiesAt(arg string) (*daemon.Site, error) {
 	return f.instead([]string{arg})
 }
 
-// diff says how the policies of two sites differ. The recorded calls are those of own.
+// diff prints how the policies of a and b differ for the recorded calls of own.
 func diff(cmd *cobra.Command, a, b *daemon.Site, w *window, own *daemon.Site) (d whatif.Difference, err error) {
 	if d.Changes, err = policy.Diff(cmd.Context(), a.ReplayOptions(), b.ReplayOptions()); err != nil {
 		return d, err
@@ -291,17 +291,17 @@ they could not judge, and the newest calls about which they differ.`,
 	return c
 }
 
-// liveExplain lets the running daemon say why: about a call that it judged, by its
-// id, or about one that is described.
+// liveExplain asks the running daemon to explain its judgement: of a recorded call by its id, or of a described
+// call.
 type liveExplain struct {
 	session         string
 	nearest, asJSON bool
 }
 
-// isCallID tells the id of a call from a directory with policies.
+// isCallID reports whether an argument is the id of a call and not a directory with policies.
 func isCallID(arg string) bool { return strings.HasPrefix(arg, "call_") }
 
-// past shows what was judged then, and how the daemon would judge it now.
+// past prints how a call was judged, and how the daemon would judge it now.
 func (l liveExplain) past(cmd *cobra.Command, id string) error {
 	rec, err := whatif.Past(cmd.Context(), client.New(operatorSocket()), id, l.nearest)
 	if err != nil {
@@ -314,7 +314,7 @@ func (l liveExplain) past(cmd *cobra.Command, id string) error {
 	return nil
 }
 
-// described asks about a command line, or {"tool", "args"} as text or from stdin.
+// described explains a command line, or {"tool", "args"} given as text or on stdin.
 func (l liveExplain) described(cmd *cobra.Command, line, text string) error {
 	call, err := whatif.Described(line, text, cmd.InOrStdin())
 	if err != nil {
@@ -335,7 +335,7 @@ func (l liveExplain) described(cmd *cobra.Command, line, text string) error {
 	return nil
 }
 
-// in is the session that is named, or the one of this directory.
+// in returns the named session, or that of the working directory.
 func (l liveExplain) in(ctx context.Context) (string, error) {
 	return sessionID(ctx, client.New(agentSocket()), l.session)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// output is where a command prints: only what is visible comes out. What is no text for
-// people is written to the file itself, by [raw] and [results].
+// output is the output of a command for people: it writes invisible characters as escapes. [raw] and [results]
+// bypass it for everything else.
 type output struct {
 	io.Writer
 	file io.Writer
@@ -33,8 +33,8 @@ type output struct {
 
 func newOutput(file io.Writer) output { return output{visible.NewWriter(file), file} }
 
-// raw is the output of a command for what is known to be visible, with what the command
-// does to the terminal itself.
+// raw returns the output of a command for text that is known to be visible, and for control sequences of the command
+// itself.
 func raw(cmd *cobra.Command) io.Writer {
 	if o, ok := cmd.OutOrStdout().(output); ok {
 		return o.file
@@ -42,8 +42,8 @@ func raw(cmd *cobra.Command) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// results is the output of a command for the results of programs, which are bytes: as they
-// are for a file or a pipe, and visible on a terminal.
+// results returns the output of a command for the output of programs. A file or a pipe gets the bytes unchanged, a
+// terminal gets escapes for what is invisible.
 func results(cmd *cobra.Command) io.Writer {
 	if onTerminal(cmd) {
 		return cmd.OutOrStdout()
@@ -57,7 +57,7 @@ func onTerminal(cmd *cobra.Command) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// screenOf is the layout for what a command prints.
+// screenOf returns the layout of a command's output.
 func screenOf(cmd *cobra.Command) review.Screen {
 	if f, ok := raw(cmd).(*os.File); ok {
 		return review.ScreenOf(f)
@@ -72,16 +72,15 @@ func printJSON(out io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// The lines of the record that people read as calls.
+// The events of the record that end a call.
 const (
 	eventEnd     = "end"
 	eventExecEnd = "exec_end" // of exec beside a daemon
 	eventAsked   = "approval_asked"
 )
 
-// callLine is one call as people read it: a line of the record, with what the call
-// does. The record holds no arguments, so that is taken from the decision about the
-// call, as long as one is kept.
+// callLine is a line of the record about one call. The record holds no arguments; they come from the decision about
+// the call, as long as that is kept.
 type callLine struct {
 	Seq      uint64          `json:"seq"`
 	Time     time.Time       `json:"time"`
@@ -93,7 +92,7 @@ type callLine struct {
 	What     string          `json:"what,omitempty"`
 	Verdict  string          `json:"verdict,omitempty"`
 	Approval *audit.Approval `json:"approval,omitempty"`
-	Asked    string          `json:"approval_id,omitempty"` // of a call that waits
+	Asked    string          `json:"approval_id,omitempty"` // if the call waits for a person
 	Status   string          `json:"status,omitempty"`
 	Code     string          `json:"code,omitempty"`
 	Exit     *int            `json:"exit,omitempty"`
@@ -103,11 +102,11 @@ type callLine struct {
 	Role     tool.Role       `json:"role,omitempty"`
 }
 
-// explained reports whether an operator asked how a call would be judged, as policy explain
-// does, and no agent called.
+// explained reports whether an operator asked with policy explain how a call would be judged. No agent made the
+// call.
 func (l callLine) explained() bool { return l.DryRun && l.Role == tool.RoleOperator }
 
-// lineOf is the call of a line of the record; false if it is about something else.
+// lineOf returns the call that a line of the record is about. It returns false if the line is about something else.
 func lineOf(e audit.Entry) (callLine, bool) {
 	l := callLine{
 		Seq: e.Seq, Time: e.Time, Event: e.Event, Account: e.Account, Session: e.Session, Call: e.Call, Tool: e.Tool,
@@ -122,7 +121,7 @@ func lineOf(e audit.Entry) (callLine, bool) {
 	case eventExecEnd:
 		l.Verdict, l.Status = e.Detail["said_verdict"], e.Detail["said_status"]
 		if dir := e.Detail["said_dir"]; dir != "" {
-			l.What = "in " + dir // the daemon is not told the command
+			l.What = "in " + dir // the daemon does not know the command
 		}
 		if n, err := strconv.Atoi(e.Detail["said_exit"]); err == nil {
 			l.Exit = &n
@@ -138,10 +137,10 @@ func lineOf(e audit.Entry) (callLine, bool) {
 	return l, true
 }
 
-// asks finds what calls do.
+// asks returns the decision about a call.
 type asks func(ctx context.Context, callID string) (policy.Record, error)
 
-// fill adds what the call does, where a decision says it.
+// fill adds what the call does, if its decision is kept.
 func (l *callLine) fill(ctx context.Context, find asks) {
 	rec, err := find(ctx, l.Call)
 	var in struct {
@@ -152,7 +151,7 @@ func (l *callLine) fill(ctx context.Context, find asks) {
 	}
 }
 
-// verdict is one word for how it was judged, and by whom in the end.
+// verdict returns one word for the decision, or for the answer of the person who was asked.
 func (l callLine) verdict() string {
 	switch {
 	case l.Asked != "":
@@ -161,13 +160,13 @@ func (l callLine) verdict() string {
 		return cmp.Or(l.Verdict, "-")
 	case l.Approval.Approved:
 		return "approved"
-	case l.Approval.By == "": // nobody answered
+	case l.Approval.By == "": // no person answered
 		return "ask"
 	}
 	return "refused"
 }
 
-// outcome is one word for what came of it.
+// outcome returns one word for the result.
 func (l callLine) outcome() string {
 	switch {
 	case l.Asked != "":
@@ -188,7 +187,7 @@ func (l callLine) outcome() string {
 	return strings.ToLower(l.Status)
 }
 
-// took is how long the call was, for people.
+// took returns the duration of the call for people.
 func (l callLine) took() string {
 	if l.WallMS == nil {
 		return "-"
@@ -203,18 +202,18 @@ func (l callLine) took() string {
 	return d.Round(time.Second).String()
 }
 
-// print writes the call: one row, or two where the terminal is narrow. number shows
-// the number of the line in the record.
+// print prints the call on one line, or on two if the terminal is narrow. number adds the number of the line in the
+// record.
 func (l callLine) print(out io.Writer, s review.Screen, number bool) error {
 	head := l.Time.Local().Format(time.TimeOnly)
 	if number {
 		head = fmt.Sprintf("%s %6d", l.Time.Local().Format(time.DateTime), l.Seq)
 	}
 	verdict, outcome := fmt.Sprintf("%-8s", l.verdict()), visible.Text(l.outcome())
-	// Most codes and times fit into these columns together.
+	// Wide enough for most codes and durations together.
 	took, gap := fmt.Sprintf("%*s", max(25-utf8.RuneCountInString(outcome), len(l.took())), l.took()), "  "
 	room := s.Width - utf8.RuneCountInString(head+verdict+outcome+took) - len("   "+gap)
-	if s.Terminal && room < 16 { // what it does comes on a row of its own
+	if s.Terminal && room < 16 { // what the call does goes to a line of its own
 		room, gap, took = s.Width-2, "\n  ", l.took()
 		head, verdict = l.Time.Local().Format(time.TimeOnly), l.verdict()
 		if number {
@@ -235,25 +234,25 @@ func (l callLine) print(out io.Writer, s review.Screen, number bool) error {
 	what, answer := fmt.Sprintf("%-6s %s", visible.Text(l.Tool), visible.Text(l.What)), ""
 	if l.Asked != "" {
 		answer = "  (sandboxd approvals approve " + l.Asked + ")"
-	} else if v := l.verdict(); l.Call != "" && !l.explained() && // for policy explain
+	} else if v := l.verdict(); l.Call != "" && !l.explained() && // the id is for policy explain
 		(v == "deny" || v == "refused" || v == "ask") {
 		answer = "  " + visible.Text(l.Call)
 	}
 	if s.Terminal {
 		what = review.Clip(what, room)
-		answer = strings.Replace(answer, "  ", "\n  ", 1) // whole, for copying
+		answer = strings.Replace(answer, "  ", "\n  ", 1) // on one line, so that it can be copied
 	}
 	_, err := fmt.Fprintf(out, "%s %s %s %s%s%s%s\n", s.Dim(head), verdict, outcome, took, gap,
 		strings.TrimRight(what, " "), answer)
 	return err
 }
 
-// pager prints lines. Where a person types and reads on a terminal, it stops after each screen.
+// pager prints lines. If a person types and reads on a terminal, it stops after each screen.
 type pager struct {
 	out, raw io.Writer
-	keys     *os.File // nil: nobody is asked
+	keys     *os.File // nil: it does not stop
 	size     func() (columns, rows int)
-	used     int // rows of this screen
+	used     int // rows printed on this screen
 	left     bool
 }
 
@@ -274,7 +273,7 @@ func newPager(cmd *cobra.Command) *pager {
 	return p
 }
 
-// say prints one line; false if the person has left, or nobody reads any more.
+// say prints one line. It returns false if the person has left, or the output is closed.
 func (p *pager) say(line string) bool {
 	if p.left {
 		return false
@@ -293,7 +292,7 @@ func (p *pager) say(line string) bool {
 	return err == nil
 }
 
-// ask waits for a key; false is to leave.
+// ask waits for a key. It returns false if the key means to leave.
 func (p *pager) ask() bool {
 	old, err := term.MakeRaw(int(p.keys.Fd()))
 	if err != nil {
@@ -303,14 +302,14 @@ func (p *pager) ask() bool {
 	var key [1]byte
 	_, err = p.keys.Read(key[:])
 	fmt.Fprint(p.raw, "\r\x1b[K")
-	_ = term.Restore(int(p.keys.Fd()), old) // the terminal is the person's, who can reset it
+	_ = term.Restore(int(p.keys.Fd()), old) // if it fails, the person can reset the terminal
 	p.used = 0
 	const ctrlC, ctrlD = 3, 4
 	return err == nil && key[0] != 'q' && key[0] != ctrlC && key[0] != ctrlD
 }
 
-// input is stdin for commands that read it. On a terminal it says that it waits. It
-// ends with ctx: a blocked read would keep a command alive that was interrupted.
+// input is the standard input of a command. On a terminal it first prints that it waits. A read ends with ctx, so
+// that an interrupted command does not stay alive.
 type input struct {
 	ctx  context.Context
 	file *os.File
@@ -329,7 +328,7 @@ func (i *input) Read(p []byte) (int, error) {
 		n   int
 		err error
 	}
-	// Not into p: the caller has it back when ctx ends before the read does.
+	// The read gets a buffer of its own, because after ctx has ended the caller uses p again.
 	own := make([]byte, len(p))
 	done := make(chan result, 1)
 	go func() {
@@ -344,14 +343,14 @@ func (i *input) Read(p []byte) (int, error) {
 	}
 }
 
-// printer shows what a call prints while it runs.
+// printer shows the output of a call while it runs.
 type printer struct {
-	out, err io.Writer // where only what is visible comes out
+	out, err io.Writer // invisible characters come out as escapes
 	shown    bool
-	ends     byte // the last byte that was shown
+	ends     byte // the last byte that was printed
 }
 
-// hear shows one event.
+// hear handles one event.
 func (p *printer) hear(e client.Progress) {
 	if e.Output == nil {
 		sayWaiting(p.err)(e)
@@ -367,7 +366,7 @@ func (p *printer) hear(e client.Progress) {
 	}
 }
 
-// end leaves in a result what was not shown yet; it reports whether that is anything.
+// end removes from a result the output that was printed. It reports whether any is left.
 func (p *printer) end(r *tool.Result) bool {
 	if !p.shown {
 		return true

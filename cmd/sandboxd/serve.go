@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// serveCmd runs the daemon.
+// serveCmd returns the command that runs the daemon.
 func serveCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
@@ -57,7 +57,7 @@ deploy/sandboxd.service and deploy/sandboxd.socket; sandboxd setup installs them
 	return c
 }
 
-// reloadCmd makes the daemon read its configuration again.
+// reloadCmd returns the command that makes the daemon read its configuration again.
 func reloadCmd() *cobra.Command {
 	var in policy.Reload
 	c := &cobra.Command{
@@ -92,7 +92,7 @@ calls, that is said. With policy.guardReload such a reload needs --loosen.`,
 	return c
 }
 
-// startedAgain waits for a daemon that starts again for new accounts, or says why it does not.
+// startedAgain waits until a daemon has restarted for new accounts, or returns why it did not.
 func startedAgain(cmd *cobra.Command, loaded api.ConfigStatus) error {
 	if len(loaded.Lacking) == 0 {
 		return nil
@@ -115,12 +115,12 @@ func startedAgain(cmd *cobra.Command, loaded api.ConfigStatus) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(errors.New("the daemon does not answer since it started again; its log says why"), err)
-		case <-time.After(50 * time.Millisecond): // before it opens its sockets there is nothing else to wait for
+		case <-time.After(50 * time.Millisecond): // it is not reachable until it opens its sockets
 		}
 	}
 }
 
-// stopAllCmd ends everything now.
+// stopAllCmd returns the command that ends all calls at once.
 func stopAllCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "stop-all", Short: "End every call and the daemon, now (operator)", Args: cobra.NoArgs,
@@ -142,8 +142,8 @@ call starts the daemon again.`,
 	}
 }
 
-// noteConfig says on stderr when a running daemon has read another configuration than this
-// command, which needs no daemon and so asks none. Who names one with --config knows.
+// noteConfig prints a warning on stderr if a running daemon uses another configuration than this command, which asks
+// no daemon. With --config it prints nothing, because the person has chosen the configuration.
 func noteConfig(cmd *cobra.Command, site *daemon.Site) {
 	if f := cmd.Flag("config"); f != nil && f.Changed {
 		return
@@ -177,7 +177,7 @@ func noteConfig(cmd *cobra.Command, site *daemon.Site) {
 		theirs, ours, cure)
 }
 
-// statusOfDaemon asks a running daemon, over the socket that this user may reach.
+// statusOfDaemon asks the running daemon for its status, over the socket that this user may use.
 func statusOfDaemon(cmd *cobra.Command) (s api.Status, err error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()
@@ -190,8 +190,8 @@ func statusOfDaemon(cmd *cobra.Command) (s api.Status, err error) {
 	return s, err
 }
 
-// daemonCounts reports whether the command is about the daemon that runs, and not about a
-// configuration that somebody named.
+// daemonCounts returns the status of the running daemon. yes is false if there is none, or if the command names a
+// configuration of its own.
 func daemonCounts(cmd *cobra.Command) (s api.Status, yes bool) {
 	if f := cmd.Flag("config"); f != nil && f.Changed {
 		return s, false
@@ -200,7 +200,7 @@ func daemonCounts(cmd *cobra.Command) (s api.Status, yes bool) {
 	return s, err == nil
 }
 
-// doctorCmd tries the forbidden acts in a live sandbox.
+// doctorCmd returns the command that tries forbidden actions in a real sandbox.
 func doctorCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -232,7 +232,7 @@ one runs.`,
 	return c
 }
 
-// printFindings writes a row for each finding, or two where the terminal is narrow.
+// printFindings prints one line for each finding, or two if the terminal is narrow.
 func printFindings(out io.Writer, s review.Screen, found []doctor.Finding) error {
 	yes := map[bool]string{true: "yes", false: "no"}
 	if s.Terminal && s.Width < 80 {
@@ -271,7 +271,7 @@ func examine(cmd *cobra.Command) ([]doctor.Finding, error) {
 		Settings: site.Settings, Profile: site.Config.Profile, Dir: site.Roots[0], RoleSplit: site.RoleSplit(),
 		Idle: site.Idle(ctx, backend), TakesRights: sandbox.TakesRights(), Parts: site.Doctor(ctx),
 	}
-	if s, ok := daemonCounts(cmd); ok { // of which another user is
+	if s, ok := daemonCounts(cmd); ok { // another user may run it
 		h.RoleSplit, h.TakesRights = s.RoleSplit, s.Rights == "caller"
 	}
 	return doctor.Examine(ctx, backend, h)

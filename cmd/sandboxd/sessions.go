@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// sessionLine is what is shown of a session.
+// sessionLine holds the fields of a session that are shown.
 type sessionLine struct {
 	client.Session
 	Title       string    `json:"title"`
@@ -34,13 +34,13 @@ type sessionLine struct {
 	Damaged     bool      `json:"transcript_damaged,omitempty"`
 }
 
-// about is what the conversation is about, as far as somebody said so.
+// about returns the subject of the conversation: the first line of its title, its summary or its first prompt.
 func (s sessionLine) about() string {
 	line, _, _ := strings.Cut(cmp.Or(s.Title, s.Summary, s.FirstPrompt), "\n")
 	return line
 }
 
-// said is how much was said.
+// said returns the number of messages for a cell of a table, or "damaged".
 func (s sessionLine) said() string {
 	if s.Damaged {
 		return "damaged"
@@ -48,7 +48,7 @@ func (s sessionLine) said() string {
 	return fmt.Sprint(s.Messages)
 }
 
-// count is that as words.
+// count returns a number of messages in words.
 func (s sessionLine) count() string {
 	switch {
 	case s.Damaged:
@@ -59,7 +59,7 @@ func (s sessionLine) count() string {
 	return fmt.Sprintf("%d messages", s.Messages)
 }
 
-// sessionsCmd looks after sessions.
+// sessionsCmd returns the command for sessions.
 func sessionsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sessions", Short: "List, read, go on with and delete sessions",
@@ -73,7 +73,7 @@ that its agent has saved. SESSION is its id.`,
 
 func sessionPath(id, tail string) string { return "/sessions/" + url.PathEscape(id) + tail }
 
-// aboutWidth is how much of what a session is about is shown in a list.
+// aboutWidth bounds the characters that a list shows of a session's subject.
 const aboutWidth = 60
 
 func sessionsListCmd() *cobra.Command {
@@ -159,7 +159,7 @@ changed last. Without any session it makes one here.`,
 	return c
 }
 
-// sayID sends a request that answers a session, and prints its id.
+// sayID sends a request whose answer is a session, and prints the session's id.
 func sayID(cmd *cobra.Command, path string, in any) error {
 	var s sessionLine
 	if err := client.New(agentSocket()).Do(cmd.Context(), http.MethodPost, path, in, &s); err != nil {
@@ -186,7 +186,7 @@ func sessionsDeleteCmd() *cobra.Command {
 		Use: "delete SESSION...", Aliases: []string{"rm"},
 		Short: "Delete sessions with their messages, variables and private files", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var failed error // one that is not there keeps none of the others
+			var failed error // an error for one session does not stop the others
 			for _, id := range args {
 				failed = errors.Join(failed,
 					client.New(agentSocket()).Do(cmd.Context(), http.MethodDelete, sessionPath(id, ""), nil, nil))
@@ -236,7 +236,7 @@ terminal a long transcript stops at each screen; Enter goes on, q leaves.`,
 	return c
 }
 
-// sayMessage prints one message; false if the person has left.
+// sayMessage prints one message. It returns false if the person has left.
 func sayMessage(out *pager, screen review.Screen, raw json.RawMessage) bool {
 	var m struct {
 		Role    string          `json:"role"`
@@ -256,16 +256,16 @@ func sayMessage(out *pager, screen review.Screen, raw json.RawMessage) bool {
 	return true
 }
 
-// block is a part of a content.
+// block is one part of a message's content.
 type block struct {
 	Type    string          `json:"type"`
 	Text    string          `json:"text"`
-	Name    string          `json:"name"`    // of a tool
-	Input   json.RawMessage `json:"input"`   // of a tool
-	Content json.RawMessage `json:"content"` // of the result of a tool
+	Name    string          `json:"name"`    // if it is a tool call
+	Input   json.RawMessage `json:"input"`   // if it is a tool call
+	Content json.RawMessage `json:"content"` // if it is the result of a tool
 }
 
-// contentText is a content for people: its texts, which tools were used and what they answered.
+// contentText returns a message's content for people: its texts, the tool calls and their results.
 func contentText(content json.RawMessage) string {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -304,7 +304,7 @@ func sessionsExportCmd() *cobra.Command {
 			if err := api.Do(cmd.Context(), http.MethodGet, sessionPath(args[0], ""), nil, &s); err != nil {
 				return err
 			}
-			// The first page may say that the transcript cannot be read: nothing is printed then.
+			// If the transcript cannot be read, the first page says so; then nothing is printed.
 			head, end := fmt.Sprintf("{\"metadata\":%s,\n\"messages\":[\n", s), ""
 			for m, err := range api.Messages(cmd.Context(), args[0], 0) {
 				if err != nil {

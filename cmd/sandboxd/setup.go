@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// setupCmd installs the daemon as a service.
+// setupCmd returns the command that installs the daemon as a service.
 func setupCmd() *cobra.Command {
 	var o setup.Options
 	var person, undo, dryRun, yes bool
@@ -69,7 +69,7 @@ are left, so the record stays.`,
 }
 
 func planOf(host setup.Host, o setup.Options, person, undo bool) (*setup.Plan, error) {
-	if undo { // what the manifest lists counts
+	if undo { // the manifest lists what to remove
 		o = setup.Options{Workspaces: []string{"/nonexistent"}}
 	}
 	if !person {
@@ -91,7 +91,8 @@ func planOf(host setup.Host, o setup.Options, person, undo bool) (*setup.Plan, e
 	return setup.Person(host, o)
 }
 
-// unitPath is where systemd looks for units of users, beside the configuration of this one.
+// unitPath returns the directories in which systemd looks for units of users, beside the user's configuration
+// directory.
 func unitPath() []string {
 	data := os.Getenv("XDG_DATA_HOME")
 	if home, err := os.UserHomeDir(); data == "" && err == nil {
@@ -103,10 +104,10 @@ func unitPath() []string {
 	}
 }
 
-// ownProjects are those of this person's daemon.
+// ownProjects reads the list of directories of this person's daemon.
 type ownProjects struct{}
 
-// In asks the list on the disk, under the configuration that the daemon will have.
+// In looks the directory up in the list on the disk, with the configuration that the daemon will use.
 func (ownProjects) In(dir string) (string, error) {
 	site, err := daemon.Load(version, nil)
 	if err != nil {
@@ -128,7 +129,7 @@ func (ownProjects) Remove(ctx context.Context, dir string) error {
 	return err
 }
 
-// hostOf is this machine, for its system or for the person.
+// hostOf returns this machine, for a service of the system or of the person.
 func hostOf(cmd *cobra.Command, person bool) (setup.Host, error) {
 	if !person && os.Geteuid() != 0 {
 		return setup.Host{}, &tool.Error{
@@ -156,7 +157,7 @@ func hostOf(cmd *cobra.Command, person bool) (setup.Host, error) {
 	}, nil
 }
 
-// onlyRootWrites refuses a program that others could replace: the service starts it with
+// onlyRootWrites returns an error if others could replace the program, because the service starts it with
 // capabilities.
 func onlyRootWrites(path string) error {
 	for at := path; ; at = filepath.Dir(at) {
@@ -179,7 +180,7 @@ func onlyRootWrites(path string) error {
 	}
 }
 
-// runTool runs a program of the system. What it says is shown if it fails.
+// runTool runs a program of the system. If it fails, its output is shown.
 func runTool(ctx context.Context, cmd *cobra.Command, argv []string) error {
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out, err := c.CombinedOutput()
@@ -196,7 +197,7 @@ func runTool(ctx context.Context, cmd *cobra.Command, argv []string) error {
 	return err
 }
 
-// confirmed asks a person at a terminal.
+// confirmed asks the person at the terminal.
 func confirmed(cmd *cobra.Command) (bool, error) {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return false, &tool.Error{

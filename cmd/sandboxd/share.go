@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/web"
 )
 
-// shareCmd gives links for viewers and takes them back.
+// shareCmd returns the command that creates and revokes links for viewers.
 func shareCmd() *cobra.Command {
 	var to, passwordFile string
 	var hours int
@@ -63,7 +63,7 @@ when. The page is off until web.listen says where it listens; docs/web.md says m
 	return c
 }
 
-// readPassword is the first line of a file.
+// readPassword returns the first line of a file.
 func readPassword(cmd *cobra.Command, name string) (string, error) {
 	text, err := []byte(nil), error(nil)
 	if name == "-" {

@@ -20,13 +20,13 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// skillsFlags are what subcommands of skills share.
+// skillsFlags are the flags that the subcommands of skills share.
 type skillsFlags struct {
 	session string
 	json    bool
 }
 
-// skillsCmd shows skills.
+// skillsCmd returns the command for skills.
 func skillsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "skills", Short: "List, show and check skills",
@@ -47,7 +47,7 @@ of the user of the daemon, and, where skills.workspace allows it, in .agents/ski
 	return c
 }
 
-// flags adds the flags to a command that asks the daemon.
+// flags adds the flags to a subcommand that asks the daemon.
 func (f *skillsFlags) flags(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&f.session, "session", "", "session id (default: the session of this directory)")
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
@@ -94,7 +94,7 @@ func skillsListCmd() *cobra.Command {
 	})
 }
 
-// source is who wrote a skill, and whose skill it takes the place of.
+// source returns who wrote a skill, and whose skill it replaces.
 func source(k skills.Skill) string {
 	if k.Replaces == "" {
 		return string(k.Source)
@@ -102,7 +102,7 @@ func source(k skills.Skill) string {
 	return fmt.Sprintf("%s, over %s", k.Source, k.Replaces)
 }
 
-// restrictions are the tools that a skill lets be called, in a cell.
+// restrictions returns the tools that a skill allows, for a cell of a table.
 func restrictions(k skills.Skill) string {
 	switch {
 	case !k.Available:
@@ -194,7 +194,7 @@ func notes(k skills.Skill) (rows [][2]string) {
 	return rows
 }
 
-// skillsCheckCmd judges packages; it needs no daemon.
+// skillsCheckCmd returns the command that checks packages. It needs no daemon.
 func skillsCheckCmd() *cobra.Command {
 	var prefix string
 	var strict, asJSON bool
@@ -249,7 +249,7 @@ GITHUB_STEP_SUMMARY is set, a table is added to that file.`,
 	return c
 }
 
-// summarise adds a table to the file that GitHub Actions names.
+// summarise adds a table to the summary file of GitHub Actions.
 func summarise(all []check.Finding, packages int) error {
 	name := os.Getenv("GITHUB_STEP_SUMMARY")
 	if name == "" {
@@ -262,7 +262,7 @@ func summarise(all []check.Finding, packages int) error {
 	return errors.Join(check.Summary(f, all, packages), f.Close())
 }
 
-// agentLine is what is shown of an agent.
+// agentLine holds the fields of an agent that are shown.
 type agentLine struct {
 	Session string `json:"session_id"`
 	Agent   string `json:"agent,omitempty"`
@@ -277,7 +277,7 @@ type agentLine struct {
 	} `json:"used"`
 }
 
-// agentsCmd shows agents.
+// agentsCmd returns the command that lists agents.
 func agentsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use: "agents", Short: "Show which agents work, and under whom",

@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// statusCmd prints what the daemon says of itself.
+// statusCmd returns the command that prints the status of the daemon.
 func statusCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -36,7 +36,7 @@ with "!". The exit status is 0 when the daemon answers.`,
 				return client.New(socket).Do(cmd.Context(), http.MethodGet, "/status", nil, &raw)
 			}
 			err := ask(agentSocket())
-			if err != nil && ask(operatorSocket()) != nil { // an operator need not be let in among agents
+			if err != nil && ask(operatorSocket()) != nil { // an operator may have no right to use the agent socket
 				return err
 			}
 			if asJSON {
@@ -54,7 +54,7 @@ with "!". The exit status is 0 when the daemon answers.`,
 	return c
 }
 
-// joined is an error of several lines in one; what else is not to be seen is escaped later.
+// joined returns an error of several lines as one line. Other invisible characters are escaped later.
 func joined(s string) string {
 	return strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; ")
 }
@@ -67,7 +67,7 @@ func recordStatus(s audit.Status) string {
 	return text
 }
 
-// showDisk shows what is free for the record, and what is wrong with that.
+// showDisk shows the free space for the record, and warnings about it.
 func showDisk(u diskspace.Use, row, alarm func(label, text string)) {
 	said := fmt.Sprintf("%s free, %s of them kept for the record; sessions keep %s", diskspace.Size(u.Free),
 		diskspace.Size(u.Reserve), diskspace.Size(uint64(u.Files+u.Values)))
@@ -84,7 +84,7 @@ func showDisk(u diskspace.Use, row, alarm func(label, text string)) {
 	}
 }
 
-// showProjects shows the projects, the first with their name.
+// showProjects shows the directories of projects, the first one with a label.
 func showProjects(said any, alone bool, row, alarm func(label, text string)) {
 	all, err := as[[]projects.Status](said)
 	if err != nil || len(all) == 0 && alone {
@@ -102,11 +102,11 @@ func showProjects(said any, alone bool, row, alarm func(label, text string)) {
 	}
 }
 
-// inWords is what a part says of itself: "mode auto, running 2". Numbers of bytes have a unit.
+// inWords returns the status of a part in words: "mode auto, running 2". Numbers of bytes get a unit.
 func inWords(said any) string {
 	fields, err := as[map[string]any](said)
-	if err != nil { // no object
-		text, _ := json.Marshal(said) // it came as JSON
+	if err != nil { // it is no object
+		text, _ := json.Marshal(said) // it was decoded from JSON
 		return string(text)
 	}
 	if len(fields) == 0 {
@@ -123,10 +123,10 @@ func inWords(said any) string {
 	return strings.Join(words, ", ")
 }
 
-// showStatus is the status for people.
+// showStatus returns the status for people.
 func showStatus(s api.Status, screen review.Screen) string {
 	if !screen.Terminal {
-		screen.Width = math.MaxInt32 // one row for each
+		screen.Width = math.MaxInt32 // one line for each
 	}
 	var b strings.Builder
 	row := func(label, text string) { screen.Row(&b, label, 11, text) }

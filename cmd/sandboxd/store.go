@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/transfer"
 )
 
-// storeCmd looks at databases, brings them up to date, and copies one to another.
+// storeCmd returns the command that inspects databases, migrates them, and copies one to another.
 func storeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
@@ -32,7 +32,7 @@ docs/fleet.md shows how to move a daemon to PostgreSQL.`,
 	return c
 }
 
-// siteFor is the configuration, in which an address of PostgreSQL takes the place of store.url.
+// siteFor returns the configuration. An argument that is an address of PostgreSQL replaces store.url.
 func siteFor(cmd *cobra.Command, where ...string) (*daemon.Site, error) {
 	flags, address := flagsOf(cmd), ""
 	for _, one := range where {
@@ -203,15 +203,15 @@ number of rows and a hash of each table. The source keeps what it has.`,
 	return c
 }
 
-// progress shows how far a copy is: in one line of a terminal, and elsewhere a line for each table.
+// progress shows how far a copy is: on a terminal in one line, elsewhere with a line for each table.
 type progress struct {
 	out      io.Writer
-	terminal *os.File // nil: out is none
+	terminal *os.File // nil: out is no terminal
 	drawn    time.Time
 	resumed  bool
 }
 
-// drawEvery is how often the line of a terminal changes.
+// drawEvery is the time between two changes of the line on a terminal.
 const drawEvery = 100 * time.Millisecond
 
 func progressOf(cmd *cobra.Command) *progress {
@@ -235,11 +235,11 @@ func (p *progress) told(now transfer.Progress) {
 		fmt.Fprintln(p.out, line)
 	case p.terminal != nil && (now.Done || time.Since(p.drawn) > drawEvery):
 		p.drawn = time.Now()
-		fmt.Fprint(p.terminal, "\r\x1b[K"+line) // names of tables and numbers: nothing of others
+		fmt.Fprint(p.terminal, "\r\x1b[K"+line) // names of tables and numbers only, so no escapes are needed
 	}
 }
 
-// end leaves the line.
+// end moves to the next line.
 func (p *progress) end() {
 	if p.terminal != nil && !p.drawn.IsZero() {
 		fmt.Fprintln(p.out)

@@ -14,8 +14,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools"
 )
 
-// toolsCmd describes the built-in tools; it needs no daemon. What one session has
-// enabled is GET /sessions/{id}/tools.
+// toolsCmd returns the command that describes the built-in tools. It needs no daemon. GET /sessions/{id}/tools lists
+// those of a session.
 func toolsCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tools",
@@ -103,7 +103,7 @@ func printDefinitions(cmd *cobra.Command, list []tool.Tool, format string) error
 	return enc.Encode(defs)
 }
 
-// toolsPage is docs/tools.md.
+// toolsPage returns the text of docs/tools.md.
 func toolsPage() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Tools

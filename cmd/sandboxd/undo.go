@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// undoCmd puts back what calls changed.
+// undoCmd returns the command that restores what calls changed.
 func undoCmd() *cobra.Command {
 	var session string
 	var last int
@@ -103,7 +103,7 @@ The exit status is 1 if something was left as it is.`,
 	return c
 }
 
-// operates reports whether this user is let in at the operator socket.
+// operates reports whether this user may use the operator socket.
 func operates() bool {
 	conn, err := net.Dial("unix", operatorSocket())
 	if err == nil {
@@ -152,7 +152,7 @@ func undoPurgeCmd() *cobra.Command {
 	return c
 }
 
-// diffCmd shows what a call changed.
+// diffCmd returns the command that shows the changes of a call.
 func diffCmd() *cobra.Command {
 	var lone loneExec
 	c := &cobra.Command{
@@ -174,7 +174,7 @@ func diffCmd() *cobra.Command {
 	return c
 }
 
-// changesCmd lists the calls of a session that changed files.
+// changesCmd returns the command that lists the calls of a session that changed files.
 func changesCmd() *cobra.Command {
 	var session string
 	var asJSON bool
@@ -204,7 +204,7 @@ func changesCmd() *cobra.Command {
 	return c
 }
 
-// historyCmd says which calls changed a file.
+// historyCmd returns the command that lists the calls that changed a file.
 func historyCmd() *cobra.Command {
 	var asJSON bool
 	var lone loneExec
@@ -240,14 +240,14 @@ func showChanges(cmd *cobra.Command, found []ask.Changed, asJSON bool) error {
 	return ask.PrintChanges(cmd.OutOrStdout(), found)
 }
 
-// loneExec is the flag --exec of commands about changes.
+// loneExec is the flag --exec of the commands about changes: it selects calls that exec ran without a daemon.
 type loneExec struct{ on bool }
 
 func (l *loneExec) flag(c *cobra.Command) {
 	c.Flags().BoolVar(&l.on, "exec", false, "of what sandboxd exec ran in this directory without a daemon")
 }
 
-// said is the flag as a person types it.
+// said returns the flag as a person types it, or "".
 func (l *loneExec) said() string {
 	if l.on {
 		return " --exec"
@@ -255,7 +255,7 @@ func (l *loneExec) said() string {
 	return ""
 }
 
-// open opens whom the flag names.
+// open opens the daemon, or the journal of exec if the flag is set.
 func (l *loneExec) open(cmd *cobra.Command) (_ ask.Daemon, done func(), err error) {
 	if !l.on {
 		return client.New(agentSocket()), func() {}, nil
@@ -267,7 +267,7 @@ func (l *loneExec) open(cmd *cobra.Command) (_ ask.Daemon, done func(), err erro
 	return x, x.Close, nil
 }
 
-// session is the session that the command is about.
+// session returns the session that the command is about.
 func (l *loneExec) session(cmd *cobra.Command, api ask.Daemon, named string) (string, error) {
 	switch x := api.(type) {
 	case *daemon.ExecStore:

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// scopesCmd shows variables of five scopes.
+// scopesCmd returns the command for variables of the five scopes.
 func scopesCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "scopes",
@@ -65,7 +65,7 @@ func scopesGetCmd() *cobra.Command {
 	return c
 }
 
-// placeQuery is the filter of a list for one place.
+// placeQuery returns the query of a list for one place.
 func placeQuery(place string) (url.Values, error) {
 	scope, rest, named := strings.Cut(place, "/")
 	switch {
@@ -95,7 +95,7 @@ func scopesTreeCmd() *cobra.Command {
 	}
 }
 
-// tree prints what holds at each place of a session.
+// tree prints the effective variables at each place of a session.
 type tree struct {
 	ctx     context.Context
 	api     *client.Client
@@ -152,7 +152,7 @@ func (t tree) floor(f client.Floor) error {
 	return nil
 }
 
-// node prints one place, and what holds there.
+// node prints one place and its effective variables.
 func (t tree) node(depth int, title string, at client.VariablePlace) error {
 	at.Session = t.session
 	seen, err := t.api.ResolveContext(t.ctx, at)
@@ -216,17 +216,17 @@ func scopesPromotionsCmd() *cobra.Command {
 	}
 }
 
-// clock shows Unix milliseconds.
+// clock formats Unix milliseconds.
 func clock(at int64) string { return time.UnixMilli(at).Local().Format(time.DateTime) }
 
-// varsFlags are what all subcommands of vars share.
+// varsFlags are the flags that the subcommands of vars share.
 type varsFlags struct {
 	session  string
 	operator bool
 	json     bool
 }
 
-// varsCmd shows and changes the variables of a session.
+// varsCmd returns the command that shows and changes the variables of a session.
 func varsCmd() *cobra.Command {
 	f := &varsFlags{}
 	c := &cobra.Command{
@@ -250,7 +250,7 @@ command too. With --operator it counts as written by a person.`,
 	return c
 }
 
-// at is the session in question, and a client of the socket that was asked for.
+// at returns a client of the requested socket, and the session.
 func (f *varsFlags) at(ctx context.Context) (*client.Client, string, error) {
 	id, err := sessionID(ctx, client.New(agentSocket()), f.session)
 	if f.operator {
@@ -359,7 +359,7 @@ func varsSetCmd(f *varsFlags) *cobra.Command {
 			}
 			v, err := api.PutVar(cmd.Context(), session, args[0], in)
 			if err == nil && f.json {
-				v.Value = nil // it is what was given
+				v.Value = nil // the caller knows it
 				err = printJSON(cmd.OutOrStdout(), v)
 			}
 			return err
