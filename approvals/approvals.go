@@ -129,7 +129,7 @@ type digestKey struct {
 //go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Schema is the tables of this package.
+// Schema returns the tables of this package.
 func Schema() store.Schema { return store.EmbeddedBoth("approvals", migrations) }
 
 // decidedKept is how long an answered question can still be listed. The audit
@@ -197,7 +197,7 @@ func (q *Queue) drop(w *waiting) {
 	}
 }
 
-// Pending is how many questions wait for a person.
+// Pending returns how many questions wait for a person.
 func (q *Queue) Pending() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -225,7 +225,7 @@ func (q *Queue) bound(session, all int) error {
 	return nil
 }
 
-// nobody is a refusal that no person gave.
+// nobody returns a refusal that no person gave.
 func nobody(code, reason string) tool.Approval {
 	return tool.Approval{Code: code, Reason: reason, Answered: time.Now()}
 }

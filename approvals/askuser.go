@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Tools are the tools that ask people.
+// Tools returns the tools that ask people.
 func Tools(q *Queue) []tool.Tool { return []tool.Tool{askUser{q}} }
 
 // askUser asks the person a question of the model and waits (T-49).

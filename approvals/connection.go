@@ -42,7 +42,7 @@ func (q *Queue) Connection(ctx context.Context, c *tool.Call, to tool.Connecting
 	return q.ask(ctx, item, c.In.Emit)
 }
 
-// grantKey is what a remembered answer to the question holds for.
+// grantKey returns what a remembered answer to the question holds for.
 func (i Item) grantKey() (toolName, args, dir string) {
 	if to := i.Connection; to != nil {
 		about, err := json.Marshal(map[string]string{"endpoint": to.Endpoint})

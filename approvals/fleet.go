@@ -83,7 +83,7 @@ func (q *Queue) look(ctx context.Context) error {
 	return err
 }
 
-// ids are the questions that a query finds for this daemon.
+// ids returns the questions that a query finds for this daemon.
 func (q *Queue) ids(ctx context.Context, query string) (ids []string, err error) {
 	err = q.db.Read(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, query, q.db.Daemon())
@@ -337,7 +337,7 @@ func (q *Queue) live(ctx context.Context, watched bool) error {
 	})
 }
 
-// Alive are the daemons that share db and have said lately that they are there.
+// Alive returns the daemons that share db and have said lately that they are there.
 func Alive(ctx context.Context, db *store.DB) (ids []string, err error) {
 	err = db.Read(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `SELECT id FROM approval_daemons

@@ -39,8 +39,8 @@ type Grant struct {
 	LastUsedAt *time.Time      `json:"last_used_at,omitempty"`
 }
 
-// argsKey is the fixed-size name of arguments: the SHA-256 of their canonical
-// text, so that neither the order of fields nor a collision matters (A-06).
+// argsKey returns the fixed-size name of arguments: the SHA-256 of their canonical text, so that neither the order
+// of fields nor a collision matters (A-06).
 func argsKey(args json.RawMessage) (key string, canonical []byte, err error) {
 	canonical, err = strictjson.Canonical(args)
 	if err != nil {
@@ -50,7 +50,7 @@ func argsKey(args json.RawMessage) (key string, canonical []byte, err error) {
 	return hex.EncodeToString(sum[:]), canonical, nil
 }
 
-// keyOf is the key of the arguments that a grant for the item has, "" if no grant may answer it.
+// keyOf returns the key of the arguments that a grant for the item has, "" if no grant may answer it.
 func keyOf(ctx context.Context, item Item) (string, error) {
 	if len(item.Remember) <= 1 {
 		return "", nil

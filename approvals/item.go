@@ -102,7 +102,7 @@ type Facts struct {
 	Obligations guard.Obligations `json:"obligations,omitzero"`
 }
 
-// ItemOf is the question whether a call may run, as a person without a queue is asked.
+// ItemOf returns the question whether a call may run, as a person without a queue is asked.
 func ItemOf(c *tool.Call) Item { return itemOf(c, TypeExecution) }
 
 func itemOf(c *tool.Call, kind Type) Item {

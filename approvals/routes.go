@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Part is the queue as a part of the daemon.
+// Part returns the queue as a part of the daemon.
 func (q *Queue) Part(h part.Host) part.Part {
 	return part.Part{
 		Groups: []catalog.Group{{Name: "people", Tools: Tools(q)}},
@@ -158,7 +158,7 @@ func (h handlers) approvalStream(r *http.Request) (any, error) {
 	}), nil
 }
 
-// AskedEvent is what is told of a question.
+// AskedEvent returns what is told of a question.
 func AskedEvent(what events.Type, q Item) events.Event {
 	return events.Event{
 		Type: what, Time: time.Now().UTC(), Account: q.Account, Session: q.SessionID, Call: q.CallID,

@@ -13,8 +13,8 @@ import (
 
 func fromMillis(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// encoded is a question as a row has it. Its arguments may have megabytes, so nobody encodes it while others wait for
-// the database.
+// encoded returns a question as a row has it. Its arguments may have megabytes, so nobody encodes it while others
+// wait for the database.
 func encoded(i Item) (string, error) {
 	text, err := json.Marshal(i)
 	if err != nil {
@@ -92,9 +92,8 @@ func (q *Queue) lateAnswer(ctx context.Context, key digestKey, now time.Time) (t
 	return approval, err == nil && found, err
 }
 
-// notAfter is the latest time of an answer that counts. One of the future was given before the
-// clock was set back: its time would be over later than whoever gave it meant. Clocks that are
-// set all the time are set by less.
+// notAfter returns the latest time of an answer that counts. One of the future was given before the clock was set
+// back: its time would be over later than whoever gave it meant. Clocks that are set all the time are set by less.
 func notAfter(now time.Time) int64 { return now.Add(time.Minute).UnixMilli() }
 
 func findLate(tx *sql.Tx, key digestKey, now time.Time) (tool.Approval, bool, error) {

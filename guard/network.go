@@ -52,8 +52,8 @@ var WebPorts = []int{80, 443}
 // Reaches reports whether any host may be reached, perhaps after a question.
 func (n Network) Reaches() bool { return len(n.AllowedDomains) > 0 || n.Unlisted == UnlistedAsk }
 
-// Connect is what these settings say of a connection, and the setting that says so. Ask
-// means that a person may allow it; nothing else may allow what is denied.
+// Connect returns what these settings say of a connection, and the setting that says so. Ask means that a person may
+// allow it; nothing else may allow what is denied.
 func (n Network) Connect(host string, port int) (v Verdict, rule string) {
 	h, err := CanonicalHost(host)
 	if err != nil || port < 1 || port > 65535 {
@@ -72,9 +72,8 @@ func (n Network) Connect(host string, port int) (v Verdict, rule string) {
 	return n.unlisted(h)
 }
 
-// unlisted is the answer for a host that no list names. An address says nothing to a person,
-// and may be any machine of the network. A name without a dot is mistyped, or a machine of this
-// network, which has to be listed.
+// unlisted returns the answer for a host that no list names. An address says nothing to a person, and may be any
+// machine of the network. A name without a dot is mistyped, or a machine of this network, which has to be listed.
 func (n Network) unlisted(host string) (Verdict, string) {
 	_, notAddr := netip.ParseAddr(host)
 	if notAddr != nil && n.Unlisted == UnlistedAsk && !ownLoopback(host) && strings.Contains(host, ".") {
@@ -83,8 +82,8 @@ func (n Network) unlisted(host string) (Verdict, string) {
 	return Deny, "network.allowedDomains"
 }
 
-// Endpoint is how a connection is written in allowedDomains: the host alone for the ports
-// that this means, else host:port.
+// Endpoint returns how a connection is written in allowedDomains: the host alone for the ports that this means, else
+// host:port.
 func Endpoint(host string, port int) string {
 	if slices.Contains(WebPorts, port) {
 		return host
@@ -95,8 +94,8 @@ func Endpoint(host string, port int) string {
 	return host + ":" + strconv.Itoa(port)
 }
 
-// Address is where Hosts says that a connection goes: an address, and the port if it names
-// another one. It reports false if the name is not there and has to be looked up.
+// Address returns where Hosts says that a connection goes: an address, and the port if it names another one. It
+// reports false if the name is not there and has to be looked up.
 func (n Network) Address(host string, port int) (netip.AddrPort, bool) {
 	found, ok := netip.AddrPort{}, false
 	for name, to := range n.Hosts {
@@ -247,8 +246,8 @@ func (n Network) warnings() []string {
 	return append(out, n.interceptWarnings()...)
 }
 
-// Host is what these settings say of a canonical host before its port is known: whether any
-// port may be reached.
+// Host returns what these settings say of a canonical host before its port is known: whether any port may be
+// reached.
 func (n Network) Host(host string) (Verdict, string) {
 	for _, d := range n.DeniedDomains {
 		if e, err := parseEndpoint(d); err == nil && e.port == 0 && e.matches(host) {

@@ -201,7 +201,7 @@ func walk(path string, seen *names) (string, error) {
 	return at, nil
 }
 
-// below is the path of seg in the directory at, both clean.
+// below returns the path of seg in the directory at, both clean.
 func below(at, seg string) string {
 	if at == "/" {
 		return at + seg
@@ -258,7 +258,7 @@ func (u PathUse) touches(denied string) bool {
 	return Within(path, denied) || u.Recursive && Within(denied, path)
 }
 
-// globDir is the directory in front of the first segment of a pattern that is one.
+// globDir returns the directory in front of the first segment of a pattern that is one.
 func globDir(pattern string) string {
 	dir, _ := splitGlob(pattern)
 	return dir

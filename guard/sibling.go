@@ -19,7 +19,7 @@ type Sibling struct {
 	at      shellparse.Pos
 }
 
-// Siblings are the directories beside the workspaces in which a call writes and must not. A sandbox shows what is
+// Siblings returns the directories beside the workspaces in which a call writes and must not. A sandbox shows what is
 // there when a call begins, and an empty directory that is there changes what some programs do. So one that is
 // missing counts only where the first command that names it takes it as if it had made it.
 //

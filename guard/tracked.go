@@ -204,7 +204,8 @@ func matchesBegin(pattern, path string, tree bool) bool {
 	return ok || err != nil
 }
 
-// top is the directory above a path, or the path itself if inside is set, in which the repository lies that holds it.
+// top returns the directory above a path, or the path itself if inside is set, in which the repository lies that
+// holds it.
 func (t *tracker) top(path string, inside bool) string {
 	for dir := path; ; dir = filepath.Dir(dir) {
 		if (inside || dir != path) && t.isRepository(dir) {

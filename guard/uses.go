@@ -138,8 +138,8 @@ func (r *Rules) fileUse(f shellparse.File, dir string, tree *names) PathUse {
 // fewMatches is how many names of a pattern are named one by one, so that rules about names see them.
 const fewMatches = 8
 
-// standsFor are the files that a pattern means, if they are few: those that it matches, or the one that has the pattern
-// for its name, which is what the shell leaves of one that matches nothing. In a closed place nobody looks.
+// standsFor returns the files that a pattern means, if they are few: those that it matches, or the one that has the
+// pattern for its name, which is what the shell leaves of one that matches nothing. In a closed place nobody looks.
 func (r *Rules) standsFor(pattern string, tree *names) []string {
 	found, _ := matched(pattern, tree)
 	if len(found) > fewMatches {

@@ -163,7 +163,7 @@ type bulkLine struct {
 	Settings json.RawMessage `json:"settings"`
 }
 
-// home is the home directory that the line names, else the one that holds cwd.
+// home returns the home directory that the line names, else the one that holds cwd.
 func (l *bulkLine) home() string {
 	if l.Home != "" {
 		return l.Home

@@ -56,10 +56,10 @@ func ParseEvent(name string) (Event, error) {
 	return e, nil
 }
 
-// pascal is the name of the event in the contract of other agents.
+// pascal returns the name of the event in the contract of other agents.
 func (e Event) pascal() string { return strings.ToUpper(string(e[:1])) + string(e[1:]) }
 
-// toolless is an event that is about no tool, so that a matcher fits nothing.
+// toolless reports whether an event is about no tool, so that no matcher matches it.
 func (e Event) toolless() bool {
 	switch e {
 	case SessionStart, SessionEnd, ConfigChange, NotificationEvent:

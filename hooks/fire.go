@@ -31,7 +31,7 @@ type Answer struct {
 	Advice tool.Advice
 }
 
-// Outputs are the non-empty outputs, in order (H-18).
+// Outputs returns the non-empty outputs, in order (H-18).
 func (a Answer) Outputs() []Output {
 	var all []Output
 	for _, r := range a.Runs {

@@ -61,7 +61,7 @@ type snakeInput struct {
 	AgentType      string          `json:"agent_type,omitempty"`
 }
 
-// encode is the JSON for commands and endpoints.
+// encode returns the JSON for commands and endpoints.
 func (in Input) encode() ([]byte, error) {
 	return json.Marshal(struct {
 		Input

@@ -164,7 +164,7 @@ func (o *Output) allows() bool {
 	return o.Decision == "approve" || o.Decision == "allow" || o.Permission == "allow"
 }
 
-// why is the text for the model (H-20, H-26).
+// why returns the text for the model (H-20, H-26).
 func (o *Output) why() string {
 	if o.Message != "" && o.Reason != "" && o.Message != o.Reason {
 		return o.Message + ": " + o.Reason

@@ -19,7 +19,7 @@ const permissionsKept = 90 * 24 * time.Hour
 //go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Schema is the tables of this package.
+// Schema returns the tables of this package.
 func Schema() store.Schema { return store.EmbeddedBoth("hooks", migrations) }
 
 // PermissionUpdate changes what a tool may do for the rest of a session (H-23,

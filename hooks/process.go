@@ -53,7 +53,7 @@ func (r *Registry) execute(ctx context.Context, h hook, in Input, argv []string,
 	return ended{said.Code, unclean(said), stdout.buf.Bytes(), stderr.buf.Bytes()}, nil
 }
 
-// atOnce is the grace of programs that are killed without SIGTERM before.
+// atOnce returns the grace of programs that are killed without SIGTERM before.
 func atOnce() time.Duration { return 0 }
 
 // unclean is the error of a program that did not end with 0.

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Part is the hooks as a part of the daemon.
+// Part returns the hooks as a part of the daemon.
 func (r *Registry) Part(h part.Host) part.Part {
 	return part.Part{
 		Routes: handlers{r, h}.routes(),

@@ -94,8 +94,8 @@ func (e Event) Seen() bool {
 	return false
 }
 
-// Reportable are the events of calls that other agents make themselves, and the end of what
-// an agent did in a session that stays: a client may tell of them, and hooks are told that it did.
+// Reportable reports whether a client may send the event: the end of a call that another agent has made itself, or the
+// end of an agent's work in a session that stays. Hooks see that a client has sent it.
 func (e Event) Reportable() bool {
 	return e == PostToolUse || e == PostToolUseFailure || e == SessionEnd
 }

@@ -231,8 +231,8 @@ func (j *connections) ask(ctx context.Context, conn egress.Connection, d tool.De
 	return a.Approval, a.err
 }
 
-// question is what a person is asked: the settings ask about a host with its port, a rule for
-// its own reason, and about one request if rules see requests.
+// question returns what a person is asked: the settings ask about a host with its port, a rule for its own reason,
+// and about one request if rules see requests.
 func (j *connections) question(conn egress.Connection, d tool.Decision) string {
 	parts := []string{guard.Endpoint(conn.Host, conn.Port)}
 	if d.By == tool.ByRule {
@@ -346,7 +346,7 @@ func (p *Pipeline) judgeConnection(ctx context.Context, c *tool.Call, conn egres
 	return d.InMode(c.Session.Mode)
 }
 
-// connectionFloor is what the settings say of a connection.
+// connectionFloor returns what the settings say of a connection.
 func (p *Pipeline) connectionFloor(c *tool.Call, conn egress.Connection) tool.Decision {
 	v, rule := c.Settings.Network.Connect(conn.Host, conn.Port)
 	said := tool.Reason{Rule: rule, Message: said(conn, rule, v)}
@@ -388,7 +388,7 @@ func (p *Pipeline) asOfNow(ctx context.Context, c *tool.Call) (*tool.Call, error
 	return &now, nil
 }
 
-// said is the verdict of the settings about a connection.
+// said returns the verdict of the settings about a connection.
 func said(conn egress.Connection, rule string, v guard.Verdict) string {
 	at := address(conn)
 	switch {
@@ -409,7 +409,7 @@ func deniedHint(rule string) string {
 	return listHint
 }
 
-// refusal is the verdict of a decision that denies.
+// refusal returns the verdict of a decision that denies.
 func refusal(d tool.Decision) egress.Verdict {
 	v := egress.Verdict{Rule: "core.connection", Reason: "denied without a reason, which is a bug of the judge"}
 	if len(d.Reasons) > 0 {
@@ -426,7 +426,7 @@ const listHint = "an operator can list it in sandbox.network.allowedDomains"
 const askedHint = "a person is asked while sandboxd approvals watch runs, or where approvals.webhook or " +
 	"approvals.command announces questions"
 
-// refusedBy is the verdict of a person, or of nobody, about the question of d.
+// refusedBy returns the verdict of a person, or of nobody, about the question of d.
 func refusedBy(a tool.Approval, d tool.Decision) egress.Verdict {
 	if a.Code == "" {
 		return egress.Verdict{Rule: "person", Reason: cmp.Or(a.Reason, "a person refused it")}
@@ -462,7 +462,7 @@ func (p *Pipeline) Reconsider(ctx context.Context) {
 	}
 }
 
-// connecting are the connections of the calls that run.
+// connecting returns the connections of the calls that run.
 func (r *running) connecting() []*connections {
 	r.mu.Lock()
 	defer r.mu.Unlock()

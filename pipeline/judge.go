@@ -107,8 +107,8 @@ func (o Options) facts(ctx context.Context, c *tool.Call) error {
 	return nil
 }
 
-// settings are those of the session of a call, before policies add to them: never more than those
-// of any session above it.
+// settings returns those of the session of a call, before policies add to them: never more than those of any session
+// above it.
 func (o Options) settings(c *tool.Call) (guard.Settings, error) {
 	s := c.Workspace.Settings
 	if c.Session.Sandbox != nil {
@@ -128,8 +128,8 @@ func (o Options) settings(c *tool.Call) (guard.Settings, error) {
 	return s, nil
 }
 
-// Rejudge is what the decision about a judged call would be with other arguments
-// in another mode. Hooks are not run again; what they advised stays.
+// Rejudge returns what the decision about a judged call would be with other arguments in another mode. Hooks are not
+// run again; what they advised stays.
 func (p *Pipeline) Rejudge(
 	ctx context.Context, c *tool.Call, args json.RawMessage, mode tool.Mode,
 ) (tool.Decision, error) {

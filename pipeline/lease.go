@@ -156,7 +156,7 @@ func (l *leases) end(runsAs, id string, e LeaseEnd) bool {
 	return true
 }
 
-// running is the call with this id and these rights that a client runs.
+// running returns the call with this id and these rights that a client runs.
 func (l *leases) running(runsAs, id string) (*connections, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

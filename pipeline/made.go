@@ -38,8 +38,8 @@ type version struct {
 	changed syscall.Timespec // no program can set it
 }
 
-// look is the version of a path that there is now, if there is one. A file with several names has none that is known:
-// the others may be a person's.
+// look returns the version of a path that there is now, if there is one. A file with several names has none that is
+// known: the others may be a person's.
 func look(path string) (now version, there bool) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -128,7 +128,7 @@ type found struct {
 	there bool
 }
 
-// touched are the single files that a call is known to read or to write.
+// touched returns the single files that a call is known to read or to write.
 func touched(c *tool.Call, op guard.Op) (files []found) {
 	for _, p := range c.Facts.Uses.Paths {
 		if p.Op == op && p.Path != "" && !p.Glob && !p.Recursive && !p.Guess && !p.Looks {

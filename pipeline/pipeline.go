@@ -129,7 +129,7 @@ type stage struct {
 	run  func(context.Context, *tool.Call) error
 }
 
-// admission is what a call goes through before it may run. Approve is the last.
+// admission returns what a call goes through before it may run. Approve is the last.
 func (p *Pipeline) admission() []stage {
 	return []stage{
 		{"lookup", p.lookup},   // session, workspace and tool; room on the disk and in memory
@@ -140,8 +140,8 @@ func (p *Pipeline) admission() []stage {
 	}
 }
 
-// do is the whole path, top to bottom: the stages admit the call, the executor
-// performs it. Without an executor the call is only judged.
+// do runs the whole path, top to bottom: the stages admit the call, the executor performs it. Without an executor
+// the call is only judged.
 func (p *Pipeline) do(ctx context.Context, c *tool.Call, admit []stage, by Executor) *tool.Call {
 	if p.Decisions != nil {
 		ctx = p.Decisions.Follow(ctx)
@@ -314,7 +314,7 @@ func (p *Pipeline) resolve(ctx context.Context, c *tool.Call) (err error) {
 	return err
 }
 
-// missing are those that are not among them.
+// missing returns those that are not among them.
 func missing(wanted, among []tool.Origin) (left []tool.Origin) {
 	for _, o := range wanted {
 		if !slices.Contains(among, o) {

@@ -62,8 +62,8 @@ func rejected(r *tool.Result, stage string, no rejection) {
 	r.FinalText = what + ": " + r.RejectReason
 }
 
-// refused is a call that a person, a policy, the floor or a hook denied. A call that
-// could not be tried is a failure instead.
+// refused reports whether a person, a policy, the floor or a hook denied the call. A call that could not be tried has
+// failed instead.
 func refused(c *tool.Call) bool {
 	switch c.Result.Status {
 	case tool.StatusExecutionRejected, tool.StatusResultRejected:

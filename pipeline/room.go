@@ -84,8 +84,8 @@ func RoomToTell(ctx context.Context, c *tool.Call) bool {
 	return budget.Of(ctx).Take(judgeBytes+judgeFactor*commandBytes(c)) == nil
 }
 
-// commandBytes is how long the command line of a call is; what is longer than the guard
-// reads is refused at once.
+// commandBytes returns how long the command line of a call is; what is longer than the guard reads is refused at
+// once.
 func commandBytes(c *tool.Call) int64 {
 	if c.Spec.Class != tool.ClassExec {
 		return 0

@@ -84,7 +84,7 @@ func (r *running) inForce() *Pipeline {
 	return r.newest
 }
 
-// user is whose rights a call has. Of one that is not known it is nobody.
+// user returns whose rights a call has. Of one that is not known it is nobody.
 func (r *running) user(id string) sandbox.User {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +195,7 @@ func (r *running) detach(id string, cancel context.CancelCauseFunc, j *job) {
 	e.cancel, e.log, e.job = cancel, nil, j // its client has the log
 }
 
-// jobs are the calls that go on without their callers.
+// jobs returns the calls that go on without their callers.
 func (r *running) jobs() (all []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +240,7 @@ func (p *Pipeline) Answered(id string) {
 	}
 }
 
-// Owner is the account of a call that runs, or ended lately.
+// Owner returns the account of a call that runs, or ended lately.
 func (p *Pipeline) Owner(id string) (account string, ok bool) {
 	p.running.mu.Lock()
 	defer p.running.mu.Unlock()

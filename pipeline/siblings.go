@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// siblings are the directories beside the workspace that a person is asked to open for a call: those in which its
-// user can write. Where the user could not, a yes would change nothing. The home of the call is none of them: what it
-// holds runs later, or opens other places.
+// siblings returns the directories beside the workspace that a person is asked to open for a call: those in which
+// its user can write. Where the user could not, a yes would change nothing. The home of the call is none of them:
+// what it holds runs later, or opens other places.
 func siblings(c *tool.Call) []guard.Sibling {
 	all := c.In.Rules.Siblings(c.Facts.Uses, c.Workspace.Roots)
 	return slices.DeleteFunc(all, func(s guard.Sibling) bool {

@@ -145,7 +145,7 @@ func (r Record) Again() (*Recorded, error) {
 	return &Recorded{Record: r, Call: callOf(r.CallID, &in), input: &in}, nil
 }
 
-// callOf is what the judge needs of a call beside its input, made of the input.
+// callOf returns what the judge needs of a call beside its input, made of the input.
 func callOf(id string, in *input.Document) *tool.Call {
 	return &tool.Call{
 		ID:      id,
@@ -174,10 +174,10 @@ type Rejudged struct {
 	Counted  bool // a rule that could hold for it reads input.recent
 }
 
-// Judge is the judge by the policies in force now.
+// Judge returns the judge by the policies in force now.
 func (e *Engine) Judge() Judge { return Judge{e, e.current.Load()} }
 
-// Revision is the revision that judges.
+// Revision returns the revision that judges.
 func (j Judge) Revision() string { return j.revision.id }
 
 // Counts reports whether a rule reads input.recent.
@@ -232,7 +232,7 @@ func joined(d tool.Decision, asked guard.Obligations, b tool.Beside, name string
 	return d.Beside(b, name, mode), nil
 }
 
-// opinion is the recorded answer of another judge; nil if it had none.
+// opinion returns the recorded answer of another judge; nil if it had none.
 func (s *Said) opinion() *callback.Opinion {
 	switch s.Verdict {
 	case "":
@@ -252,5 +252,5 @@ func (r *revision) countsFor(in *input.Document) bool {
 	})
 }
 
-// Input is what the policies saw of the call. It must not be changed.
+// Input returns what the policies saw of the call. It must not be changed.
 func (c *Recorded) Input() *input.Document { return c.input }

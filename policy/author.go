@@ -18,7 +18,7 @@ import (
 	library "github.com/sandboxd/sandboxd/rego"
 )
 
-// Format is the one way to write a Rego file.
+// Format returns the one way to write a Rego file.
 func Format(name string, text []byte) ([]byte, error) {
 	out, err := format.SourceWithOpts(name, text, format.Opts{RegoVersion: ast.RegoV1})
 	if err != nil {

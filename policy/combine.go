@@ -85,7 +85,7 @@ func combine(revision string, findings []Finding, mode Effect, in *input.Documen
 	return d
 }
 
-// withoutUndoable is the decision if nobody is asked about what can be undone; nil if that makes no difference.
+// withoutUndoable returns the decision if nobody is asked about what can be undone; nil if that makes no difference.
 // Obligations stay.
 func withoutUndoable(revision string, findings []Finding, mode Effect, in *input.Document, o guard.Obligations,
 ) *tool.Decision {
@@ -98,7 +98,7 @@ func withoutUndoable(revision string, findings []Finding, mode Effect, in *input
 	return &d
 }
 
-// known is the effect of a finding. What is no effect denies.
+// known returns the effect of a finding. What is no effect denies.
 func known(e Effect) Effect {
 	switch e {
 	case EffectAsk, EffectRewrite, EffectAllow, EffectCount:
@@ -159,7 +159,7 @@ func rewritten(fs []Finding, params json.RawMessage) (json.RawMessage, error) {
 	return result, nil
 }
 
-// reasons are the findings in a stable order, with the place in the command line.
+// reasons returns the findings in a stable order, with the place in the command line.
 func reasons(fs []Finding, in *input.Document) []tool.Reason {
 	fs = slices.Clone(fs)
 	slices.SortFunc(fs, func(a, b Finding) int {
@@ -191,7 +191,7 @@ func modeReason(e Effect, in *input.Document) tool.Reason {
 	return r
 }
 
-// modeEffect is the effect of the mode on a call about which no rule has an opinion.
+// modeEffect returns the effect of the mode on a call about which no rule has an opinion.
 func modeEffect(in *input.Document, relaxReads bool) Effect {
 	reads := in.Tool.ReadOnly
 	switch in.Mode {

@@ -43,7 +43,7 @@ type Wanted struct {
 const holding = `(instr(lower(tool), lower(?)) > 0 OR EXISTS (SELECT 1
 	FROM json_tree(record, '$.input.params') WHERE atom IS NOT NULL AND instr(lower(atom), lower(?)) > 0))`
 
-// List is a page of what was judged, the newest first. What was judged in the last moments is there.
+// List returns a page of what was judged, the newest first. What was judged in the last moments is there.
 func (d *Decisions) List(ctx context.Context, w Wanted) (store.Page[Judged], error) {
 	d.Flush()
 	where, args := []string{"1 = 1"}, []any{}
@@ -157,5 +157,5 @@ func (r Records) Start(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(since), err
 }
 
-// Records are those of this daemon.
+// Records returns those of this daemon.
 func (d *Decisions) Records() Records { return Records{DB: d.db} }

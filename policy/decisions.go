@@ -19,7 +19,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Schema is the table of decisions.
+// Schema returns the table of decisions.
 func Schema() store.Schema { return store.Embedded("policy", migrations) }
 
 // DecisionOptions say what is written and how long it stays.
@@ -332,7 +332,7 @@ func (d *Decisions) insert(ctx context.Context, batch []*judgedCall, texts []str
 	})
 }
 
-// first is when the rules were asked about the call for the first time.
+// first returns when the rules were asked about the call for the first time.
 func (j *judgedCall) first() time.Time {
 	if j.Basis.First.IsZero() {
 		return j.At

@@ -98,7 +98,7 @@ func operatorRules(ctx context.Context, o Options) (map[string]map[string]said, 
 	return out, nil
 }
 
-// ruleName is the id of the finding of a rule, or the name of a helper.
+// ruleName returns the id of the finding of a rule, or the name of a helper.
 func ruleName(r *ast.Rule) (name, effect string) {
 	name = r.Head.Ref().String()
 	if r.Head.Name != "findings" || r.Head.Key == nil {
@@ -151,7 +151,7 @@ func ruleChange(rule string, a, b said, before, after bool) (RuleChange, bool) {
 // usedByRules is what a helper does.
 const usedByRules = "is used by rules"
 
-// does is what a rule with this effect does, as a verb.
+// does returns what a rule with this effect does, as a verb.
 func does(effect string) string {
 	switch Effect(effect) {
 	case EffectDeny:
@@ -168,7 +168,7 @@ func does(effect string) string {
 	return usedByRules
 }
 
-// did is what a rule with this effect does no longer.
+// did returns what a rule with this effect does no longer.
 func did(effect string) string {
 	if does := does(effect); does != usedByRules {
 		return "no longer " + does
@@ -234,7 +234,7 @@ func policiesText(list []callback.ListPolicy) string {
 	return strings.Join(out, " and ")
 }
 
-// without are the elements of list that are not in other, each once.
+// without returns the elements of list that are not in other, each once.
 func without(list, other []string) []string {
 	var out []string
 	for _, s := range list {

@@ -34,7 +34,7 @@ func (e *Engine) Connect(ctx context.Context, c *tool.Call, conn egress.Connecti
 // none does, all requests to a host have the same answer.
 func (e *Engine) SeesRequests() bool { return e.current.Load().requests }
 
-// Revision is the revision of the policies in force.
+// Revision returns the revision of the policies in force.
 func (e *Engine) Revision() string { return e.current.Load().id }
 
 func (e *Engine) connect(ctx context.Context, r *revision, c *tool.Call, conn egress.Connection) tool.Decision {

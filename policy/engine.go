@@ -234,7 +234,7 @@ func (e *Engine) evaluate(ctx context.Context, seen *evidence) error {
 	return err
 }
 
-// stricter are the findings that are not known, without those that allow or rewrite.
+// stricter returns the findings that are not known, without those that allow or rewrite.
 func stricter(findings, known []Finding) (more []Finding) {
 	for _, f := range findings {
 		if f.Effect != EffectAllow && f.Effect != EffectRewrite && !slices.ContainsFunc(known, func(k Finding) bool {

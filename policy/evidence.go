@@ -51,7 +51,7 @@ func WithEvidence(ctx context.Context) (context.Context, *Evidence) {
 	return context.WithValue(ctx, evidenceKey{}, v), v
 }
 
-// evidenceOf is the evidence of the call with this context; nil if nobody wants it.
+// evidenceOf returns the evidence of the call with this context; nil if nobody wants it.
 func evidenceOf(ctx context.Context) *Evidence {
 	v, _ := ctx.Value(evidenceKey{}).(*Evidence)
 	return v
@@ -69,8 +69,7 @@ func (v *Evidence) set(seen *evidence) {
 	v.last = seen
 }
 
-// of is the evidence of this decision. A decision without a revision was made
-// without the rules.
+// of returns the evidence of this decision. A decision without a revision was made without the rules.
 func (v *Evidence) of(d tool.Decision) *evidence {
 	if v == nil || d.Revision == "" {
 		return nil
@@ -94,8 +93,8 @@ func (v *Evidence) Explain(d tool.Decision) (Explanation, error) {
 	return x, err
 }
 
-// opinions are the findings of list policies and of the callback. What a policy
-// allows stays advisory unless the operator chose final; a callback is final.
+// opinions returns the findings of list policies and of the callback. What a policy allows stays advisory unless the
+// operator chose final; a callback is final.
 func (e *Engine) opinions(ctx context.Context, c *tool.Call, seen *evidence, ask callback.CanUseTool) (
 	[]Finding, error,
 ) {

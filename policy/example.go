@@ -72,8 +72,8 @@ func NewExample(v any) (Example, error) {
 	return x, err
 }
 
-// call is the call of an example in the metadata of a rule, in /src of a user with the
-// home directory /home/u, with the facts of a real call.
+// call returns the call of an example in the metadata of a rule, in /src of a user with the home directory /home/u,
+// with the facts of a real call.
 func (x Example) call(ctx context.Context, facts Facts) (*tool.Call, error) {
 	if facts == nil {
 		return nil, fmt.Errorf("example of %s: examples need Options.Facts", x.Tool)
@@ -171,7 +171,7 @@ func (r *revision) finds(ctx context.Context, facts Facts, id string, example an
 	return slices.ContainsFunc(fs, func(f Finding) bool { return f.ID == id }), nil
 }
 
-// document is what rules see of the example.
+// document returns what rules see of the example.
 func (x Example) document(c *tool.Call) (*input.Document, error) {
 	conn := x.Connection
 	if x.Changes != nil {

@@ -96,10 +96,9 @@ type Change struct {
 	What string // "without --force"
 }
 
-// Nearest is the first of the small changes of c that allowed accepts, of 50 at
-// most, or "". The changes leave out one option of a command line, then another
-// word, then a command; the last are looser modes, except the one that asks nobody. Each is a call of its own,
-// which must be judged as a whole.
+// Nearest returns the first of the small changes of c that allowed accepts, of 50 at most, or "". The changes leave
+// out one option of a command line, then another word, then a command; the last are looser modes, except the one
+// that asks nobody. Each is a call of its own, which must be judged as a whole.
 func Nearest(c *tool.Call, allowed func(Change) bool) string {
 	tried := map[string]bool{}
 	for change := range changes(c) {

@@ -54,7 +54,7 @@ type judgedPackage struct {
 	requests  bool // they read the method or the path of a connection
 }
 
-// readBy is all that the rules of a package read, and the rules they use.
+// readBy returns all that the rules of a package read, and the rules they use.
 func readBy(c *ast.Compiler, query string) ([]ast.Ref, error) {
 	body, err := ast.ParseBody(query)
 	if err != nil {
@@ -63,7 +63,7 @@ func readBy(c *ast.Compiler, query string) ([]ast.Ref, error) {
 	return dependencies.Base(c, body)
 }
 
-// fields are the fields of the input among refs; nil is all of them.
+// fields returns the fields of the input among refs; nil is all of them.
 func fields(refs []ast.Ref) input.Fields {
 	out := input.Fields{}
 	for _, ref := range refs {
@@ -315,7 +315,7 @@ func (r *revision) withoutDisabled(fs []Finding) []Finding {
 	return slices.DeleteFunc(fs, func(f Finding) bool { return r.disabled[f.ID] })
 }
 
-// namesOf are the ids of rules that are written out, and of permission rules.
+// namesOf returns the ids of rules that are written out, and of permission rules.
 func namesOf(rules []RuleInfo, permissions permission.Rules) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range rules {
@@ -335,7 +335,7 @@ func namesOf(rules []RuleInfo, permissions permission.Rules) map[string]bool {
 // number of ids.
 const computedName = "other"
 
-// counted are the names under which findings are counted, each once.
+// counted returns the names under which findings are counted, each once.
 func (r *revision) counted(fs []Finding) []string {
 	var out []string
 	for _, f := range fs {
@@ -350,7 +350,7 @@ func (r *revision) counted(fs []Finding) []string {
 	return out
 }
 
-// revisionID is a hash of everything that can change a decision.
+// revisionID returns a hash of everything that can change a decision.
 func revisionID(files []source, opts Options, workspaces []workspace) string {
 	h := sha256.New()
 	for _, f := range files {

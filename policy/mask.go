@@ -56,9 +56,8 @@ type keptInput struct {
 	whole  bool                // nothing of the input was changed
 }
 
-// document is the input as it may be written: without what the masks name, also
-// where other fields or messages repeat it, and every text redacted. An error means that
-// nothing may be written.
+// document returns the input as it may be written: without what the masks name, also where other fields or messages
+// repeat it, and every text redacted. An error means that nothing may be written.
 func (r *revision) document(ctx context.Context, in *input.Document, redact func(string) string) (keptInput, error) {
 	fields := in.Fields(nil)
 	var seen ast.Value = ast.LazyObject(fields)
@@ -100,7 +99,7 @@ func (r *revision) document(ctx context.Context, in *input.Document, redact func
 	return w, err
 }
 
-// decoded is a copy of fields as decoded JSON.
+// decoded returns a copy of fields as decoded JSON.
 func decoded(fields any) (any, error) {
 	switch v := fields.(type) {
 	case ast.Value:

@@ -43,7 +43,7 @@ func merge(doc, patch any) any {
 	return d
 }
 
-// canonical is the JSON with sorted keys and no spaces, numbers kept as written.
+// canonical returns the JSON with sorted keys and no spaces, numbers kept as written.
 func canonical(b json.RawMessage) ([]byte, error) {
 	v, err := decode(b)
 	if err != nil {

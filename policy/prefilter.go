@@ -145,7 +145,7 @@ func (r reader) unequal(n need, left, right *ast.Term) need {
 	return n
 }
 
-// pathField is the field of a path of the input that ref is, "" if it is none.
+// pathField returns the field of a path of the input that ref is, "" if it is none.
 func (r reader) pathField(n need, ref ast.Ref) string {
 	if len(ref) != 2 {
 		return ""
@@ -176,7 +176,7 @@ func (r reader) member(n need, element, collection *ast.Term) need {
 	return n
 }
 
-// ref is the reference that t is or stands for, or nil.
+// ref returns the reference that t is or stands for, or nil.
 func (r reader) ref(t *ast.Term) ast.Ref {
 	switch v := t.Value.(type) {
 	case ast.Var:
@@ -187,7 +187,7 @@ func (r reader) ref(t *ast.Term) ast.Ref {
 	return nil
 }
 
-// elementOf is the list of which t is an element, by whatever index.
+// elementOf returns the list of which t is an element, by whatever index.
 func elementOf(t *ast.Term) (list string, ok bool) {
 	ref, ok := t.Value.(ast.Ref)
 	if !ok || len(ref) < 3 {
@@ -196,8 +196,7 @@ func elementOf(t *ast.Term) (list string, ok bool) {
 	return listName(ref[:len(ref)-1])
 }
 
-// listName is the name of a list of the input: "origins.session" of
-// input.origins.session.
+// listName returns the name of a list of the input: "origins.session" of input.origins.session.
 func listName(ref ast.Ref) (string, bool) {
 	if len(ref) < 2 || !ref[0].Equal(ast.InputRootDocument) {
 		return "", false
@@ -215,8 +214,8 @@ func listName(ref ast.Ref) (string, bool) {
 	return name, ok
 }
 
-// constants are the texts of a set: a literal, or the only rule of its name, which
-// holds always. Nil is a set that cannot be read here.
+// constants returns the texts of a set: a literal, or the only rule of its name, which holds always. Nil is a set
+// that cannot be read here.
 func (r reader) constants(t *ast.Term) []string {
 	if ref := r.ref(t); ref.IsGround() && ref.HasPrefix(ast.DefaultRootRef) {
 		rules := r.compiler.GetRules(ref)

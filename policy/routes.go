@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Part is the engine, and the decisions that are kept, as a part of the daemon.
+// Part returns the engine, and the decisions that are kept, as a part of the daemon.
 func (e *Engine) Part(h part.Host, kept *Decisions, shadow *Shadow) part.Part {
 	return part.Part{Routes: handlers{e, kept, shadow, h}.routes()}
 }
@@ -103,8 +103,7 @@ func (h handlers) shadowReport(r *http.Request) (any, error) {
 	return h.shadow.Report(r.Context(), page.Limit, page.Offset)
 }
 
-// decision is the record of one call: what was judged then, by the policies of
-// then.
+// decision returns the record of one call: what was judged then, by the policies of then.
 func (h handlers) decision(r *http.Request) (any, error) {
 	me := route.CallerOf(r)
 	account := me.Account
@@ -118,7 +117,7 @@ func (h handlers) decision(r *http.Request) (any, error) {
 	return rec, err
 }
 
-// listDecisions is a page of what was judged, without what the policies saw.
+// listDecisions returns a page of what was judged, without what the policies saw.
 func (h handlers) listDecisions(r *http.Request) (any, error) {
 	page, err := route.Paging(r)
 	if err != nil {

@@ -61,8 +61,8 @@ func checkInfo(info RuleInfo, earlier []RuleInfo) error {
 	return nil
 }
 
-// writtenFinding is the object that a rule of findings writes out, in its head or as the
-// value of the variable that stands there; nil where it is computed.
+// writtenFinding returns the object that a rule of findings writes out, in its head or as the value of the variable
+// that stands there; nil where it is computed.
 func writtenFinding(r *ast.Rule) ast.Object {
 	switch v := r.Head.Key.Value.(type) {
 	case ast.Object:
@@ -104,8 +104,8 @@ func checkWritten(obj ast.Object) error {
 	return err
 }
 
-// written is a value as JSON, or what fits where it is computed. Of an object it is the
-// part that is written out.
+// written returns a value as JSON, or what fits where it is computed. Of an object it is the part that is written
+// out.
 func written(v ast.Value, fits any) (any, error) {
 	if ast.IsConstant(v) {
 		return ast.JSON(v)

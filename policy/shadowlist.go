@@ -49,7 +49,7 @@ func (s *Shadow) Report(ctx context.Context, limit, offset int) (ShadowReport, e
 	return r, err
 }
 
-// totals is the report without what is in the database.
+// totals returns the report without what is in the database.
 func (s *Shadow) totals() ShadowReport {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Shadow) totals() ShadowReport {
 	return r
 }
 
-// What is what a recorded call would do, in one line: its command line, or its arguments.
+// What returns what a recorded call would do, in one line: its command line, or its arguments.
 func (r Record) What() string {
 	var in struct {
 		Params json.RawMessage `json:"params"`

@@ -79,8 +79,8 @@ func readSources(opts Options) ([]source, error) {
 	return out, nil
 }
 
-// libraryDirs are the directories of the library for a profile. The observe
-// profile reads the developer rules, and strict has them as well.
+// libraryDirs returns the directories of the library for a profile. The observe profile reads the developer rules,
+// and strict has them as well.
 func libraryDirs(profile Profile) []string {
 	dirs := []string{"lib", "audit", "core", string(ProfileDeveloper)}
 	if profile != ProfileDeveloper {

@@ -171,7 +171,7 @@ func readTests(opts Options) ([]source, error) {
 	return append(out, own...), err
 }
 
-// ownTests are the operator's.
+// ownTests returns the operator's.
 func ownTests(opts Options) (out []source, err error) {
 	for _, dir := range opts.Dirs {
 		s, err := readTree(os.DirFS(dir), ".", strings.TrimSuffix(dir, "/")+"/", isTest)

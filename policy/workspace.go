@@ -43,7 +43,7 @@ type workspace struct {
 	judged judgedPackage
 }
 
-// workspaces are those at present whose file is read.
+// workspaces returns those at present whose file is read.
 func (o Options) workspaces() []string {
 	if o.Workspaces == nil {
 		return nil
@@ -128,8 +128,8 @@ func readInside(root, name string) ([]byte, error) {
 	return b, err
 }
 
-// workspaceFindings are those of the workspace that the session is in. What a
-// rule says is the repository's text, so the model is told its number instead.
+// workspaceFindings returns those of the workspace that the session is in. What a rule says is the repository's
+// text, so the model is told its number instead.
 func (r *revision) workspaceFindings(e evaluation, in *input.Document) ([]Finding, error) {
 	var out []Finding
 	for _, w := range r.workspaces {

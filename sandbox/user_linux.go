@@ -21,7 +21,7 @@ type User struct {
 	name, home string // "": unknown
 }
 
-// Daemon is the user of this process.
+// Daemon returns the user of this process.
 func Daemon() User { return User{known: true, own: true} }
 
 // NewUser returns the user with these ids, as the kernel gave them for a process. name and home come from the user

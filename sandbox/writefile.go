@@ -236,7 +236,7 @@ func attributesAt(dir int, name string) (map[string][]byte, error) {
 	return Extended(fd)
 }
 
-// Path is where the content goes.
+// Path returns where the content goes.
 func (f *File) Path() string { return f.path }
 
 // Give sets the properties of the file beside its content. Without it they are those of the old file.

@@ -77,8 +77,8 @@ func plainDate(line string) bool {
 	}
 }
 
-// output is what a substitution prints. It knows only the few commands that print
-// one word without "/", or a value that is tracked here.
+// output returns what a substitution prints. It knows only the few commands that print one word without "/", or a
+// value that is tracked here.
 func (w *walker) output(c *syntax.CmdSubst, before int, sc *scope) (program.Word, bool) {
 	if len(c.Stmts) != 1 || len(w.out.Commands) != before+1 {
 		return program.Word{}, false

@@ -249,7 +249,7 @@ func (w *walker) apart(s *syntax.Stmt, sc *scope, in program.Input) {
 	w.giveBack(inner)
 }
 
-// lastStage is the stage of s that writes into the next pipe.
+// lastStage returns the stage of s that writes into the next pipe.
 func lastStage(s *syntax.Stmt) *syntax.Stmt {
 	if b, ok := s.Cmd.(*syntax.BinaryCmd); ok && (b.Op == syntax.Pipe || b.Op == syntax.PipeAll) {
 		return b.Y

@@ -52,7 +52,7 @@ func (a *act) writes() {
 	}
 }
 
-// writtenTo are the paths of files that are written.
+// writtenTo returns the paths of files that are written.
 func writtenTo(files []File) (paths []string) {
 	for _, f := range files {
 		if f.Access == Write && f.Known && !f.Glob && f.Path != "/dev/null" {
@@ -83,7 +83,7 @@ func (a *act) appends() bool {
 		a.Name == "tee" && hasWord(&a.cmd, "-a", "--append")
 }
 
-// maker is what makes the bytes that the command writes: itself, or the one in front of it.
+// maker returns what makes the bytes that the command writes: itself, or the one in front of it.
 func (a *act) maker() string {
 	commands := a.w.out.Commands
 	n := len(commands) - 1
@@ -94,7 +94,7 @@ func (a *act) maker() string {
 	return from
 }
 
-// prints is what the command writes on its output, where the line says it.
+// prints returns what the command writes on its output, where the line says it.
 func (a *act) prints() (string, bool) {
 	words := a.Argv[1:]
 	switch a.Name {
@@ -143,7 +143,7 @@ func joined(words []program.Word) string {
 	return strings.Join(texts, " ")
 }
 
-// unescaped is what printf makes of a format: %s and the like without a width, and the format again while there
+// unescaped returns what printf makes of a format: %s and the like without a width, and the format again while there
 // are arguments. What it does not know stays as it is.
 func unescaped(format string, args []string) string {
 	var b strings.Builder
@@ -247,7 +247,7 @@ func (a *act) feeds(feeds []effect.Feed) {
 	}
 }
 
-// fed is a file that has to be read. What its text names is relative to the directory of the command.
+// fed returns a file that has to be read. What its text names is relative to the directory of the command.
 func fed(f File, x effect.Feed, dir string) Feed {
 	return Feed{f, x.Destroys(), func(text string) ([]Act, []Feed) {
 		found := x.Of(text)

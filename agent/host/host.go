@@ -88,7 +88,7 @@ func start(ctx context.Context, dir, socket string, say func(string)) error {
 	return nil
 }
 
-// find is the program of a daemon for dir: beside this one, or on PATH.
+// find returns the program of a daemon for dir: beside this one, or on PATH.
 func find(dir string) (string, error) {
 	self, _ := os.Executable() // without it, PATH is left
 	path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "sandboxd"))
@@ -128,8 +128,8 @@ func Open(ctx context.Context, c *client.Client, o Choice) (s loop.Session, err 
 	return s, err
 }
 
-// latest is the session of this directory in which something was said last. The daemon's own
-// continue_recent would take sessions of other directories, and of the command line, too.
+// latest returns the session of this directory in which something was said last. The daemon's own continue_recent
+// would take sessions of other directories, and of the command line, too.
 func latest(ctx context.Context, c *client.Client, dir string) (string, error) {
 	var list []struct {
 		loop.Session

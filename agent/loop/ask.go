@@ -60,8 +60,8 @@ func (w *work) say(text string, continued bool) {
 // bytesPerToken is about how much text a token is.
 const bytesPerToken = 4
 
-// usage is what an answer took. What its server did not count, or not to the end of an answer
-// that broke off, is held to the size of the texts.
+// usage returns what an answer took. What its server did not count, or not to the end of an answer that broke off,
+// is held to the size of the texts.
 func usage(r provider.Request, answer provider.Answer) provider.Usage {
 	u := answer.Usage
 	if answer.StopReason == "" || u == (provider.Usage{}) {
@@ -97,7 +97,7 @@ func (a *Agent) budget() error {
 	return nil
 }
 
-// size is the length of a value in JSON.
+// size returns the length of a value in JSON.
 func size(v any) int {
 	b, _ := json.Marshal(v) // it is part of a request that was encoded
 	return len(b)

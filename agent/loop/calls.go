@@ -150,8 +150,8 @@ const (
 	condensed  = "[condensed from "
 )
 
-// condense is what the model reads of a result. With Options.Condense a long one is shortened
-// by a model, and not just cut; errors stay whole.
+// condense returns what the model reads of a result. With Options.Condense a long one is shortened by a model, and
+// not just cut; errors stay whole.
 func (w *work) condense(ctx context.Context, r client.Result, isError bool) string {
 	whole := cmp.Or(r.FormattedText, r.FinalText)
 	n := len([]rune(whole))

@@ -110,7 +110,7 @@ func (b *building) input(grown string) {
 	b.Input = text
 }
 
-// unique is an id that no call of this answer has: results are told apart by it.
+// unique returns an id that no call of this answer has: results are told apart by it.
 func unique(ids map[string]bool, id string, index int) string {
 	id = cmp.Or(id, fmt.Sprintf("call_%d", index))
 	for base, n := id, 2; ids[id]; n++ {

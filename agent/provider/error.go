@@ -29,7 +29,7 @@ func broken(format string, args ...any) *Error {
 	return &Error{Msg: fmt.Sprintf(format, args...), Again: true}
 }
 
-// brokenOff is a stream without its end. To the decoders one that is closed in the middle is no error.
+// brokenOff returns a stream without its end. To the decoders one that is closed in the middle is no error.
 func brokenOff(err error) *Error {
 	return broken("the answer broke off before its end: %v", cmp.Or(err, io.ErrUnexpectedEOF))
 }
@@ -52,14 +52,14 @@ type wireError struct {
 	Message string `json:"message"`
 }
 
-// ofStream is an error within a stream.
+// ofStream returns an error within a stream.
 func (w wireError) ofStream() *Error {
 	e := broken("the model server ended the answer: %s: %s", w.Type, w.Message)
 	e.Again = !slices.Contains(final, w.Type)
 	return e
 }
 
-// ofStatus is an answer of HTTP that is not 200.
+// ofStatus returns an answer of HTTP that is not 200.
 func ofStatus(res *http.Response, body []byte, now time.Time) *Error {
 	var said struct {
 		Error wireError `json:"error"`

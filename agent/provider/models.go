@@ -25,7 +25,7 @@ type Model struct {
 // Price is in USD per million tokens.
 type Price struct{ In, Out float64 }
 
-// Models are the models whose prices are known.
+// Models returns the models whose prices are known.
 func Models() []Model {
 	yes, no, levels := true, false, []string{"low", "medium", "high", "max"}
 	return []Model{
@@ -86,10 +86,10 @@ func (s *Spending) Add(model string, u Usage) {
 	c.USD = (float64(c.Input)*p.In + float64(c.Output)*p.Out) / 1e6
 }
 
-// Costs are what each model took.
+// Costs returns what each model took.
 func (s *Spending) Costs() []Cost { return append([]Cost{}, s.entries...) }
 
-// Total is what all models took.
+// Total returns what all models took.
 func (s *Spending) Total() (u Usage, usd float64) {
 	for _, c := range s.entries {
 		u.Input += c.Input

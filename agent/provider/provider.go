@@ -61,7 +61,7 @@ type Message struct {
 	Content Blocks `json:"content"`
 }
 
-// UserText is a message of the user.
+// UserText returns a message of the user.
 func UserText(text string) Message {
 	return Message{Role: "user", Content: Blocks{{Type: "text", Text: text}}}
 }
@@ -69,7 +69,7 @@ func UserText(text string) Message {
 // Blocks are the content of a message. A single text is read, too.
 type Blocks []Block
 
-// Text is the text of all blocks.
+// Text returns the text of all blocks.
 func (b Blocks) Text() string {
 	var all strings.Builder
 	for _, x := range b {
@@ -80,7 +80,7 @@ func (b Blocks) Text() string {
 	return all.String()
 }
 
-// Calls are the calls among the blocks.
+// Calls returns the calls among the blocks.
 func (b Blocks) Calls() []Block {
 	return slices.DeleteFunc(slices.Clone(b), func(x Block) bool { return x.Type != "tool_use" })
 }
@@ -117,7 +117,7 @@ type Block struct {
 	Broken string `json:"-"`
 }
 
-// Result is the answer to a call.
+// Result returns the answer to a call.
 func Result(id, text string, isError bool) Block {
 	return Block{Type: "tool_result", ToolUseID: id, Content: Blocks{{Type: "text", Text: text}}, IsError: isError}
 }

@@ -13,7 +13,7 @@ type Thinking struct {
 // efforts are how many tokens each effort is.
 var efforts = map[string]int{"low": 1024, "medium": 5120, "high": 10240, "max": 32768}
 
-// Effort is a budget by its name.
+// Effort returns a budget by its name.
 func Effort(name string) (Thinking, error) {
 	budget, ok := efforts[name]
 	if !ok {
@@ -22,7 +22,7 @@ func Effort(name string) (Thinking, error) {
 	return Thinking{Type: "enabled", Budget: budget, Effort: name}, nil
 }
 
-// MaxThinking is a budget in tokens; nil switches thinking off.
+// MaxThinking returns a budget in tokens; nil switches thinking off.
 func MaxThinking(tokens *int) (Thinking, error) {
 	if tokens == nil {
 		return Thinking{Type: "disabled"}, nil

@@ -28,7 +28,7 @@ func Is(f *os.File) bool {
 	return err == nil && failed == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, null)
 }
 
-// Visible is a writer to a file; on a terminal it escapes what is not visible.
+// Visible returns a writer to a file; on a terminal it escapes what is not visible.
 func Visible(f *os.File) io.Writer {
 	if Is(f) {
 		return visible.NewWriter(f)

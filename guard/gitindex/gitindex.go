@@ -211,7 +211,7 @@ func (n *Names) extensions(data []byte, hash int) error {
 	return nil
 }
 
-// Below are the entries that a path names: itself, or what lies below it. "" is the top.
+// Below returns the entries that a path names: itself, or what lies below it. "" is the top.
 func (n *Names) Below(path string) []string {
 	if path == "" {
 		return n.List

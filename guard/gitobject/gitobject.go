@@ -82,8 +82,8 @@ func (r *Repo) Close() {
 	}
 }
 
-// Blob is the hash of what HEAD has at a path, which is relative to the top. It is nil if HEAD has nothing there or
-// a directory, or if nothing was ever committed.
+// Blob returns the hash of what HEAD has at a path, which is relative to the top. It is nil if HEAD has nothing
+// there or a directory, or if nothing was ever committed.
 func (r *Repo) Blob(path string) ([]byte, error) {
 	if !r.looked {
 		r.looked = true

@@ -93,7 +93,7 @@ func newTable(has func(Where) bool) *table {
 	return t
 }
 
-// rows are the lines of an embedded table, in columns. The tests hold its form.
+// rows returns the lines of an embedded table, in columns. The tests hold its form.
 func rows(text string, columns int) [][]string {
 	var out [][]string
 	for line := range strings.Lines(text) {

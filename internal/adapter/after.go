@@ -63,7 +63,7 @@ func (h hook) after(ctx context.Context, i hookEvent, out io.Writer) error {
 	return json.NewEncoder(out).Encode(answer)
 }
 
-// resultText is a result as text: a string as it is, anything else as JSON.
+// resultText returns a result as text: a string as it is, anything else as JSON.
 func resultText(response json.RawMessage) string {
 	text := textOf(response)
 	if text == "" {

@@ -211,7 +211,7 @@ func (h hook) judge(ctx context.Context, i hookEvent, call ourCall) outcome {
 	return a
 }
 
-// notJudged is the answer when the daemon gave none.
+// notJudged returns the answer when the daemon gave none.
 func (h hook) notJudged(ctx context.Context, err error) outcome {
 	a := outcome{verdict: tool.Deny, reason: "this call cannot be judged: " + err.Error()}
 	if e, ok := errors.AsType[*client.Error](err); ok {

@@ -39,7 +39,7 @@ func writeOutcome(out io.Writer, agent, event string, a outcome) error {
 // goOn is what a model can do about a call that it may not make.
 const goOn = "go on without this call, or ask your person for another way"
 
-// sentences are the answer for the model: what became of its call, why, and what to do.
+// sentences returns the answer for the model: what became of its call, why, and what to do.
 func (a outcome) sentences() string {
 	todo := a.todo
 	begin := "sandboxd allowed this call"
@@ -99,7 +99,7 @@ func codexAnswer(a outcome) map[string]any {
 	return claudeAnswer(a)
 }
 
-// unasked is the denial of a call about which the agent cannot ask its person.
+// unasked returns the denial of a call about which the agent cannot ask its person.
 func unasked(agent string, a outcome) outcome {
 	todo := "ask your person to run it, or to allow it with a rule of sandboxd"
 	if a.todo != "" {

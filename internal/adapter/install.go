@@ -66,12 +66,12 @@ var settingsFiles = map[string]settingsFile{
 //go:embed opencode.js
 var opencodePlugin string
 
-// withCommand is a plugin that asks by this command.
+// withCommand returns a plugin that asks by this command.
 func withCommand(plugin, command string) []byte {
 	return []byte(strings.Replace(plugin, "@COMMAND@", string(jsonText(command)), 1))
 }
 
-// mark is the first line of a plugin of ours.
+// mark returns the first line of a plugin of ours.
 func mark(plugin string) string {
 	line, _, _ := strings.Cut(plugin, "\n")
 	return line
@@ -210,7 +210,7 @@ func firstOf(errs []error) error {
 	return &all
 }
 
-// plan is the change of the file of one agent.
+// plan returns the change of the file of one agent.
 func (n Installation) plan(
 	agent string, install bool, edit func(*settings, string, settingsFile) error,
 ) (change, error) {
@@ -265,7 +265,7 @@ func (n Installation) planPlugin(c *change, agent string, at settingsFile, insta
 	return nil
 }
 
-// path is the settings file of an agent, without links.
+// path returns the settings file of an agent, without links.
 func (n Installation) path(at settingsFile) (string, error) {
 	file := n.File
 	switch {
@@ -299,7 +299,7 @@ func (n Installation) path(at settingsFile) (string, error) {
 	return real, nil // a link into a dotfiles repository stays a link
 }
 
-// userDir is where the settings of the user are.
+// userDir returns where the settings of the user are.
 func (at settingsFile) userDir() (string, error) {
 	if at.home != "" {
 		if dir := os.Getenv(at.home); filepath.IsAbs(dir) {
@@ -310,8 +310,8 @@ func (at settingsFile) userDir() (string, error) {
 	return filepath.Join(home, at.dir), err
 }
 
-// writable is the mode of a file that may be changed. A file that nobody may write is one
-// that somebody wants to stay as it is, also for root.
+// writable returns the mode of a file that may be changed. A file that nobody may write is one that somebody wants
+// to stay as it is, also for root.
 func writable(file string, absent bool) (fs.FileMode, error) {
 	if absent {
 		return 0o600, nil
@@ -368,7 +368,7 @@ func (c change) write() (saved string, err error) {
 	return saved, replaceFile(c.file, c.new, c.mode)
 }
 
-// backup is a new file beside the old one.
+// backup returns a new file beside the old one.
 func (c change) backup() (*os.File, error) {
 	for {
 		name := fmt.Sprintf("%s.%s.bak", c.file, time.Now().UTC().Format("20060102T150405.000000000"))

@@ -63,7 +63,7 @@ var mcpFiles = map[string]mcpFile{
 	},
 }
 
-// MCPClients are the clients of MCP whose configuration is known.
+// MCPClients returns the clients of MCP whose configuration is known.
 func MCPClients() []string {
 	return []string{clients.ClaudeCode, clients.Codex, clients.Gemini, "cursor", "vscode"}
 }
@@ -174,7 +174,7 @@ func (e MCPEntry) change(out io.Writer, install bool) error {
 
 var errOthers = errors.New("it has a server " + serverName + " that is not this program")
 
-// editObject is a JSON file with the entry, or without.
+// editObject returns a JSON file with the entry, or without.
 func (e MCPEntry) editObject(old []byte, at mcpFile, install bool) ([]byte, error) {
 	s, err := readSettings(old, at.comments)
 	if err != nil {

@@ -18,7 +18,7 @@ const tableHead = "[mcp_servers." + serverName + "]"
 var otherForm = lazyregexp.New(`(?m)^\s*(mcp_servers\s*=|mcp_servers\.|"mcp_servers"|\[\s*mcp_servers\s*\]` +
 	`(.|\n)*?^\s*"?` + serverName + `"?\s*[.=]|\[\s*"?mcp_servers"?\s*\.\s*["']` + serverName + `)`)
 
-// table is the entry as TOML. Its strings are JSON strings, which TOML reads the same.
+// table returns the entry as TOML. Its strings are JSON strings, which TOML reads the same.
 func (e MCPEntry) table(at mcpFile) string {
 	c := e.entry(at)
 	args := make([]string, len(c.Args))
@@ -34,7 +34,7 @@ func tomlText(s string) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))
 }
 
-// editTable is a TOML file with the entry, or without. Keys that a person has added to the table stay.
+// editTable returns a TOML file with the entry, or without. Keys that a person has added to the table stay.
 func (e MCPEntry) editTable(old []byte, at mcpFile, install bool) ([]byte, error) {
 	text := string(old)
 	if strings.Contains(text, `"""`) || strings.Contains(text, "'''") {
@@ -79,7 +79,7 @@ func (e MCPEntry) editTable(old []byte, at mcpFile, install bool) ([]byte, error
 	return []byte(before + mine + after), nil
 }
 
-// keyLine is the line of a key; its value is the first group.
+// keyLine returns the line of a key; its value is the first group.
 func keyLine(key string) *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*` + key + `\s*=\s*(.*)$`) }
 
 // cutTable finds our table: from its head to the next one.

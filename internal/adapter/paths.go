@@ -53,7 +53,7 @@ func plainPath(arg, path string) error {
 	}
 }
 
-// blank is what JavaScript or any other language takes for white space.
+// blank reports whether JavaScript, or another language, takes a character for white space.
 func blank(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' || r == '\u180e' || r == '\u200b' }
 
 // plainPaths holds all paths of a call to plainPath.

@@ -78,7 +78,7 @@ func trailingComma(v *hujson.Value) bool {
 	return false
 }
 
-// indentation is what stands before the first member.
+// indentation returns what stands before the first member.
 func indentation(root hujson.Value) string {
 	o := root.Value.(*hujson.Object)
 	if len(o.Members) == 0 {
@@ -120,7 +120,7 @@ func (s *settings) put(events []string, matcher string, h handler, ours func(str
 	return nil
 }
 
-// object is the member of an object that is an object, made if it is absent.
+// object returns the member of an object that is an object, made if it is absent.
 func (s *settings) object(in *hujson.Value, name string, depth int) (*hujson.Value, error) {
 	v, err := s.member(in, name, depth, struct{}{})
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *settings) list(hooks *hujson.Value, event string) (*hujson.Value, error
 	return v, nil
 }
 
-// member is the member of an object, made with a value if it is absent. Depth is its own.
+// member returns the member of an object, made with a value if it is absent. Depth is its own.
 func (s *settings) member(in *hujson.Value, name string, depth int, absent any) (*hujson.Value, error) {
 	o := in.Value.(*hujson.Object)
 	if v := memberOf(o, name); v != nil {
@@ -190,7 +190,7 @@ func (s *settings) room(after hujson.Extra, first bool, depth int) (before, rest
 	return append(bytes.Clone(kept), "\n"+strings.Repeat(s.unit, depth)...), rest
 }
 
-// value is a new value, indented for its depth.
+// value returns a new value, indented for its depth.
 func (s *settings) value(v any, depth int) (hujson.Value, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -351,7 +351,7 @@ func removeMember(o *hujson.Object, i int) {
 	}
 }
 
-// commentsOf is the space before an element if there is more than space.
+// commentsOf returns the space before an element if there is more than space.
 func commentsOf(extras ...hujson.Extra) hujson.Extra {
 	var out hujson.Extra
 	for _, e := range extras {
@@ -399,7 +399,7 @@ func (s *settings) is(value string, path ...string) bool {
 	return ok && string(l) == value
 }
 
-// find is the handler in a list of groups whose command is ours.
+// find returns the handler in a list of groups whose command is ours.
 func find(list *hujson.Value, ours func(string) bool) *hujson.Value {
 	a, ok := list.Value.(*hujson.Array)
 	if !ok {

@@ -35,8 +35,7 @@ const (
 	Unknown   Hook = "unknown"
 )
 
-// States are the states of all agents: of the user's settings, and of those of the project
-// where there are any.
+// States returns the states of all agents: of the user's settings, and of those of the project where there are any.
 func States(exe, project string) []State {
 	var out []State
 	for _, c := range clients.All() {
@@ -54,7 +53,7 @@ func States(exe, project string) []State {
 	return out
 }
 
-// pluginState is the state of a file that is ours alone.
+// pluginState returns the state of a file that is ours alone.
 func (n Installation) pluginState(s State, at settingsFile, text []byte) State {
 	s.Hook = Installed
 	before, after, _ := strings.Cut(at.plugin, "@COMMAND@")
@@ -84,7 +83,7 @@ func (at settingsFile) trusted(file string) bool {
 	return err == nil && bytes.Contains(text, []byte(file+":pre_tool_use:"))
 }
 
-// onPath is where a program is, or "".
+// onPath returns where a program is, or "".
 func onPath(name string) string {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		file := filepath.Join(dir, name)

@@ -123,8 +123,8 @@ func understood(f clients.Field, value json.RawMessage) error {
 	return nil
 }
 
-// mcpName is the name of an MCP tool as rules have it: mcp__server__tool. Gemini writes one
-// underscore, so that only what it says beside the name tells where the server ends.
+// mcpName returns the name of an MCP tool as rules have it: mcp__server__tool. Gemini writes one underscore, so that
+// only what it says beside the name tells where the server ends.
 func mcpName(client string, i hookEvent) (string, bool) {
 	switch {
 	case client != clients.Gemini:
@@ -135,7 +135,7 @@ func mcpName(client string, i hookEvent) (string, bool) {
 	return "mcp__" + i.MCP.Server + "__" + i.MCP.Tool, true
 }
 
-// outsideName is the name by which rules know a call that reads from an MCP server.
+// outsideName returns the name by which rules know a call that reads from an MCP server.
 func outsideName(t clients.Tool, input map[string]json.RawMessage) string {
 	if t.Act == clients.Server {
 		if server := textOf(input[t.Fields[0].Name]); server != "" && !strings.Contains(server, "__") {
@@ -151,10 +151,10 @@ var patchLine = lazyregexp.New(`^\*\*\* (Add File|Update File|Delete File|Move t
 // patchMarks are the lines of a patch that begin like one that names a file, and name none.
 var patchMarks = map[string]bool{"*** Begin Patch": true, "*** End Patch": true, "*** End of File": true}
 
-// patched are the calls that a patch makes: it writes a file anew, edits one, removes one as rm does, or moves the one
-// named before as mv does. What is written has all of the patch for its content: what rules say of content holds for
-// every part of it. A line that only looks like the name of a file costs a question; a name that is missed would cost
-// more.
+// patched returns the calls that a patch makes: it writes a file anew, edits one, removes one as rm does, or moves
+// the one named before as mv does. What is written has all of the patch for its content: what rules say of content
+// holds for every part of it. A line that only looks like the name of a file costs a question; a name that is missed
+// would cost more.
 func patched(patch, dir string) ([]ourCall, error) {
 	var out []ourCall
 	add := func(tool string, args ...string) {
@@ -237,13 +237,13 @@ func (c ourCall) back(t clients.Tool, input, ours map[string]json.RawMessage) ma
 	return out
 }
 
-// cage is a command line that runs a judged call, once, in the cage.
+// cage returns a command line that runs a judged call, once, in the cage.
 func cage(exe, id string) string { return shellQuote(exe) + " exec --call " + id }
 
 // callID is what the daemon calls a call; nothing in it means something to a shell.
 var callID = lazyregexp.New(`^call_[A-Z2-7]+$`)
 
-// uncage is the call of a line that cage made, and of nothing else.
+// uncage returns the call of a line that cage made, and of nothing else.
 func uncage(exe, line string) (id string, ok bool) {
 	id, ok = strings.CutPrefix(line, cage(exe, ""))
 	return id, ok && callID().MatchString(id)

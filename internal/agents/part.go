@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Definition is the feature agents as a part of the daemon.
+// Definition returns the feature agents as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name:   "agents",

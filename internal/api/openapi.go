@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// OpenAPI is the OpenAPI 3.1 document of the routes, made from their table and
-// from the Go types on the wire. It is committed as docs/openapi.json.
+// OpenAPI returns the OpenAPI 3.1 document of the routes, made from their table and from the Go types on the wire.
+// It is committed as docs/openapi.json.
 func OpenAPI(parts ...part.Part) ([]byte, error) {
 	doc := newDocument(parts)
 	paths := map[string]map[string]any{}

@@ -63,7 +63,7 @@ type Options struct {
 	testOnlyCheckpoints uint64              // a checkpoint after so many lines; 0: 1000
 }
 
-// Path is the file of the log.
+// Path returns the file of the log.
 func (o Options) Path() string { return filepath.Join(o.Dir, fileName) }
 
 // Log is the open record. It is safe for concurrent use and is the only writer
@@ -150,7 +150,7 @@ func open(ctx context.Context, o Options, m Mirror) (*Log, error) {
 	return l, nil
 }
 
-// newLog is a log without its file.
+// newLog returns a log without its file.
 func newLog(ctx context.Context, o Options, m Mirror) (*Log, error) {
 	if o.Sync != "" && o.Sync != "interval" && o.Sync != "always" {
 		return nil, fmt.Errorf("unknown sync %q, want interval or always", o.Sync)

@@ -267,8 +267,8 @@ func (e Entry) encode() (line []byte, hash string, err error) {
 	return append(append(append(body, hashKey...), hash...), "\"}\n"...), hash, nil
 }
 
-// decode is the opposite; line ends in a newline. An error means that these are
-// not the bytes that encode wrote.
+// decode returns the opposite; line ends in a newline. An error means that these are not the bytes that encode
+// wrote.
 func decode(line []byte) (Entry, error) {
 	at := len(line) - hashSuffix
 	if at <= 0 || !bytes.HasPrefix(line[at:], []byte(hashKey)) || !bytes.HasSuffix(line, []byte("\"}\n")) {

@@ -124,7 +124,7 @@ func backward(ctx context.Context, f io.ReaderAt, end int64, fn func(s span, lin
 	return nil
 }
 
-// startOf is where the first line begins that has this number or a higher one, or size.
+// startOf returns where the first line begins that has this number or a higher one, or size.
 func startOf(f io.ReaderAt, size int64, seq uint64) (int64, error) {
 	low, high := int64(0), size // the line begins between these
 	for low < high {
@@ -143,7 +143,7 @@ func startOf(f io.ReaderAt, size int64, seq uint64) (int64, error) {
 	return from, err
 }
 
-// lineAfter is the first whole line that begins at a place or behind it, and its number; size without one.
+// lineAfter returns the first whole line that begins at a place or behind it, and its number; size without one.
 func lineAfter(f io.ReaderAt, at, size int64) (from int64, seq uint64, err error) {
 	before := max(0, at-1)
 	r := bufio.NewReader(io.NewSectionReader(f, before, size-before))

@@ -31,7 +31,7 @@ type Kept struct {
 	Signature   string    `json:"signature,omitempty"` // over the JSON without it
 }
 
-// HeadPath is the file beside the key that holds the newest line.
+// HeadPath returns the file beside the key that holds the newest line.
 func (o Options) HeadPath() string { return filepath.Join(filepath.Dir(o.KeyFile), headName) }
 
 const (

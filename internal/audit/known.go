@@ -36,7 +36,7 @@ func (k known) witnesses() []witness {
 	return all
 }
 
-// fixed is the line up to which all agree. The log may be read from a checkpoint before it.
+// fixed returns the line up to which all agree. The log may be read from a checkpoint before it.
 func (k known) fixed() uint64 {
 	least := k.kept.Seq
 	for _, w := range k.witnesses() {

@@ -155,8 +155,8 @@ func readPID(f *os.File) int {
 	return pid
 }
 
-// User is the process that has the lock of a state directory, for as long as it looks; 0 without one, and -1
-// if it is not known. It makes no files.
+// User returns the process that has the lock of a state directory, for as long as it looks; 0 without one, and -1 if
+// it is not known. It makes no files.
 func User(ctx context.Context, dir string) (pid int, err error) {
 	for _, name := range []string{"lock", "turn"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Schema is the tables of the mirror.
+// Schema returns the tables of the mirror.
 func Schema() store.Schema { return store.Embedded("audit", migrations) }
 
 // Mirror remembers outside the file how far the file goes.

@@ -9,7 +9,7 @@ type Status struct {
 	Anchor *AnchorStatus `json:"anchor,omitempty"` // absent without one
 }
 
-// Status is how far the record goes.
+// Status returns how far the record goes.
 func (l *Log) Status() Status {
 	l.mu.Lock()
 	s := Status{Line: l.tail.seq, Kept: l.kept.Seq}
@@ -21,7 +21,7 @@ func (l *Log) Status() Status {
 	return s
 }
 
-// Part is the record as a part of the daemon.
+// Part returns the record as a part of the daemon.
 func (l *Log) Part() part.Part {
 	anchor := func(value func(AnchorStatus) float64) func() float64 {
 		return func() float64 {

@@ -119,7 +119,7 @@ const breaks = "\n\r"
 // lineTries is how many ends of lines are looked at.
 const lineTries = 8
 
-// ready is how much of what is held may be passed on, and how it reads.
+// ready returns how much of what is held may be passed on, and how it reads.
 func (p *redacting) ready() (n int, text string) {
 	for range lineTries {
 		end := len(p.held)
@@ -164,7 +164,7 @@ func sound(text string) bool {
 
 var keyLike = lazyregexp.New(`[A-Za-z0-9+/]{40}`)
 
-// lastWords is the end of a text, as long as a secret of a known form may be that goes on behind it.
+// lastWords returns the end of a text, as long as a secret of a known form may be that goes on behind it.
 func lastWords(text string) string {
 	at := len(text)
 	for range soundWords {
@@ -227,7 +227,7 @@ var begins = sync.OnceValue(func() []pattern {
 	return all
 })
 
-// upToSpace are the beginnings of an expression that end in a part of it which matches the end of a line.
+// upToSpace returns the beginnings of an expression that end in a part of it which matches the end of a line.
 func upToSpace(re *syntax.Regexp) (all []string) {
 	switch re.Op {
 	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpLiteral:

@@ -73,7 +73,7 @@ func (r *Redactor) Add(secrets ...string) {
 	r.known.Store(&told{strings.NewReplacer(pairs...), lines})
 }
 
-// forms are the spellings under which a value leaves in ordinary outputs.
+// forms returns the spellings under which a value leaves in ordinary outputs.
 func forms(s string) []string {
 	quoted, _ := json.Marshal(s)
 	all := []string{

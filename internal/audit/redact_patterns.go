@@ -122,8 +122,7 @@ var patterns = sync.OnceValue(func() []pattern {
 	}
 })
 
-// token is a secret that stands by itself, or behind a _ as in a name that was made
-// of it.
+// token returns a secret that stands by itself, or behind a _ as in a name that was made of it.
 func token(expr string) *regexp.Regexp { return regexp.MustCompile(`(?:\b|_)(` + expr + `)`) }
 
 func (p pattern) apply(s string) string {

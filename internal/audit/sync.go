@@ -35,7 +35,7 @@ func (l *Log) syncLoop() {
 	}
 }
 
-// due is when the head beside the key must be written, if no line follows; nil is never.
+// due returns when the head beside the key must be written, if no line follows; nil is never.
 func (l *Log) due() <-chan time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Log) keep(tail position, closed bool) error {
 	return err
 }
 
-// newest is the head beside the key.
+// newest returns the head beside the key.
 func (l *Log) newest() Kept {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,7 @@ func Tail(ctx context.Context, path string, n int, follow bool, fn func(line []b
 	return copyLines(ctx, io.NewSectionReader(f, start, 1<<62), follow, fn)
 }
 
-// lastLines is the offset of the n-th last line, found from the end.
+// lastLines returns the offset of the n-th last line, found from the end.
 func lastLines(f io.ReaderAt, size int64, n int) (int64, error) {
 	if n <= 0 {
 		return size, nil

@@ -242,7 +242,7 @@ func (v *verifier) compare() string {
 	return ""
 }
 
-// lastGood is the last line that a mirrored checkpoint vouches for.
+// lastGood returns the last line that a mirrored checkpoint vouches for.
 func (v *verifier) lastGood() uint64 {
 	if v.next == 0 {
 		return 0

@@ -151,7 +151,7 @@ func (b *Budget) drop(a *account) {
 	}
 }
 
-// share is the most bytes that the account may hold now: half of what others leave.
+// share returns the most bytes that the account may hold now: half of what others leave.
 func (b *Budget) share(a *account) int64 {
 	if b.limits.Bytes <= 0 {
 		return math.MaxInt64
@@ -394,7 +394,7 @@ func Of(ctx context.Context) *Hold {
 	return h
 }
 
-// Account is the account of a request; "" without one.
+// Account returns the account of a request; "" without one.
 func Account(ctx context.Context) string {
 	if h := Of(ctx); h != nil {
 		return h.a.name

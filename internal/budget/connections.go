@@ -58,8 +58,8 @@ func (b *Budget) room(a *account) bool {
 	return n <= 0 || a.conns < max(0, n-(b.conns-a.conns))/2
 }
 
-// oldestIdle is the connection to close for one more of the account: of the account that
-// has most, and never of one that has less than it. Without bytes for it, it is one of its own.
+// oldestIdle returns the connection to close for one more of the account: of the account that has most, and never of
+// one that has less than it. Without bytes for it, it is one of its own.
 func (b *Budget) oldestIdle(newcomer *account, bytes bool) *Conn {
 	most := newcomer
 	for _, a := range b.accounts {
@@ -130,7 +130,7 @@ func (c *Conn) End() {
 	b.serve()
 }
 
-// Hold is what the connection has taken; the head of a request is taken from it.
+// Hold returns what the connection has taken; the head of a request is taken from it.
 func (c *Conn) Hold() *Hold {
 	if c == nil {
 		return nil

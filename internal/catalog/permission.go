@@ -34,7 +34,7 @@ func (r *Registry) SetPermissions(p map[string]Permission) {
 	r.permissions = p
 }
 
-// Spec is what a tool says of itself, under the policies of [Registry.SetPermissions].
+// Spec returns what a tool says of itself, under the policies of [Registry.SetPermissions].
 func (r *Registry) Spec(t tool.Tool) tool.Spec {
 	s := t.Spec()
 	r.mu.RLock()

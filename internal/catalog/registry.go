@@ -186,7 +186,7 @@ func (r *Registry) lookup(s tool.Session, name string) (tool.Tool, error) {
 	}
 }
 
-// NotGiven is the error of a tool that the agents which started a session did not let it have.
+// NotGiven returns the error of a tool that the agents which started a session did not let it have.
 func NotGiven(name string) *tool.Error {
 	return &tool.Error{
 		Code: "tool_disabled", Stage: "lookup",
@@ -374,7 +374,7 @@ func (r *Registry) own(s tool.Session, name string) (t tool.Tool, group string, 
 	return nil, "", false
 }
 
-// ofGroup are the tools that a group has in a session alone.
+// ofGroup returns the tools that a group has in a session alone.
 func (r *Registry) ofGroup(g Group, s tool.Session) map[string]tool.Tool {
 	if g.Of == nil || !r.groupEnabled(s, g.Name) {
 		return nil

@@ -21,9 +21,8 @@ const baseRules = "## Tools\n\n" +
 	"need be; ListVars lists them. $VAR_REF{{name}} or $VAR_REF{{name:start:length}} anywhere in a string " +
 	"argument is replaced by the value before the call."
 
-// Prompt is the part of the system prompt that explains the tools of a session:
-// the base rules, then each enabled group's own (T-09). It is "" when nothing is
-// enabled.
+// Prompt returns the part of the system prompt that explains the tools of a session: the base rules, then each
+// enabled group's own (T-09). It is "" when nothing is enabled.
 func (r *Registry) Prompt(s tool.Session) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -46,8 +45,8 @@ func (r *Registry) Prompt(s tool.Session) string {
 	return strings.Join(parts, "\n\n") + "\n"
 }
 
-// groupBlock is the part of one group: names are its tools that are on, later
-// those of them that are deferred until finder brings them.
+// groupBlock returns the part of one group: names are its tools that are on, later those of them that are deferred
+// until finder brings them.
 func groupBlock(s tool.Session, g Group, names, later []string, finder string) string {
 	var body []string
 	shown := len(names) > 0 || len(g.Tools) == 0 // a group without tools is its prompt and rules
@@ -77,7 +76,7 @@ func groupBlock(s tool.Session, g Group, names, later []string, finder string) s
 	return fmt.Sprintf("<tool-group-rule group=%q>\n%s\n</tool-group-rule>", g.Name, strings.Join(body, "\n\n"))
 }
 
-// RuleName is the variable that holds a rule.
+// RuleName returns the variable that holds a rule.
 func RuleName(group, rule string) string { return "Rule/" + group + "/" + rule }
 
 // RuleIndex renders the rules of a group for the prompt: pinned ones in full,

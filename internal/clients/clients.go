@@ -100,10 +100,10 @@ var All = sync.OnceValue(func() []Client {
 	return out
 })
 
-// Names are the names of all clients.
+// Names returns the names of all clients.
 func Names() []string { return slices.Clone(order) }
 
-// Find is the client of a name.
+// Find returns the client of a name.
 func Find(name string) (Client, bool) {
 	for _, c := range All() {
 		if c.Name == name {
@@ -113,8 +113,7 @@ func Find(name string) (Client, bool) {
 	return Client{}, false
 }
 
-// Tool is what happens to the calls of a tool; of one that the table does not have, by
-// its name.
+// Tool returns what happens to the calls of a tool; of one that the table does not have, by its name.
 func (c Client) Tool(name string) Tool {
 	for _, t := range c.Tools {
 		if t.Name == name {
@@ -124,7 +123,7 @@ func (c Client) Tool(name string) Tool {
 	return Tool{Name: name, Act: ByName}
 }
 
-// Field is the argument of a name.
+// Field returns the argument of a name.
 func (t Tool) Field(name string) (Field, bool) {
 	for _, f := range t.Fields {
 		if f.Name == name || f.Name == anyField {

@@ -12,9 +12,8 @@ import (
 // versionLike is what the directory of a version is called.
 var versionLike = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+`)
 
-// Installed is the version of the client whose program has this path, or "". It is read from
-// the package around the program, or is the name of a directory or file above it; nothing
-// is run.
+// Installed returns the version of the client whose program has this path, or "". It is read from the package around
+// the program, or is the name of a directory or file above it; nothing is run.
 func (c Client) Installed(program string) string {
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {

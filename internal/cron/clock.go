@@ -311,5 +311,5 @@ func (f *feature) note(ctx context.Context, j Job, name, message string, more ma
 	})
 }
 
-// label is how people know a job.
+// label returns how people know a job.
 func (j Job) label() string { return fmt.Sprintf("cron job %s %q", j.ID, j.Name) }

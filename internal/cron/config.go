@@ -13,7 +13,7 @@ type Config struct {
 	PerAccount int `yaml:"perAccount"` // likewise
 }
 
-// Defaults are the values of the section.
+// Defaults returns the values of the section.
 func Defaults() *Config { return &Config{PerSession: 16, PerAccount: 64} }
 
 // Check implements [part.Config].

@@ -93,13 +93,13 @@ func badLine(msg, hint string) error {
 	return &tool.Error{Code: "invalid_schedule", Msg: "invalid schedule: " + msg, Hint: hint}
 }
 
-// After is when the line comes next after t, by the zone of t; zero if it does not within five years.
+// After returns when the line comes next after t, by the zone of t; zero if it does not within five years.
 func (l Line) After(t time.Time) time.Time { return l.schedule.Next(t) }
 
 // maxCounted bounds how long the runs that were missed are counted.
 const maxCounted = 100_000
 
-// between is how often the line comes from one time to another, both included, when it comes at the first.
+// between returns how often the line comes from one time to another, both included, when it comes at the first.
 func (l Line) between(first, last time.Time) int {
 	n := 0
 	for t := first; !t.After(last) && !t.IsZero() && n < maxCounted; t = l.After(t) {

@@ -22,12 +22,12 @@ type Maker struct {
 	Given []int `json:"given"`
 }
 
-// makerOf is the process of a call.
+// makerOf returns the process of a call.
 func makerOf(by tool.Identity) Maker {
 	return Maker{by.UID, by.GID, by.Groups, by.Name, by.Home, groupsOf(by.UID)}
 }
 
-// groupsOf are the groups of a user by the database of users; nil if that does not know it.
+// groupsOf returns the groups of a user by the database of users; nil if that does not know it.
 func groupsOf(uid int) []int {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {

@@ -76,7 +76,7 @@ func (f *feature) part() part.Part {
 	}
 }
 
-// running is how many runs are going on.
+// running returns how many runs are going on.
 func (f *feature) running() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -99,7 +99,7 @@ func scan(row interface{ Scan(...any) error }) (Job, error) {
 
 func idOf(number int64) string { return "cron_" + strconv.FormatInt(number, 10) }
 
-// numberOf is the number in an id; 0, which no job has, for what is no id.
+// numberOf returns the number in an id; 0, which no job has, for what is no id.
 func numberOf(id string) int64 {
 	digits, ok := strings.CutPrefix(id, "cron_")
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -180,22 +180,22 @@ func (t table) find(ctx context.Context, where string, args ...any) (all []Job, 
 	return all, err
 }
 
-// ofSession are the jobs of a session.
+// ofSession returns the jobs of a session.
 func (t table) ofSession(ctx context.Context, session string) ([]Job, error) {
 	return t.find(ctx, `session = $1`, session)
 }
 
-// ofAccount are those of all its sessions; of every account where it is "".
+// ofAccount returns those of all its sessions; of every account where it is "".
 func (t table) ofAccount(ctx context.Context, account string) ([]Job, error) {
 	return t.find(ctx, `($1 = '' OR account = $1)`, account)
 }
 
-// due are the jobs whose time has come.
+// due returns the jobs whose time has come.
 func (t table) due(ctx context.Context, now time.Time) ([]Job, error) {
 	return t.find(ctx, `next <= $1`, now.UnixMilli())
 }
 
-// next is when the first job is due; zero without one.
+// next returns when the first job is due; zero without one.
 func (t table) next(ctx context.Context) (at time.Time, err error) {
 	var ms sql.NullInt64
 	err = t.db.Read(ctx, func(tx *sql.Tx) error {

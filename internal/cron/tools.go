@@ -173,7 +173,7 @@ func (f *feature) cronList(ctx context.Context, in tool.In) (tool.Output, error)
 	return tool.Output{Data: map[string]any{"jobs": all}, Text: strings.Join(lines, "\n"), Origin: by.Worst()}, nil
 }
 
-// line is a job as a model reads it.
+// line returns a job as a model reads it.
 func (j Job) line() string {
 	text := fmt.Sprintf(`[%s] "%s" %s - %s (next %s`, j.ID, j.Name, j.Schedule, j.Command, stamp(j.Next))
 	if r := j.Last; r != nil {

@@ -164,7 +164,7 @@ func (x *Offline) request(ctx context.Context, e policy.Example) (tool.Request, 
 	}, nil
 }
 
-// facts are those that examples of policies may use: every tool of the configuration is on. No tool runs, so the
+// facts returns those that examples of policies may use: every tool of the configuration is on. No tool runs, so the
 // tools of parts need no daemon.
 func facts(c *config.Config, features []part.Definition) policy.Facts {
 	tools := catalog.NewRegistry(config.BuiltIn(features...)...)

@@ -270,7 +270,7 @@ func described(features []part.Definition) []part.Part {
 	return all
 }
 
-// OpenAPI is the OpenAPI document of a daemon, committed as docs/openapi.json.
+// OpenAPI returns the OpenAPI document of a daemon, committed as docs/openapi.json.
 func OpenAPI() ([]byte, error) { return openAPI(features()) }
 
 func openAPI(features []part.Definition) ([]byte, error) { return api.OpenAPI(described(features)...) }

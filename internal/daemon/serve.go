@@ -134,10 +134,10 @@ func inUse(err error) error {
 	}
 }
 
-// memoryLimit is the size of the heap above which the garbage collector runs more often. It is
-// the sum of three parts: 32 MiB for the daemon itself, agentBytes for agents, and a quarter of
-// agentBytes for memory that is not used any more. A heap that grows fast exceeds it by a fifth.
-// The documents promise more: the database and the program itself take memory too.
+// memoryLimit returns the size of the heap above which the garbage collector runs more often. It is the sum of three
+// parts: 32 MiB for the daemon itself, agentBytes for agents, and a quarter of agentBytes for memory that is not
+// used any more. A heap that grows fast exceeds it by a fifth. The documents promise more: the database and the
+// program itself take memory too.
 func memoryLimit(agentBytes int64) int64 { return 32<<20 + agentBytes + agentBytes/4 }
 
 // gcPercent returns GOGC, or 300. The daemon keeps about 10 MiB. At 100, the default of Go, it would collect every

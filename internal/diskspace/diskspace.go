@@ -115,7 +115,7 @@ func New(o Options) *Guard {
 // Begin measures for the first time, beside the caller, when everything that is asked is there.
 func (g *Guard) Begin() { g.attend() }
 
-// Reserve is what calls may not take.
+// Reserve returns what calls may not take.
 func (g *Guard) Reserve() limit.Reserve { return g.reserve }
 
 // spaces are the file systems of the state and of private files, which may be one.
@@ -158,7 +158,7 @@ func (g *Guard) Look() {
 	}
 }
 
-// room is what is free above the reserve.
+// room returns what is free above the reserve.
 func (g *Guard) room(s limit.Space) int64 {
 	if g.reserve.Low(s) {
 		return 0
@@ -215,7 +215,7 @@ func (g *Guard) Admit(name, session string, n int64) error {
 	return nil
 }
 
-// Free is how many bytes are free for what the daemon keeps beside the record.
+// Free returns how many bytes are free for what the daemon keeps beside the record.
 func (g *Guard) Free() int64 { return g.room(g.look().state) }
 
 // Room says whether the database has room for a value of n bytes, whoever writes it.
@@ -347,7 +347,7 @@ func (g *Guard) Forget(session string) {
 // unmeasured is what a directory tree counts as that is too deep for a path.
 const unmeasured = 1 << 50
 
-// Size is a number of bytes for people.
+// Size returns a number of bytes for people.
 func Size(n uint64) string {
 	const unit = 1024
 	switch {

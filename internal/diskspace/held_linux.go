@@ -14,7 +14,7 @@ const (
 	heldMost = 8 << 20 // bytes of each at most
 )
 
-// heldBytes is how much each of the files of the record has beyond its end.
+// heldBytes returns how much each of the files of the record has beyond its end.
 func (g *Guard) heldBytes() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,9 +35,8 @@ func forbiddenActs() ([]act, func() error, error) {
 	}, l.Close, nil
 }
 
-// unlessStatus is a script that fails when the kernel reports this value for the
-// shell itself. The shell reads its own status, which every isolation level allows
-// it and nobody else.
+// unlessStatus returns a script that fails when the kernel reports this value for the shell itself. The shell reads
+// its own status, which every isolation level allows it and nobody else.
 func unlessStatus(key, value string) string {
 	return fmt.Sprintf(
 		`while read -r k v; do [ "$k $v" = "%s %s" ] && exit 1; done < /proc/self/status; exit 0`, key, value)

@@ -144,7 +144,7 @@ func (b *Broker) leave(r *reader) {
 	delete(b.readers, r)
 }
 
-// missed is how many events this reader lost since it was last asked.
+// missed returns how many events this reader lost since it was last asked.
 func (b *Broker) missed(r *reader) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +153,7 @@ func (b *Broker) missed(r *reader) int {
 	return n
 }
 
-// Routes are the routes of the broker.
+// Routes returns the routes of the broker.
 func (b *Broker) Routes() []route.Route {
 	return []route.Route{{
 		Pattern: "GET /events", Role: tool.RoleAgent, Handle: b.stream,

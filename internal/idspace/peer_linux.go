@@ -173,7 +173,7 @@ func (in *Inside) PeerOf(fd int) (Peer, error) {
 	return p, nil
 }
 
-// Lacks are those ids that this process has not, and cannot get. Root's group is none of them.
+// Lacks returns those ids that this process has not, and cannot get. Root's group is none of them.
 func (in *Inside) Lacks(ids IDs) []string {
 	var all []string
 	for _, l := range []struct {

@@ -173,7 +173,7 @@ func (ids IDs) all() (uids, gids []syscall.SysProcIDMap, err error) {
 	return uids, gids, nil
 }
 
-// inheritedFiles are the sockets that a service manager gave this process.
+// inheritedFiles returns the sockets that a service manager gave this process.
 func inheritedFiles() []*os.File {
 	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
 	if err != nil || os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {

@@ -20,7 +20,7 @@ type Config struct {
 	Forbidden   string        `yaml:"forbidden"`   // what becomes of one that new settings or policies forbid
 }
 
-// Defaults are the values of the section.
+// Defaults returns the values of the section.
 func Defaults() *Config {
 	return &Config{
 		PerSession: 16, PerAccount: 64, OutputBytes: 4 << 20, OutputRate: 8 << 20,

@@ -157,8 +157,8 @@ func (r *readers) state() (upTo int64, told <-chan struct{}, ended bool) {
 	return r.upTo, r.told, r.ended
 }
 
-// piece is the event of the output from an offset on, which ends at upTo at the latest. It ends
-// at from if there is only the begin of a character.
+// piece returns the event of the output from an offset on, which ends at upTo at the latest. It ends at from if
+// there is only the begin of a character.
 func (j *Job) piece(from, upTo int64, last bool) (piece, error) {
 	r := &j.readers
 	r.mu.Lock()

@@ -157,7 +157,7 @@ func (j *Job) Printed(most int) (text string, total int64) {
 	return j.slice(kept, half) + "...(truncated)..." + j.slice(max(kept+half, total-half), half), total
 }
 
-// slice is the output from an offset on, as text; what cannot be read is empty.
+// slice returns the output from an offset on, as text; what cannot be read is empty.
 func (j *Job) slice(offset, n int64) string {
 	b := make([]byte, n)
 	got, _, err := j.out.read(b, offset)
@@ -283,7 +283,7 @@ func (j *Job) settle(c *tool.Call) {
 	}
 }
 
-// event is an event about the job. js.mu is held.
+// event returns an event about the job. js.mu is held.
 func (j *Job) event(t events.Type) events.Event {
 	return events.Event{
 		Type: t, Account: j.info.Account, Session: j.info.Session, Call: j.info.Call, Tool: j.info.Tool,

@@ -202,7 +202,8 @@ func (js *Jobs) Open(c *tool.Call, withheld bool) (tool.Job, error) {
 	return j, nil
 }
 
-// wallOf is how long a job may run: the shorter of what the policies and the configuration allow, 0 without a limit.
+// wallOf returns how long a job may run: the shorter of what the policies and the configuration allow, 0 without a
+// limit.
 func wallOf(c *tool.Call, config *Config) time.Duration {
 	seconds := config.WallSeconds
 	if w := c.Decision.Obligations.WallSeconds; w > 0 && (seconds == 0 || w < seconds) {
@@ -297,7 +298,7 @@ func (js *Jobs) drop(j *Job) {
 	js.remove(j.info.ID)
 }
 
-// running are the jobs that have not ended and for which of holds.
+// running returns the jobs that have not ended and for which of holds.
 func (js *Jobs) running(of func(*Job) bool) []*Job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
@@ -310,7 +311,7 @@ func (js *Jobs) running(of func(*Job) bool) []*Job {
 	return out
 }
 
-// kept is how many bytes the output of the jobs of each session takes on the disk.
+// kept returns how many bytes the output of the jobs of each session takes on the disk.
 func (js *Jobs) kept() map[string]int64 {
 	js.mu.Lock()
 	defer js.mu.Unlock()

@@ -120,7 +120,7 @@ func callerOf(r *http.Request) Caller {
 	return Caller{Account: me.Account, Any: me.Any, Session: r.URL.Query().Get("session_id")}
 }
 
-// found is the job that a request names.
+// found returns the job that a request names.
 func (js *Jobs) found(r *http.Request) (*Job, error) {
 	who := callerOf(r)
 	who.Session = ""
@@ -171,8 +171,7 @@ func (js *Jobs) output(r *http.Request) (any, error) {
 // eventID names an event for those who want what comes behind it.
 func (j *Job) eventID(next int64) string { return j.info.ID + "." + strconv.FormatInt(next, 10) }
 
-// offsetOf is where a reader wants to begin: behind the last event that it got, or at the
-// offset that it names.
+// offsetOf returns where a reader wants to begin: behind the last event that it got, or at the offset that it names.
 func offsetOf(r *http.Request, job string) (int64, error) {
 	text := r.URL.Query().Get("offset")
 	if last := r.Header.Get("Last-Event-ID"); last != "" {

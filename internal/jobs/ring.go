@@ -152,7 +152,7 @@ func (r *ring) read(p []byte, offset int64) (n int, from int64, err error) {
 	}
 }
 
-// state is the file, or nil when nothing more comes, and how many bytes were printed.
+// state returns the file, or nil when nothing more comes, and how many bytes were printed.
 func (r *ring) state() (*os.File, int64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -207,14 +207,14 @@ func (r *ring) wait(ctx context.Context, offset int64) (more bool, err error) {
 	}
 }
 
-// written is how many bytes were printed in all.
+// written returns how many bytes were printed in all.
 func (r *ring) written() int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.total
 }
 
-// size is how many bytes the file takes.
+// size returns how many bytes the file takes.
 func (r *ring) size() int64 { return ringHead + min(r.written(), r.most+chunk) }
 
 // end says that nothing more comes. What is kept can still be read.

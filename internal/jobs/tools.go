@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Group is the tools of a model's own jobs. Without jobs they can only be described.
+// Group returns the tools of a model's own jobs. Without jobs they can only be described.
 func (js *Jobs) Group() catalog.Group {
 	return catalog.Group{Name: "jobs", Tools: []tool.Tool{
 		taskInput{js}, bashOutput{js}, killShell{js}, writeStdin{js},
@@ -25,7 +25,7 @@ func (js *Jobs) Group() catalog.Group {
 	}}
 }
 
-// own is the job that a tool names, of its session.
+// own returns the job that a tool names, of its session.
 func (js *Jobs) own(in tool.In, id string) (*Job, error) {
 	return js.Find(Caller{Account: in.Account, Session: in.Session}, id)
 }
@@ -67,7 +67,7 @@ func (n named) one() (string, error) {
 	return n.TaskID + n.ID, nil
 }
 
-// ownNamed is the job of the session that two fields name.
+// ownNamed returns the job of the session that two fields name.
 func (js *Jobs) ownNamed(in tool.In, n named) (*Job, error) {
 	id, err := n.one()
 	if err != nil {
@@ -94,7 +94,7 @@ type report struct {
 	note string
 }
 
-// text is the report as a model reads it.
+// text returns the report as a model reads it.
 func (r report) text() string {
 	var b strings.Builder
 	b.WriteString(r.line())

@@ -73,8 +73,7 @@ func escaped(b, s []byte) []byte {
 	return out[:n]
 }
 
-// runes is how many bytes at the begin of s are characters beyond ASCII that stand for
-// themselves.
+// runes returns how many bytes at the begin of s are characters beyond ASCII that stand for themselves.
 func runes(s []byte) int {
 	i := 0
 	for i < len(s) && s[i] >= utf8.RuneSelf {

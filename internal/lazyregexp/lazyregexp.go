@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// New is the expression, compiled once. Any number of goroutines may call it.
+// New returns the expression, compiled once. Any number of goroutines may call it.
 func New(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

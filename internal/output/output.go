@@ -106,14 +106,14 @@ func (l *Log) Of(id string) {
 	l.id = id
 }
 
-// ID is the id of the call.
+// ID returns the id of the call.
 func (l *Log) ID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
 }
 
-// Last is the Seq of the last item.
+// Last returns the Seq of the last item.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,7 +275,7 @@ func (l *Log) write(name string, p []byte) {
 	l.text(name, at, p[:whole])
 }
 
-// Whole is how many bytes of p are no begin of a character that may still come.
+// Whole returns how many bytes of p are no begin of a character that may still come.
 func Whole(p []byte) int {
 	for i := len(p) - 1; i >= max(0, len(p)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(p[i]) {
@@ -374,7 +374,7 @@ func (l *Log) Close() {
 	wake(&l.taken)
 }
 
-// Size is how many bytes the log holds.
+// Size returns how many bytes the log holds.
 func (l *Log) Size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ type Definition struct {
 	Doctor func(context.Context, Config) []Finding
 }
 
-// Described is the part with nothing behind it but a section, the defaults if that is nil.
+// Described returns the part with nothing behind it but a section, the defaults if that is nil.
 func (d Definition) Described(c Config) Part {
 	switch {
 	case d.Describe == nil:
@@ -283,7 +283,7 @@ type Finding struct {
 	Why  string // what was seen, and what to do
 }
 
-// Session is the session that a route names by {id}, of the caller's account.
+// Session returns the session that a route names by {id}, of the caller's account.
 func (h Host) Session(r *http.Request) (tool.Session, error) {
 	return h.Sessions.Session(r.Context(), route.CallerOf(r).Account, r.PathValue("id"))
 }

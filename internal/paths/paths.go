@@ -37,14 +37,13 @@ func Resolve(env func(string) string) (Daemon, error) {
 	return resolve(env, os.Geteuid())
 }
 
-// AgentSocket is where a client finds the agent socket: where SANDBOXD_SOCKET says,
-// else where a daemon with this environment has it, else where one of the user's login has it, else that of
-// the system's daemon.
+// AgentSocket returns where a client finds the agent socket: where SANDBOXD_SOCKET says, else where a daemon with
+// this environment has it, else where one of the user's login has it, else that of the system's daemon.
 func AgentSocket(env func(string) string) string {
 	return clientSocket(env, os.Geteuid(), "SANDBOXD_SOCKET", "agent.sock")
 }
 
-// OperatorSocket is where a client finds the operator socket.
+// OperatorSocket returns where a client finds the operator socket.
 func OperatorSocket(env func(string) string) string {
 	return clientSocket(env, os.Geteuid(), "SANDBOXD_OPERATOR_SOCKET", "operator.sock")
 }
@@ -78,8 +77,8 @@ func clientSocket(env func(string) string, uid int, variable, name string) strin
 	return own
 }
 
-// first is the first of these sockets that is there and that nobody but a user, or root, can have put there; "" if
-// none is.
+// first returns the first of these sockets that is there and that nobody but a user, or root, can have put there; ""
+// if none is.
 func first(sockets []string, uid int) string {
 	for _, socket := range sockets {
 		if _, err := os.Lstat(socket); err == nil && trusted(filepath.Dir(socket), uid) {
@@ -160,7 +159,7 @@ func resolve(env func(string) string, uid int) (Daemon, error) {
 	return p, err
 }
 
-// From is the variable that said what is in a field, such as "keyDir"; "" where none did.
+// From returns the variable that said what is in a field, such as "keyDir"; "" where none did.
 func (p Daemon) From(field string) string { return p.from[field] }
 
 // KeyWhy says why the key is looked for in KeyDir, when it is not its usual place.

@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// allow is the command that allows a directory.
+// allow returns the command that allows a directory.
 func allow(dir string) string { return tool.CommandLine("sandboxd", "allow", dir) }
 
 func takeBack(dir string) string { return tool.CommandLine("sandboxd", "allow", "--remove", dir) }

@@ -15,7 +15,7 @@ type Changes interface {
 	RemoveProject(ctx context.Context, dir, by string) (Answer, error)
 }
 
-// Part is the list as a part of the daemon.
+// Part returns the list as a part of the daemon.
 func (l *List) Part(c Changes) part.Part {
 	h := handlers{l, c}
 	return part.Part{Routes: h.routes(), Status: func() any { return l.All() }}

@@ -87,7 +87,7 @@ func Open(file string) (*List, error) {
 	return l, nil
 }
 
-// Fixed is a list of one workspace that nobody changes.
+// Fixed returns a list of one workspace that nobody changes.
 func Fixed(w tool.Workspace) *List {
 	l := &List{}
 	l.now.Store(newState(Rules{Base: w}, nil))
@@ -116,7 +116,7 @@ func newState(r Rules, entries []entry) *state {
 	return s
 }
 
-// entry is a project under these rules.
+// entry returns a project under these rules.
 func (r Rules) entry(p Project) entry {
 	e := entry{Project: p}
 	// One that is gone has no settings, and stays out also if it comes back: until the next
@@ -137,8 +137,7 @@ func (r Rules) entry(p Project) entry {
 	return e
 }
 
-// Of is the workspace of a directory: the roots of the configuration, or the innermost
-// project that holds it.
+// Of returns the workspace of a directory: the roots of the configuration, or the innermost project that holds it.
 func (l *List) Of(dir string) (tool.Workspace, error) {
 	s := l.now.Load()
 	if _, ok := innermost(dir, s.rules.Base.Roots); ok {
@@ -154,7 +153,7 @@ func (l *List) Of(dir string) (tool.Workspace, error) {
 	return e.workspace, nil
 }
 
-// of is the innermost project that holds a directory.
+// of returns the innermost project that holds a directory.
 func (s *state) of(dir string) (found entry, ok bool) {
 	for _, e := range s.entries {
 		if guard.Within(dir, e.Dir) && len(e.Dir) >= len(found.Dir) {
@@ -164,7 +163,7 @@ func (s *state) of(dir string) (found entry, ok bool) {
 	return found, ok
 }
 
-// Root is the root or the project that holds a directory, or that directory.
+// Root returns the root or the project that holds a directory, or that directory.
 func (l *List) Root(dir string) string {
 	s := l.now.Load()
 	if root, ok := innermost(dir, s.rules.Base.Roots); ok {
@@ -185,8 +184,8 @@ func innermost(dir string, roots []string) (found string, ok bool) {
 	return found, ok
 }
 
-// Default is where a session starts whose client names no directory: the first root of the
-// configuration, or the only project.
+// Default returns where a session starts whose client names no directory: the first root of the configuration, or
+// the only project.
 func (l *List) Default() (string, error) {
 	s := l.now.Load()
 	switch {
@@ -206,11 +205,10 @@ func (l *List) Default() (string, error) {
 	}
 }
 
-// Dirs are the roots of the configuration, and the projects that the rules let be. It is
-// for reading alone.
+// Dirs returns the roots of the configuration, and the projects that the rules let be. It is for reading alone.
 func (l *List) Dirs() []string { return l.now.Load().dirs }
 
-// All are the projects as they are now.
+// All returns the projects as they are now.
 func (l *List) All() []Status {
 	all := []Status{}
 	for _, e := range l.now.Load().entries {

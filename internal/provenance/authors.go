@@ -25,7 +25,7 @@ const (
 	everybody = Authors(1)<<len(ordered) - 1 // what an unknown origin stands for
 )
 
-// Of is the set of these origins. A name that is not known could be anybody's.
+// Of returns the set of these origins. A name that is not known could be anybody's.
 func Of(origins ...tool.Origin) (a Authors) {
 	for _, o := range origins {
 		bit := everybody
@@ -49,7 +49,7 @@ func (a Authors) List() []tool.Origin {
 	return origins
 }
 
-// Worst is the one author to name when there is room for one.
+// Worst returns the one author to name when there is room for one.
 func (a Authors) Worst() tool.Origin {
 	for _, o := range []tool.Origin{
 		tool.OriginWeb, tool.OriginMCP, tool.OriginRepository, tool.OriginTool,

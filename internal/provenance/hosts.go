@@ -39,7 +39,7 @@ func (h Hosts) And(names ...string) Hosts {
 
 func notInName(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// List is the names, [OtherHosts] last. The zero value has none.
+// List returns the names, [OtherHosts] last. The zero value has none.
 func (h Hosts) List() []string {
 	if h == "" {
 		return nil

@@ -82,7 +82,7 @@ func (x *Shingles) slot(h uint64) int {
 	return int((h * x.key.low) >> (64 - bits.Len(uint(len(x.heads)-1))))
 }
 
-// bits are the word of the sieve and the two bits in it.
+// bits returns the word of the sieve and the two bits in it.
 func (x *Shingles) bits(h uint64) (word int, want uint64) {
 	h = bits.RotateLeft64(h*x.key.low, 32)
 	return int(h >> (64 - bits.Len(uint(len(x.sieve)-1)))), 1<<(h&63) | 1<<(h>>6&63)
@@ -146,7 +146,7 @@ func (x *Shingles) insert(at int, h uint64) {
 	x.link(len(x.at)-1, h)
 }
 
-// owner is the text that holds a place.
+// owner returns the text that holds a place.
 func (x *Shingles) owner(at int) int {
 	i, exact := slices.BinarySearch(x.ends, at)
 	if exact {
@@ -155,7 +155,7 @@ func (x *Shingles) owner(at int) int {
 	return i
 }
 
-// limits are the ends of the text that holds a place.
+// limits returns the ends of the text that holds a place.
 func (x *Shingles) limits(at int) (begin, end int) {
 	o := x.owner(at)
 	if o > 0 {
@@ -164,7 +164,7 @@ func (x *Shingles) limits(at int) (begin, end int) {
 	return begin, x.ends[o]
 }
 
-// around is what a run through a block can hold at most, within its text.
+// around returns what a run through a block can hold at most, within its text.
 func (x *Shingles) around(at int) []byte {
 	begin, end := x.limits(at)
 	return x.text[max(at-(RunLength-block), begin):min(at+RunLength, end)]

@@ -51,7 +51,7 @@ func Paging(r *http.Request) (Page, error) {
 	return p, nil
 }
 
-// List is the page of n items of a list of total.
+// List returns the page of n items of a list of total.
 func (p Page) List(data any, n, total int) List {
 	return List{data, Meta{Total: total, Limit: p.Limit, Offset: p.Offset, HasMore: p.Offset+n < total}}
 }

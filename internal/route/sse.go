@@ -76,7 +76,7 @@ func (s *Writer) Add(id, event string, v any) error {
 	return encode(b, id, event, v)
 }
 
-// Encode is an event as [Writer.Raw] sends it, for those that many clients get.
+// Encode returns an event as [Writer.Raw] sends it, for those that many clients get.
 func Encode(id, event string, v any) ([]byte, error) {
 	var out bytes.Buffer
 	b := borrow(&out)

@@ -35,7 +35,7 @@ func New(stdin, stdout, stderr *os.File) *Program {
 	return t
 }
 
-// Spec is the spec of the tool Exec, which no model is offered.
+// Spec returns the spec of the tool Exec, which no model is offered.
 func (*Program) Spec() tool.Spec {
 	return tool.Spec{
 		Name:        "Exec",

@@ -64,7 +64,7 @@ func (r *Reader) Value(_ context.Context, s guard.Secret) (string, error) {
 	return read(path, s.File != "")
 }
 
-// place is where the file of a secret is.
+// place returns where the file of a secret is.
 func place(s guard.Secret) (string, error) {
 	if s.File != "" {
 		return s.File, nil
@@ -104,7 +104,7 @@ func read(path string, private bool) (string, error) {
 	return secret, nil
 }
 
-// usable is the secret of a file or a program without the line break at its end.
+// usable returns the secret of a file or a program without the line break at its end.
 func usable(text []byte) (string, error) {
 	secret := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
@@ -125,7 +125,7 @@ func usable(text []byte) (string, error) {
 	return secret, nil
 }
 
-// printed is what a program printed last, or prints now.
+// printed returns what a program printed last, or prints now.
 func (r *Reader) printed(command []string) (string, error) {
 	key := strings.Join(command, "\x00")
 	r.mu.Lock()

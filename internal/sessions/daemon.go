@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 )
 
-// Daemon is the id of the daemon that has this database to itself: the name of its host, and what makes
-// it the only one. It stays the same over restarts.
+// Daemon returns the id of the daemon that has this database to itself: the name of its host, and what makes it the
+// only one. It stays the same over restarts.
 func Daemon(ctx context.Context, local *store.DB) (id string, err error) {
 	err = local.Write(ctx, func(tx *sql.Tx) error {
 		err := tx.QueryRow(`SELECT id FROM this_daemon`).Scan(&id)
@@ -48,7 +48,7 @@ func Become(ctx context.Context, local *store.DB, id string) error {
 	})
 }
 
-// Daemons are those that have sessions in a database that daemons share.
+// Daemons returns those that have sessions in a database that daemons share.
 func Daemons(ctx context.Context, shared *store.DB) (all []string, err error) {
 	err = shared.Read(ctx, func(tx *sql.Tx) error {
 		return shared.Reading(tx).Each(func(row *sql.Rows) error {

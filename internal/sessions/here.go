@@ -177,8 +177,8 @@ func (s *Store) allHere(ctx context.Context) (all []tool.Session, err error) {
 	return all, err
 }
 
-// changed are the sessions that were made or deleted since then, with the time when the one that
-// there is was made; 0 without one.
+// changed returns the sessions that were made or deleted since then, with the time when the one that there is was
+// made; 0 without one.
 func (s *Store) changed(ctx context.Context, since time.Time) (map[string]int64, error) {
 	at := int64(0)
 	if !since.IsZero() {

@@ -48,8 +48,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	return err
 }
 
-// Idle are the sessions of all accounts that nobody has used or changed since then, the oldest
-// first.
+// Idle returns the sessions of all accounts that nobody has used or changed since then, the oldest first.
 func (s *Store) Idle(ctx context.Context, since time.Time) ([]tool.Session, error) {
 	if err := s.Flush(ctx); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ import (
 //go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Schema is the tables of this package.
+// Schema returns the tables of this package.
 func Schema() store.Schema { return store.EmbeddedBoth("sessions", migrations) }
 
 // Options bound the sessions.
@@ -265,7 +265,7 @@ func (s *Store) row(ctx context.Context, account, id string) (tool.Session, erro
 	return sess, err
 }
 
-// Owner is the account that a session belongs to, "" if there is no such session.
+// Owner returns the account that a session belongs to, "" if there is no such session.
 func (s *Store) Owner(ctx context.Context, id string) (account string, err error) {
 	err = s.db.Read(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRow(`SELECT account FROM sessions WHERE id = $1 AND deleted = 0`, id).Scan(&account)

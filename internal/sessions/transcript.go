@@ -59,8 +59,8 @@ func (m Messages) Close() error {
 	return m.file.Close()
 }
 
-// Messages are at most limit messages of a session of the account from the one with index
-// offset on, or the last ones if offset is negative.
+// Messages returns at most limit messages of a session of the account from the one with index offset on, or the last
+// ones if offset is negative.
 func (s *Store) Messages(ctx context.Context, account, id string, offset, limit int) (Messages, error) {
 	if _, err := s.Session(ctx, account, id); err != nil {
 		return Messages{}, err
@@ -322,7 +322,7 @@ func (s *Store) forked(tx *sql.Tx, from, to string) error {
 	return nil
 }
 
-// Recent is the session of the account that changed last; false if it has none.
+// Recent returns the session of the account that changed last; false if it has none.
 func (s *Store) Recent(ctx context.Context, account string) (sess tool.Session, ok bool, err error) {
 	err = s.db.Read(ctx, func(tx *sql.Tx) error {
 		sess, err = scan(tx.QueryRow(`SELECT `+columns+` FROM sessions

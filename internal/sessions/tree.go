@@ -94,7 +94,7 @@ func free(tx *sql.Tx, root, name string) (bool, error) {
 	return n == 0, err
 }
 
-// nextName is a name that no agent of a tree has: of another one with a number behind it.
+// nextName returns a name that no agent of a tree has: of another one with a number behind it.
 func nextName(tx *sql.Tx, root, name string) (string, error) {
 	name = name[:min(len(name), 56)]
 	for i := 2; ; i++ {
@@ -105,7 +105,7 @@ func nextName(tx *sql.Tx, root, name string) (string, error) {
 	}
 }
 
-// below are the ids of a session and of all below it, each after its parent.
+// below returns the ids of a session and of all below it, each after its parent.
 func below(tx *sql.Tx, account, id string) ([]string, error) {
 	if _, err := get(tx, account, id); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func column(tx *sql.Tx, query string, args ...any) ([]string, error) {
 	return all, rows.Err()
 }
 
-// All are the sessions of an account with those above each, each after its parent.
+// All returns the sessions of an account with those above each, each after its parent.
 func (s *Store) All(ctx context.Context, account string) ([]tool.Session, error) {
 	var all []tool.Session
 	err := s.db.Read(ctx, func(tx *sql.Tx) error {

@@ -27,7 +27,7 @@ const (
 	unitDir    = "/etc/systemd/system"
 )
 
-// System is a daemon with a user of its own, for the accounts of the machine.
+// System returns a daemon with a user of its own, for the accounts of the machine.
 func System(h Host, o Options) (*Plan, error) {
 	for _, name := range o.Operators {
 		if slices.Contains(o.Accounts, name) {
@@ -75,7 +75,7 @@ func System(h Host, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// config is the configuration of the system's daemon.
+// config returns the configuration of the system's daemon.
 func (p *Plan) config(o Options) ([]byte, error) {
 	var b strings.Builder
 	if err := roots(&b, o.Workspaces, configDir, stateDir, keyDir); err != nil {
@@ -118,8 +118,8 @@ func roots(b *strings.Builder, workspaces []string, daemons ...string) error {
 	return nil
 }
 
-// Person is a daemon of the person who runs setup. It has no configuration: what agents may
-// work in is allowed, as sandboxd allow does.
+// Person returns a daemon of the person who runs setup. It has no configuration: what agents may work in is allowed,
+// as sandboxd allow does.
 func Person(h Host, o Options) (*Plan, error) {
 	p := &Plan{host: h, user: true, manifest: filepath.Join(o.ConfigHome, "sandboxd/setup.json")}
 	if len(o.Accounts) > 0 || len(o.Operators) > 0 {
@@ -139,8 +139,8 @@ func Person(h Host, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// userUnit is where the unit of a person is: where make install or a package has put it, or
-// where a person's own units are.
+// userUnit returns where the unit of a person is: where make install or a package has put it, or where a person's
+// own units are.
 func (p *Plan) userUnit(o Options) string {
 	own := filepath.Join(o.ConfigHome, "systemd/user")
 	for _, dir := range append([]string{own}, o.UnitPath...) {

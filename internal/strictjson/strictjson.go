@@ -91,7 +91,7 @@ func tooDeep(raw []byte) bool {
 	return false
 }
 
-// skipText is the place of the quote that ends the string at i, or the end of the text.
+// skipText returns the place of the quote that ends the string at i, or the end of the text.
 func skipText(raw []byte, i int) int {
 	for i++; i < len(raw) && raw[i] != '"'; i++ {
 		if raw[i] == '\\' {
@@ -170,7 +170,7 @@ func checkSurrogates(raw []byte) error {
 	}
 }
 
-// unit is the code unit that an escape at the beginning of b stands for, 0 for another.
+// unit returns the code unit that an escape at the beginning of b stands for, 0 for another.
 func unit(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0
@@ -182,7 +182,7 @@ func unit(b []byte) rune {
 	return rune(n)
 }
 
-// textLength is the length of the string at the start of valid JSON, with its quotes.
+// textLength returns the length of the string at the start of valid JSON, with its quotes.
 func textLength(b []byte) int {
 	for i := 1; ; {
 		i += bytes.IndexByte(b[i:], '"') + 1
@@ -196,7 +196,7 @@ func textLength(b []byte) int {
 	}
 }
 
-// unquote is the text of a string.
+// unquote returns the text of a string.
 func unquote(literal []byte) (string, error) {
 	if inner := literal[1 : len(literal)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner), nil
@@ -206,8 +206,8 @@ func unquote(literal []byte) (string, error) {
 	return s, err
 }
 
-// Values is how many values a text holds, fields included, and at least one: what a reader
-// needs memory for beside the text. Of a text that is no JSON it is some number.
+// Values returns how many values a text holds, fields included, and at least one: what a reader needs memory for
+// beside the text. Of a text that is no JSON it is some number.
 func Values(raw []byte) int {
 	n := 1
 	for i := 0; i < len(raw); i++ {
@@ -252,7 +252,7 @@ func Fields(raw []byte, add func(name string, value json.RawMessage) error) erro
 	return nil
 }
 
-// space is the first place at or behind i that is no space.
+// space returns the first place at or behind i that is no space.
 func space(raw []byte, i int) int {
 	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\n' || raw[i] == '\t' || raw[i] == '\r') {
 		i++
@@ -260,7 +260,7 @@ func space(raw []byte, i int) int {
 	return i
 }
 
-// valueLength is the length of the value at the start of valid JSON.
+// valueLength returns the length of the value at the start of valid JSON.
 func valueLength(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); i++ {

@@ -100,7 +100,7 @@ func (s *Store) Send(ctx context.Context, p Place, o Outgoing, by provenance.Aut
 	return to, err
 }
 
-// recipients are the agents that a message is for.
+// recipients returns the agents that a message is for.
 func recipients(from, to string, teams []Team) ([]string, error) {
 	if len(teams) == 0 {
 		return nil, &tool.Error{
@@ -194,7 +194,7 @@ func (s *Store) Take(ctx context.Context, p Place) (all []Message, by provenance
 
 const mailColumns = `number, authors, sender, type, sent, content`
 
-// messages are those of the mailbox of p that a query finds, in the order of their numbers.
+// messages returns those of the mailbox of p that a query finds, in the order of their numbers.
 func (v view) messages(query string, p Place) (all []Message, by provenance.Authors, err error) {
 	type numbered struct {
 		number int64

@@ -38,7 +38,7 @@ func (f *feature) part() part.Part {
 	}
 }
 
-// placeOf is the place of the agent of a session that a call is made in.
+// placeOf returns the place of the agent of a session that a call is made in.
 func (f *feature) placeOf(ctx context.Context, account, session string) (Place, tool.Session, error) {
 	s, err := f.host.Sessions.Session(ctx, account, session)
 	return PlaceOf(s), s, err

@@ -98,7 +98,7 @@ type sent struct {
 	To []string `json:"to"`
 }
 
-// author is who writes by HTTP: a person on the operator socket, else a model.
+// author returns who writes by HTTP: a person on the operator socket, else a model.
 func author(r *http.Request) provenance.Authors {
 	if route.CallerOf(r).Role == tool.RoleOperator {
 		return provenance.ByPerson
@@ -106,7 +106,7 @@ func author(r *http.Request) provenance.Authors {
 	return provenance.ByModel
 }
 
-// asked is the session that a route names, and its place. It counts as used.
+// asked returns the session that a route names, and its place. It counts as used.
 func (f *feature) asked(r *http.Request) (tool.Session, Place, error) {
 	s, err := f.host.Session(r)
 	if err == nil {

@@ -41,7 +41,7 @@ type Place struct {
 // self is the name of an agent at the top of a tree that has none.
 const self = "self"
 
-// PlaceOf is the place of the agent of a session.
+// PlaceOf returns the place of the agent of a session.
 func PlaceOf(s tool.Session) Place {
 	p := Place{Space: s.Root(), Account: s.Account, Session: s.ID, Agent: s.Agent}
 	if p.Agent == "" {
@@ -66,7 +66,7 @@ func (s *Store) write(ctx context.Context, f func(view) error) error {
 	})
 }
 
-// next is the next number of a kind in a space.
+// next returns the next number of a kind in a space.
 func (v view) next(space, kind string) (int64, error) {
 	var n int64
 	err := v.Row(`INSERT INTO team_counters (space, kind, last) VALUES ($1, $2, 1)

@@ -60,7 +60,7 @@ type Task struct {
 	authors provenance.Authors
 }
 
-// line is the task in a list.
+// line returns the task in a list.
 func (t Task) line() string {
 	s := fmt.Sprintf("[%s] %s - %s", t.ID, strings.ToUpper(string(t.Status)), t.Subject)
 	if t.Owner != "" {

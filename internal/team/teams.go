@@ -60,7 +60,7 @@ func (t Team) has(agent string) bool {
 	return t.Leader == agent || slices.ContainsFunc(t.Members, func(m Member) bool { return m.Name == agent })
 }
 
-// names are all agents of the team, the leader first.
+// names returns all agents of the team, the leader first.
 func (t Team) names() []string {
 	names := []string{t.Leader}
 	for _, m := range t.Members {
@@ -178,7 +178,7 @@ func (s *Store) Teams(ctx context.Context, p Place) (all []Team, err error) {
 	return all, err
 }
 
-// of are the active teams that an agent is in. They are shared: nobody may change them.
+// of returns the active teams that an agent is in. They are shared: nobody may change them.
 func (s *Store) of(v view, space, agent string) ([]Team, error) {
 	all, err := s.teams.Get(space, func() (all []Team, err error) {
 		err = v.Each(func(rows *sql.Rows) error {

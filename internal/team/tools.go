@@ -36,7 +36,7 @@ func (o one) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, e
 	return o.run(ctx, in, s)
 }
 
-// changing is a tool that changes what agents share.
+// changing returns a tool that changes what agents share.
 func changing(name, description, properties, required string) tool.Spec {
 	return tool.Spec{
 		Name: name, Description: description, Class: tool.ClassState, Annotations: &tool.Annotations{}, NoCache: true,
@@ -45,7 +45,7 @@ func changing(name, description, properties, required string) tool.Spec {
 	}
 }
 
-// reading is a tool that changes nothing.
+// reading returns a tool that changes nothing.
 func reading(name, description, properties, required string) tool.Spec {
 	s := changing(name, description, properties, required)
 	s.Class, s.ReadOnly, s.Annotations = tool.ClassRead, true, &tool.Annotations{ReadOnly: true}
@@ -59,7 +59,7 @@ func decode[T any](in tool.In) (args T, err error) {
 	return args, nil
 }
 
-// authors are those of the arguments of a call.
+// authors returns those of the arguments of a call.
 func authors(in tool.In) provenance.Authors {
 	by := provenance.ByModel
 	for _, origins := range in.Origins.Args {
@@ -76,7 +76,7 @@ const (
 "id":{"type":"string","description":"the same; give one of them"}`
 )
 
-// tasks are the tools of tasks. Those that jobs have too take the ids of both.
+// tasks returns the tools of tasks. Those that jobs have too take the ids of both.
 func (f *feature) tasks() catalog.Group {
 	make := func(s tool.Spec, run func(context.Context, tool.In, tool.Session) (tool.Output, error)) tool.Tool {
 		return one{s, run, f}
@@ -227,7 +227,7 @@ type named struct {
 	ID     string `json:"id"`
 }
 
-// task is the id of a task; "" if a job is meant.
+// task returns the id of a task; "" if a job is meant.
 func (n named) task() (string, error) {
 	if (n.TaskID == "") == (n.ID == "") {
 		return "", &tool.Error{

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// teams are the tools of teams and mailboxes.
+// teams returns the tools of teams and mailboxes.
 func (f *feature) teams() catalog.Group {
 	make := func(s tool.Spec, run func(context.Context, tool.In, tool.Session) (tool.Output, error)) tool.Tool {
 		return one{s, run, f}
@@ -97,7 +97,7 @@ func (f *feature) readMailbox(ctx context.Context, _ tool.In, s tool.Session) (t
 // write a text that looks like the message of another one.
 func indented(text string) string { return strings.Join(lines(text), "\n    ") }
 
-// oneLine is a name: those of earlier versions may have any sign.
+// oneLine returns a name: those of earlier versions may have any sign.
 func oneLine(name string) string { return strings.Join(lines(name), " ") }
 
 // lines are cut at all that somebody may take for the end of one.

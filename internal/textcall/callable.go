@@ -192,7 +192,7 @@ type members struct {
 // maxPath is how many keys a path may have.
 const maxPath = 32
 
-// at is the value at a path of keys; nil if there is none.
+// at returns the value at a path of keys; nil if there is none.
 func (r reader) at(value json.RawMessage, path string) json.RawMessage {
 	keys := strings.Split(path, ".")
 	if len(keys) > maxPath {
@@ -235,8 +235,8 @@ type given struct {
 	TimeoutMS int               `json:"timeout_ms,omitempty"`
 }
 
-// request is a call of the callable for the request path. One that has the name of a tool is judged
-// by another: an agent gave it, and what policies, people and skills say of the tool is not said of it.
+// request returns a call of the callable for the request path. One that has the name of a tool is judged by another:
+// an agent gave it, and what policies, people and skills say of the tool is not said of it.
 func (c Callable) request(call Call, isTool func(string) bool) (name string, args json.RawMessage, own tool.Tool) {
 	if c.Type == typeTool {
 		return c.Tool, toolArgs(call), nil
@@ -258,7 +258,7 @@ func toolArgs(call Call) json.RawMessage {
 	return call.Args
 }
 
-// callables are those that were registered in a session.
+// callables returns those that were registered in a session.
 func (f *feature) callables(ctx context.Context, session string) (map[string]Callable, error) {
 	var all map[string]Callable
 	err := f.host.DB.Read(ctx, func(tx *sql.Tx) (err error) {
@@ -320,7 +320,7 @@ func (c *Callable) keep(tx *sql.Tx, session string) error {
 	return err
 }
 
-// offered are the callables of a session by name, its tools included, those that are off too.
+// offered returns the callables of a session by name, its tools included, those that are off too.
 func (f *feature) offered(ctx context.Context, s tool.Session) ([]Callable, error) {
 	all, err := f.callables(ctx, s.ID)
 	if err != nil {
@@ -346,7 +346,7 @@ func (f *feature) offered(ctx context.Context, s tool.Session) ([]Callable, erro
 	return list, nil
 }
 
-// describe is a tool in one line, with its arguments.
+// describe returns a tool in one line, with its arguments.
 func describe(s tool.Spec) string {
 	var schema struct {
 		Properties map[string]struct {
@@ -380,7 +380,7 @@ type none struct {
 
 var noAction = none{Error: "No action() provided for this skill."}
 
-// typeName is the type of an argument in a schema, which may be a list of types, or none.
+// typeName returns the type of an argument in a schema, which may be a list of types, or none.
 func typeName(t any) string {
 	switch t := t.(type) {
 	case string:

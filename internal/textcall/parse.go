@@ -81,7 +81,7 @@ func (s *scanner) tag(at int) (name, args string, end int, ok bool) {
 	return "", "", 0, false
 }
 
-// head is where "[CALL:" ends, -1 if it does not stand there.
+// head returns where "[CALL:" ends, -1 if it does not stand there.
 func (s *scanner) head(at int) int {
 	i := blanks(s.text, at+1)
 	if !strings.HasPrefix(s.text[i:], "CALL") {
@@ -100,7 +100,7 @@ func blanks(s string, i int) int {
 	return i
 }
 
-// word is the name at a place, and what follows it and its blanks.
+// word returns the name at a place, and what follows it and its blanks.
 func word(s string, i int) (name string, rest int) {
 	from := i
 	for i < len(s) && (s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9' ||
@@ -225,8 +225,8 @@ func pairs(raw string) json.RawMessage {
 	return encode(args)
 }
 
-// parts are what commas divide, outside of quotes and brackets. A quote opens only where a part
-// or its value begins.
+// parts returns what commas divide, outside of quotes and brackets. A quote opens only where a part or its value
+// begins.
 func parts(raw string) (list []string) {
 	var quote byte
 	depth, from, begins := 0, 0, true
@@ -255,7 +255,7 @@ func parts(raw string) (list []string) {
 	return append(list, strings.TrimSpace(raw[from:]))
 }
 
-// typed is a value as JSON has it.
+// typed returns a value as JSON has it.
 func typed(s string) any {
 	switch {
 	case number().MatchString(s):
@@ -288,7 +288,7 @@ func encode(v any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// oneLine is a text without line ends, of so many characters at most.
+// oneLine returns a text without line ends, of so many characters at most.
 func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) > most {

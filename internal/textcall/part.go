@@ -177,7 +177,7 @@ func (f *feature) promptRoute(r *http.Request) (any, error) {
 	return in, nil
 }
 
-// listed are the callables of the session that a request names.
+// listed returns the callables of the session that a request names.
 func (f *feature) listed(r *http.Request) ([]Callable, error) {
 	s, err := f.host.Session(r)
 	if err != nil {

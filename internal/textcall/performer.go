@@ -86,7 +86,7 @@ func read(in tool.In) (g given, u *url.URL, err error) {
 // component escapes a part of a URL. It begins and ends no other part.
 func component(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// climbs is how many parts of the path of a URL servers read as directions.
+// climbs returns how many parts of the path of a URL servers read as directions.
 func climbs(address string) (n int) {
 	path, _, _ := strings.Cut(address, "?")
 	for part := range strings.SplitSeq(path, "/") {

@@ -14,7 +14,7 @@ const (
 	maxNamed   = 24 // in the note
 )
 
-// system is what a model is told at length, "" without a callable.
+// system returns what a model is told at length, "" without a callable.
 func system(list []Callable) string {
 	if len(list) == 0 {
 		return ""
@@ -36,8 +36,8 @@ You can call:
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// note is the same in short, for where system messages do not arrive. What was registered for this
-// session comes before the tools that every session has: not all names fit in.
+// note returns the same in short, for where system messages do not arrive. What was registered for this session
+// comes before the tools that every session has: not all names fit in.
 func note(list []Callable) string {
 	if len(list) == 0 {
 		return ""
@@ -56,7 +56,7 @@ func note(list []Callable) string {
 		noteTail
 }
 
-// enabled are the callables that are on.
+// enabled returns the callables that are on.
 func enabled(list []Callable) []Callable {
 	return slices.DeleteFunc(slices.Clone(list), func(c Callable) bool { return !c.Enabled })
 }
@@ -128,7 +128,7 @@ func (m *message) text() (text string, is bool) {
 	return text, json.Unmarshal(m.fields["content"], &text) == nil && len(m.fields["content"]) > 0
 }
 
-// parts are the parts of content that is a list, and the texts of those that are text.
+// parts returns the parts of content that is a list, and the texts of those that are text.
 func (m *message) parts() (parts []json.RawMessage, texts []string, are bool) {
 	if json.Unmarshal(m.fields["content"], &parts) != nil || parts == nil {
 		return nil, nil, false

@@ -160,7 +160,7 @@ func unknown(call Call) outcome {
 	}
 }
 
-// outcomeOf is the result of a call in words.
+// outcomeOf returns the result of a call in words.
 func outcomeOf(call Call, r tool.Result) outcome {
 	switch r.Status {
 	case tool.StatusNotFound:

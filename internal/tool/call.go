@@ -162,7 +162,7 @@ type Execution struct {
 // Approved reports whether a person, or a grant of one, answered for the call.
 func (c *Call) Approved() bool { return c.Approval != nil && c.Approval.Approved }
 
-// Received are the hosts from which bytes came in while the call ran.
+// Received returns the hosts from which bytes came in while the call ran.
 func (c *Call) Received() []string {
 	var hosts []string
 	for _, r := range c.Network.Connections {
@@ -202,9 +202,8 @@ func NewCall(req Request) *Call {
 	return c
 }
 
-// newNodeID is a 14-digit UTC timestamp, a dash and random base36 characters
-// (V-32). Seven would collide about once in 400,000 pairs within a second at
-// 10,000 calls, so there are ten.
+// newNodeID returns a 14-digit UTC timestamp, a dash and random base36 characters (V-32). Seven would collide about
+// once in 400,000 pairs within a second at 10,000 calls, so there are ten.
 func newNodeID(now time.Time) string {
 	const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 	b := make([]byte, 10)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// CompressArgs is the short form of arguments for logs: the tool's own, or the
-// JSON with every string cut to 50 characters (T-32). The caller redacts.
+// CompressArgs returns the short form of arguments for logs: the tool's own, or the JSON with every string cut to 50
+// characters (T-32). The caller redacts.
 func CompressArgs(t Tool, args json.RawMessage) string {
 	if c, ok := t.(Compressor); ok {
 		if s, ok := contain(func() string { return c.CompressArgs(args) }); ok {
@@ -31,8 +31,7 @@ func CompressArgs(t Tool, args json.RawMessage) string {
 	return cut(strings.TrimSuffix(b.String(), "\n"), 120)
 }
 
-// CompressResult is the short form of a result for logs: the tool's own, or its
-// first 200 characters (T-32).
+// CompressResult returns the short form of a result for logs: the tool's own, or its first 200 characters (T-32).
 func CompressResult(t Tool, formatted string) string {
 	if c, ok := t.(Compressor); ok {
 		if s, ok := contain(func() string { return c.CompressResult(formatted) }); ok {

@@ -36,8 +36,7 @@ func (m Mode) LooserThan(limit Mode) bool {
 	return slices.Index(Modes, m) > slices.Index(Modes, limit)
 }
 
-// InMode is the decision in a mode that may ask nobody: there, an ask is a denial
-// (P-06).
+// InMode returns the decision in a mode that may ask nobody: there, an ask is a denial (P-06).
 func (d Decision) InMode(m Mode) Decision {
 	if d.Verdict != Ask || m != ModeDontAsk {
 		return d

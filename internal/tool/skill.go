@@ -73,7 +73,7 @@ func (s Session) Lets(tool string) bool { return s.lets(tool, nil) == nil }
 // LetsUse reports whether they let this call be made: an entry may list commands alone.
 func (s Session) LetsUse(tool string, uses guard.Uses) bool { return s.lets(tool, &uses) == nil }
 
-// lets is the session whose skills do not let a tool be called, or a call of it be made; nil: none.
+// lets returns the session whose skills do not let a tool be called, or a call of it be made; nil: none.
 func (s Session) lets(tool string, uses *guard.Uses) *Session {
 	if tool == SkillTool {
 		return nil
@@ -94,7 +94,7 @@ func (s Session) lets(tool string, uses *guard.Uses) *Session {
 	return nil
 }
 
-// SkillRestricted is the error of a call that the skills of a session do not let be made.
+// SkillRestricted returns the error of a call that the skills of a session do not let be made.
 func (s Session) SkillRestricted(tool string, uses *guard.Uses) *Error {
 	if at := s.lets(tool, uses); at != nil {
 		s = *at
@@ -108,8 +108,8 @@ func (s Session) SkillRestricted(tool string, uses *guard.Uses) *Error {
 	}
 }
 
-// Allowed are the entries that hold now; nil: nothing is restricted. Where a skill is within
-// another and both list commands of one tool, a command must be in both lists.
+// Allowed returns the entries that hold now; nil: nothing is restricted. Where a skill is within another and both
+// list commands of one tool, a command must be in both lists.
 func (s Session) Allowed() []string {
 	var held []string
 	s.skills(func(k Skill) bool {

@@ -229,8 +229,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Msg }
 
-// ErrorOf is what callers see of an error: itself, or one from an error of a package that knows no
-// calls and has a code and a hint. Nil is any other.
+// ErrorOf returns what callers see of an error: itself, or one from an error of a package that knows no calls and
+// has a code and a hint. Nil is any other.
 func ErrorOf(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

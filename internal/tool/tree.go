@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Root is the session at the top of the tree that a session belongs to: itself, if no agent
-// started it. A tree shares tasks, teams and mailboxes.
+// Root returns the session at the top of the tree that a session belongs to: itself, if no agent started it. A tree
+// shares tasks, teams and mailboxes.
 func (s Session) Root() string {
 	if n := len(s.Above); n > 0 {
 		return s.Above[n-1].ID
@@ -32,7 +32,7 @@ func (s Session) Under(above []Session) Session {
 	return s
 }
 
-// As is the tool that a tool is by another name, "" if it is none: what is said of that one holds for it too.
+// As returns the tool that a tool is by another name, "" if it is none: what is said of that one holds for it too.
 func As(name string) string {
 	if name == "exec_command" {
 		return "Bash"
@@ -94,7 +94,7 @@ type Ancestor struct {
 	Agent   string `json:"agent,omitempty"`
 }
 
-// Ancestors are the sessions above, the nearest first.
+// Ancestors returns the sessions above, the nearest first.
 func (s Session) Ancestors() []Ancestor {
 	var all []Ancestor
 	for _, up := range s.Above {

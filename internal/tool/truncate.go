@@ -122,7 +122,7 @@ func runTruncater(t Truncater, formatted string, args json.RawMessage) (text str
 	return strings.ToValidUTF8(t.Truncate(formatted, args), "\uFFFD"), true
 }
 
-// runeOffset is the byte offset of the n-th character.
+// runeOffset returns the byte offset of the n-th character.
 func runeOffset(s string, n int) int {
 	for i := range s {
 		if n == 0 {

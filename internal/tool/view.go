@@ -34,7 +34,7 @@ type (
 // Failed reports whether a model should see the result as an error.
 func (r Result) Failed() bool { return r.Status != StatusSuccess }
 
-// Anthropic is the result as a tool_result block: the text, then images and PDFs.
+// Anthropic returns the result as a tool_result block: the text, then images and PDFs.
 func (r Result) Anthropic() any {
 	v := anthropicResult{Type: "tool_result", ToolUseID: r.ToolUseID, IsError: r.Failed(), Content: []anthropicBlock{}}
 	if r.FinalText != "" {
@@ -58,7 +58,7 @@ func (r Result) Anthropic() any {
 	return v
 }
 
-// OpenAI is the result as a message of role tool; it has room for text only.
+// OpenAI returns the result as a message of role tool; it has room for text only.
 func (r Result) OpenAI() any {
 	return openAIResult{"tool", r.ToolUseID, r.FinalText}
 }

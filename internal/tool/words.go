@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// CommandLine is the line with which a shell would start these words.
+// CommandLine returns the line with which a shell would start these words.
 func CommandLine(argv ...string) string {
 	words := make([]string, len(argv))
 	for n, word := range argv {
@@ -16,7 +16,7 @@ func CommandLine(argv ...string) string {
 
 var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
-// quoted is a word as a shell reads it.
+// quoted returns a word as a shell reads it.
 func quoted(word string) string {
 	if plain.MatchString(word) {
 		return word

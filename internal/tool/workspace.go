@@ -8,7 +8,7 @@ type Workspace struct {
 	Settings guard.Settings // the floor of sessions that bring none
 }
 
-// Of is the workspace of any directory, which is w: for programs that have only one.
+// Of returns the workspace of any directory, which is w: for programs that have only one.
 func (w Workspace) Of(string) (Workspace, error) { return w, nil }
 
 // Dirs are its roots.

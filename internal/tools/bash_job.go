@@ -54,7 +54,7 @@ func (Bash) Lasts(in tool.In) (wait time.Duration, ok bool) {
 	return 0, false
 }
 
-// timeout is how long a command in the foreground may take.
+// timeout returns how long a command in the foreground may take.
 func (a bashArgs) timeout() time.Duration {
 	if a.Timeout == nil {
 		return defaultTimeout

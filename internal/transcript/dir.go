@@ -108,7 +108,7 @@ func (d *locks) Lock(id string) (unlock func()) {
 // Remove removes the directory of a session with all that is in it, if there is one.
 func (d *Dir) Remove(id string) error { return os.RemoveAll(filepath.Join(d.path, id)) }
 
-// IDs are the sessions that have a directory.
+// IDs returns the sessions that have a directory.
 func (d *Dir) IDs() ([]string, error) {
 	found, err := os.ReadDir(d.path)
 	var ids []string
@@ -123,7 +123,7 @@ func (d *Dir) IDs() ([]string, error) {
 // Forget removes nothing: see Remove.
 func (d *Dir) Forget(*sql.Tx, string) error { return nil }
 
-// Sizes is how many bytes the transcripts have, by session.
+// Sizes returns how many bytes the transcripts have, by session.
 func (d *Dir) Sizes(context.Context) (map[string]int64, error) {
 	ids, err := d.IDs()
 	sizes := make(map[string]int64, len(ids))
@@ -135,7 +135,7 @@ func (d *Dir) Sizes(context.Context) (map[string]int64, error) {
 	return sizes, err
 }
 
-// Use is how many transcripts are in a directory, and their bytes. It opens and makes nothing.
+// Use returns how many transcripts are in a directory, and their bytes. It opens and makes nothing.
 func Use(path string) (files int, bytes int64) {
 	found, _ := filepath.Glob(filepath.Join(path, "*", fileName))
 	for _, name := range found {

@@ -68,7 +68,7 @@ func (a About) Check() error {
 	return nil
 }
 
-// FirstPrompt is the begin of the first text of a user, "" without one.
+// FirstPrompt returns the begin of the first text of a user, "" without one.
 func FirstPrompt(messages []json.RawMessage) string {
 	for _, m := range messages {
 		var said struct {
@@ -85,7 +85,7 @@ func FirstPrompt(messages []json.RawMessage) string {
 	return ""
 }
 
-// textOf is a content, or the first text of its blocks.
+// textOf returns a content, or the first text of its blocks.
 func textOf(content json.RawMessage) string {
 	var text string
 	if json.Unmarshal(content, &text) == nil {

@@ -12,7 +12,7 @@ import (
 // maxLine is how long a message may be: more than a request can bring.
 const maxLine = 16 << 20
 
-// Messages is how many messages there are.
+// Messages returns how many messages there are.
 func (t *File) Messages() int { return t.Meta.Messages }
 
 // Page is a part of the messages.
@@ -24,9 +24,8 @@ type Page struct {
 	at int64 // where the first begins
 }
 
-// Page is at most count messages from the one with this index on. It has looked at each: what
-// is damaged there is transcript_corrupt. The others are not read, except those that are
-// nearer to the begin or to the end.
+// Page returns at most count messages from the one with this index on. It has looked at each: what is damaged there
+// is transcript_corrupt. The others are not read, except those that are nearer to the begin or to the end.
 func (t *File) Page(from, count int) (Page, error) {
 	p := Page{From: min(from, t.Meta.Messages), t: t}
 	p.Count = min(count, t.Meta.Messages-p.From)
@@ -90,7 +89,7 @@ func (t *File) line(r *bufio.Reader, buf []byte, last bool) (json.RawMessage, er
 	}
 }
 
-// endOf is where the first n messages end.
+// endOf returns where the first n messages end.
 func (t *File) endOf(n int) (int64, error) {
 	if n >= t.Meta.Messages {
 		return t.end, nil
@@ -99,7 +98,7 @@ func (t *File) endOf(n int) (int64, error) {
 	return at - int64(len(between)), err
 }
 
-// startOf is where the message with this index begins. It counts lines from the nearer side.
+// startOf returns where the message with this index begins. It counts lines from the nearer side.
 func (t *File) startOf(index int) (int64, error) {
 	if index == 0 {
 		return t.start, nil
@@ -164,7 +163,7 @@ func (t *File) backward(lines int) (int64, error) {
 	return 0, corrupt(t.id, "it has fewer messages than it says")
 }
 
-// Find is the index of the first message whose uuid or id this is, -1 without one.
+// Find returns the index of the first message whose uuid or id this is, -1 without one.
 func (t *File) Find(message string) (int, error) {
 	p, err := t.Page(0, t.Meta.Messages)
 	if err != nil {

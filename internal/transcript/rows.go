@@ -18,7 +18,7 @@ import (
 //go:embed migrations/postgres/*.sql
 var migrations embed.FS
 
-// Schema is the tables of [Rows]. Over a file there are none.
+// Schema returns the tables of [Rows]. Over a file there are none.
 func Schema() store.Schema { return store.EmbeddedBoth("transcript", migrations) }
 
 // partBytes is how much of a transcript is in one row.
@@ -46,7 +46,7 @@ func OpenRows(ctx context.Context, db *store.DB) (*Rows, error) {
 // Close closes nothing: the database is not its own.
 func (r *Rows) Close() error { return nil }
 
-// IDs are the sessions that have a transcript and may have none: those are removed with the session.
+// IDs returns the sessions that have a transcript and may have none: those are removed with the session.
 func (r *Rows) IDs() ([]string, error) { return nil, nil }
 
 // Regular reports whether a damaged transcript may be replaced: of rows it may not, for no daemon
@@ -67,7 +67,7 @@ func (r *Rows) Forget(tx *sql.Tx, id string) error {
 	return err
 }
 
-// Sizes is how many bytes the transcripts have, by session.
+// Sizes returns how many bytes the transcripts have, by session.
 func (r *Rows) Sizes(ctx context.Context) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	err := r.db.Read(ctx, func(tx *sql.Tx) error {

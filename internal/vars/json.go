@@ -111,7 +111,7 @@ func (w *walker) next() bool {
 	return false
 }
 
-// stringLength is the length of the literal at the start of b, or -1.
+// stringLength returns the length of the literal at the start of b, or -1.
 func stringLength(b []byte) int {
 	for i := 1; ; {
 		n := bytes.IndexByte(b[i:], '"')
@@ -145,8 +145,8 @@ func decodeString(literal []byte) (string, bool) {
 	return s, err == nil
 }
 
-// special is the index of the first byte that JSON wants escaped, or -1. It looks
-// at eight bytes at once: texts are long and such bytes are rare.
+// special returns the index of the first byte that JSON wants escaped, or -1. It looks at eight bytes at once: texts
+// are long and such bytes are rare.
 func special(b []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
@@ -167,7 +167,7 @@ func special(b []byte) int {
 	return -1
 }
 
-// quotedLength is how long s is as a JSON string, without its quotes.
+// quotedLength returns how long s is as a JSON string, without its quotes.
 func quotedLength(s []byte) int {
 	n := len(s)
 	for {

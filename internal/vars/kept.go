@@ -5,7 +5,7 @@ import (
 	"database/sql"
 )
 
-// Kept is how many bytes the variables of each session have.
+// Kept returns how many bytes the variables of each session have.
 func (s *System) Kept(ctx context.Context) (map[string]int64, error) {
 	kept := map[string]int64{}
 	err := s.db.Read(ctx, func(tx *sql.Tx) error {

@@ -267,12 +267,12 @@ func (s *System) evict(h *head) error {
 
 const fields = `name, type, keep, created, updated, visited, refs, length, authored, origins, hosts, tags, descr`
 
-// selectVar is the query for a variable that does not count as a visit.
+// selectVar returns the query for a variable that does not count as a visit.
 func (s *System) selectVar() string {
 	return `SELECT ` + fields + `, ` + s.db.Text(`value`) + ` FROM vars WHERE session = $1 AND name = $2`
 }
 
-// found is the row, or nil if there is none.
+// found returns the row, or nil if there is none.
 func found(row scanner) (*record, error) {
 	var r record
 	err := row.Scan(append(r.targets(), &r.value)...)

@@ -83,7 +83,7 @@ func (s *System) List(ctx context.Context, session string, f Filter) (store.Page
 	return found, err
 }
 
-// readRow is a row of a read, by a statement that is prepared once.
+// readRow returns a row of a read, by a statement that is prepared once.
 func (s *System) readRow(tx *sql.Tx, query string, args ...any) scanner {
 	st, err := s.db.ReadStmt(tx, query)
 	if err != nil {

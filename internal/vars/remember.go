@@ -141,7 +141,7 @@ func received(c *tool.Call) []string {
 	return hosts
 }
 
-// named are the other machines that a call names.
+// named returns the other machines that a call names.
 func named(u guard.Uses) []string {
 	hosts := slices.Clone(u.Hosts)
 	if u.Script != nil {

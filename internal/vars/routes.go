@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Part is the variables as a part of the daemon.
+// Part returns the variables as a part of the daemon.
 func (s *System) Part(h part.Host) part.Part {
 	return part.Part{
 		Groups: []catalog.Group{AgentRules(), s.Group()}, Inject: s.Injected(),

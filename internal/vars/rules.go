@@ -24,8 +24,7 @@ var varRefDocument string
 //go:embed rules/TODO.md
 var todoDocument string
 
-// AgentRules are the built-in rules of every session, as a group without tools
-//
+// AgentRules returns the built-in rules of every session, as a group without tools.
 func AgentRules() catalog.Group {
 	return catalog.Group{Name: "Agent", Rules: map[string]catalog.Rule{
 		"VarRef": {

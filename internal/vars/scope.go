@@ -31,7 +31,7 @@ const pause = 24 * time.Hour
 
 const selectScope = `SELECT told, told_at, authors, hosts, outside, outside_size FROM var_scopes WHERE scope = $1`
 
-// scopeName is the name of a session's scope. The slash makes it no session's.
+// scopeName returns the name of a session's scope. The slash makes it no session's.
 func (s *System) scopeName(sess tool.Session) string {
 	root := sess.Dir
 	if s.o.Root != nil {

@@ -140,7 +140,7 @@ func (s *System) begin(tx *sql.Tx, session string) (head, error) {
 		session, h.total, h.kept, h.rules)
 }
 
-// head is the head of a session that has begun, errNoSession of one that has not.
+// head returns the head of a session that has begun, errNoSession of one that has not.
 func (s *System) head(ctx context.Context, session string) (head, error) {
 	return s.cached(session, func(query string, args ...any) scanner { return apart{s, ctx, query, args} })
 }

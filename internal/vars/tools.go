@@ -16,14 +16,14 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Group is the group vars: all four tools (V-19).
+// Group returns the group vars: all four tools (V-19).
 func (s *System) Group() catalog.Group {
 	return catalog.Group{Name: "vars", Tools: []tool.Tool{
 		readVar{state{s}}, listVars{state{s}}, writeVar{state{s}}, removeVars{state{s}},
 	}}
 }
 
-// Injected are the tools that come with any other (V-18).
+// Injected returns the tools that come with any other (V-18).
 func (s *System) Injected() []tool.Tool {
 	return []tool.Tool{readVar{state{s}}, listVars{state{s}}}
 }
@@ -246,8 +246,7 @@ func (t writeVar) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outp
 	}, nil
 }
 
-// Text is a JSON value as a variable holds it: strings as they are, anything else
-// as its JSON text (V-04).
+// Text returns a JSON value as a variable holds it: strings as they are, anything else as its JSON text (V-04).
 func Text(raw json.RawMessage) (string, error) {
 	if !utf8.Valid(raw) || !json.Valid(raw) {
 		return "", &tool.Error{

@@ -24,7 +24,7 @@ type Value struct {
 	whole         string
 }
 
-// Size is how many bytes of the value are in memory at once.
+// Size returns how many bytes of the value are in memory at once.
 func (v Value) Size() int64 { return min(v.size, pieceBytes) }
 
 // Pieces yields the value in pieces, cut between characters. It yields [ErrChanged] if somebody changes the variable

@@ -36,7 +36,7 @@ import (
 //go:embed migrations/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Schema is the tables of this package.
+// Schema returns the tables of this package.
 func Schema() store.Schema { return store.EmbeddedBoth("vars", migrations) }
 
 // Type says who made a variable and what for.

@@ -99,7 +99,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// styleOf is the style that a text begins with.
+// styleOf returns the style that a text begins with.
 func styleOf(s string) string {
 	if s[0] != 0x1b {
 		return ""

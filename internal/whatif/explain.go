@@ -44,7 +44,7 @@ func PrintPast(w io.Writer, rec policy.Record) {
 	PrintExplanation(w, rec.Explanation)
 }
 
-// commandLine is the command that the rules saw, or "".
+// commandLine returns the command that the rules saw, or "".
 func commandLine(input json.RawMessage) string {
 	var in struct {
 		Params struct {

@@ -79,7 +79,7 @@ func Past(ctx context.Context, d Daemon, id string, nearest bool) (policy.Record
 	return rec, nil
 }
 
-// again is the recorded call, for judging it again.
+// again returns the recorded call, for judging it again.
 func again(rec policy.Record) (Call, error) {
 	var in struct {
 		Params json.RawMessage `json:"params"`

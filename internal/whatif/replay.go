@@ -143,7 +143,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// oneLine is a text on one line, cut where it is long.
+// oneLine returns a text on one line, cut where it is long.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 100 {

@@ -60,7 +60,7 @@ func (g Git) finish(ctx context.Context, t Tree) error {
 	})
 }
 
-// inode is the number of the directory at the path of a worktree, which no link may be on the way to, and whose
+// inode returns the number of the directory at the path of a worktree, which no link may be on the way to, and whose
 // .git must name a worktree of the repository.
 func (g Git) inode(ctx context.Context, t Tree) (uint64, error) {
 	dir, err := g.Box.Open(ctx, guard.PathUse{Raw: t.Path, Path: t.Path, Op: guard.Read}, unix.O_DIRECTORY)

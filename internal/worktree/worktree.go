@@ -59,7 +59,7 @@ const (
 	gitTime = 2 * time.Minute
 )
 
-// Place is where a worktree with a name lies, for a session in dir, and its branch.
+// Place returns where a worktree with a name lies, for a session in dir, and its branch.
 func Place(dir string, roots []string, name string) (path, branch string, err error) {
 	root := slices.IndexFunc(roots, func(root string) bool { return guard.Within(dir, root) })
 	if root < 0 {

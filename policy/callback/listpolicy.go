@@ -98,7 +98,7 @@ type ListPolicy struct {
 	Tools []string `json:"tools,omitempty" yaml:"tools,omitempty"`
 }
 
-// Policy is what the configuration says.
+// Policy returns what the configuration says.
 func (p ListPolicy) Policy() (PermissionPolicy, error) {
 	switch p.Kind {
 	case "allowlist":

@@ -34,9 +34,8 @@ type answer struct {
 	Input    json.RawMessage `json:"updatedInput"`
 }
 
-// Webhook is a callback that POSTs the call to url and reads the opinion from the
-// answer. Anything but a timely 200 with a well-formed answer is an error, which
-// denies the call; 204 is no opinion. Redirects are not followed.
+// Webhook returns a callback that POSTs the call to url and reads the opinion from the answer. Anything but a timely
+// 200 with a well-formed answer is an error, which denies the call; 204 is no opinion. Redirects are not followed.
 func Webhook(url string, timeout time.Duration) CanUseTool {
 	client := &http.Client{
 		Timeout:       timeout,
@@ -72,9 +71,8 @@ func Webhook(url string, timeout time.Duration) CanUseTool {
 	}
 }
 
-// Command is a callback that hands the question to run as JSON and reads the
-// answer from what it returns. The caller says how a program is started, and ends
-// it with the context; no output is no opinion.
+// Command returns a callback that hands the question to run as JSON and reads the answer from what it returns. The
+// caller says how a program is started, and ends it with the context; no output is no opinion.
 func Command(timeout time.Duration, run func(ctx context.Context, stdin []byte) (stdout []byte, err error)) CanUseTool {
 	return func(ctx context.Context, name string, input json.RawMessage, c Context) (*Opinion, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)

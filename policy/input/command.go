@@ -132,7 +132,7 @@ func Clustered(w string) []string {
 	return out
 }
 
-// prefixes are the name and the name with 1 to 8 operands after it, whole words.
+// prefixes returns the name and the name with 1 to 8 operands after it, whole words.
 func prefixes(name string, operands []string) []string {
 	if name == "" {
 		return nil
@@ -149,8 +149,8 @@ func prefixes(name string, operands []string) []string {
 	return out
 }
 
-// literalPrefixes are the first words as they stand, for rules that allow: a rule
-// for git log must not allow git -c core.pager=evil log.
+// literalPrefixes returns the first words as they stand, for rules that allow: a rule for git log must not allow git
+// -c core.pager=evil log.
 func literalPrefixes(argv []string) []string {
 	var out []string
 	p := argv[0]

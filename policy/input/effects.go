@@ -91,7 +91,7 @@ func (in *Document) deletion(d guard.Deletion) Delete {
 	return f
 }
 
-// below are the segments of a path below the workspace that it lies in.
+// below returns the segments of a path below the workspace that it lies in.
 func (in *Document) below(p string) (rest []string, ok bool) {
 	for _, root := range in.Settings.WorkspaceRoots {
 		root = path.Clean(root)

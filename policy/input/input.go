@@ -340,7 +340,7 @@ func (in *Document) locate(id string, at shellparse.Pos) {
 	}
 }
 
-// Place is where a command, path or opaque part stands in the command line.
+// Place returns where a command, path or opaque part stands in the command line.
 func (in *Document) Place(id string) (at shellparse.Pos, ok bool) {
 	at, ok = in.at[id]
 	return at, ok
@@ -379,7 +379,7 @@ func segments(p string) []string {
 	return strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
 }
 
-// spelled is the absolute path that raw says, whatever links are on it.
+// spelled returns the absolute path that raw says, whatever links are on it.
 func (in *Document) spelled(raw string) string {
 	if rest, ok := strings.CutPrefix(raw, "~/"); ok {
 		return path.Join(in.Session.Home, rest)

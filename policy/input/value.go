@@ -11,21 +11,20 @@ import (
 // Fields are names of fields at the top of the input; nil is all of them.
 type Fields map[string]bool
 
-// Value is the document for the engine: the fields in reads, nil being all. It is built
-// by hand since going through JSON takes longer than the evaluation, and lazily where
-// few rules look: what is never read is never converted. Params are valid JSON by
-// [New].
+// Value returns the document for the engine: the fields in reads, nil being all. It is built by hand since going
+// through JSON takes longer than the evaluation, and lazily where few rules look: what is never read is never
+// converted. Params are valid JSON by [New].
 func (in *Document) Value(reads Fields) ast.Value { return ast.LazyObject(in.Fields(reads)) }
 
-// Whole is a lazy document with everything converted. Rules that replace parts of the
-// input need it: the engine cannot copy a lazy one, and would write into it.
+// Whole returns a lazy document with everything converted. Rules that replace parts of the input need it: the engine
+// cannot copy a lazy one, and would write into it.
 func Whole(lazy ast.Value) ast.Value {
 	out := ast.NewObject()
 	lazy.(ast.Object).Foreach(out.Insert)
 	return out
 }
 
-// Fields are the fields in reads with their values, nil being all.
+// Fields returns the fields in reads with their values, nil being all.
 func (in *Document) Fields(reads Fields) map[string]any {
 	doc := make(map[string]any, len(inputFields))
 	for _, f := range inputFields {
@@ -114,7 +113,7 @@ func originLists(args map[string][]tool.Origin) map[string]any {
 	return out
 }
 
-// words is a list that is never null.
+// words returns a list that is never null.
 func words[S ~string](list []S) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -187,7 +186,7 @@ func opaqueValue(o Opaque) ast.Value {
 	return object(opaqueKeys, text(o.ID), text(o.Code), text(o.Command))
 }
 
-// keys are the terms of field names; nothing ever writes to them.
+// keys returns the terms of field names; nothing ever writes to them.
 func keys(names ...string) []*ast.Term {
 	out := make([]*ast.Term, len(names))
 	for i, n := range names {
@@ -229,7 +228,7 @@ func array[T any](list []T, value func(T) ast.Value) ast.Value {
 	return ast.NewArray(out...)
 }
 
-// JSON is the document as the rules see it.
+// JSON returns the document as the rules see it.
 func (in *Document) JSON() (json.RawMessage, error) {
 	plain, err := ast.JSON(Whole(in.Value(nil)))
 	if err != nil {
@@ -241,8 +240,7 @@ func (in *Document) JSON() (json.RawMessage, error) {
 // MarshalJSON is JSON, so that a list without elements is [] everywhere.
 func (in *Document) MarshalJSON() ([]byte, error) { return in.JSON() }
 
-// List is a list of the document, by name: its length, and what is in it where that
-// is text.
+// List returns a list of the document, by name: its length, and what is in it where that is text.
 func (in *Document) List(name string) (texts []string, length int) {
 	switch name {
 	case "paths":

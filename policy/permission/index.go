@@ -39,9 +39,8 @@ func keysOf(list any) map[string]map[string]bool {
 	return out
 }
 
-// Kinds are the tables of rego/core/rules.rego that have a rule under anything
-// that the call has. One too many costs time; one that is missing would lose a
-// rule, and a property test shows that it does not happen.
+// Kinds returns the tables of rego/core/rules.rego that have a rule under anything that the call has. One too many
+// costs time; one that is missing would lose a rule, and a property test shows that it does not happen.
 func (ix Index) Kinds(in *input.Document) []string {
 	out := touched(nil, ix.tighten, in, [...]string{
 		"tighten.tools", "tighten.servers", "tighten.params", "tighten.param_patterns", "tighten.lines",

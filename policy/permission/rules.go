@@ -207,7 +207,7 @@ func (t table) put(extra map[string]any, keys ...string) {
 	m[last] = append(list, hit)
 }
 
-// wildcard is the regular expression of a text in which * stands for any text.
+// wildcard returns the regular expression of a text in which * stands for any text.
 func wildcard(s string) string {
 	parts := strings.Split(s, "*")
 	for i := range parts {

@@ -90,7 +90,7 @@ func clean(p string) string {
 	return c
 }
 
-// parent is the directory above; the top of a notation is its own parent.
+// parent returns the directory above; the top of a notation is its own parent.
 func parent(p string) string {
 	switch d := path.Dir(p); {
 	case p == "." || p == "~" || p == "/":

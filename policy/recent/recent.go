@@ -86,7 +86,7 @@ func (k *Counter) underWay(id string) bool {
 	return k.open[id] != nil
 }
 
-// scopes are those of the session and the account of a call.
+// scopes returns those of the session and the account of a call.
 func (k *Counter) scopes(c *tool.Call) (session, account *scope) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,8 +94,8 @@ func (k *Counter) scopes(c *tool.Call) (session, account *scope) {
 	return find(k.sessions, c.Session.Account+"\x00"+c.Session.ID, now), find(k.accounts, c.Session.Account, now)
 }
 
-// find is the scope of this name, made if there is none. When there are too many, the one
-// that was idle for longest goes.
+// find returns the scope of this name, made if there is none. When there are too many, the one that was idle for
+// longest goes.
 func find(all map[string]*scope, name string, now time.Time) *scope {
 	s := all[name]
 	if s == nil {
@@ -115,7 +115,7 @@ func find(all map[string]*scope, name string, now time.Time) *scope {
 	return s
 }
 
-// before is what was counted, without c itself, which may be judged again.
+// before returns what was counted, without c itself, which may be judged again.
 func (k *Counter) before(c *tool.Call, session, account *scope) *input.Recent {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -23,7 +23,7 @@ type candidate struct {
 // exactly is how narrow a rule is that holds for one text only.
 const exactly = 1 << 20
 
-// candidates are the rules that hold for a call, the narrowest first.
+// candidates returns the rules that hold for a call, the narrowest first.
 func candidates(in *input.Document) []candidate {
 	var out []candidate
 	add := func(narrow int, denies bool, rules ...string) {
@@ -79,8 +79,8 @@ func candidates(in *input.Document) []candidate {
 	return out
 }
 
-// excepted is what an exception from the rule with this id would name for a question: a
-// command with its directory, or a path. It must be the only subject of the rule in the call.
+// excepted returns what an exception from the rule with this id would name for a question: a command with its
+// directory, or a path. It must be the only subject of the rule in the call.
 func excepted(q *question, id string) (what string, ok bool) {
 	if q.call.Decision.By != tool.ByRule {
 		return "", false
@@ -109,7 +109,7 @@ func excepted(q *question, id string) (what string, ok bool) {
 	return "", false
 }
 
-// quoted is a text as Rego has it.
+// quoted returns a text as Rego has it.
 func quoted(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -118,7 +118,7 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// exceptionRego is the rule that asks in place of another one, but not about what is excepted.
+// exceptionRego returns the rule that asks in place of another one, but not about what is excepted.
 func exceptionRego(info policy.RuleInfo, excepted []string) (file, text string) {
 	_, rest, _ := strings.Cut(info.ID, ".")
 	name := strings.Map(func(r rune) rune {

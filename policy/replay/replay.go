@@ -92,7 +92,7 @@ type Side struct {
 	Rule    string       `json:"rule"` // that decided
 }
 
-// SideOf is a decision in short.
+// SideOf returns a decision in short.
 func SideOf(d tool.Decision) Side {
 	s := Side{Verdict: d.Verdict}
 	if len(d.Reasons) > 0 {
@@ -101,7 +101,7 @@ func SideOf(d tool.Decision) Side {
 	return s
 }
 
-// Rule is the rule that made the difference: what denies or asks in the stricter decision.
+// Rule returns the rule that made the difference: what denies or asks in the stricter decision.
 func (f Flip) Rule() string {
 	if f.Looser {
 		return f.Was.Rule

@@ -96,7 +96,7 @@ func (s Suggest) Of(ctx context.Context, records policy.Records) (Suggested, err
 	return out, nil
 }
 
-// questions are those that people answered, each once.
+// questions returns those that people answered, each once.
 func (s Suggest) questions(ctx context.Context, records policy.Records) ([]*question, map[string]int, error) {
 	var all []*question
 	left, seen := map[string]int{}, map[string]bool{}

@@ -21,7 +21,7 @@ var Calls = append([]Call{
 	{NR: unix.SYS_TRUNCATE, Kind: Change, Dir: -1, Path: 0},
 }, archCalls...)
 
-// Numbers are the numbers of Calls, each once.
+// Numbers returns the numbers of Calls, each once.
 func Numbers() []uint32 {
 	var out []uint32
 	for _, c := range Calls {

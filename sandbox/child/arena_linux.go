@@ -65,7 +65,7 @@ func newArena(size int) (*arena, error) {
 	return a, nil
 }
 
-// whole is the arena with its stacks.
+// whole returns the arena with its stacks.
 func (a *arena) whole() []byte { return a.Buf[:len(a.Buf)+2*stackSize] }
 
 func (a *arena) free() { _ = syscall.Munmap(a.whole()) }
@@ -78,7 +78,7 @@ func (a *arena) reset() {
 	a.Area = m
 }
 
-// room is how many bytes are left for the script of a call.
+// room returns how many bytes are left for the script of a call.
 func (a *arena) room() int { return len(a.Buf) - a.Used }
 
 // keepOnly sets which descriptors the init process keeps.
@@ -94,7 +94,7 @@ func (a *arena) keepOnly(g *group, noNamespaces bool) {
 
 const arenaHead = (int(unsafe.Sizeof(arena{})) + 63) &^ 63
 
-// stack is the address of the n-th stack.
+// stack returns the address of the n-th stack.
 func (a *arena) stack(n int) uint64 { return uint64(a.At) + uint64(len(a.Buf)+n*stackSize) }
 
 // The mailbox is at the beginning of every arena.

@@ -39,7 +39,7 @@ func newBoundFiles(b *wire.Bound, contents []int) (*boundFiles, error) {
 	return f, nil
 }
 
-// room is how much memory of its call the filter needs.
+// room returns how much memory of its call the filter needs.
 func (b *boundFiles) room() int {
 	if b == nil {
 		return 0

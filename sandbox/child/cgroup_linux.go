@@ -222,7 +222,7 @@ func (s *group) changes() (outOfMemory, noProcess bool) {
 	return outOfMemory, noProcess
 }
 
-// counters are the files that changes reads, the lower descriptor first.
+// counters returns the files that changes reads, the lower descriptor first.
 func (s *group) counters() [2]int { return [2]int{min(s.oom, s.refused), max(s.oom, s.refused)} }
 
 // field returns the number after a word at the start of a line.

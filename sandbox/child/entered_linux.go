@@ -96,7 +96,7 @@ func (t *traced) entered(id int) bool {
 // restarts is ERESTARTSYS. Results from there on down are not those of the call.
 const restarts = -512
 
-// returned is what the last call of a stopped process returned.
+// returned returns what the last call of a stopped process returned.
 func returned(tid int) int64 {
 	const status = 1         // NT_PRSTATUS
 	var registers [64]uint64 // more than there are

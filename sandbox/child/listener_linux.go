@@ -206,7 +206,7 @@ func peekAddress(n *notif) []byte {
 	return peek(n.pid, n.data.args[1], int(min(n.data.args[2], 128)))
 }
 
-// addressOf is an address of the Internet, or the zero value.
+// addressOf returns an address of the Internet, or the zero value.
 func addressOf(b []byte) netip.AddrPort {
 	if len(b) < 2 {
 		return netip.AddrPort{}

@@ -272,7 +272,7 @@ func (s *server) askDaemon(w connector, to netip.AddrPort) {
 	n.waiting[to] = []connector{w}
 }
 
-// oldest is the address that was not used for longest. The zero value is none.
+// oldest returns the address that was not used for longest. The zero value is none.
 func (n *network) oldest() (oldest netip.AddrPort) {
 	for at, used := range n.listening {
 		if !oldest.IsValid() || used < n.listening[oldest] {
@@ -367,8 +367,8 @@ func protocolOf(fd int) int {
 // resolvConf is the same in every session that has a way out.
 const resolvConf = "nameserver 127.0.0.1\n"
 
-// nsswitchConf is the host's, with one change: a host is looked up in its file, and then by
-// the resolver. Other services are not in the sandbox.
+// nsswitchConf returns the host's, with one change: a host is looked up in its file, and then by the resolver. Other
+// services are not in the sandbox.
 func nsswitchConf(host string) string {
 	var out strings.Builder
 	for line := range strings.Lines(host) {

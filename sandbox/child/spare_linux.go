@@ -37,7 +37,7 @@ func (s *server) needsSpare() bool {
 	return n < s.spares.wanted && !s.spares.failed
 }
 
-// pollTimeout is how many milliseconds the loop waits before it prepares something.
+// pollTimeout returns how many milliseconds the loop waits before it prepares something.
 func (s *server) pollTimeout() int {
 	switch n := len(s.spares.mounts); {
 	case n >= maxMounts || s.needsSpare():
@@ -207,7 +207,7 @@ func (s *server) arena(room int) (*arena, error) {
 	return newArena(s.fixedRoom() + room)
 }
 
-// fixedRoom is the part of an arena that is filled before the call is known.
+// fixedRoom returns the part of an arena that is filled before the call is known.
 func (s *server) fixedRoom() int {
 	groups := 0
 	if s.t.User != nil {

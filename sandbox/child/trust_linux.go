@@ -71,7 +71,7 @@ func (b builder) trust() error {
 	return nil
 }
 
-// hostBundle is what programs trust without a sandbox; empty where the host has none.
+// hostBundle returns what programs trust without a sandbox; empty where the host has none.
 func hostBundle() ([]byte, error) {
 	for _, p := range bundles {
 		f, err := os.Open(p)
@@ -97,7 +97,7 @@ func hostBundle() ([]byte, error) {
 // javaStores are where hosts keep the authorities of every JVM that their packages install.
 var javaStores = []string{"/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"}
 
-// keystore is a bundle of certificates as JVMs read it: the format JKS, which each version takes and which
+// keystore returns a bundle of certificates as JVMs read it: the format JKS, which each version takes and which
 // needs no password to be read.
 func keystore(bundle []byte) []byte {
 	var certificates [][]byte

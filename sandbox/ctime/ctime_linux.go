@@ -113,7 +113,7 @@ func (e *entry) set(at stamp, trusted bool, before int64) {
 	e.at, e.settled = at, trusted && !covered && change < before
 }
 
-// settledBefore is the time since when changes may share a stamp.
+// settledBefore returns the time since when changes may share a stamp.
 func settledBefore() int64 {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {

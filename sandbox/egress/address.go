@@ -65,7 +65,7 @@ func refusedAddress(a netip.Addr) string {
 	return ""
 }
 
-// innerAddress is the IPv4 address that an IPv6 address leads to.
+// innerAddress returns the IPv4 address that an IPv6 address leads to.
 func innerAddress(a netip.Addr) (netip.Addr, bool) {
 	b := a.As16()
 	switch {

@@ -216,7 +216,7 @@ func (c *Call) verdict(ctx context.Context, k Connection) Verdict {
 	return c.o.Judge(ctx, k)
 }
 
-// until is a context that ends with the call too.
+// until returns a context that ends with the call too.
 func (c *Call) until(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.ctx, cancel)
@@ -320,8 +320,8 @@ func row(k Connection, v Verdict) Row {
 	}
 }
 
-// Failure is an error of the network in the words of the kernel or the resolver, without the
-// addresses of this machine and its resolver.
+// Failure returns an error of the network in the words of the kernel or the resolver, without the addresses of this
+// machine and its resolver.
 func Failure(err error) string {
 	var lookup *net.DNSError
 	if errors.As(err, &lookup) {
@@ -352,5 +352,5 @@ func (c *Call) spend(n int64, k Connection) bool {
 	return false
 }
 
-// chunk is how much one connection may pass before it counts again.
+// chunk returns how much one connection may pass before it counts again.
 func (c *Call) chunk() int64 { return min(max(c.left.Load()/256, 32<<10), 1<<20) }

@@ -135,7 +135,7 @@ var (
 	}
 )
 
-// protocol is what is spoken on a port: what can be checked there.
+// protocol returns what is spoken on a port: what can be checked there.
 func protocol(port int) string {
 	switch port {
 	case 443:

@@ -69,7 +69,7 @@ func distrusted(err error) Verdict {
 	}
 }
 
-// clientOf is the program's end of a connection that a web server serves.
+// clientOf returns the program's end of a connection that a web server serves.
 func clientOf(conn net.Conn) *client {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -92,8 +92,7 @@ func (c *Call) untrusted(k Connection, err error) error {
 	return c.refuse(k, Verdict{Rule: "network.caFile", Reason: reason, Hint: hint})
 }
 
-// protocolOf is what is spoken with a host: also on another port than that of TLS if it is
-// intercepted there.
+// protocolOf returns what is spoken with a host: also on another port than that of TLS if it is intercepted there.
 func (c *Call) protocolOf(host string, port int) string {
 	if c.o.Network.Intercepts(host, port) {
 		return ProtocolTLS

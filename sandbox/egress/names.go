@@ -47,7 +47,7 @@ func (t *names) address(name string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// name is whose address it is.
+// name returns whose address it is.
 func (t *names) name(a netip.Addr) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ func NewPaces(connections int, bytes int64) *Paces {
 	return &Paces{connections: connections, bytes: bytes, of: map[string]*Pace{}}
 }
 
-// Of is the pace of an account, which all its calls share; nil: nothing bounds it.
+// Of returns the pace of an account, which all its calls share; nil: nothing bounds it.
 func (p *Paces) Of(account string) *Pace {
 	if p == nil || p.connections == 0 && p.bytes == 0 {
 		return nil

@@ -34,7 +34,7 @@ func doubtful(method, path string) (reason, hint string) {
 	return "", ""
 }
 
-// Plain is an address whose path a rule and the host read in the same way, or why there is none.
+// Plain returns an address whose path a rule and the host read in the same way, or why there is none.
 func Plain(u *url.URL) (*url.URL, error) {
 	if reason, hint := doubtful(http.MethodGet, u.Path); reason != "" {
 		return nil, fmt.Errorf("%s; %s", reason, hint)

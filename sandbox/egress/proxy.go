@@ -36,9 +36,9 @@ func (c *Call) proxied(cl *client) {
 
 var errNoHost = errors.New("write a host name, and perhaps a port")
 
-// endpoint is the host and port of text such as "Host.Example:443"; without a port it is the
-// one given, and 0 means that it must be named. The host is canonical. An address that the
-// resolver has given is the name that it stands for; every other address is refused.
+// endpoint returns the host and port of text such as "Host.Example:443"; without a port it is the one given, and 0
+// means that it must be named. The host is canonical. An address that the resolver has given is the name that it
+// stands for; every other address is refused.
 func (c *Call) endpoint(text string, port int) (string, int, error) {
 	host := text
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasSuffix(text, "]") {
@@ -55,7 +55,7 @@ func (c *Call) endpoint(text string, port int) (string, int, error) {
 	return name, port, err
 }
 
-// hostName is a host as it is judged.
+// hostName returns a host as it is judged.
 func (c *Call) hostName(host string) (string, error) {
 	name, err := guard.CanonicalHost(host)
 	if err != nil {

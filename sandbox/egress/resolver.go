@@ -113,7 +113,7 @@ func (n *Network) slow() {
 	}
 }
 
-// answer is the answer to a query; nil: none is given.
+// answer returns the answer to a query; nil: none is given.
 func (n *Network) answer(query []byte, from uint32) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(query)
@@ -141,8 +141,7 @@ func (n *Network) answer(query []byte, from uint32) []byte {
 	return pack(reply, questions, address)
 }
 
-// resolve is the address that answers a question; nil with success: the name has no such
-// record.
+// resolve returns the address that answers a question; nil with success: the name has no such record.
 func (n *Network) resolve(text string, kind dnsmessage.Type, from uint32) (*dnsmessage.AResource, dnsmessage.RCode) {
 	wantsA := kind == dnsmessage.TypeA || kind == dnsmessage.TypeALL
 	name, err := guard.CanonicalHost(text)
@@ -181,7 +180,7 @@ func (n *Network) resolve(text string, kind dnsmessage.Type, from uint32) (*dnsm
 // count one look-up several times.
 var askedBeside = []dnsmessage.Type{dnsmessage.TypeAAAA, dnsmessage.TypeHTTPS, dnsmessage.TypeSVCB}
 
-// askers are the calls that may have asked: all, if it is not known who did.
+// askers returns the calls that may have asked: all, if it is not known who did.
 func (n *Network) askers(from uint32) []*Call {
 	if c := n.call(from); c != nil {
 		return []*Call{c}

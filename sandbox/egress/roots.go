@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// Roots are the authorities that the daemon trusts: those of the system, and those of
-// network.caFile, which is read each time.
+// Roots returns the authorities that the daemon trusts: those of the system, and those of network.caFile, which is
+// read each time.
 func (*Dialer) Roots(n guard.Network) (*x509.CertPool, error) {
 	if n.CAFile == "" {
 		return nil, nil // of the system

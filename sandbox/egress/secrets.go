@@ -89,7 +89,7 @@ func readable(r *http.Request) *http.Request {
 	return r
 }
 
-// secretsOf are the secrets of a host; to find them takes as long as there are secrets.
+// secretsOf returns the secrets of a host; to find them takes as long as there are secrets.
 func (c *Call) secretsOf(host string, port int) []guard.Secret {
 	key := net.JoinHostPort(host, strconv.Itoa(port))
 	c.mu.Lock()

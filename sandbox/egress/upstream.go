@@ -52,8 +52,8 @@ func (d *Dialer) tunnel(ctx context.Context, n guard.Network, conn *net.TCPConn,
 	return nil
 }
 
-// toldProxy are the forms of the secret that the proxy gets with a connection to a host. It may repeat
-// them where there is no TLS.
+// toldProxy returns the forms of the secret that the proxy gets with a connection to a host. It may repeat them
+// where there is no TLS.
 func (c *Call) toldProxy(ctx context.Context, k Connection) []string {
 	s, ok := c.o.Network.ProxySecret()
 	if _, pinned := c.o.Network.Address(k.Host, k.Port); !ok || pinned || k.Protocol != ProtocolHTTP {

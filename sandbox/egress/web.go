@@ -143,7 +143,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.forward.ServeHTTP(q.to, r.WithContext(ctx))
 }
 
-// target is what a request asks for, or the status that refuses it.
+// target returns what a request asks for, or the status that refuses it.
 func (w *web) target(cl *client, r *http.Request) (Connection, int, error) {
 	k := Connection{Host: cl.host, Port: cl.port, Protocol: ProtocolHTTP, Method: r.Method, Via: cl.via}
 	k.Path = plainPath(r.URL.EscapedPath())

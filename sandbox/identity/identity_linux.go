@@ -30,7 +30,7 @@ func (id ID) Valid() bool {
 	return true
 }
 
-// String is the same text for IDs that the kernel does not tell apart.
+// String returns the same text for IDs that the kernel does not tell apart.
 func (id ID) String() string {
 	groups := slices.Clone(id.Groups)
 	slices.Sort(groups)

@@ -53,7 +53,7 @@ func (t *tree) lookFound(path string, k kind, pins int) (found, bool) {
 	return f, true
 }
 
-// runsOf is what git would run because of a file of [gitRead] or a pointer.
+// runsOf returns what git would run because of a file of [gitRead] or a pointer.
 func runsOf(path string, f found) string {
 	switch f.kind {
 	case gitRead:
@@ -66,7 +66,7 @@ func runsOf(path string, f found) string {
 	return ""
 }
 
-// birth is when a file was made, in nanoseconds, or 0 where the file system does not say.
+// birth returns when a file was made, in nanoseconds, or 0 where the file system does not say.
 func birth(path string) int64 {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BTIME, &st)
@@ -208,7 +208,7 @@ func (t *tree) followPointer(path string, f found, reach func(string, kind) stri
 	names.follow()
 }
 
-// followedKind is the kind of what a link of some kind leads to.
+// followedKind returns the kind of what a link of some kind leads to.
 func followedKind(k kind) kind {
 	switch k {
 	case gitKeep, gitRead:

@@ -159,8 +159,8 @@ func (w *watcher) events(each func(event)) bool {
 	}
 }
 
-// watchBudget is how many watches all watchers may make: half of what the kernel gives this
-// user. An editor of the user needs some too.
+// watchBudget returns how many watches all watchers may make: half of what the kernel gives this user. An editor of
+// the user needs some too.
 func watchBudget() int64 {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
 	if err != nil {

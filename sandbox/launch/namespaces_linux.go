@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/identity"
 )
 
-// namespaces are those of a session. Ids keep their numbers inside, so that files have the
-// right owners and git trusts its repositories.
+// namespaces returns those of a session. Ids keep their numbers inside, so that files have the right owners and git
+// trusts its repositories.
 func namespaces(noUserns bool) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{
 		Setsid:     true, // away from the daemon's terminal

@@ -181,8 +181,8 @@ func (l *Launcher) takeSlot(generation int, kept []wire.Kept, r wire.Request) (
 	return Slot{}, r, answer
 }
 
-// only is what the slot of a request must say it was made for: the request itself if it has
-// bound files, otherwise any.
+// only returns what the slot of a request must say it was made for: the request itself if it has bound files,
+// otherwise any.
 func only(r wire.Request) uint64 {
 	if r.Bound == nil {
 		return 0

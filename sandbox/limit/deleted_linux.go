@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DeletedBytes is the size of the deleted files on a file system that a process, or a process below
-// it, still has open. It reads the table of all processes, so do not call it often.
+// DeletedBytes returns the size of the deleted files on a file system that a process, or a process below it, still
+// has open. It reads the table of all processes, so do not call it often.
 func DeletedBytes(pid int, device uint64) (sum int64) {
 	seen := map[uint64]bool{}
 	for _, p := range below(pid) {
@@ -30,7 +30,7 @@ func DeletedBytes(pid int, device uint64) (sum int64) {
 	return sum
 }
 
-// below is a process and all below it.
+// below returns a process and all below it.
 func below(pid int) []int {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")

@@ -215,7 +215,7 @@ func (d *Disk) took(u *DiskUse) {
 	}
 }
 
-// much is how many bytes make a call one of those that took the reserve.
+// much returns how many bytes make a call one of those that took the reserve.
 func (d *Disk) much(s Space) int64 { return max(1<<16, int64(d.reserve.Keep(s)/8)) }
 
 func (u *DiskUse) end() {
@@ -254,8 +254,8 @@ func (u *DiskUse) wrote(device uint64, much int64) bool {
 	return u.Deleted != nil && u.Deleted(device) >= much || u.changed(device, u.Places, much) >= much
 }
 
-// changed is what the call wrote to places on a file system, about; it counts on until that is
-// more than enough. What it hid from this process counts as all that is missing.
+// changed returns what the call wrote to places on a file system, about; it counts on until that is more than
+// enough. What it hid from this process counts as all that is missing.
 func (u *DiskUse) changed(device uint64, places []string, enough int64) int64 {
 	n, hidden := changedBytes(places, u.since(), enough, device)
 	if hidden {
@@ -277,8 +277,8 @@ func (u *DiskUse) check(free map[uint64]Space) {
 	}
 }
 
-// earliest is the time that files changed since then can have at least. Their times are of the
-// clock of the host, which may have been set since: elapsed is measured by another one.
+// earliest returns the time that files changed since then can have at least. Their times are of the clock of the
+// host, which may have been set since: elapsed is measured by another one.
 func earliest(since time.Time, elapsed time.Duration, now time.Time) time.Time {
 	if begun := now.Add(-elapsed); begun.UnixNano() < since.UnixNano() {
 		return begun

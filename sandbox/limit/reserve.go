@@ -23,7 +23,7 @@ const (
 	filesPart = 64
 )
 
-// Keep is how many bytes of a file system are kept.
+// Keep returns how many bytes of a file system are kept.
 func (r Reserve) Keep(s Space) uint64 {
 	if r.Bytes > 0 {
 		return uint64(r.Bytes)

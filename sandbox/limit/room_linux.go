@@ -69,8 +69,8 @@ const (
 	tooDeep    = 1 << 50 // a tree that no path leads into: nobody makes one but to hide something
 )
 
-// Kept is what each directory below dir holds, by name, in bytes on the disk. A file with
-// several names counts once in each directory. What this process may not read does not count.
+// Kept returns what each directory below dir holds, by name, in bytes on the disk. A file with several names counts
+// once in each directory. What this process may not read does not count.
 func Kept(dir string) (map[string]int64, error) {
 	entries, err := os.ReadDir(dir)
 	kept := map[string]int64{}

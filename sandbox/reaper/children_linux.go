@@ -52,7 +52,7 @@ func names(dir string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// Parent is the parent of a process. It is not ok if the process is gone or hidden.
+// Parent returns the parent of a process. It is not ok if the process is gone or hidden.
 func Parent(pid int) (parent int, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

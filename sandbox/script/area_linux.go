@@ -26,7 +26,7 @@ func (m *Area) offset(b []byte) int {
 	return int(uintptr(unsafe.Pointer(&b[0])) - uintptr(unsafe.Pointer(&m.Buf[0])))
 }
 
-// addr is the address of b where the operations run.
+// addr returns the address of b where the operations run.
 func (m *Area) addr(b []byte) uintptr { return m.At + uintptr(m.offset(b)) }
 
 // Cell returns the int32 that lies off bytes into b.

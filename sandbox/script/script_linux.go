@@ -140,7 +140,7 @@ func (s *Script) Failed(r wire.Reply) (status int, why string) {
 	return 126, why
 }
 
-// received is the n-th descriptor that came with the script.
+// received returns the n-th descriptor that came with the script.
 func received(n int) Cell {
 	return Cell(unsafe.Offsetof(Mailbox{}.Control) + uintptr(unix.CmsgLen(4*n)))
 }

@@ -68,7 +68,7 @@ func search(rules []rule) []wire.Insn {
 	return slices.Concat(p, low, high)
 }
 
-// body are the instructions of a rule. Every path ends with a return.
+// body returns the instructions of a rule. Every path ends with a return.
 func (r rule) body() []wire.Insn {
 	if r.when == nil {
 		return []wire.Insn{fail(r.errno)}

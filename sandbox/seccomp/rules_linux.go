@@ -42,8 +42,8 @@ func refuse(errno unix.Errno, nrs ...uint32) []rule {
 	return out
 }
 
-// rules is the deny table of an isolation level. A call without a rule is allowed: the
-// list of calls that developers need is the kernel's own list.
+// rules returns the deny table of an isolation level. A call without a rule is allowed: the list of calls that
+// developers need is the kernel's own list.
 func rules(noNamespaces bool) []rule {
 	t := append(commonRules(), archRules()...)
 	if noNamespaces {
@@ -71,7 +71,7 @@ func socketRule() rule {
 	}}
 }
 
-// commonRules are those of both isolation levels.
+// commonRules returns those of both isolation levels.
 func commonRules() []rule {
 	var t []rule
 	add := func(r ...rule) { t = append(t, r...) }

@@ -57,8 +57,7 @@ func BelowTmp(path string) bool {
 	return slices.ContainsFunc(tmp, func(p string) bool { return path != p && guard.Within(path, p) })
 }
 
-// bound are the writable paths that are the host's. "/tmp" in the list means the session's
-// own.
+// bound returns the writable paths that are the host's. "/tmp" in the list means the session's own.
 func bound(write []string) []string {
 	return slices.DeleteFunc(slices.Clone(write), func(w string) bool { return slices.Contains(tmp, w) })
 }
@@ -157,8 +156,8 @@ func (v *View) ReadOnly(path string) bool {
 		!slices.ContainsFunc(bound(v.settings.AllowedWritePaths), within)
 }
 
-// Writable are the directories of the host that a call may write, for measuring. If it may
-// write everywhere, those are the private places and dir, where it starts.
+// Writable returns the directories of the host that a call may write, for measuring. If it may write everywhere,
+// those are the private places and dir, where it starts.
 func (v *View) Writable(dir string) []string {
 	paths := slices.Clone(v.settings.AllowedWritePaths)
 	if len(paths) == 0 {
@@ -170,7 +169,7 @@ func (v *View) Writable(dir string) []string {
 	return append(paths, v.Own()...)
 }
 
-// Own are the private directories of the session that its calls may write.
+// Own returns the private directories of the session that its calls may write.
 func (v *View) Own() (paths []string) {
 	for _, name := range []string{"tmp", "vartmp", "cache", "over"} {
 		paths = append(paths, filepath.Join(v.dir, name))
@@ -178,8 +177,8 @@ func (v *View) Own() (paths []string) {
 	return paths
 }
 
-// Masks are the sockets of the host that a program would see, if show is shown in addition; for
-// reading only. Without namespaces no program can have a socket, so none is masked.
+// Masks returns the sockets of the host that a program would see, if show is shown in addition; for reading only.
+// Without namespaces no program can have a socket, so none is masked.
 func (v *View) Masks(sockets *Sockets, show string) []string {
 	if v.options.NoNamespaces {
 		return nil

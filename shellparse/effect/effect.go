@@ -89,8 +89,8 @@ type Code struct {
 // Knows reports whether a program of this name can have effects.
 func Knows(name string) bool { return find(name) != nil }
 
-// Of is what a command does, nil for nothing that is known. outside reports whether a word that
-// is not known depends on nothing but variables from outside of the line.
+// Of returns what a command does, nil for nothing that is known. outside reports whether a word that is not known
+// depends on nothing but variables from outside of the line.
 func Of(c *program.Call, outside func(program.Word) bool) *Effects {
 	t := find(c.Name)
 	if t == nil {
@@ -170,7 +170,7 @@ func (r *reader) unsure(w program.Word) bool {
 	return !w.Known && (r.outside == nil || !r.outside(w))
 }
 
-// input is what is known of the standard input.
+// input returns what is known of the standard input.
 func (r *reader) input() string {
 	if r.In.Printed != "" {
 		return r.In.Printed

@@ -80,7 +80,7 @@ func (r *reader) deletes() {
 	}
 }
 
-// coreName is a name without the g that systems put in front of GNU programs.
+// coreName returns a name without the g that systems put in front of GNU programs.
 func coreName(name string) string {
 	switch rest := strings.TrimPrefix(name, "g"); rest {
 	case "zip", "unzip":
@@ -91,7 +91,7 @@ func coreName(name string) string {
 	return name
 }
 
-// words are the operands, by the tables of package program where they know the command.
+// words returns the operands, by the tables of package program where they know the command.
 func (r *reader) words() []program.Word {
 	if r.Operands != nil {
 		return r.Operands
@@ -153,7 +153,7 @@ func (r *reader) overwrites(words []program.Word) {
 	}
 }
 
-// files are the words that are neither options nor their code.
+// files returns the words that are neither options nor their code.
 func (r *reader) files() []program.Word {
 	var out []program.Word
 	for i, w := range r.Argv[1:] {

@@ -33,7 +33,7 @@ type gitLine struct {
 	shows     bool
 }
 
-// git is the one place that works out what a command of git throws away.
+// git adds what a command of git throws away. No other function does.
 //
 // What a rebase, an amended commit or a soft reset leaves behind is none of it, --onto or not: it stops at work
 // that is in no commit, and the reflog and ORIG_HEAD say where the branch was.
@@ -285,7 +285,8 @@ func (g *gitLine) has(names ...string) bool {
 	return g.unsure && slices.ContainsFunc(names, dangerous)
 }
 
-// dangerous are the options that an unknown word is taken for. Others make a command harmless.
+// dangerous reports whether an option can make a command throw something away. Other options make it harmless. A word
+// that is not known counts as a dangerous option.
 func dangerous(option string) bool {
 	switch option {
 	case "-n", "--dry-run", "-S", "--staged", "--cached", "--check", "--stat", "--numstat", "--summary", "-l",
@@ -424,7 +425,7 @@ func (g *gitLine) checkout() {
 	}
 }
 
-// only are the operands if they are plain names of files in the working tree, else nothing.
+// only returns the operands if they are plain names of files in the working tree, else nothing.
 func (g *gitLine) only(words []program.Word) []program.Word {
 	if g.elsewhere || g.unsure || len(g.settings) > 0 || slices.ContainsFunc(words, func(w program.Word) bool {
 		return w.Lit() == "" || strings.HasPrefix(w.Text, ":") || strings.ContainsAny(w.Text, `*?[\`)

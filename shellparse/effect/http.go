@@ -23,7 +23,7 @@ func (r *reader) http() {
 	}
 }
 
-// method is the method of a request, and what looks like its URL.
+// method returns the method of a request, and what looks like its URL.
 func (r *reader) method() (method string, target program.Word) {
 	before := ""
 	for i, w := range r.Argv[1:] {
@@ -68,7 +68,7 @@ func (r *reader) takesMethod() bool {
 	return false
 }
 
-// urls are those that are requested.
+// urls returns those that are requested.
 func (r *reader) urls() []program.Word {
 	ops := r.words()
 	if r.takesMethod() {

@@ -54,8 +54,8 @@ type Statement struct{ Verb, Target, Does string }
 // starts is what a statement does that starts a program beside the database.
 const starts = "starts"
 
-// Statements are those of a text that destroy data, change who may do what or start programs, as a client of this name
-// reads it.
+// Statements returns those of a text that destroy data, change who may do what or start programs, as a client of
+// this name reads it.
 func Statements(text, client string) []Statement {
 	var found []Statement
 	seen := map[Statement]bool{}
@@ -112,7 +112,7 @@ func (d dialect) statements(text string, depth int) []Statement {
 	return found
 }
 
-// made are the statements in the strings of a text, alone and joined.
+// made returns the statements in the strings of a text, alone and joined.
 func (d dialect) made(text string, depth int) []Statement {
 	var found []Statement
 	var joined strings.Builder
@@ -144,7 +144,7 @@ func executes(s []lexeme) bool {
 // is reports whether it is this word or mark, and not a quoted one.
 func (w lexeme) is(word string) bool { return w.kind == 0 && strings.EqualFold(w.text, word) }
 
-// parts are the statements in one: behind WITH, in the body of a routine, behind EXPLAIN ANALYZE.
+// parts returns the statements in one: behind WITH, in the body of a routine, behind EXPLAIN ANALYZE.
 func (d dialect) parts(s []lexeme) []Statement {
 	if s = explained(s); len(s) == 0 {
 		return nil
@@ -169,7 +169,7 @@ func (d dialect) parts(s []lexeme) []Statement {
 	return found
 }
 
-// explained is what an EXPLAIN executes: all of it with ANALYZE, else nothing.
+// explained returns what an EXPLAIN executes: all of it with ANALYZE, else nothing.
 func explained(s []lexeme) []lexeme {
 	if len(s) == 0 || !s[0].is("EXPLAIN") && !s[0].is("DESCRIBE") && !s[0].is("DESC") {
 		return s
@@ -192,7 +192,7 @@ func explained(s []lexeme) []lexeme {
 	return nil
 }
 
-// closing is where the bracket ends in which s begins.
+// closing returns where the bracket ends in which s begins.
 func closing(s []lexeme) int {
 	depth := 0
 	for i, w := range s {
@@ -232,7 +232,8 @@ func (d dialect) begins(s []lexeme, i int) bool {
 // maxCommands is how many commands of a client are read in one line. In a longer one anything may start a program.
 const maxCommands = 64
 
-// ofClient is what the commands of the client in a line do: they start a program, or send what the server answers.
+// ofClient returns what the commands of the client in a line do: they start a program, or send what the server
+// answers.
 func ofClient(line string) []Statement {
 	commands := []string{line}
 	if line[0] == '\\' {

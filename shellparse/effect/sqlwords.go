@@ -27,7 +27,7 @@ var (
 	tSQL     = dialect{nested: true, brackets: true, anywhere: true}
 )
 
-// dialects are those that a client may speak.
+// dialects returns those that a client may speak.
 func dialects(client string) []dialect {
 	switch client {
 	case "psql", "pgcli", "ysqlsh", "vsql", "cockroach", "timescaledb", "greenplum", "gpdb":
@@ -73,7 +73,7 @@ func (d dialect) cut(text string) []lexeme {
 
 func (c *cutter) add(kind byte, text string) { c.out = append(c.out, lexeme{text, kind}) }
 
-// line is the rest of the line, and goes behind it.
+// line returns the rest of the line, and goes behind it.
 func (c *cutter) line() string {
 	line, _, _ := strings.Cut(c.text[c.i:], "\n")
 	c.i += len(line)
@@ -130,7 +130,7 @@ func sqlByte(c byte) bool {
 	return name(c) || c >= 0x80 || c == '.' || c == '@' || c == '$' || c == '#' || c == ':'
 }
 
-// ownLine is a command of the client that has its line alone.
+// ownLine reports whether rest begins with a command of the client that takes its whole line, and reads it.
 func (c *cutter) ownLine(rest string) bool {
 	word, _, _ := strings.Cut(strings.TrimRight(before(rest, "\n"), "\r"), " ")
 	switch {
@@ -219,7 +219,7 @@ func quoteKind(mark byte, strs bool) byte {
 	return '"'
 }
 
-// dollars is a text between $$ or $tag$.
+// dollars reports whether rest begins with a text between $$ or $tag$, and reads it.
 func (c *cutter) dollars(rest string) bool {
 	end := 1
 	for end < len(rest) && (name(rest[end]) || rest[end] >= 0x80) {

@@ -104,7 +104,7 @@ func load() {
 
 func classes() map[string]class { return all.classes }
 
-// find is the tool of a name; versions share one (python3.12).
+// find returns the tool of a name; versions share one (python3.12).
 func find(name string) *tool {
 	load()
 	if t := all.tools[name]; t != nil {

@@ -196,7 +196,7 @@ func (l *line) noun(word string, i int) bool {
 	return false
 }
 
-// verb is what the operands in front of the n-th say, in words.
+// verb returns what the operands in front of the n-th say, in words.
 func (l *line) verb(n int) string {
 	var words []string
 	for _, o := range l.operands[:n] {

@@ -125,7 +125,7 @@ func (a *Call) Analyse() string {
 	return ""
 }
 
-// find is what the tables say of a program; versions share one (python3.12).
+// find returns what the tables say of a program; versions share one (python3.12).
 func find(name string) *spec {
 	if s := programs()[name]; s != nil {
 		return s

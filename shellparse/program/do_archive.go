@@ -87,8 +87,8 @@ func doTar(a *Call) {
 	}
 }
 
-// inFrontOfC are the files of an archive that may stand in front of a -C: they are below
-// the directory of their place, which is any of those that are gone through.
+// inFrontOfC returns the files of an archive that may stand in front of a -C: they are below the directory of their
+// place, which is any of those that are gone through.
 func (a *Call) inFrontOfC(mode byte) (early []Word) {
 	dirs := a.Values["-C"]
 	if mode == 'x' || mode == 't' || len(dirs) == 0 {

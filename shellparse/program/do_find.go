@@ -108,8 +108,8 @@ func FindValue(test string) bool {
 	return false
 }
 
-// Selected are the patterns that a file must match for find to select it, one of them, separated by
-// NUL; "" when the words select by something else as well, or by nothing.
+// Selected returns the patterns that a file must match for find to select it, one of them, separated by NUL; "" when
+// the words select by something else as well, or by nothing.
 func Selected(args []Word) string {
 	var names []string
 	branches := 1
@@ -141,7 +141,7 @@ func Selected(args []Word) string {
 	return strings.Join(names, "\x00")
 }
 
-// named are the roots with the patterns of what the words in front of an action select.
+// named returns the roots with the patterns of what the words in front of an action select.
 func named(roots, tests []Word) []Word {
 	patterns := Selected(tests)
 	if patterns == "" {
@@ -270,8 +270,8 @@ func searches(words []Word) bool {
 // mostInputs is how many of the inputs behind ::: are followed.
 const mostInputs = 16
 
-// given are the commands that parallel makes of known inputs behind :::, as shell text of one word
-// or as words. ok is false where they are not that plain.
+// given returns the commands that parallel makes of known inputs behind :::, as shell text of one word or as words.
+// ok is false where they are not that plain.
 func given(words []Word) (commands [][]Word, ok bool) {
 	at := slices.IndexFunc(words, func(f Word) bool { return f.Is(":::") })
 	if at < 0 || len(words)-at > mostInputs || len(words) == at+1 {
@@ -357,7 +357,7 @@ func (a *Call) joined(words []Word) {
 	}
 }
 
-// Joined is the text that words make with blanks between them.
+// Joined returns the text that words make with blanks between them.
 func Joined(words []Word) Word {
 	one := words[0]
 	var texts []string

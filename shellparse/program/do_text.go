@@ -22,8 +22,8 @@ func doSed(a *Call) {
 	}
 }
 
-// programText is what there is to read of a program for sed or awk. Values are data
-// where the program around them is written out; where nothing is, it is refused.
+// programText returns what there is to read of a program for sed or awk. Values are data where the program around
+// them is written out; where nothing is, it is refused.
 func (a *Call) programText(of string, f Word) (Word, string, bool) {
 	f = f.Numbers()
 	f.Known = f.Known && !f.Tree
@@ -154,7 +154,7 @@ func (p *sedParser) until(delim byte) bool {
 	return false
 }
 
-// line is the rest of the line.
+// line returns the rest of the line.
 func (p *sedParser) line() string {
 	end := strings.IndexByte(p.s[p.i:], '\n')
 	if end < 0 {

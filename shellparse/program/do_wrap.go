@@ -198,7 +198,7 @@ func doEnv(a *Call) {
 	}
 }
 
-// Quoted is the text that a shell reads back as these words.
+// Quoted returns the text that a shell reads back as these words.
 func Quoted(words []Word) Word {
 	f := Joined(words)
 	f.Text = strings.TrimSpace(quotedWords(words))

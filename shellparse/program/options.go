@@ -74,7 +74,8 @@ func (a *Call) options(s *spec, args []Word, first bool) int {
 	return len(args)
 }
 
-// prefixed is a word that begins as the table says and goes on with a value: -Dexec.executable=rm.
+// prefixed reports whether a word begins with a prefix of the table and goes on with a value, such as
+// -Dexec.executable=rm.
 func (a *Call) prefixed(s *spec, f Word) bool {
 	text := f.Text
 	if !f.Known {
@@ -198,7 +199,7 @@ func before(s, sep string) string {
 	return s
 }
 
-// leading is how many operands come before a wrapped command.
+// leading returns how many operands come before a wrapped command.
 func (s *spec) leading() int {
 	n := 0
 	for _, k := range s.operands {

@@ -281,7 +281,7 @@ func (s *spec) long(name string) []opt {
 	return found
 }
 
-// kindAt is the kind of operand i of n.
+// kindAt returns the kind of operand i of n.
 func (s *spec) kindAt(i, n int) kind {
 	if s.repeat < 0 {
 		if i < len(s.operands) {

@@ -29,7 +29,7 @@ type Word struct {
 // Is reports whether f is known to be exactly s.
 func (f Word) Is(s string) bool { return f.Known && !f.Glob && !f.Tree && f.Text == s }
 
-// Lit is the text of a known word without patterns, else "".
+// Lit returns the text of a known word without patterns, else "".
 func (f Word) Lit() string {
 	if f.Known && !f.Glob && !f.Tree {
 		return f.Text
@@ -46,7 +46,7 @@ func Placed(words []Word, n int) bool {
 	return !slices.ContainsFunc(words[:n], Word.names)
 }
 
-// Sub is a known part of f, at the same place.
+// Sub returns a known part of f, at the same place.
 func (f Word) Sub(text string) Word {
 	g := f
 	if g.Glob {
@@ -64,7 +64,7 @@ func (f Word) Sub(text string) Word {
 	return g
 }
 
-// Literal is a word that is known.
+// Literal returns a word that is known.
 func Literal(text string, at source.Pos) Word { return Word{Text: text, Known: true, At: at} }
 
 // Numbers is f with 0 for each number that is not known: what it does as code does
@@ -89,8 +89,7 @@ func (f Word) Numbers() Word {
 	return f
 }
 
-// part is a file named inside a program: not known when it holds a value that is
-// not.
+// part returns a file named inside a program: not known when it holds a value that is not.
 func (f Word) part(text string) Word {
 	if !f.Known && strings.Contains(text, "_") {
 		return Word{Text: text, At: f.At}
@@ -117,7 +116,7 @@ func LivePattern(pat string) bool {
 
 var patternEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// EscapePattern is a pattern that only s matches.
+// EscapePattern returns a pattern that only s matches.
 func EscapePattern(s string) string {
 	if !strings.ContainsAny(s, `\*?[`) {
 		return s
@@ -150,8 +149,8 @@ func OpenBracket(part string) bool {
 	return false
 }
 
-// PlainPattern is a pattern of bash as [filepath.Match] reads it. That knows [^x] and not [!x], and no [:classes:];
-// brackets with a class become a character that may be any.
+// PlainPattern returns a pattern of bash as [filepath.Match] reads it. That knows [^x] and not [!x], and no
+// [:classes:]; brackets with a class become a character that may be any.
 func PlainPattern(pat string) string {
 	if !strings.Contains(pat, "[") {
 		return pat
@@ -182,8 +181,8 @@ func PlainPattern(pat string) string {
 	return b.String()
 }
 
-// bracket is where the brackets end with which a pattern begins, and whether they hold a class, an equivalence or a
-// name of a character. It is 0 if they do not end in this segment.
+// bracket returns where the brackets end with which a pattern begins, and whether they hold a class, an equivalence
+// or a name of a character. It is 0 if they do not end in this segment.
 func bracket(pat string) (end int, class bool) {
 	i := 1
 	if i < len(pat) && (pat[i] == '!' || pat[i] == '^') {

@@ -48,8 +48,8 @@ func endsInBackslash(src string, at int) error {
 	}
 }
 
-// continuedComment is where a line ends in a backslash behind a # that may begin a
-// comment, without a tree to ask; -1 where no line does.
+// continuedComment returns where a line ends in a backslash behind a # that may begin a comment, without a tree to
+// ask; -1 where no line does.
 func continuedComment(src string) int {
 	for i := 0; i < len(src); i++ {
 		if src[i] != '#' {

@@ -63,8 +63,8 @@ func OnlyBash(src string) bool {
 	return err != nil || !alike(reflect.ValueOf(ours.Stmts), reflect.ValueOf(theirs.Stmts))
 }
 
-// ParsePosix is the tree of src as a shell reads it that knows nothing of bash's own, and
-// the text that its places belong to.
+// ParsePosix returns the tree of src as a shell reads it that knows nothing of bash's own, and the text that its
+// places belong to.
 func ParsePosix(src string) (file *syntax.File, read string, err error) {
 	read = apart(src)
 	file, err = parseWith(&posixParsers, read)

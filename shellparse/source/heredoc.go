@@ -84,7 +84,7 @@ func endsAtDelimiter(src string, r *syntax.Redirect) bool {
 	return line == delimiter(r.Word)
 }
 
-// delimiter is the end of a here-document without its quotes.
+// delimiter returns the end of a here-document without its quotes.
 func delimiter(word *syntax.Word) string {
 	var b strings.Builder
 	for _, p := range word.Parts {

@@ -72,8 +72,7 @@ func joint(src string, at int) error {
 	}
 }
 
-// middleJoint is the first joint that is not between words, without a tree to ask;
-// -1 where there is none.
+// middleJoint returns the first joint that is not between words, without a tree to ask; -1 where there is none.
 func middleJoint(src string) int {
 	for i := 0; i+1 < len(src); i++ {
 		if src[i] != '\\' {

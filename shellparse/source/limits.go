@@ -161,7 +161,7 @@ func keywordDepth(src string) error {
 	return nil
 }
 
-// place is the position of src[from:to].
+// place returns the position of src[from:to].
 func place(src string, from, to int) Pos {
 	line := strings.Count(src[:from], "\n")
 	return Pos{

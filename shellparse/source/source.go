@@ -37,7 +37,7 @@ func parsersOf(lang syntax.LangVariant) sync.Pool {
 	return sync.Pool{New: func() any { return &parser{Parser: syntax.NewParser(syntax.Variant(lang))} }}
 }
 
-// Parse is the tree of src as bash reads it.
+// Parse returns the tree of src as bash reads it.
 func Parse(src string) (*syntax.File, error) {
 	if err := Check(src); err != nil {
 		return nil, err

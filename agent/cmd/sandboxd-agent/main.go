@@ -179,7 +179,7 @@ func open(ctx context.Context, s settings) (*loop.Agent, error) {
 	return loop.New(daemon, session, s.options)
 }
 
-// failed is the exit code after an error, which it prints, or after none.
+// failed returns the exit code after an error, which it prints, or after none.
 func failed(err error) int {
 	if err == nil {
 		return 0

@@ -58,7 +58,7 @@ type Tool struct {
 	Ask  bool   // a person must look at it before it is let in
 }
 
-// Pin is the digest of the definition.
+// Pin returns the digest of the definition.
 func (t Tool) Pin() string {
 	sum := sha256.Sum256(t.Text)
 	return hex.EncodeToString(sum[:])

@@ -43,7 +43,7 @@ func changes(ctx context.Context, d Daemon, at string) (found []Changed, err err
 	return found, err
 }
 
-// Diff is what a call changed, as lines.
+// Diff returns what a call changed, as lines.
 func Diff(ctx context.Context, d Daemon, call string) (string, error) {
 	var a struct {
 		Diff string `json:"diff"`
@@ -52,7 +52,7 @@ func Diff(ctx context.Context, d Daemon, call string) (string, error) {
 	return a.Diff, err
 }
 
-// Physical is an absolute path without links above the file, as the journal has it.
+// Physical returns an absolute path without links above the file, as the journal has it.
 func Physical(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

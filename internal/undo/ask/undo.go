@@ -41,7 +41,7 @@ type conflict struct {
 	Why  string `json:"why"`
 }
 
-// Undoable are the last calls of a session that can be undone; 0 is all.
+// Undoable returns the last calls of a session that can be undone; 0 is all.
 func (u Undo) Undoable(ctx context.Context, session string, most int) ([]string, error) {
 	var ids []string
 	for offset := 0; ; {

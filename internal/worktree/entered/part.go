@@ -26,7 +26,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Definition is the worktrees of sessions as a part of the daemon.
+// Definition returns the worktrees of sessions as a part of the daemon.
 func Definition() part.Definition {
 	return part.Definition{
 		Name:     "worktrees",

@@ -211,7 +211,7 @@ func (e exit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 	return out, nil
 }
 
-// back is where the session goes on: where it was before, or in the workspace of the worktree if that is gone,
+// back returns where the session goes on: where it was before, or in the workspace of the worktree if that is gone,
 // was replaced by a link, or is in no workspace any more. instead says so.
 func (e exit) back(ctx context.Context, in tool.In, box sandbox.Box, p place) (dir, instead string, err error) {
 	git, err := e.f.git(ctx, in, box)

@@ -65,12 +65,12 @@ func New(names ...string) (*Authority, error) {
 // run for long, and this one ends in less than half of its time. A nil one is never stale.
 func (a *Authority) Stale() bool { return a != nil && time.Until(a.cert.NotAfter) < lasts/2 }
 
-// PEM is the certificate of the authority.
+// PEM returns the certificate of the authority.
 func (a *Authority) PEM() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
 }
 
-// Leaf is the certificate of a host with its key.
+// Leaf returns the certificate of a host with its key.
 func (a *Authority) Leaf(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 )
 
-// formsOf are the ways to write a secret that the usual programs have.
+// formsOf returns the ways to write a secret that the usual programs have.
 func formsOf(secret string) [][]byte {
 	raw := []byte(secret)
 	texts := []string{
@@ -31,8 +31,8 @@ func formsOf(secret string) [][]byte {
 	return out
 }
 
-// inURLs are the escapes of paths and queries, of encodeURI and encodeURIComponent, of Python's
-// quote, and of whoever escapes all; each with hex in both cases.
+// inURLs returns the escapes of paths and queries, of encodeURI and encodeURIComponent, of Python's quote, and of
+// whoever escapes all; each with hex in both cases.
 func inURLs(secret string) []string {
 	component := strings.ReplaceAll(url.QueryEscape(secret), "+", "%20")
 	var all strings.Builder
@@ -70,8 +70,7 @@ func lowerHex(text string) string {
 	return string(b)
 }
 
-// inHTML are the names and numbers that the usual libraries give to quotes, and the numbers of all
-// characters.
+// inHTML returns the names and numbers that the usual libraries give to quotes, and the numbers of all characters.
 func inHTML(secret string) []string {
 	out := []string{html.EscapeString(secret)}
 	for _, quote := range []string{"&quot;", "&#34;", "&#x22;", `"`} {
@@ -90,8 +89,8 @@ func inHTML(secret string) []string {
 	return out
 }
 
-// inJSON are the escapes of Go, of those that escape less or all beyond ASCII, and of all
-// characters; each also with slashes escaped.
+// inJSON returns the escapes of Go, of those that escape less or all beyond ASCII, and of all characters; each also
+// with slashes escaped.
 func inJSON(secret string) []string {
 	marshalled, _ := json.Marshal(secret)
 	careful := strings.TrimSuffix(strings.TrimPrefix(string(marshalled), `"`), `"`)

@@ -124,7 +124,7 @@ func (s *Set) mask(b []byte) bool {
 	return found != nil
 }
 
-// tail is how long the longest end of b is that a form begins with, and the length of that form.
+// tail returns how long the longest end of b is that a form begins with, and the length of that form.
 func (s *Set) tail(b []byte) (n, of int) {
 	for _, f := range s.forms {
 		for k := min(len(f)-1, len(b)); k > n; k-- {
