@@ -67,7 +67,10 @@ func (q *Queue) Follow(ctx context.Context, failed func(error)) error {
 // Own reports whether a question is of this daemon.
 func (q *Queue) Own(i Item) bool { return i.Daemon == q.db.Daemon() }
 
-// look reads what other daemons have changed.
+// look is one round of Follow, which alone calls it. It gives answers that other daemons received to the callers that
+// wait here, and tells subscribers about the questions of others. Every beatEvery, or when the first subscriber came or
+// the last one left, it writes that this daemon is alive, and ends the questions of daemons that are not. After an
+// error it delivers the other answers and leaves the rest to the next round.
 func (q *Queue) look(ctx context.Context) error {
 	answered, err := q.ids(ctx, `SELECT id FROM approval_questions WHERE daemon = $1 AND seen = 0`)
 	for _, id := range append(answered, q.doubtful()...) {

@@ -143,7 +143,8 @@ func (c *Client) Branches(ctx context.Context, session string) ([]Branch, error)
 	return listAll[Branch](ctx, c, sessionPath(session, "/branches"), url.Values{"sort_by": {"branch_id"}})
 }
 
-// Floors lists the live floors of a session by their numbers.
+// Floors lists the floors (turns) of all branches of a session in the order of their numbers, without those that a
+// reset superseded; see docs/scopes.md.
 func (c *Client) Floors(ctx context.Context, session string) ([]Floor, error) {
 	return listAll[Floor](ctx, c, "/floors", url.Values{"session_id": {session}, "sort_by": {"floor_no"}})
 }

@@ -145,7 +145,8 @@ func (r Record) Again() (*Recorded, error) {
 	return &Recorded{Record: r, Call: callOf(r.CallID, &in), input: &in}, nil
 }
 
-// callOf returns what the judge needs of a call beside its input, made of the input.
+// callOf returns the call of a recorded input, so that it can be judged again: its account, session, tool and
+// arguments. The record has no more of the call, so it cannot be run.
 func callOf(id string, in *input.Document) *tool.Call {
 	return &tool.Call{
 		ID:      id,

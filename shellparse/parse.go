@@ -66,8 +66,9 @@ func Argv(words []string, o Options) (*Script, error) {
 	return w.finish()
 }
 
-// walker visits a program and collects what it can do. It follows the statements in
-// the order in which bash may run them; what is known at one place is in a [scope].
+// walker visits a program and collects what it can do. It follows the statements in the order in which bash may run
+// them; what is known at one place is in a [scope]. A walker is used again for another text (see walkers), so each
+// field must be cleared then.
 type walker struct {
 	// out collects the answer.
 	out *Script
@@ -95,11 +96,12 @@ type walker struct {
 	// called holds the bodies that were followed at least once.
 	called map[*syntax.Stmt]bool
 
-	// written holds by path what the text itself writes into files, and made what else writes them.
+	// written holds by path the contents that the text itself writes into files. made holds by path the command
+	// that writes a file whose content is not known.
 	written map[string][]string
 	made    map[string]Run
 	group   *strings.Builder // what the commands of a group print that writes into a file
-	scripts int              // how many of these files were followed as scripts
+	scripts int              // how many files that the text writes were followed as scripts
 	// assigned names the variables that the text sets.
 	assigned []string
 	// rounds counts the loops around the current place.
@@ -107,8 +109,8 @@ type walker struct {
 	// opaqueCommands are the places of commands that execute what nobody can read.
 	opaqueCommands []Pos
 
-	// piped holds the directories below which everything lies that the stage of a
-	// pipeline followed last prints. It is nil if that stage prints anything else.
+	// piped holds directories: the last stage of a pipeline that was followed prints only paths below them. It is nil
+	// if that stage may print anything else.
 	piped []program.Word
 	// execStdin is true when exec gave the shell another standard input.
 	execStdin bool

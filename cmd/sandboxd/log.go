@@ -98,7 +98,7 @@ func (l *calls) newest(ctx context.Context, n int) error {
 	return nil
 }
 
-// follow shows calls until ctx ends.
+// follow shows new calls until ctx ends, which is no error.
 func (l *calls) follow(ctx context.Context) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()

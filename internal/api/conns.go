@@ -92,18 +92,19 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// conn is a connection that is counted. While no request is served, what is read is the head of one, and the budget
-// pays for it. What is written must be accepted in time.
+// conn is a connection to one of the sockets. A connection of an agent counts in the budget of its account, which also
+// pays for the bytes of a request head while they are read. One of an operator has no budget. A peer that does not read
+// a piece of an answer within patience is cut off.
 type conn struct {
 	net.Conn
 	peer     peer
 	account  string
-	budget   *budget.Conn // nil for operators
-	patience time.Duration
+	budget   *budget.Conn  // nil for operators
+	patience time.Duration // for each piece that is written
 	serving  atomic.Bool
 	head     int // bytes read of the head; for the goroutine that reads while no request is served
 	closing  sync.Once
-	ended    func()
+	ended    func() // called once, when the connection ends
 	holds    bool   // small writes wait in held; both are for the goroutine that writes
 	held     []byte // the writes that wait
 }

@@ -138,7 +138,7 @@ func shutdown(srv *http.Server, patience time.Duration) error {
 // As returns the routes of operators for somebody whom a part has let in on its own listener. Only by says who that
 // is.
 func (f *Front) As(by route.Caller) http.Handler {
-	by.Name, by.Home = userNamed(by.UID)
+	by.Name, by.Home = nameAndHome(by.UID)
 	h := f.handler(tool.RoleOperator)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), letInKey{}, by)))

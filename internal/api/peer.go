@@ -185,7 +185,7 @@ func (s *Server) identify(r *http.Request, role tool.Role) (route.Caller, error)
 		return me, s.stays(r, me)
 	}
 	me := route.Caller{Account: p.account, Role: role, UID: p.uid, GID: p.gid, Groups: p.groups}
-	me.Name, me.Home = userNamed(p.uid)
+	me.Name, me.Home = nameAndHome(p.uid)
 	if role != tool.RoleOperator {
 		if p.refused {
 			return route.Caller{}, route.Forbidden("account_refused", fmt.Sprintf("uid %d has no account here", p.uid),
@@ -260,12 +260,13 @@ func (s *Server) operatorGroup(p peer) bool {
 // HomeOf returns the home directory of a user: $HOME for the daemon's own uid, else the directory in the user
 // database.
 func HomeOf(uid int) string {
-	_, home := userNamed(uid)
+	_, home := nameAndHome(uid)
 	return home
 }
 
-// userNamed returns the name and the home of a user.
-func userNamed(uid int) (name, home string) {
+// nameAndHome returns the name and the home directory of a uid. For a uid that the user database does not know they are
+// "" and "/". For the uid of the daemon, $HOME wins over the user database.
+func nameAndHome(uid int) (name, home string) {
 	home = "/"
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		name, home = u.Username, u.HomeDir

@@ -66,7 +66,7 @@ type Field struct {
 	Patch  bool // text in the patch format of Codex; each file in it is one call
 }
 
-// anyField stands for every argument.
+// anyField, as the Name of a [Field], stands for every argument that no field before it names.
 const anyField = "*"
 
 //go:embed *.txt

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// builtins returns the built-in skills in the order of lists (K-02).
+// builtins returns the built-in skills in the order in which lists show them (K-02). dir is the working directory of
+// the session. test, which must stay the last, is available only if dir has a test framework.
 func builtins(dir string) []Skill {
 	all := []Skill{
 		{

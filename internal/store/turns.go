@@ -79,7 +79,9 @@ func (t *turns) of(account string) int {
 	return slices.IndexFunc(t.waiting, func(w waiting) bool { return w.account == account })
 }
 
-// give passes the turn to the next writer.
+// give ends the turn of the caller, which take gave it. The next account in the order writes; an account with more
+// writers goes to the end. The account that wrote last comes after an account that began to wait meanwhile. If nobody
+// waits, the next writer gets the turn at once.
 func (t *turns) give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

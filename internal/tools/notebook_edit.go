@@ -161,7 +161,7 @@ func editNotebook(content []byte, args notebookArgs) (next []byte, before string
 			Hint: "Read shows the ids",
 		}
 	}
-	indent := indentAt(content, cells, open)
+	indent := cellIndent(content, cells, open)
 	switch args.Mode {
 	case "replace":
 		old := content[cells[at].start:cells[at].end]
@@ -245,8 +245,9 @@ func findCells(content []byte) (cells []cellSpan, open int, err error) {
 	return nil, 0, fmt.Errorf("it has no cells")
 }
 
-// indentAt returns the white space before a cell.
-func indentAt(content []byte, cells []cellSpan, open int) string {
+// cellIndent returns the indentation of the first cell, which new cells get too. It is "" if that cell stands on the
+// line of the bracket, and two spaces if there are no cells. open is the offset after the bracket.
+func cellIndent(content []byte, cells []cellSpan, open int) string {
 	if len(cells) == 0 {
 		return "  "
 	}

@@ -50,11 +50,10 @@ func New(now func() time.Time) *Counter {
 	return &Counter{now: now, sessions: map[string]*scope{}, accounts: map[string]*scope{}, open: map[string]*call{}}
 }
 
-// Judge hands judge a function that says what was counted before c, and then counts c with
-// the rules that judge returns. From the first use of that function until judge returns, no
-// other call of the account gets an answer. A call that nobody will run is not counted. A job
-// that is judged again is not either, and nothing was counted before it: it has begun, and a
-// limit on how many may begin does not end it.
+// Judge calls judge, and counts c with the rules that it returns. judge may call before, which returns the counts
+// without c. From then on other calls of the account wait in their before until c is counted, so that two calls cannot
+// pass a limit together. A hypothetical call is not counted. If it is under way already, as a job that is judged again,
+// before returns zero counts, because a limit on how many calls begin must not end it.
 func (k *Counter) Judge(c *tool.Call, judge func(before func() *input.Recent) (rules []string)) {
 	if c.Request.Hypothetical && k.underWay(c.ID) {
 		judge(func() *input.Recent { return new(input.Recent) })

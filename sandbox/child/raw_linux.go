@@ -236,6 +236,8 @@ func rawAbsent(e syscall.Errno) bool {
 		e == syscall.ETIMEDOUT
 }
 
+// rawCell returns the address of a cell of the script in the arena.
+//
 //go:nosplit
 //go:norace
 //go:nocheckptr
@@ -243,6 +245,8 @@ func rawCell(a *arena, s script.Cell) *int32 {
 	return (*int32)(unsafe.Add(unsafe.Pointer(a), uintptr(s)))
 }
 
+// rawExit ends the process and never returns: a process without a Go runtime has nothing to return to.
+//
 //go:nosplit
 //go:norace
 func rawExit(code uintptr) {

@@ -265,8 +265,9 @@ func (t *tree) add(path string, k kind, pins int) {
 	}
 }
 
-// addBelow takes in what lies below a name that is kept whole, if it can be changed by
-// another way: a link, whose target can, and a file with several names.
+// addBelow adds path, which is inside a directory that is kept as a whole, if it can be changed from outside of that
+// directory: a link, by its target, or a file with several names, by another name. It does not walk. A path that is
+// gone meanwhile is left out.
 func (t *tree) addBelow(path string) {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil {

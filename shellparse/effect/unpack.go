@@ -17,9 +17,10 @@ type Unpack struct {
 	Tracked bool
 }
 
-// unpacks notes the archive of a tar or unzip that may write over files. It notes nothing where an option keeps the
-// files that are there (unzip -n, tar -k), or where nothing is written (unzip -l, tar -O). unzip asks before it writes
-// over a file, unless it has -o.
+// unpacks notes the archive of a tar or unzip that may write over files. It notes nothing if an option keeps existing
+// files (unzip -n, tar -k), if nothing is written (unzip -l, tar -O), or for unzip without -o, which asks before it
+// writes over a file. An archive that arrives over a pipe is noted only if git archive made it, because the names in
+// any other are not known.
 func (r *reader) unpacks() {
 	out := Unpack{Dir: program.Literal(".", r.At), Tracked: r.In.Archive}
 	switch coreName(r.Name) {
@@ -32,7 +33,7 @@ func (r *reader) unpacks() {
 		if v := r.Values["-d"]; len(v) > 0 {
 			out.Dir = v[len(v)-1]
 		}
-	default: // the command is in the directory of -C already
+	default: // tar; the reader has followed its -C
 		if !r.extracts() || slices.ContainsFunc([]string{
 			"-k", "--keep-old-files", "--skip-old-files", "-O", "--to-stdout", "--keep-newer-files",
 		}, r.option) || r.letters("kO") {

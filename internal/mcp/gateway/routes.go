@@ -51,12 +51,13 @@ func (g *gateway) routes() []route.Route {
 	}
 }
 
-// wanted are the servers of a session, by name.
+// wanted is the body of PUT /sessions/{id}/mcp: the servers that the session gets, by name.
 type wanted struct {
 	Servers map[string]json.RawMessage `json:"servers"`
 }
 
-// toggled says whether a server is to be connected.
+// toggled is the body of POST /sessions/{id}/mcp/{name}/toggle. It connects a server, or disconnects it and keeps its
+// configuration.
 type toggled struct {
 	Enabled bool `json:"enabled"`
 }

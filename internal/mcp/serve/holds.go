@@ -117,7 +117,7 @@ func (h *Holds) sign(id, until, mark string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// Close cancels the calls that are held.
+// Close cancels the calls that are held. It does not keep new ones from being held.
 func (h *Holds) Close() {
 	h.mu.Lock()
 	ids := make([]string, 0, len(h.calls))
