@@ -6,6 +6,9 @@
 //	defer r.Close()
 //	hash, err := r.Blob("cmd/main.go") // nil: HEAD does not have it
 //
+// The second argument is the git directory itself: a .git file is not followed. The hash is in raw bytes, 20 or 32. For
+// a submodule it is the id of its commit.
+//
 // Loose objects and packs are read, of repositories with SHA-1 or SHA-256, with work trees of their own and with
 // alternates. Refs in the format reftable are not read: HEAD is an error then. Whoever may write the repository wrote
 // the bytes, so that nothing in them is trusted: what is not well formed is an error, sizes are bounded, and no program

@@ -1,16 +1,22 @@
 // Package config reads the one configuration file of the daemon.
 //
-// A value comes from a flag, else from a SANDBOXD_ variable, else from the file,
-// else from the defaults:
+// A value comes from the file, else from the defaults. For the keys in [Overrides], a
+// flag comes first, then a SANDBOXD_ variable:
 //
 //	c, err := config.Load(config.Source{File: file, Env: os.Getenv, Dir: dir})
 //	engine, err := policy.New(ctx, c.Policy.Options())
 //	for _, v := range c.Explain() { … } // every value and where it came from
 //
-// Guaranteed: what Load returns can be served. Unknown and repeated keys, rules
-// that can never match, relative paths, and files or programs that an agent could
-// write are errors that name the line. Nothing is searched for: without a name no
-// file is read, least of all one in the workspace.
+// Guaranteed: a configuration that Load returns without an error has passed every check
+// that needs nothing else. Unknown and repeated keys, rules that can never match,
+// relative paths, and files or programs that an agent could write are errors that name
+// the line. Whether the policies load is known only after policy.New; [Config.Placed]
+// gives such an error its line. Nothing is searched for: without a name no file is read,
+// least of all one in the workspace.
+//
+// Here are the sections of the core and the checks across sections. The section of a
+// feature, with its own checks, is in the package of the feature (part.Config). A key of
+// the core that a running daemon cannot change is also in atStart.
 //
 // Load has no effect on the machine; it makes no directory.
 package config

@@ -12,9 +12,16 @@
 //		Open:   Open,
 //	}
 //
-// Every field but Name and Open may be left out. Parts do not import each other, and no
-// stage imports a feature. The daemon opens parts in the order of its list and closes
-// them in the opposite one.
+// Name and Open are required. A part with tool groups, routes or types of the API needs
+// Describe too, because the documents and the checks of the configuration are made without
+// a daemon. Parts do not import each other, and no stage imports a feature. The list is
+// features in package daemon, which opens parts in this order and closes them in the
+// opposite one; Host.TaskJobs and Host.Teams are what earlier parts have brought. The
+// stages of the request path that have routes or metrics join as a [Part], too.
+//
+// Open may use the databases, Dir, Config, Sessions, Record, Events and Log of its [Host].
+// The request path and the sockets begin after it: Do, Tools, Busy, Hooked, Fire, Known,
+// Roots, Admit, Operators and ServeAgents are for Serve, for routes and for tools.
 package part
 
 import (

@@ -11,11 +11,13 @@
 //	fmt.Print(review.Render(items[0], time.Now(), review.Screen{Width: 80}))
 //	_, err = q.Decide(ctx, items[0].ID, review.Answer{Approved: true})
 //
-// Text of the model is shown whole and cannot draw on the terminal: control
-// characters, direction marks and invisible characters become visible escapes. A
-// key is ignored for a moment after another question came to the screen: it was
-// meant for the question before. Leaving answers nothing. The daemon refuses a
-// question without an answer when its time is up.
+// Text of the model cannot draw on the terminal: control characters, direction marks
+// and invisible characters become visible escapes. A question on the screen shows its
+// arguments, results and changes whole; only the description of a tool and the address
+// of a connection are shortened, and end with an ellipsis then. Lists have one line for
+// each question. A key is ignored for a moment after another question came to the
+// screen: it was meant for the question before. Leaving answers nothing. The daemon
+// refuses a question without an answer when its time is up.
 //
 // The package does not decide who may answer, nor whether an answer still holds:
 // the daemon does both.

@@ -34,8 +34,8 @@ func (s Screen) paint(colour, text string) string {
 	return colour + text + visible.Plain
 }
 
-// Render returns a question as a person reads it. It shows all text of the model, with control characters as
-// escapes, so the model cannot draw on the terminal.
+// Render returns a question as a person reads it: see the package doc for what of the model's text is shown. Control
+// characters become escapes, so the model cannot draw on the terminal.
 func Render(i approvals.Item, now time.Time, s Screen) string {
 	var b strings.Builder
 	s.heading(&b, visible.Text(Heading(i)))

@@ -13,9 +13,13 @@
 //	s.Start()                // also when sending failed
 //	s.Wait()                 // when the program has ended
 //
+// After an error of Open there is nothing to start or to wait for.
+//
 // Guaranteed: a directory is refused, since a program could open what lies below it
-// without the mounts that hide and protect. At most Limit.Bytes of output are passed on,
-// except to writers that want everything. What comes after that is read slowly.
+// without the mounts that hide and protect. Of the output that comes through the pipes
+// made here, at most Limit.Bytes are passed on for stdout and stderr together, unless
+// Limit.Whole is set; what comes after that is read slowly. Streams that are passed as
+// they are (a pipe, socket or terminal of the caller) are neither counted nor bounded.
 package stdio
 
 import (
@@ -55,11 +59,11 @@ type Streams struct {
 	input *os.File // the pipe that standard input is written to, or nil
 }
 
-// Limit is what a program may write in all.
+// Limit bounds the output of a program. The zero value passes nothing on.
 type Limit struct {
 	Bytes    int64
 	Whole    bool   // pass on everything all the same: the writers bound what they keep
-	Exceeded func() // called, more than once, when there is too much; nil: nobody is told
+	Exceeded func() // called, more than once, when there is too much; may be nil
 }
 
 // pipe is output on its way to a writer.
@@ -69,7 +73,7 @@ type pipe struct {
 }
 
 // Open prepares the streams. nil is /dev/null. stdout and stderr may be the same value,
-// which keeps their order. stop is called when nobody reads the output of the program.
+// which keeps their order. stop, which must not be nil, is called when nobody reads the output of the program.
 func (s *Streams) Open(stdin *os.File, stdout, stderr io.Writer, limit Limit, stop func()) error {
 	s.limit, s.stop = limit, stop
 	s.room.Store(limit.Bytes)

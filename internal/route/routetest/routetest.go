@@ -1,8 +1,9 @@
 // Package routetest calls routes in the tests of the packages that bring them.
 //
 // [Call] takes a request through a mux to the handler of its route, as the server does,
-// without sockets and roles. It returns the answer as text. What the server adds (who may
-// call, the status of an error) is tested in package api.
+// without a socket. The role is only what the handler sees; it is not checked. It returns
+// the answer as text, for an error its code and message, or "error: …" if it has no code. What the
+// server adds (who may call, the status of an error) is tested in package api.
 package routetest
 
 import (
