@@ -296,6 +296,59 @@ func TestHostileObjects(t *testing.T) {
 	}
 }
 
+// loose returns a repository with a commit of a tree, each as it is written here.
+func loose(t *testing.T, commit, tree string) memory {
+	t.Helper()
+	pack := func(text string) []byte {
+		var b bytes.Buffer
+		z := zlib.NewWriter(&b)
+		if _, err := z.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	return memory{
+		"/r/HEAD": []byte(strings.Repeat("aa", 20) + "\n"),
+		"/r/objects/aa/" + strings.Repeat("aa", 19): pack(commit),
+		"/r/objects/bb/" + strings.Repeat("bb", 19): pack(tree),
+	}
+}
+
+// object is the text of an object with the length that it has.
+func object(kind, text string) string { return fmt.Sprintf("%s %d\x00%s", kind, len(text), text) }
+
+// What is not well formed is an error, also if what is asked for stands before it.
+func TestAnObjectThatIsNotWellFormedIsAnError(t *testing.T) {
+	blob := strings.Repeat("\xcc", 20)
+	entry := "100644 f\x00" + blob
+	commit := object("commit", "tree "+strings.Repeat("bb", 20)+"\nauthor a <a> 0 +0000\n\nm\n")
+	got, err := gitobject.Open(loose(t, commit, object("tree", entry)), "/r").Blob("f")
+	if err != nil || string(got) != blob {
+		t.Fatalf("a tree that is well formed: %x, %v", got, err)
+	}
+	for name, m := range map[string]memory{
+		"an entry that is cut":        loose(t, commit, object("tree", entry+"100644 g\x00\xcc\xcc")),
+		"an entry without its hash":   loose(t, commit, object("tree", entry+"100644 g")),
+		"an entry without a mode":     loose(t, commit, object("tree", entry+"g\x00"+blob)),
+		"a tree that is a blob":       loose(t, commit, object("blob", entry)),
+		"a tree that is longer":       loose(t, commit, "tree 5\x00"+entry),
+		"a tree that is shorter":      loose(t, commit, fmt.Sprintf("tree %d\x00%s", len(entry)+5, entry)),
+		"a tree without its length":   loose(t, commit, "tree"),
+		"a kind that git has not":     loose(t, commit, object("leaf", entry)),
+		"a commit without a tree":     loose(t, object("commit", "author a <a> 0 +0000\n\nm\n"), object("tree", entry)),
+		"a commit with half its tree": loose(t, object("commit", "tree bbbb\n"), object("tree", entry)),
+		"a commit that is a blob":     loose(t, object("blob", "tree "+strings.Repeat("bb", 20)+"\n"), object("tree", entry)),
+	} {
+		got, err := gitobject.Open(m, "/r").Blob("f")
+		if err == nil || got != nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %x, %v", name, got, err)
+		}
+	}
+}
+
 // Bytes that somebody changed give an error or a hash, and end.
 func FuzzRepository(f *testing.F) {
 	dir := f.TempDir()
