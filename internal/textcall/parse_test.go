@@ -52,6 +52,8 @@ func TestC12_C13_C14_C15_C16_C17_C18_C19_C20_C21_C22_C38_Tags(t *testing.T) {
 		{"C-21 text behind it", `[CALL: x({"t":"a"})] and ")] more`, `x {"t":"a"} | {"t":"a"}`},
 		{"C-21 a backslash before the quote", `[CALL: x({"t":"a\\"})]`, `x {"t":"a\\"} | {"t":"a\\"}`},
 		{"C-21 a bracket in pairs", `[CALL: x(e=f(1)[2], b=2)]`, `x {"b":2,"e":"f(1)[2]"} | e=f(1)[2], b=2`},
+		{"C-21 an end in brackets", `[CALL: x(a=[(1)], b=2)] more)]`, `x {"a":"[(1)]","b":2} | a=[(1)], b=2`},
+		{"C-21 an end in brackets alone", `[CALL: x([f(1)], then)]`, `x {"_raw":"[f(1)], then"} | [f(1)], then`},
 		{"C-22 no end", `[CALL: a({"x":1}`, ""},
 		{"C-22 a half tag before a whole one", `oh [CALL: a( no wait [CALL: b({"y":2})]`, `b {"y":2} | {"y":2}`},
 		{"C-22 a broken one before a whole one", `[CALL: a({"x":1)] … [CALL: b()]`, `a {"_raw":"{\"x\":1"} | {"x":1 +1`},
