@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -196,6 +197,36 @@ func TestASubAgentStaysInItsSession(t *testing.T) {
 		r.SetPathValue("id", tt.id)
 		if err := s.stays(r, route.Caller{Account: "ann", Only: mine}); (err == nil) != tt.ok {
 			t.Errorf("%s: %v, want that it is allowed: %v", tt.path, err, tt.ok)
+		}
+	}
+}
+
+// TestRightsThatNobodyHasAreNotTaken: a call, and a check, of a caller whose rights no process of the daemon can have is
+// refused with what to do. Other rights would be more than it has.
+func TestRightsThatNobodyHasAreNotTaken(t *testing.T) {
+	w := newWorld(t)
+	id := w.session(tool.RoleOperator, "X-Account-Id", "ann")
+	s := w.front.now.Load()
+	for name, tt := range map[string]struct {
+		handle func(*http.Request) (any, error)
+		body   string
+	}{
+		"call":  {s.call, `{"tool":"Echo","args":{"text":"x"}}`},
+		"check": {s.check, `{"command":"cat x"}`},
+	} {
+		me := route.Caller{Account: "ann", Role: tool.RoleAgent, UID: -1, GID: -1, Home: "/"}
+		r := httptest.NewRequest("POST", "/", strings.NewReader(tt.body))
+		r.SetPathValue("id", id)
+		r = r.WithContext(route.WithCaller(r.Context(), me))
+		_, err := tt.handle(r)
+		var refused route.Error
+		if !errors.As(err, &refused) {
+			t.Errorf("%s: got %v", name, err)
+			continue
+		}
+		if e := refused.Said; refused.Status != http.StatusForbidden || e.Code != "rights_not_taken" ||
+			!strings.Contains(e.Msg, "uid -1") || !strings.Contains(e.Hint, "name the uid in accounts") {
+			t.Errorf("%s: got %d %+v", name, refused.Status, e)
 		}
 	}
 }

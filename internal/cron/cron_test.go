@@ -335,8 +335,12 @@ func TestT51_ARunIsACallOfBash(t *testing.T) {
 		if j.Last == nil || j.Last.Status != "SUCCESS" || j.Last.Call != "call_1" || j.Missed != nil {
 			t.Errorf("got %+v", j.Last)
 		}
-		if out, err := f.cronList(t.Context(), in("s", line{})); out.Origin != tool.OriginWeb {
+		out, err := f.cronList(t.Context(), in("s", line{}))
+		if out.Origin != tool.OriginWeb {
 			t.Errorf("the list is of %q, %v", out.Origin, err)
+		}
+		if want := "; last " + stamp(j.Last.At) + ": SUCCESS call_1)"; !strings.HasSuffix(out.Text, want) {
+			t.Errorf("the list is %q, want %q at its end", out.Text, want)
 		}
 		time.Sleep(time.Hour)
 		if got := len(w.called()); got != 7 {

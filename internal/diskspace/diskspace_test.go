@@ -308,6 +308,15 @@ func TestNoGuardRefusesNothing(t *testing.T) {
 	}
 }
 
+// TestWhatIsFreeIsWithTheReserve: the reserve is told beside it, and not taken off.
+func TestWhatIsFreeIsWithTheReserve(t *testing.T) {
+	g := (&disks{state: limit.Space{Size: 80 * mib, Avail: 60 * mib}}).guard(0)
+	defer g.Close()
+	if u := g.Use(); u.Free != 60*mib || u.Reserve != 10*mib {
+		t.Errorf("free %d, reserve %d; want 60 MiB, and an eighth of 80 MiB", u.Free, u.Reserve)
+	}
+}
+
 // Who asks how the disks are is told of files that got no blocks ahead.
 func TestUseSaysWhatGetsNoBlocks(t *testing.T) {
 	dir := t.TempDir()

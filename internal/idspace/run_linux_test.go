@@ -3,9 +3,13 @@ package idspace
 import (
 	"os"
 	"runtime"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestTheGroupOfRootIsNotThere: it would open what only root may read. The uid of the daemon and those of the accounts are
@@ -37,6 +41,42 @@ func TestTheGroupOfRootIsNotThere(t *testing.T) {
 			if !found[id] {
 				t.Errorf("%d is not mapped: %v, %v", id, uids, gids)
 			}
+		}
+	}()
+	<-done
+}
+
+// TestGroupsAreThoseOfTheProcessWhenItConnected: not those that the database of users gives its uid, and not those that it
+// has joined or left since.
+func TestGroupsAreThoseOfTheProcessWhenItConnected(t *testing.T) {
+	needs.Root(t, "to join groups")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine, and its groups with it
+		join := func(groups ...uint32) bool {
+			_, _, err := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0)
+			if err != 0 {
+				t.Error(err)
+			}
+			return err == 0
+		}
+		if !join(64113, 64114) {
+			return
+		}
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0) // which connects them
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(fds[0])
+		defer unix.Close(fds[1])
+		if !join(64115) {
+			return
+		}
+		p, err := PeerOf(fds[0])
+		if err != nil || p.PID != os.Getpid() || !slices.Equal(p.Groups, []int{64113, 64114}) {
+			t.Errorf("got %+v, %v; want groups 64113 and 64114", p, err)
 		}
 	}()
 	<-done

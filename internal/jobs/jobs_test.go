@@ -496,6 +496,25 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// TestTaskInputIsTypedAsItIs: a text without a line feed gets none.
+func TestTaskInputIsTypedAsItIs(t *testing.T) {
+	w := newWorld(t)
+	j, _ := w.begin(false)
+	in, err := j.Input()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{`{"id":"JOB","text":"y"}`, `{"id":"JOB","text":"es\n"}`, `{"id":"JOB","text":"no","end":true}`} {
+		call := tool.In{Account: "a", Session: "s", Args: json.RawMessage(strings.ReplaceAll(args, "JOB", j.ID()))}
+		if _, err := (taskInput{w.Jobs}).Run(t.Context(), call, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := io.ReadAll(in); err != nil || string(b) != "yes\nno" {
+		t.Errorf("the program read %q, %v", b, err)
+	}
+}
+
 // TestAForbiddenJobEnds, or goes on and says so, as jobs.forbidden has it.
 func TestAForbiddenJobEnds(t *testing.T) {
 	for _, forbidden := range []string{forbiddenEnd, forbiddenMark} {

@@ -3,13 +3,20 @@ package integration
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/client"
+	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/runner"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 const (
@@ -280,4 +287,43 @@ func TestWhatCannotBeBoundIsNamed(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestAClientStartsNothingElseThanWasApproved: a client that runs a judged call compares each file with what a person
+// approved. If one has another content, nothing starts; if not, the program gets that content.
+func TestAClientStartsNothingElseThanWasApproved(t *testing.T) {
+	t.Parallel()
+	d := newPlaces(t, "")
+	d.write("ws/deploy.sh", goodDeploy)
+	script := filepath.Join(d.ws, "deploy.sh")
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, approved := range []string{goodDeploy, evilDeploy} {
+		out, err := os.Create(filepath.Join(d.work, "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := runner.New(nil, out, out)
+		p.Child = filepath.Join(bin, "sandboxd-child")
+		end := p.Leased(t.Context(), tool.Lease{
+			CallID: "call_A", Session: "ses_1", Argv: []string{script, "prod"}, Dir: d.ws, Home: d.home, Profile: "strict",
+			Settings: guard.DefaultSettings(d.ws, d.home, nil), Roots: []string{d.ws},
+			Bound: []sandbox.Approved{{
+				Path: script, Names: []string{script}, Sum: fmt.Sprintf("%x", sha256.Sum256([]byte(approved))),
+			}},
+		}, nil)
+		out.Close()
+		text, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if approved == goodDeploy {
+			if end.Failure != "" || string(text) != "good prod\n" {
+				t.Errorf("as approved: it printed %q, %+v", text, end)
+			}
+		} else if !strings.Contains(end.Failure, script) || len(text) > 0 {
+			t.Errorf("another file: it printed %q, %+v", text, end)
+		}
+	}
 }
