@@ -20,11 +20,24 @@
 // A command gets the input as JSON on stdin and never in its text, a clean
 // environment, and / as its directory: the directory of a session holds files
 // that others wrote, and many programs run what they find there. When it ends, or
-// at its time-out, everything that it started is killed (package reaper). Where its definition says so, it runs in
-// the sandbox instead, as tools do.
+// at its time-out, everything that it started is killed (package reaper). Where its
+// definition says so, it runs in the sandbox instead, as tools do.
 //
-// This package knows nothing of approvals, policies or the record: a hook that
-// blocks leaves nothing behind.
+// The request path calls Before, After, [Registry.Changed], [Registry.Moved] and
+// [Registry.Refused]; everybody else calls Fire. After a reload, [Registry.Next] makes
+// the registry with other options, and keeps running programs and permissions.
+//
+// A hook can also allow or deny a tool, or have it asked about, for the rest of a
+// session ([PermissionUpdate]). This is stored in the tables of [Schema].
+//
+// The package starts two other kinds of operator programs in the same way:
+// [Registry.Program], which answers a question, and [Registry.RunAgent], which runs an
+// agent. Only the latter may call the daemon; [Registry.Descends] finds the calls of
+// all others, and the daemon refuses them.
+//
+// What starts, watches and ends programs outside of the sandbox belongs here. The
+// package asks no person, evaluates no policy and writes no record: it returns advice,
+// and Options.Observe hears of each run.
 package hooks
 
 import (

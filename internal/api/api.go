@@ -1,19 +1,29 @@
-// Package api serves the daemon over HTTP on its two Unix sockets.
+// Package api serves the daemon over HTTP: on its Unix sockets for agents and operators, and
+// on listeners of parts for callers that a part has let in.
 //
 // Requests are strict JSON: unknown and duplicate fields, wrong case and invalid
 // UTF-8 are errors. A success is {"data": …}, a failure {"error": {code, message,
-// hint?, details?}} with a stable code. A call that was judged is HTTP 200
-// whatever its status; HTTP errors are for requests that are not calls.
+// hint?, details?}} with a stable code; event streams, profiles and metrics have a
+// form of their own. A call that was judged is HTTP 200 whatever its status; HTTP
+// errors are for requests that are not calls.
 //
 //	s := api.New(api.Options{Pipeline: p, Sessions: sessions, …})
 //	l, err := api.Listen(path, api.Access{})
 //	err = api.NewFront(s).Serve(ctx, l, tool.RoleAgent)
 //
-// The socket of a request decides its role, and the uid of its peer its account.
-// Nothing in a request can change them, with one exception: an operator may name the
-// account to act for. An operator who names none reaches the sessions and calls of
-// every account by their id. This package decides nothing about calls; that is
-// package pipeline.
+// On a socket, the socket decides the role of a request, and the uid of its peer the
+// account. A program that runs a sub-agent has the account of that agent and reaches
+// its session only; a program of a hook is refused. On a listener of a part, the part
+// says who calls ([Front.ServeAgents], [Front.As]). Nothing else in a request changes
+// role or account, except that an operator may name the account to act for. An operator
+// who names none reaches the sessions and calls of every account by their id.
+//
+// A [Server] is one configuration, and [Front] keeps the listeners: a reload makes another
+// Server and calls [Front.Swap]. Requests that have begun end on the old one.
+//
+// A route of a feature belongs to the part of the feature. Here are the routes of
+// sessions, calls, leases, policies and the daemon. This package decides nothing about
+// calls; that is package pipeline.
 package api
 
 import (

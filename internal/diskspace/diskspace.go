@@ -6,7 +6,13 @@
 // Before that, an account is refused that keeps more than others can still have:
 //
 //	g := diskspace.New(diskspace.Options{State: state, Private: state + "/cage", …})
+//	g.Begin()                         // once Sessions and Files can be asked
 //	err := g.Admit("team", "", bytes) // before a request of an agent that makes the daemon keep more
+//	g.Stop()                          // it measures no more
+//	g.Close()                         // after the database was closed, whose locks it would drop
+//
+// The sandbox gets [Guard.Reserve], and calls Over and Took itself. An account whose call took
+// the reserve is refused for some seconds.
 //
 // What an account keeps are the private files, the variables of both kinds with their hosts, the
 // transcripts and the output of jobs of its sessions. It is measured
@@ -15,8 +21,8 @@
 // database have a part of the reserve as blocks of their own, where the file system can do that:
 // they can be written when the disk is full.
 //
-// Not bounded: the workspaces, which are people's; the record, which nobody may cut. Everything
-// is safe for concurrent use.
+// Not bounded: the workspaces, which are people's; the record, which nobody may cut. A Guard
+// is safe for concurrent use until Stop.
 package diskspace
 
 import (

@@ -2,8 +2,10 @@
 //
 // Examine starts a sandbox as calls get it and tries in it what it must stop: to
 // read a denied file, to signal a process of the host, to connect to the loopback
-// of the host, and so on. Each finding says what was tried and whether it was
-// stopped.
+// of the host, and so on. The finding of such an act says whether it was stopped.
+// Other findings are read and not tried: what the kernel gives, whether approved
+// files are bound, whose uid and rights the daemon and its tools have. Settings
+// without effect and the rows of features are shown, and never make [Failed] true.
 //
 //	found, err := doctor.Examine(ctx, backend, doctor.Host{
 //		Settings: settings, Profile: sandbox.ProfileStrict, Dir: "/src",
@@ -15,6 +17,10 @@
 // An act that could not be tried is never proved. What the kernel does not give is
 // a finding, needed when sandbox.require names it. A proof holds for this moment
 // and this host: it says nothing about bugs of the kernel that nobody tried.
+//
+// A new act belongs here. A row about a feature belongs to the definition of the
+// feature (package part) and comes in Host.Parts. The package changes and repairs
+// nothing.
 package doctor
 
 import (

@@ -6,8 +6,17 @@
 //	var b events.Broker
 //	b.Publish(events.Event{Type: events.Reload, Status: "ok"})
 //
-// An agent sees the events of its account, an operator all of them. Events name calls
-// and say how they ended; they never hold arguments, results or values.
+// [Filter] keeps accounts apart: an agent sees the events of its account, an operator all of
+// them, or those of the account that the request names; everybody sees a reload that took
+// effect. A caller of [Broker.Stream] with another function decides itself what passes.
+//
+// Events name calls and say how they ended. They have no field for arguments, results or
+// values. The title and message of a notification are the words of a hook, which may repeat
+// what it read; such an event has no account, so only operators get it.
+//
+// Nothing is stored: a listener that comes later, or again, has missed what happened before.
+//
+// A new type belongs here, in [Types], and in package client. The feature publishes it.
 package events
 
 import (
@@ -63,9 +72,8 @@ var Types = []Type{
 	Reload, Notification, Connection,
 }
 
-// Event is one thing that happened. It names calls and says how they ended; it
-// never holds arguments, results or values, so that no secret can travel in it. Of a
-// connection it holds the host.
+// Event is one thing that happened. It names calls and says how they ended, and has no field for arguments, results or
+// values. Of a connection it holds the host.
 type Event struct {
 	Type     Type      `json:"type"`
 	Time     time.Time `json:"time"`

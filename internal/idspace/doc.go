@@ -17,6 +17,8 @@
 // inner one ends with [Again], and the outer one starts the next, with the ids that it reads
 // from the configuration by itself.
 //
-// Guaranteed: the inner process has no id of root and of no user that is not an account, can
-// get none, and ends with the outer one. Programs that it starts inherit no capability.
+// Wanted must be asked before Enter, which removes what it looks at.
+//
+// Guaranteed: the inner process has only its own ids and those of accounts, never root's, can
+// get no others, and ends with the outer one. Programs that it starts inherit no capability.
 package idspace

@@ -5,8 +5,16 @@
 //	token, err := r.Value(ctx, secret) // each time it is needed: another file is used at once
 //
 // Guaranteed: an error never has the secret in it, and nothing is returned that could not be a
-// header or that could not be masked in an answer. Files are read each time. What a program
-// prints is kept for [Lasts], and that it failed for [FailureLasts].
+// header or that could not be masked in an answer. A secret is one line of at most 8 KiB; its
+// file is a regular file that only its owner can read (those of systemd are its own).
+//
+// Files are read each time. What a program prints is kept for [Lasts], and that it failed for
+// [FailureLasts], by one Reader. A program runs outside of the sandbox, with the rights and the
+// environment of this process, for at most 10 seconds. All callers share its run, so the
+// context of one ends neither the run nor the wait.
+//
+// The package decides nothing about hosts, and neither sends nor masks a secret: package egress
+// and the tool that makes the request do.
 package secrets
 
 import (
@@ -29,8 +37,8 @@ import (
 )
 
 const (
-	Lasts        = 5 * time.Minute
-	FailureLasts = 5 * time.Second
+	Lasts        = 5 * time.Minute // how long the output of a program is used
+	FailureLasts = 5 * time.Second // how long a program that failed is not run again
 
 	maxSecret   = 8 << 10
 	commandTime = 10 * time.Second
