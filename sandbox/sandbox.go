@@ -1,21 +1,38 @@
-// Package sandbox confines what a call runs to exactly what its settings allow.
+// Package sandbox opens files and runs programs for calls, each within its settings.
 //
 // A [Backend] makes a [Box] for one call, bound to [guard.Settings]. Files are opened and
-// programs are started only through the Box.
+// programs are started only through the Box. Whoever asked for it closes it, which ends what
+// still runs.
 //
 //	box, err := backend.Box(ctx, session, sandbox.ProfileStrict, settings)
+//	defer box.Close()
 //	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"/bin/true"}, Dir: "/work"})
 //	exit, err := proc.Wait()
 //
-// The parts are packages of their own, and none of them imports this one: view (what
-// programs see), later (what a person's tools would run), seccomp (system calls), limit
-// (control groups, disk), stdio (streams), egress (connections to other hosts), launch (the
-// daemon's side of the launchers), wire and script (the protocol), child (the launcher itself),
-// ctime (whether directories changed).
+// After an error of Box or Start no program runs; a [MissingError] names a layer that this host
+// lacks. Call [Backend.Forget] when a session is deleted and [Backend.Close] last: both end what
+// runs and remove private files.
 //
-// Guaranteed: a path that [guard.Rules.Check] refuses cannot be opened through the Box, nor by a
-// program in it, at any isolation level. What a kernel cannot enforce is named in [Report]
-// and never skipped in silence. Not guaranteed: anything against a bug in the kernel.
+// A Box checks paths and hosts, and no commands: the caller has judged Argv before.
+//
+// The parts are packages of their own, and none of them imports this one: view (what
+// programs see), later (what a person's tools would run), bound (files with approved content),
+// seccomp (system calls), limit (control groups, disk), stdio (streams), egress (connections to
+// other hosts), identity (rights of other users), launch (the daemon's side of the launchers),
+// wire and script (the protocol), child (the launcher itself), ctime (whether directories
+// changed). reaper runs the operator's programs, which are outside the sandbox.
+//
+// Guaranteed at each isolation level: Open refuses a path that [guard.Rules.Check] refuses, and
+// a program cannot open it on the host either. There are three exceptions:
+//
+//   - Programs can read [wire.SystemPaths], unless deniedPaths has them.
+//   - A program can make and use a denied path that does not exist. The path is moved to
+//     quarantine when the program ends, or within two seconds if it is a lasting one. A
+//     [Denial] reports it.
+//   - A program that runs sees a denied path that somebody outside makes meanwhile.
+//
+// What this host cannot enforce is named in [Report]. Not guaranteed: anything against a bug in
+// the kernel.
 package sandbox
 
 import (

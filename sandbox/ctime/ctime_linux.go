@@ -1,9 +1,9 @@
-// Package ctime tells by change times whether directories and files are as they were.
+// Package ctime reports whether directories and files have changed, by their change times.
 //
 // Whatever is made, removed or renamed in a directory changes its change time, which no
-// program can set. So the answer to a question about many paths can be kept as long as
-// the change times of their directories stay the same: asking a dozen directories costs
-// less than asking hundreds of paths.
+// program can choose without setting the clock. So the answer to a question about many paths
+// can be kept as long as the change times of their directories stay the same: asking a dozen
+// directories costs less than asking hundreds of paths.
 //
 //	var dirs ctime.Set
 //	dirs.Add("/work")          // first add, then look
@@ -13,10 +13,14 @@
 //	}
 //
 // Guaranteed: if Unchanged reports true, nothing was made, removed or renamed in the
-// added directories since they were added or since the last call. It reports false when
-// it cannot know: on a file system whose times may be coarse or come from another
-// machine, after a change that is more recent than the clock's step, and where something
-// was mounted over a path. Not guaranteed: anything about what lies deeper.
+// added directories since they were added or since the last call, and the owner, mode and
+// content of added paths are as they were. It reports false when it cannot know: on a file
+// system whose times may be coarse or come from another machine, after a change that is more
+// recent than the clock's step, and where something was mounted over a path. An added path that
+// is a link stands for its target.
+//
+// Not guaranteed: anything about what lies deeper, or in a directory that this process cannot
+// reach. A program that has mapped a file can write it without a new change time.
 package ctime
 
 import (

@@ -1,12 +1,19 @@
-// Package identity takes the rights of another user, for one thread or for a program.
+// Package identity gives one thread the rights of another user to files, and describes users for
+// programs that run with their rights.
 //
 //	id := identity.ID{UID: 1001, GID: 1001, Groups: []int{100}}
 //	err := id.Do(func() error { return os.WriteFile("/home/ann/new", text, 0o644) })
 //
-// Do is for files: the kernel judges what f does by the uid, the gid and the groups of the
-// ID, and what f makes belongs to it. Nothing is looked up and compared before. Whoever
-// starts a program for an ID uses the fields.
+// While Do runs f, the kernel judges access to files by the uid, the gid and the groups of the
+// ID, and what f makes belongs to it. So there is no check before the access that could be out
+// of date. f must not start goroutines that need these rights. The process needs CAP_SETUID and
+// CAP_SETGID; [Takes] says whether it has them.
 //
-// Guaranteed: f runs with exactly these rights, or it is not run; afterwards the thread has
-// its own again, or it ends. Not here: who may ask for which rights.
+// Whoever starts a program for an ID uses the fields. Whoever starts a process in a new user
+// namespace does it inside of [Unchanged].
+//
+// Guaranteed: f has these rights to files and no more, or it is not run and the error is
+// [ErrNotTaken]. Afterwards the thread has its own rights again. If it cannot get them back, the
+// goroutine keeps the thread, which ends with it. Not guaranteed: other rights of the process, as
+// CAP_SYS_ADMIN and CAP_KILL, are not taken away. Not here: who may ask for which rights.
 package identity

@@ -1,22 +1,29 @@
 // Package later guards what a person's own tools would run later: what git, a shell, an
 // editor or an agent executes because of a file in the workspace. Writing such a file is a
-// way out of the sandbox with a delay. Package obeyed has their names.
+// way out of the sandbox with a delay. Package obeyed has the names; a new one belongs there.
 //
 // An [Index] knows these files in all directories of the trees that calls may write. It
-// reads a tree once. From then on the kernel reports changes. So before and after a call the
-// Index looks only at what has changed, and the size of the tree does not matter.
+// reads a tree once. From then on the kernel reports changes (inotify), so before and after a
+// call the Index looks only at what has changed. Where inotify has no room, it compares change
+// times of directories or reads the tree again.
 //
 //	trees := index.Trees(roots)
-//	before := trees.State()         // before.Kept: the sandbox shows these read-only
+//	before := trees.State()         // what is in its Kept lists, the sandbox shows read-only
 //	// … a call runs …
 //	created := trees.Quarantine(before, began, dir)
 //
-// Such files that exist are kept: programs cannot write, remove, rename or link them. Such files
-// that a call makes are found when the call is over. Three kinds are moved to quarantine:
+// Take the State before the program starts, and call Quarantine when its processes are gone; for
+// a program that lasts, call it again and again. Close the Index last.
 //
-//   - a file because of which git would run a program;
-//   - a file in a git directory that git itself does not make;
-//   - a file at the path of a kept file whose directory was moved away.
+// Such files that exist are kept: the sandbox lets no program write, remove, rename or link
+// them. Such files that a call makes are found by Quarantine. It moves these to quarantine:
+//
+//   - a file because of which git would run a program, or the pointer or HEAD by which git would
+//     find it;
+//   - a file in a git directory that git itself does not make, or that was changed through
+//     another of its names;
+//   - a .git file that cannot be read;
+//   - a file in the place of a link, or of a kept file whose directory was moved away.
 //
 // All other new files are reported, and kept from then on. In a git directory, the files that
 // everyday commands write may be written.
@@ -25,11 +32,13 @@
 // hooks, configurations and programs that a configuration names; the git directory that a .git
 // file names.
 //
-// Guaranteed: if a file of the table exists when a call begins, it is the same when the call is
-// over, or the denials of the call name it. If a call makes such a file, its denials name it.
-// This holds at any depth in the tree of a root, on one machine. Not guaranteed: files below
-// node_modules, whose content runs anyway, except a .git directly in it; files that a kept file
-// names in a way of its own, such as a script that a hook starts; changes through a name that a
-// file has in another tree.
-// [State.Missing] says what a host makes uncertain.
+// Guaranteed: if a file with one of these names exists when a call begins, it is the same when
+// the call is over, or what Quarantine returns names it. If a call makes such a file, that names
+// it. This holds at any depth in the tree of a root, on one machine. The result has 32 acts at
+// most, and a number for the rest.
+//
+// Not guaranteed: files below node_modules, whose content runs anyway, except a .git directly in
+// it; files that a kept file names in a way of its own, such as a script that a hook starts;
+// changes through a name that a file has in another tree. [State.Missing] says what this host
+// makes uncertain, and where a tree has more directories or such files than are looked at.
 package later

@@ -20,8 +20,8 @@ type Created struct {
 // maxCreated bounds what is reported of one call.
 const maxCreated = 32
 
-// Quarantine compares with the state before a call, which began at since. It moves the files of
-// the three kinds that the package doc lists into dir. It returns them and all other new files.
+// Quarantine compares with the state before a call, which began at since. It moves the files
+// that the package doc lists into dir. It returns them and all other new files.
 // The new files that stay are kept for the calls that begin from now on.
 func (t *Trees) Quarantine(before *State, since time.Time, dir string) []Created {
 	now := t.State()

@@ -1,12 +1,16 @@
-// Package authority makes the certificates of hosts whose TLS ends at the daemon.
+// Package authority is a certificate authority for hosts whose TLS ends at the daemon.
 //
 //	a, err := authority.New("api.test")
 //	bundle := a.PEM()               // what programs of one session trust
 //	cert, err := a.Leaf("api.test") // for tls.Config.GetCertificate
 //
-// Guaranteed: the key is in memory alone and signs nothing but leaves for names, and who trusts the
-// authority trusts it for its names and those below them alone (RFC 5280 4.2.1.10). It
-// belongs to one session; nobody outside of its sandbox is offered its certificate.
+// Guaranteed: the key stays in memory and signs only the certificate of the authority itself and
+// those of hosts. Who trusts the authority trusts it only for its names and names below them
+// (RFC 5280 4.2.1.10). Leaf signs for any host; a client refuses other names.
+//
+// The caller gives at least one name: an authority without names is trusted for all. It makes
+// one for each session and shows it to nobody else. Certificates end after 14 days, those of
+// hosts with the authority: before each call, replace one that is [Authority.Stale].
 package authority
 
 import (

@@ -1,15 +1,24 @@
-// Package mask hides secrets in what a host answers.
+// Package mask hides secrets in what a host answers: it writes * over each of their bytes.
 //
 //	set := mask.New([]string{"ghp_0123456789"})
 //	body := set.Reader(answer.Body) // ghp_0123456789 reads as **************
 //
-// Each secret is looked for as it is, in upper and lower case, in base64 at each of its three
-// places in a text, in hex, and as JSON, HTML and URLs write it: with what must be escaped, or
-// with all of it. What is masked keeps its length, so a length that was
-// announced stays true. A secret is found across any number of reads; what may be the beginning
-// of one is held back until the rest is known, except the first bytes: see [Least].
+// It looks for each secret as it is, in upper and lower case, in hex, in base64 at each of its
+// three alignments, and as JSON, HTML and URLs escape it, with few or all characters escaped. A
+// new form belongs into formsOf.
 //
-// Not found is a secret in any other form: a host that wants to give it away can encrypt it.
+// Guaranteed: what is masked keeps its length, so a length that was announced stays true. A
+// secret is found across any number of reads: what may be its beginning is held back until the
+// rest is known.
+//
+// Not guaranteed:
+//
+//   - Secrets shorter than [Least] are not hidden.
+//   - Up to three bytes at the end of a read are not held back, so that a message need not wait
+//     for the next one. They may be the first bytes of a secret.
+//   - If the data ends inside a secret, less than half of it may be shown.
+//   - A secret in any other form is not found: compressed, broken into lines, or encrypted by a
+//     host that wants to give it away.
 package mask
 
 import (
