@@ -8,16 +8,22 @@
 //	s, err := shellparse.Parse("git push | tee log", shellparse.Options{Dir: "/src"})
 //	// s.Commands: git push, tee log (which writes /src/log)
 //
-// Parse never runs or expands anything against the system. A word that it
-// cannot prove is marked unknown; a part that it cannot read is Opaque; text
-// that it refuses (too large, control characters, a construct that bash and the
-// parser read differently) is an [*Error]. Callers deny all three unless a person
-// decides otherwise.
+// Parse never runs or expands anything against the system, and reads no file: what a script
+// file runs is not in the list, only the file ([Command.Code]). What it cannot tell, it says:
+//
+//   - a word that it cannot prove is marked unknown (Known is false);
+//   - a part that it cannot read is [Opaque];
+//   - text that it refuses is an [*Error]: too large, control characters, a construct that bash
+//     and the parser read differently.
+//
+// Callers refuse an Error. They refuse, or ask a person about, an Opaque part and an unknown
+// word that names a program or a file.
 //
 // It follows the statements and knows what words become and what a shell does by itself.
-// What programs do with their words is package program; how text becomes a syntax tree, and
-// where bash and the parser differ, is package source. It does not judge: that is package
-// guard for paths and names, and package policy for meaning.
+// What programs do with their words is package program, what that loses elsewhere is package
+// effect; how text becomes a syntax tree, and where bash and the parser differ, is package
+// source. It does not judge: that is package guard for paths and names, and package policy for
+// meaning. A builtin of the shell belongs into do_builtin.go.
 package shellparse
 
 import (

@@ -1,15 +1,24 @@
 // Package limit holds what limits a call beyond the rlimits of its processes: control
 // groups, and the measuring of what it writes.
 //
-// [NewGroups] makes control groups below the daemon's own, version 2 where memory and
-// pids are delegated to it, else version 1 for root. Each launcher gets groups with
-// [Groups.Open] and makes one below for every call. [Disk] ends calls that write more
-// than their limit. [Held] names what enforces each limit, for the report.
-//
 //	groups, err := limit.NewGroups() // nil, with the reason, on most hosts without root
 //	held := limit.Held(true, groups)
 //
-// Guaranteed: what a killed daemon left is removed by the next one, and nothing outside
-// of the daemon's own groups is changed. Not guaranteed: that a limit holds at all; where
-// only rlimits hold, they hold for each process.
+// [NewGroups] makes control groups below the daemon's own, version 2 where memory and
+// pids are delegated to it, else version 1 for root. [Groups.Open] makes those of a launcher,
+// which makes one below for each call that runs at the same time. [Groups.Close] removes them when
+// the launcher has ended, and [Groups.Remove] all, when every launcher has.
+//
+// [Disk] ends calls that write more than their limit, or that take the [Reserve]. Watch a call as
+// soon as it runs, Unwatch it when no process of it is left, and Close the Disk last.
+//
+// [Held] names what enforces each limit, for the report; a new limit gets an entry there.
+//
+// Guaranteed: nothing outside of the daemon's own groups is changed. NewGroups ends and removes
+// what a killed daemon left below the same group, if that had the same PID namespace and no
+// process has its pid now.
+//
+// Not guaranteed: that a limit holds at all. Where only rlimits hold, they hold for each process,
+// and Held may say "nothing". Disk looks each second, and counts for two seconds at most: a call
+// may write more than its limit before it ends, and of a large tree a part is counted.
 package limit

@@ -1,24 +1,29 @@
-// Package reaper runs one program of the operator's outside the sandbox, and ends everything that it started.
+// Package reaper runs one program of the operator's outside the sandbox, and ends everything
+// that it started when the daemon says so or dies.
 //
-// The daemon starts a reaper for each run of a hook or of the spawner, and may do so ahead: sandboxd-child
-// with the argument [Flag]. Descriptor 3 is a stream socket to the daemon, on which each message is one JSON
-// value:
+// The daemon starts a reaper for each run of a hook or of the spawner, and may do so ahead:
+// sandboxd-child with the argument [Flag]. Descriptor 3 is a stream socket to the daemon, on
+// which each message is one JSON value:
 //
-//	daemon  Order                which program to run, with the descriptors 0 to 2 of it
+//	daemon  Order                which program to run; its descriptors 0 to 2 come with the
+//	                             first byte
 //	reaper  Report{Error}        it did not start; the reaper ends
 //	        Report{Started}      it runs
 //	daemon  Terminate            SIGTERM for the process group of the program; any number of them
-//	reaper  Report{Ended, Code}  the program has ended; what it left behind runs on, unless it is Alone
+//	reaper  Report{Ended, Code}  the program has ended; what it left behind runs on, unless it is
+//	                             Alone
 //	daemon  end of its stream    kill all that is left; so it is when the daemon dies
 //	reaper  Report{Left}         that many processes could not be killed
 //	        end of its stream    nothing else is left
 //
-// The reaper is the subreaper of the program, so the kernel makes it the parent of every process whose own
-// parent ends: no fork, new session or empty environment gets away from it. It kills its own children until
-// it has none. It needs no privilege for that.
+// The reaper is the subreaper of the program, so the kernel makes it the parent of every process
+// whose own parent ends: no fork, new session or empty environment gets away from it. It kills
+// its own children until it has none. It needs no privilege for that, unless Order.User is
+// another user: then CAP_SETUID, CAP_SETGID and CAP_KILL.
 //
-// Not guaranteed: a process that the reaper may not signal, such as one of sudo, is left and reported. A
-// program with the uid of the daemon could kill the reaper, as it could kill the daemon.
+// Not guaranteed: a process that the reaper may not signal, such as one of sudo, is left and
+// reported. A program with the uid of the daemon could kill the reaper, as it could kill the
+// daemon. Then the program ends, and what it started may stay.
 package reaper
 
 import "github.com/sandboxd/sandboxd/sandbox/identity"

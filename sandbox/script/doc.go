@@ -7,15 +7,18 @@
 // there as [Raw] operations. A list is data: it can be printed and tested, and an error
 // names the operation that failed ([Explain]).
 //
-// A [Script] is such a list for one [Call]. The daemon compiles it for the memory behind
-// a slot and sends it in one message:
+// A [Script] is such a list for one [Call]. The daemon asks for a slot with [Call.Room] bytes,
+// compiles the script for the memory behind that slot, and sends it once, in one message:
 //
 //	s := script.Compile(slot, script.Call{Argv: []string{"true"}, Dir: "/work"})
 //	err := s.Send(descriptor, streams)
 //
-// Guaranteed: a script fits the memory that [Call.Room] asked for, whatever the words
-// are, and its last operation is an execve whose failure ends the script. Not here: what
-// confines a process, which package child has done before a script arrives.
+// If the program does not start, [Script.Failed] says why.
+//
+// The caller gives at least one word of Argv, and no word with a NUL. Guaranteed then: a script
+// fits the memory that [Call.Room] asked for, and its last operation is an execve whose failure
+// ends the script. Not here: what confines a process, which package child has done before a
+// script arrives. A step that depends on the call belongs into programOps.
 //
 // Methods are not safe for concurrent use.
 package script

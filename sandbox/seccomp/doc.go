@@ -2,13 +2,20 @@
 //
 // The rules are a table: each refuses one system call, always or for some arguments.
 // Everything else is allowed. A filter refuses with an errno and never kills; calls of
-// another architecture do not exist in it (ENOSYS).
+// another architecture do not exist in it (ENOSYS). It sees the low 32 bits of arguments, and
+// no memory that they point to.
 //
 //	filters := seccomp.New()
 //	plain, listen := filters.For(noNamespaces)
 //
-// Guaranteed: plain and listen refuse the same calls. listen asks a listener instead of
-// refusing by itself, so that the act can be reported, and also asks about connect.
-// testdata holds what the filter does with every call number. Not here: installing a
-// filter and answering the listener; package child does that.
+// listen asks a listener where plain refuses, so that the act can be reported, and also about
+// connect. It asks about nothing that plain refuses with ENOSYS. [Filters.Bound] is listen for a
+// call with bound files: it also asks about each call of package bound.
+//
+// Guaranteed: plain and listen refuse the same calls, if the listener answers as plain does. Not
+// here: installing a filter and answering the listener; package child does that.
+//
+// A new rule belongs into commonRules, or into withoutNamespaces for the level without namespaces,
+// with the reason beside it. make generate then writes what the filter does with each call
+// number below 1024 into testdata, for the architecture on which it runs.
 package seccomp

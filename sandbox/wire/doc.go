@@ -12,7 +12,7 @@
 // is one read. The control socket joins the daemon and a launcher. The launcher has it
 // as descriptor [SocketFD], and every init process inherits it. A slot joins the daemon
 // and one process that is confined and waits. Messages are JSON, except [Ended] and the
-// script of a call. A message above 48 KiB travels as a file of memory ([FileOf]): the
+// script of a call. If the daemon sends more than 48 KiB, that is a file of memory ([FileOf]): the
 // message is then "{}" and carries the descriptor, in front of any others.
 //
 // Messages on the control socket, in the order of a session:
@@ -64,6 +64,7 @@
 //	script              daemon    program   Streams as descriptors, and the system calls that
 //	                                        turn the process into the program; package script.
 //	                                        One message, no answer. The slot is then used up.
+//	                                        Above 96 KiB the calls are in a file of memory.
 //
 // What closes:
 //

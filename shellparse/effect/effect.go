@@ -1,14 +1,17 @@
 // Package effect knows what commands lose, publish or change elsewhere.
 //
-// A [program.Call] whose words were read goes in; [Effects] come out: what it deletes, what of a
-// git repository it throws away, what it does to a service or registry, and code in its words
-// that deletes.
+// A [program.Call] goes in, after [program.Call.Analyse] has read its words; [Effects] come out:
+// what it deletes, replaces or unpacks, what of a git repository it throws away, what it does to
+// a service, a registry or this machine, what it feeds to a database, and code in its words that
+// does harm.
 //
 //	does := effect.Of(&call, nil) // aws s3 rm s3://backups
 //	// does.Acts: aws, s3 rm, s3://backups, destroys
 //
-// The knowledge is text, one verb on a line, in tables/, which tables/README.md explains; git,
-// deletion and SQL are functions of their own. A program without a line has no effects.
+// The knowledge is text, one verb on a line, in tables/, which tables/README.md explains. What a
+// line cannot say is a function that the line names with do (git, delete, sql, …). A new program
+// belongs into a table. A program without a line has no effects here: nil says that none is
+// known, not that there is none.
 //
 // Guaranteed: a word that is only known when it runs is taken for what does harm, unless a
 // variable from outside of the line makes it. Nothing here judges: that is package policy.
