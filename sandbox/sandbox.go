@@ -27,8 +27,8 @@
 //
 //   - Programs can read [wire.SystemPaths], unless deniedPaths has them.
 //   - A program can make and use a denied path that does not exist. The path is moved to
-//     quarantine when the program ends, or within two seconds if it is a lasting one. A
-//     [Denial] reports it.
+//     quarantine when the program ends, or within two seconds if it is a lasting one, and a
+//     [Denial] reports it, if the daemon may look there.
 //   - A program that runs sees a denied path that somebody outside makes meanwhile.
 //
 // What this host cannot enforce is named in [Report]. Not guaranteed: anything against a bug in

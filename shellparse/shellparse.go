@@ -8,8 +8,9 @@
 //	s, err := shellparse.Parse("git push | tee log", shellparse.Options{Dir: "/src"})
 //	// s.Commands: git push, tee log (which writes /src/log)
 //
-// Parse never runs or expands anything against the system, and reads no file: what a script
-// file runs is not in the list, only the file ([Command.Code]). What it cannot tell, it says:
+// Parse never runs or expands anything against the system, and reads no file. What a script
+// file runs is not in the list, only the file ([Command.Code]), unless the text itself writes that
+// file. What Parse cannot tell, it says:
 //
 //   - a word that it cannot prove is marked unknown (Known is false);
 //   - a part that it cannot read is [Opaque];

@@ -40,5 +40,5 @@
 // Not guaranteed: files below node_modules, whose content runs anyway, except a .git directly in
 // it; files that a kept file names in a way of its own, such as a script that a hook starts;
 // changes through a name that a file has in another tree. [State.Missing] says what this host
-// makes uncertain, and where a tree has more directories or such files than are looked at.
+// makes uncertain, and which tree has more directories or such files than are looked at or kept.
 package later

@@ -8,14 +8,18 @@
 //	call.Analyse()
 //	// shell is told: read a.tgz, write src and all below it
 //
+// If Analyse returns a name, only the shell can say what the call does: it has read the options
+// and told nothing more. What the call starts, the shell puts into Call.Inner and does after
+// Analyse.
+//
 // Most of the knowledge is text, one option on a line, in tables/, which tables/README.md
 // explains. The handlers (do_*.go) are for what a table cannot say. A new program belongs
 // into a table, and its cases into guard/testdata.
 //
-// Guaranteed: a word that is not known is never taken for a known one, and a program that
-// no table has is told to read and write whatever could be a path. What words become, and
-// what a shell does by itself (cd, eval, exec, …), is not known here: that is package
-// shellparse, which calls this one.
+// Guaranteed: a word that is not known is never taken for a known one. For a program that no
+// table has, the shell is told to read each word that could be a path, and to write those with a
+// slash, a dot or a pattern. What words become, and what a shell does by itself (cd, eval, exec,
+// …), is not known here: that is package shellparse, which calls this one.
 package program
 
 import (

@@ -7,12 +7,14 @@
 //
 //	file, err := source.Parse("git push | tee log")
 //
+// Two checks are left to the caller: [Heredoc], for each here-document of the tree, and [Check],
+// before [ParsePosix]. That reads text as a shell does that knows nothing of bash's own.
+//
 // A new difference between bash and the parser belongs here: as a function over text and
 // tree that returns an [*Error] with the code "parser_difference", called in [Parse]. It
-// refuses more than it must rather than less, and its cases stand in the table of its test.
-//
-// [ParsePosix] reads text as a shell does that knows nothing of bash's own. What words
-// become, and what commands do, is not known here: that is package shellparse.
+// refuses more than it must rather than less, and its cases stand in
+// guard/testdata/differences.jsonl. What words become, and what commands do, is not known here:
+// that is package shellparse.
 package source
 
 import (

@@ -12,10 +12,10 @@
 //	}
 //
 // A ratio is the median over the rounds of the ratio of the two medians within a
-// round. Only ratios are judged; times are printed. What is counted and not timed
-// (bytes, descriptors) is reported with Value. With SANDBOXD_BENCH_OUT set, every
-// benchmark appends one JSON line, a Result, to that file; the command in report
-// turns the file into a table.
+// round. Ratios are judged; times are only printed. What is counted and not timed
+// (bytes, descriptors) is reported with Value, which may have a limit too. With
+// SANDBOXD_BENCH_OUT set, every benchmark appends one JSON line, a Result, to that file; the
+// command in report turns the file into a table.
 //
 // Benchmarks run with -benchtime 1x: Compare decides itself how often.
 package bench

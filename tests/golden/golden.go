@@ -6,8 +6,9 @@
 //
 // A test calls Check or Section with what the code says now, and fails when the file
 // says something else. With the flag -update it writes the file instead; "make generate"
-// does so for all of them. It finds these tests by their names, so each has Generated
-// in its name; a test without it fails.
+// does so for all of them. That command finds the packages by their import of this one, and the
+// tests by their names: each has Generated in its name, and a test without it fails. A section
+// must stand in its page already.
 package golden
 
 import (

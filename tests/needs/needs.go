@@ -7,10 +7,10 @@
 //		needs.Missing(t, "mount: %v", err)
 //	}
 //
-// Program and Missing are for what the kernel or a package of the host should give;
-// they fail then. Root and Elsewhere are for what another run shows, as another
-// user or with more installed; they always skip. Tests call these and never
-// Skip itself, which tests/house holds.
+// Program and Missing are for what the kernel or a package of the host should give: with that
+// variable they fail the test. Root and Elsewhere are for what another run shows, as another
+// user or with more installed: they always skip. Tests call these and never Skip itself; a test
+// of tests/house looks for that.
 package needs
 
 import (

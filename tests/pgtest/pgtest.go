@@ -4,8 +4,11 @@
 //	url := pgtest.URL(t)      // an empty database of a server that all tests of the process share
 //	s := pgtest.Start(t)      // a server of this test, which may be killed
 //
-// Without the package postgresql of the distribution the test is skipped. A server ends with the
-// process of the tests, however that ends, and its directory goes.
+// Without the package postgresql of the distribution, package needs skips or fails the test. A
+// server ends with the process of the tests, however that ends, and its directory goes. A server
+// that was killed and not run again leaves its directory.
+//
+// faults.go has what may go wrong: a proxy that is slow or cut, a standby, a full disk.
 package pgtest
 
 import (

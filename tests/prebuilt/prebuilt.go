@@ -1,8 +1,9 @@
-// Package prebuilt makes what the tests of whole daemons run: Programs in a TestMain, and State for each daemon that
-// need not be the first in its directory.
+// Package prebuilt makes what the tests of whole daemons run.
 //
-// A daemon makes some thirty tables when it first starts, a fifth of the processor time of that start. State gives
-// it the tables, as sandboxd store migrate leaves them, and nothing else.
+// A TestMain calls Programs once: it makes the programs in a directory, and the tables of an
+// empty state. A test then calls State for a daemon that need not make its tables itself. A
+// daemon makes some thirty tables when it first starts, a fifth of the processor time of that
+// start. State gives it the tables, as sandboxd store migrate leaves them, and nothing else.
 package prebuilt
 
 import (

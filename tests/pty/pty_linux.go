@@ -7,7 +7,8 @@
 //	screen := pty.Until(t, person, "run it?")
 //	person.WriteString("n\n")
 //
-// Where the host has no terminals, tests are skipped by package needs.
+// Where the host has no terminals, package needs skips or fails the test. When the test ends, both
+// ends are closed.
 package pty
 
 import (

@@ -3,7 +3,8 @@
 //
 //	report [-slowest 20] FILE…
 //
-// It exits 1 if a test or a package failed, or if no test ran.
+// It exits 1 if a test or a package failed or never ended, or if no test passed, and 2 if it
+// cannot read a file.
 package main
 
 import (

@@ -1,8 +1,9 @@
 // Package tier says how much of a test runs where.
 //
-// make test runs every test once, with one seed and few rounds, so that it says the same
-// thing each time. make long runs the same tests with LONG=1: with a new seed, which it prints
-// and SEED repeats, and with the rounds that take hours, which ROUNDS changes.
+// make test runs every test once, but those of Long, with one seed and few rounds, so that it
+// says the same thing each time. make long runs the same tests with LONG=1: with a new SEED, which
+// it prints, and with the rounds that take hours, which ROUNDS changes. LONG=1 without SEED has
+// the seed of make test.
 //
 //	for range tier.Rounds(t, 5, 200) { … }       // 5 kills in make test, 200 in make long
 //	rnd := tier.Rand(t)                          // the same numbers in each make test

@@ -1,7 +1,10 @@
-// Command report prints the results that benchmarks wrote as one table, beside
-// those of a baseline, and exits 1 if a limit does not hold:
+// Command report prints what the benchmarks wrote into the file RESULTS: the times, and the ratios
+// and counted values beside their limits and those of a baseline.
 //
 //	report [-baseline FILE] [-save FILE] RESULTS
+//
+// It exits 1 if a limit does not hold, and 2 if it cannot read a file. -save writes the figures as
+// the next baseline.
 package main
 
 import (
