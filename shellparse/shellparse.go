@@ -24,7 +24,7 @@
 // What programs do with their words is package program, what that loses elsewhere is package
 // effect; how text becomes a syntax tree, and where bash and the parser differ, is package
 // source. It does not judge: that is package guard for paths and names, and package policy for
-// meaning. A builtin of the shell belongs into do_builtin.go.
+// meaning. A builtin of the shell belongs in do_builtin.go.
 package shellparse
 
 import (

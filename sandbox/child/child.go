@@ -25,7 +25,7 @@
 // Not guaranteed: without namespaces, processes may stay if somebody kills the init process of
 // their call. Not here: which paths are allowed. The template says so.
 //
-// A step of the root belongs into build or foundation (template_linux.go), a step that confines
+// A step of the root belongs in build or foundation (template_linux.go), a step that confines
 // a process into confineOps (call_linux.go). This package imports the standard library,
 // x/sys/unix and a few packages of this folder only, so that the launcher stays small and starts
 // fast.

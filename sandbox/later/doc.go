@@ -8,7 +8,7 @@
 // times of directories or reads the tree again.
 //
 //	trees := index.Trees(roots)
-//	before := trees.State()         // what is in its Kept lists, the sandbox shows read-only
+//	before := trees.State()         // the sandbox shows its Kept files read-only
 //	// … a call runs …
 //	created := trees.Quarantine(before, began, dir)
 //

@@ -18,7 +18,7 @@
 // The caller gives at least one word of Argv, and no word with a NUL. Guaranteed then: a script
 // fits the memory that [Call.Room] asked for, and its last operation is an execve whose failure
 // ends the script. Not here: what confines a process, which package child has done before a
-// script arrives. A step that depends on the call belongs into programOps.
+// script arrives. A step that depends on the call belongs in programOps.
 //
 // Methods are not safe for concurrent use.
 package script

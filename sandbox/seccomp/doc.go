@@ -15,7 +15,7 @@
 // Guaranteed: plain and listen refuse the same calls, if the listener answers as plain does. Not
 // here: installing a filter and answering the listener; package child does that.
 //
-// A new rule belongs into commonRules, or into withoutNamespaces for the level without namespaces,
+// A new rule belongs in commonRules, or into withoutNamespaces for the level without namespaces,
 // with the reason beside it. make generate then writes what the filter does with each call
 // number below 1024 into testdata, for the architecture on which it runs.
 package seccomp

@@ -21,5 +21,5 @@
 // 200,000 files of each workspace.
 //
 // Not here: the mounts themselves, which package child makes, and what git or an editor runs
-// later (package later). A variable that programs need belongs into environment (env_linux.go).
+// later (package later). A variable that programs need belongs in environment (env_linux.go).
 package view

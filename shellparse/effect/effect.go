@@ -10,7 +10,7 @@
 //
 // The knowledge is text, one verb on a line, in tables/, which tables/README.md explains. What a
 // line cannot say is a function that the line names with do (git, delete, sql, …). A new program
-// belongs into a table. A program without a line has no effects here: nil says that none is
+// belongs in a table. A program without a line has no effects here: nil says that none is
 // known, not that there is none.
 //
 // Guaranteed: a word that is only known when it runs is taken for what does harm, unless a

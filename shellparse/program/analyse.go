@@ -14,7 +14,7 @@
 //
 // Most of the knowledge is text, one option on a line, in tables/, which tables/README.md
 // explains. The handlers (do_*.go) are for what a table cannot say. A new program belongs
-// into a table, and its cases into guard/testdata.
+// in a table, and its cases in guard/testdata.
 //
 // Guaranteed: a word that is not known is never taken for a known one. For a program that no
 // table has, the shell is told to read each word that could be a path, and to write those with a

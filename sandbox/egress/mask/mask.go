@@ -5,7 +5,7 @@
 //
 // It looks for each secret as it is, in upper and lower case, in hex, in base64 at each of its
 // three alignments, and as JSON, HTML and URLs escape it, with few or all characters escaped. A
-// new form belongs into formsOf.
+// new form belongs in formsOf.
 //
 // Guaranteed: what is masked keeps its length, so a length that was announced stays true. A
 // secret is found across any number of reads: what may be its beginning is held back until the
