@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -106,6 +107,28 @@ func TestLimit_GroupsLeaveNothing(t *testing.T) {
 		if _, err := os.Stat(d); err == nil {
 			left, _ := filepath.Glob(d + "/*/*")
 			t.Errorf("%s is left: %q", d, left)
+		}
+	}
+}
+
+// TestLimit_SessionsYield: a session that a program begins has no share of the processors of its own.
+func TestLimit_SessionsYield(t *testing.T) {
+	backend := newCage(t, Options{})
+	needGroups(t, backend)
+	groups := backend.(*cage).groups
+	if !strings.HasSuffix(groups.Layer(), ",cpu") {
+		needs.Elsewhere(t, "no cpu controller: %s", groups.Layer())
+	}
+	ws := shortTemp(t)
+	for _, profile := range Profiles {
+		box, err := backend.Box(t.Context(), "session of "+string(profile), profile, guard.Settings{AllowedWritePaths: []string{ws}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := groups.Dirs[len(groups.Dirs)-1] // of all programs
+		if e, out := runIn(t, box, ws, "setsid", "--wait", "cat", "/proc/self/cgroup"); e.Code != 0 ||
+			!regexp.MustCompile(`(?m)^\d+:(|.*\bcpu\b.*):/(.*/)?`+filepath.Base(dir)+"/").MatchString(out) {
+			t.Errorf("%s: %+v, the program is not in %s: %s", profile, e, dir, out)
 		}
 	}
 }

@@ -145,10 +145,13 @@ func Start(o Options) (*Launcher, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// That signal comes when the thread ends that has started the launcher: it stays here.
+		// That signal comes when the thread ends that has started the launcher: it stays here, and ends with it.
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := identity.Unchanged(cmd.Start)
+		start := cmd.Start
+		if l.Groups != nil {
+			start = func() error { return l.Groups.Start(l.GroupName, cmd.Start) }
+		}
+		err := identity.Unchanged(start)
 		if err == nil && pidfd >= 0 {
 			l.group = os.NewFile(uintptr(pidfd), "launcher")
 		}

@@ -6,7 +6,9 @@
 //
 // [NewGroups] makes control groups below the daemon's own, version 2 where memory and
 // pids are delegated to it, else version 1 for root. [Groups.Open] makes those of a launcher. The
-// launcher makes one below for each call that runs at the same time. [Groups.Close] removes them
+// launcher makes one below for each call that runs at the same time. [Groups.Start] starts the
+// launcher, so that all programs together weigh less than the daemon, if the cpu controller is
+// there. [Groups.Close] removes them
 // when the launcher has ended, and [Groups.Remove] all, when every launcher has.
 //
 // [Disk] ends calls that write more than their limit, or that take the [Reserve]. Watch a call as

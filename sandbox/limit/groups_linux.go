@@ -19,15 +19,23 @@ import (
 // into a group of its own. It is safe for concurrent use.
 type Groups struct {
 	Version string   // "v2" or "v1"
-	Dirs    []string // v2: one directory; v1: those in the hierarchies of memory and of pids
+	Dirs    []string // v2: one directory; v1: those in the hierarchies of memory, of pids and, if it is there, of cpu
+	cpu     bool     // all programs together yield to the daemon
 }
+
+// cpuDir is the place of the cpu controller of version 1 in Dirs.
+const cpuDir = 2
 
 // Layer returns the name of the layer in a report.
 func (g *Groups) Layer() string {
+	layer := "cgroup1:memory,pids"
 	if g.Version == "v2" {
-		return "cgroup2:memory,pids"
+		layer = "cgroup2:memory,pids"
 	}
-	return "cgroup1:memory,pids"
+	if g.cpu {
+		layer += ",cpu"
+	}
+	return layer
 }
 
 // NewGroups makes the groups of a daemon, or says why this host gives it none.
@@ -47,9 +55,13 @@ func NewGroups() (*Groups, error) {
 			return nil, fmt.Errorf("%w; %w", err, old)
 		}
 	}
-	for _, dir := range g.Dirs {
+	for i, dir := range g.Dirs {
 		removeDead(filepath.Dir(dir))
 		if err := os.Mkdir(dir, 0o755); err != nil {
+			if i == cpuDir {
+				g.Dirs = g.Dirs[:cpuDir] // limits hold without it
+				break
+			}
 			g.Remove()
 			return nil, fmt.Errorf("make a control group: %w", err)
 		}
@@ -60,17 +72,61 @@ func NewGroups() (*Groups, error) {
 			return nil, err
 		}
 	}
+	g.yield()
 	return g, nil
+}
+
+// yield has all programs together weigh less than the daemon, where the cpu controller is there. That is for
+// kernels that share the processors among sessions (autogroups, sched(7)), of which a program can begin as
+// many as it likes: a session that is in a group has no share of its own.
+func (g *Groups) yield() {
+	// The weights of a process of priority wire.Nice (110 of 1024), and as much of the default of version 2.
+	file, weight := "cpu.shares", "110"
+	dir := g.Dirs[len(g.Dirs)-1]
+	if g.Version == "v2" {
+		file, weight = "cpu.weight", "11"
+		for _, up := range []string{filepath.Dir(dir), dir} {
+			if os.WriteFile(filepath.Join(up, "cgroup.subtree_control"), []byte("+cpu"), 0o644) != nil {
+				return
+			}
+		}
+	} else if len(g.Dirs) <= cpuDir {
+		return
+	}
+	g.cpu = os.WriteFile(filepath.Join(dir, file), []byte(weight), 0o644) == nil
+}
+
+// Start calls start, which starts the launcher of this name, in a thread that is in its group of the cpu
+// controller: what the launcher starts is in there too. The goroutine must be locked to its thread, and end with
+// it. In version 2, programs join that group when they start.
+func (g *Groups) Start(name string, start func() error) error {
+	if g.Version != "v1" || !g.cpu {
+		return start()
+	}
+	// A single thread may join; a process with many would wait for every processor.
+	move := func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, "tasks"), []byte("0"), 0o644)
+	}
+	dir := g.Dirs[cpuDir]
+	if err := move(filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("join the control group of a session: %w", err)
+	}
+	err := start()
+	_ = move(filepath.Dir(dir)) // a thread that stays is only slow
+	return err
 }
 
 // Open makes the groups of one launcher and opens them for it. Close takes the same name.
 func (g *Groups) Open(name string) ([]*os.File, error) {
 	var files []*os.File
-	for _, parent := range g.Dirs {
+	for i, parent := range g.Dirs {
 		dir := filepath.Join(parent, name)
 		err := os.Mkdir(dir, 0o755)
 		if err == nil && g.Version == "v2" {
 			err = enable(dir)
+		}
+		if err == nil && i == cpuDir {
+			continue // of cpu, which Start joins
 		}
 		var f *os.File
 		if err == nil {
@@ -140,7 +196,7 @@ func groupsV2(table, mounts string) (*Groups, error) {
 		return nil, fmt.Errorf("cgroup %s may not be written", own)
 	}
 	if enable(own) == nil {
-		return &Groups{"v2", []string{filepath.Join(own, groupName())}}, nil
+		return &Groups{Version: "v2", Dirs: []string{filepath.Join(own, groupName())}}, nil
 	}
 	// A group with processes cannot delegate controllers. If this process is the only
 	// one in it, it moves into a group of its own.
@@ -157,7 +213,7 @@ func groupsV2(table, mounts string) (*Groups, error) {
 	if err := enable(own); err != nil {
 		return nil, err
 	}
-	return &Groups{"v2", []string{filepath.Join(own, groupName())}}, nil
+	return &Groups{Version: "v2", Dirs: []string{filepath.Join(own, groupName())}}, nil
 }
 
 // Leave moves this process out of the way, if its group of version 2 is delegated to it: a group
@@ -211,6 +267,9 @@ func groupsV1(table, mounts string) (*Groups, error) {
 		if !ok {
 			return nil, fmt.Errorf("the %s controller is not mounted as cgroup v1 either", c)
 		}
+		g.Dirs = append(g.Dirs, filepath.Join(own, groupName()))
+	}
+	if own, ok := groupDir(table, mounts, "cpu"); ok {
 		g.Dirs = append(g.Dirs, filepath.Join(own, groupName()))
 	}
 	return g, nil

@@ -1,10 +1,16 @@
 package limit
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestGroupDir reads the tables of hosts of all kinds.
@@ -40,5 +46,90 @@ func TestGroupDir(t *testing.T) {
 		if got != want || ok != (want != "") {
 			t.Errorf("%s: got %q %v, want %q", tt.name, got, ok, want)
 		}
+	}
+}
+
+// TestProgramsOfALauncherYield: what a launcher starts is in its group, which weighs little beside the daemon.
+func TestProgramsOfALauncherYield(t *testing.T) {
+	groups, err := NewGroups()
+	if err != nil {
+		needs.Missing(t, "no control groups: %v", err)
+	}
+	defer groups.Remove()
+	if groups.Version != "v1" || !groups.cpu {
+		needs.Elsewhere(t, "the cpu controller is not in version 1: %s", groups.Layer())
+	}
+	if want := "cgroup1:memory,pids,cpu"; groups.Layer() != want {
+		t.Errorf("the layer is %q, want %q", groups.Layer(), want)
+	}
+	if got, err := os.ReadFile(filepath.Join(groups.Dirs[cpuDir], "cpu.shares")); err != nil || string(got) != "110\n" {
+		t.Errorf("all programs have the weight %q, want 110 of 1024; %v", got, err)
+	}
+	files, err := groups.Open("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 2 {
+		t.Errorf("a launcher gets %d groups to make others in, want 2", len(files))
+	}
+	for _, f := range files {
+		f.Close()
+	}
+	var theirs, before, after []byte
+	cmd := exec.Command("setsid", "sh", "-c", "exec sleep 1000")
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		before, _ = os.ReadFile("/proc/thread-self/cgroup")
+		err := groups.Start("one", cmd.Start)
+		after, _ = os.ReadFile("/proc/thread-self/cgroup")
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", cmd.Process.Pid))
+	if err := errors.Join(err, cmd.Process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	if want := "/" + filepath.Base(groups.Dirs[cpuDir]) + "/one\n"; strings.Count(string(theirs), want) != 1 {
+		t.Errorf("%s is not one of the groups of the program: %s", strings.TrimSpace(want), theirs)
+	}
+	if len(before) == 0 || string(after) != string(before) {
+		t.Errorf("the thread of the daemon is in %s afterwards, was in %s", after, before)
+	}
+	groups.Close("one")
+	if _, err := os.Stat(filepath.Join(groups.Dirs[cpuDir], "one")); err == nil {
+		t.Error("the group of the launcher is left")
+	}
+}
+
+// TestWeightOfVersion2 looks at what is written: the controllers of this host may be in version 1.
+func TestWeightOfVersion2(t *testing.T) {
+	own := t.TempDir()
+	dir := filepath.Join(own, "daemon")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g := &Groups{Version: "v2", Dirs: []string{dir}}
+	if g.yield(); g.Layer() != "cgroup2:memory,pids,cpu" {
+		t.Errorf("the layer is %q", g.Layer())
+	}
+	for file, want := range map[string]string{
+		filepath.Join(own, "cgroup.subtree_control"): "+cpu", filepath.Join(dir, "cgroup.subtree_control"): "+cpu",
+		filepath.Join(dir, "cpu.weight"): "11",
+	} {
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", file, got, err, want)
+		}
+	}
+	g = &Groups{Version: "v2", Dirs: []string{filepath.Join(own, "missing", "daemon")}}
+	if g.yield(); g.Layer() != "cgroup2:memory,pids" {
+		t.Errorf("without the controller the layer is %q", g.Layer())
+	}
+	g = &Groups{Version: "v1", Dirs: []string{dir, dir}}
+	if g.yield(); g.Layer() != "cgroup1:memory,pids" {
+		t.Errorf("without the controller the layer is %q", g.Layer())
 	}
 }

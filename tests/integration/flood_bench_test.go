@@ -151,12 +151,7 @@ func callAsBob(socket string) {
 		}
 		return res.StatusCode, answer, err
 	}
-	conn, err := dialAs(bob, socket)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	dial := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+	dial := func(context.Context, string, string) (net.Conn, error) { return dialAs(bob, socket) }
 	c = &http.Client{Transport: &http.Transport{DialContext: dial}}
 	var session client.Session
 	_, a, err := ask("/sessions", "{}")

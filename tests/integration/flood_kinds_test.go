@@ -102,6 +102,7 @@ func moreFloods() []flood {
 		{name: "compressed bodies", run: compressedBodies, fits: true},
 		{name: "long command lines", run: longCommands, long: costs},
 		{name: "output of many commands at once", run: manyOutputs, fits: true, long: costs},
+		{name: "programs that want all processors", run: greedyPrograms, fits: true, long: costs},
 		{name: "large files", before: largeFiles, run: readFiles, long: costs},
 		{name: "large questions", run: largeQuestions},
 		{name: "questions about long lines", run: longQuestions, long: costs},
@@ -352,6 +353,22 @@ func manyOutputs(d *flooded) {
 		if !slices.ContainsFunc(vars, func(v client.Var) bool { return v.Name == name && v.Length >= 100_000 }) {
 			d.t.Errorf("the result %s is lost", name)
 		}
+	}
+}
+
+// greedyPrograms want all processors, each in a session of its own: some kernels share the processors among sessions.
+func greedyPrograms(d *flooded) {
+	const calls, each = 4, 25
+	for i := range calls {
+		line := fmt.Sprintf("for i in $(seq %d); do setsid sh -c 'while :; do :; done' & done; echo > %d.greedy; wait", each, i)
+		d.open(posted("/sessions/"+d.session+"/calls", fmt.Sprintf(`{"tool":"Bash","args":{"command":%q}}`, line)))
+	}
+	ok := waitFor(func() bool {
+		have, err := filepath.Glob(filepath.Join(d.ws, "*.greedy"))
+		return err == nil && len(have) == calls
+	})
+	if !ok {
+		d.t.Error("the programs did not start")
 	}
 }
 
