@@ -1,24 +1,31 @@
 // Package approvals is the queue of questions to people.
 //
-// A call that needs a person is filed as an [Item] and waits until somebody
-// answers, the question times out, or the caller leaves. Only a person's yes (or
-// a [Grant] that a person gave before) approves; everything else refuses.
+// A call that needs a person is filed as an [Item]. It waits until somebody answers, the question
+// times out, or the caller leaves. Only a person's yes, or a [Grant] that a person gave before,
+// approves. Every other end is a refusal or an error, and the caller must treat an error as a
+// refusal.
 //
 //	q, err := approvals.New(ctx, db, approvals.Options{Approver: true})
+//	go q.Follow(ctx, failed)                                     // needed if daemons share db
 //	answer, err := q.Execution(ctx, call)                        // waits
 //	item, err := q.Decide(ctx, id, approvals.Decision{Approved: true, By: "ann"}) // elsewhere
+//	err = q.Close("")                                            // refuses the callers that wait
 //
-// Several daemons may have one queue, in a database that they share: a question is of the daemon
-// that asks, anybody answers it, once ([Queue.Follow]).
+// Several daemons may share the database of one queue. A question belongs to the daemon that asked
+// it. Anybody may answer it, at any of these daemons, and only once. [Queue.Follow] brings such an
+// answer to the call that waits.
 //
-// Guaranteed: an answer serves only calls with the digest that was shown, and
-// each call once; a question is answered once; what was acknowledged survives a
-// kill of the daemon; a question that waited then is listed again, refused or
-// expired, never approved. An answer given after the caller left serves the same
-// call once, for Options.Reuse. Equal questions of a daemon that wait are one question.
+// Guarantees:
+//   - An answer serves only calls with the digest that was shown. All equal calls that wait at one
+//     daemon share one question and its answer.
+//   - An acknowledged answer survives a kill of the daemon.
+//   - A restart approves nothing. A question that waited waits again without a caller, or it has
+//     expired. A question about a result is cancelled, because its call is gone.
+//   - If a person answers after the caller has left, the answer serves one equal call within
+//     Options.Reuse. A question about a result or about changes ends with its caller instead.
 //
-// Not decided here: whether a call must be asked about, and whether the answer
-// is enough. The caller judges the call again after the answer.
+// This package does not decide whether a call must be asked about, or whether the answer is enough.
+// The caller judges the call again after the answer.
 package approvals
 
 import (

@@ -1,18 +1,24 @@
 // Package client talks to a running daemon over one of its Unix sockets.
 //
-// A [Client] is made from the path of a socket; which socket it is decides what it
-// may do, see docs/http.md. The methods cover what an agent needs: sessions, calls,
-// variables, events, and calls that the client runs itself. [Client.Do] sends any
-// other request of the HTTP API.
+// A [Client] is made from the path of a socket. The socket decides what the client may do, see
+// docs/http.md. The methods cover what an agent needs: sessions, calls, variables, jobs, events,
+// and calls that the client starts itself ([Client.RunLease]). [Client.Do] sends any other request
+// of the HTTP API.
 //
-// A failure that the daemon reports is an [*Error] with a stable code. So is a socket
-// on which no daemon listens (daemon_unreachable), and a daemon that ended before it
-// answered (connection_lost). A call that was denied or refused is a [Result] with
-// its own Error, and no error of the method. Nothing is sent twice: a call whose
-// answer was lost may have run.
+//	c := client.New(socket) // connects at the first request
+//	s, err := c.SessionFor(ctx, dir)
+//	r, err := c.Call(ctx, s.ID, "Bash", json.RawMessage(`{"command": "ls"}`))
 //
-// The types are those of the wire and nothing else: this package needs no part of
-// the daemon. Fields may be added to them.
+// A call that was denied or refused is a [Result] with its own Error; the method returns no error.
+// A failure that the daemon reports is an [*Error] with a stable code. Three codes come from this
+// package: daemon_unreachable (no connection to the socket), connection_lost (no complete answer)
+// and stream_ended (a stream of events or of a lease ended early). An answer that cannot be read,
+// and a context that ended, are other errors.
+//
+// The package repeats no call and no change. A call whose answer was lost may have run.
+//
+// The types are those of the wire, and rows for tables made from them. This package imports no part
+// of the daemon. A later version may add fields to the types.
 package client
 
 import (

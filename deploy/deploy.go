@@ -1,4 +1,8 @@
-// Package deploy holds the files that an installation needs, for sandboxd setup.
+// Package deploy embeds the systemd units that sandboxd setup installs. Setup replaces the path
+// /usr/bin/sandboxd in them with its own.
+//
+// The other files in this directory are not part of the program: scripts for make, and a dashboard
+// for Grafana.
 package deploy
 
 import "embed"

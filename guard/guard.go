@@ -1,17 +1,23 @@
-// Package guard judges what a call would touch, without running anything and
-// without asking the kernel to hold it.
+// Package guard judges what a call would touch. It runs nothing.
 //
-// [Rules.ScriptUses] lists the files of a parsed script by their physical paths, and
-// [Rules.Check] compares what a call would touch ([Uses]) with the settings ([Settings])
-// and returns every [Refusal]. [JudgeCommand] and [JudgePath] do both for one line
-// or path.
+// [JudgeCommand] and [JudgePath] judge one command line or one path:
 //
 //	j := guard.JudgeCommand("cat ~/.ssh/id_rsa", "/work", "/home/dev", settings)
 //	// j.Verdict == guard.Deny; j.Reasons[0].Code == "path_denied"
 //
-// Guaranteed: the same uses and settings give the same answer; what cannot be known
-// is refused or asked about, never allowed. Paths are those of the moment: package
-// sandbox holds the same settings while the program runs.
+// Callers that judge often do the steps themselves, in this order: [Settings.Normalise],
+// [NewRules], [Rules.ScriptUses], [Rules.Check]. ScriptUses reads directories and git indexes to
+// find what a parsed script would touch ([Uses]). It does not look into denied places. Check
+// compares the uses with the settings ([Settings]) and does not look at the disk. A call without a
+// [Refusal] is allowed. The fields of a Refusal say whether a person may allow it, and whether a
+// sandbox that holds is enough.
+//
+// Guaranteed: Check gives the same answer for the same uses and settings. A path, command or
+// construct that cannot be known is refused or asked about, if the settings have a list that it
+// could break.
+//
+// Not guaranteed: that a path still leads to the same file when the program runs. Package sandbox
+// enforces the same settings then.
 package guard
 
 import "github.com/sandboxd/sandboxd/shellparse"

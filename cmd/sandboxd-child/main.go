@@ -1,5 +1,6 @@
-// The command sandboxd-child is the small launcher that the daemon starts once
-// for each session, and the reaper that it starts for each hook. It does nothing when a person runs it.
+// The command sandboxd-child is the launcher of sandboxed programs, and the reaper of the
+// operator's own programs such as hooks. Only the daemon starts it, with a socket for requests.
+// Without that socket it prints an error and ends. Its code is in package sandbox/child.
 package main
 
 import "github.com/sandboxd/sandboxd/sandbox/child"

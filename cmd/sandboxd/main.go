@@ -1,5 +1,7 @@
-// The command sandboxd judges, confines, runs and records the tool calls of AI
-// agents: the daemon and everything that talks to it.
+// The command sandboxd judges, confines, runs and records the tool calls of AI agents. It is the
+// daemon (sandboxd serve), the client of the daemon, and the launcher that the daemon starts.
+//
+// Each subcommand is one function that returns a cobra.Command. rootCmd lists them.
 package main
 
 import (

@@ -3,13 +3,17 @@
 // The bytes of an index file go in, the names of its entries come out, in git's order:
 //
 //	names, err := gitindex.Read(data)
-//	// names.List: README.md, src/a.go; names.Shared: the index that this one adds to, or ""
-//	names.Has("src") // true
+//	names.Has("src") // true: src or something below it is tracked
+//	e, ok := names.Entry("README.md")
 //
-// Versions 2, 3 and 4 are read, of repositories with SHA-1 or SHA-256, sparse and split ones too. Whoever
-// may write the repository wrote the bytes, so that nothing in them is trusted: what is not well
-// formed is an error, and callers then take everything for tracked. Checksums are not compared. A file that is
-// tracked may have changed since: [Entry] tells.
+// It reads versions 2, 3 and 4, of repositories with SHA-1 or SHA-256, sparse indexes too. Of a
+// split index it reads one file: if Names.Shared is not empty, the caller must read the file
+// sharedindex.HASH as well, and the entries of both count.
+//
+// Whoever may write the repository wrote the bytes, so nothing in them is trusted. Input that is
+// not well formed is an error, and callers must then take everything for tracked. The package does
+// not compare the checksum of the index. It opens no file: whether a tracked file has changed
+// since, the caller finds out with [Entry.As] or [Entry.Holds].
 package gitindex
 
 import (

@@ -1,12 +1,11 @@
-// Package adapter answers the hooks of other agents: Claude Code, Codex and Gemini.
+// Package adapter answers the hooks of other agents: Claude Code, Codex, Gemini and OpenCode.
 //
-// Such an agent runs its tools itself. Before each call it starts a program, its
-// hook, and gives it the call as JSON. Answer translates the call, lets the daemon
-// judge it, and writes the answer in the contract of the agent. A shell command
-// that is allowed is rewritten so that "sandboxd exec --call ID" runs it, once, in
-// the cage. After a call the hook tells the daemon what the agent has done. Install
-// puts the hook into the settings of an agent.
+// Such an agent runs its tools itself. Before each call it starts a program, its hook, and gives it
+// the call as JSON. [Answer] translates the call, lets the daemon judge it, and writes the answer
+// in the contract of the agent. After a call the hook tells the daemon what the agent has done.
+// [Install] puts the hook into the settings of an agent.
 //
+//	ctx, stop := context.WithTimeout(ctx, adapter.Timeout) // before the agent gives up
 //	err := adapter.Answer(ctx, client.New(agentSocket), os.Stdin, os.Stdout, adapter.Options{
 //		Agent: clients.ClaudeCode, Exe: "/usr/bin/sandboxd",
 //	})
@@ -15,11 +14,18 @@
 //		os.Exit(adapter.Blocks)
 //	}
 //
-// No failure allows a call: when the daemon does not answer, the input cannot be
-// read or the event is unknown, the answer is a denial, a question to the agent's
-// own person, or an error that the agent takes as a denial. A tool or an argument
-// that the tables do not know is never allowed by this package, and neither is a path
-// that an agent may read in another way than it is written.
+// An allowed shell command is rewritten to "sandboxd exec --call ID", which runs it once in the
+// sandbox. Codex takes no rewrite: there the command runs as it is, in the sandbox of Codex.
 //
-// It does not enforce its answer: the agent does.
+// No failure allows a call. If the daemon does not answer, the input cannot be read or the event is
+// unknown, the answer is a denial, a question to the agent's own person, or an error, which the
+// caller must report with the status [Blocks]. An unknown tool is judged by its name. An unknown
+// argument of a known tool is a question, and so is a path that an agent may read in another way
+// than it is written. An agent that cannot ask from its hook gets a denial instead.
+//
+// The hook says nothing about a call that the tables of package clients let pass. The agent then
+// goes on by its own rules.
+//
+// The package does not enforce its answer: the agent does. What an agent's tools mean is in the
+// tables of package clients. What its answers look like is in contract.go.
 package adapter
