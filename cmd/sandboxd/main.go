@@ -1,5 +1,6 @@
 // The command sandboxd judges, confines, runs and records the tool calls of AI agents. It is the
-// daemon (sandboxd serve), the client of the daemon, and the launcher that the daemon starts.
+// daemon (sandboxd serve), the commands that talk to it, and the launcher that sandboxd starts for
+// sandboxed programs.
 //
 // Each subcommand is one function that returns a cobra.Command. rootCmd lists them.
 package main

@@ -20,8 +20,8 @@
 // No failure allows a call. If the daemon does not answer, the input cannot be read or the event is
 // unknown, the answer is a denial, a question to the agent's own person, or an error, which the
 // caller must report with the status [Blocks]. An unknown tool is judged by its name. An unknown
-// argument of a known tool is a question, and so is a path that an agent may read in another way
-// than it is written. An agent that cannot ask from its hook gets a denial instead.
+// argument of a known tool is a question. A path that an agent may read in another way than it is
+// written is a denial. An agent that cannot ask from its hook gets a denial instead of a question.
 //
 // The hook says nothing about a call that the tables of package clients let pass. The agent then
 // goes on by its own rules.

@@ -1,26 +1,31 @@
-// Package audit is the record of everything the daemon decides: one JSON line
-// when a call begins, one when it ends, and one for every other event that an
-// operator may be asked about later.
+// Package audit is the record of the daemon: one JSON line when a call begins, one when it ends,
+// and one for each other event that its callers append, such as a question, a session or a reload.
 //
+//	lock, err := audit.LockState(ctx, state) // one writer at a time; held while the log is open
 //	log, err := audit.Open(ctx, audit.Options{Dir: state, KeyFile: key}, audit.NewMirror(db))
 //	err = log.Begin(ctx, call) // nil: the line is in the file, the call may run
 //	err = log.End(ctx, call)   // an error: the result must be withheld
-//	rep, err := audit.Verify(ctx, opts, mirror)
+//	err = log.Close()          // before the database is closed
+//	rep, err := audit.Verify(ctx, opts, mirror) // may run beside a daemon
 //
-// Every line carries a number, the hash of the line before and a hash over its
-// own bytes. Every 1,000 lines and at [Log.Close] there is a checkpoint, signed
-// with a key that lives in another directory; checkpoints and, at every sync,
-// the newest line are mirrored in the database. So whoever can write the file
-// but has neither the key nor the database cannot alter, remove, reorder or cut
-// off a line that was synced without [Verify] naming it. Lines of the last
-// [Options.SyncEvery] before a crash are protected by the chain only, and whoever
-// has file, key and database can rewrite everything: ship the lines to another
-// machine if that matters.
+// A program that is not the daemon writes single lines with [Shared].
 //
-// A line holds digests of arguments and results, never the values; every free
-// text in it goes through a [Redactor] first. Begin and End survive a kill -9 of
-// the daemon when they return, and a loss of power at the next sync, or at once
-// with Sync "always".
+// Every line has a number, the hash of the line before and a hash over its own bytes. Every 1,000
+// lines and at [Log.Close] there is a checkpoint, signed with a key that must lie in another
+// directory. The database has a mirror of the checkpoints and, at every sync, of the newest line.
+//
+// Guarantees:
+//   - Somebody who can write the file, but has neither the key nor the database, cannot alter,
+//     remove, reorder or cut off a synced line without [Verify] noticing.
+//   - When Begin and End return, the line survives a kill of the daemon. It survives a loss of
+//     power after the next sync, or at once with Sync "always".
+//   - A line has digests of arguments and results, never the values. Every free text in it goes
+//     through a [Redactor].
+//   - If a sync fails, every later line is an error until a sync succeeds.
+//
+// Not guaranteed: only the chain protects the lines of the last [Options.SyncEvery] before a crash.
+// Whoever has the file, the key and the database can rewrite everything. If that matters, set
+// [Options.Anchor], which keeps a copy of the newest hash on another disk or machine.
 package audit
 
 import (

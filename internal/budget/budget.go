@@ -1,23 +1,23 @@
 // Package budget bounds what the agents together can make the daemon hold.
 //
-// There is one budget of bytes, connections and requests. Whoever works for an account
-// takes from it before memory is used, and gives back when that is free again:
+// There is one budget of bytes and connections for all accounts, and a limit of requests for each
+// account. Code that works for an account takes bytes before it uses memory, and gives them back
+// when the memory is free again:
 //
 //	b := budget.New(budget.Limits{Bytes: 64 << 20, Connections: 1000, Concurrent: 1000})
-//	h, err := b.Request("team")  // one more request; 429 with a hint when there are too many
-//	defer h.Release()            // everything that h has taken
-//	err = h.Take(8 << 20)        // before a body of 8 MiB is read
+//	h, err := b.Request("team") // one more request; the error has a code and a hint
+//	defer h.Release()           // gives back everything that h has taken
+//	err = h.Take(8 << 20)       // before a body of 8 MiB is read
 //
-// An account may hold at most half of what the others leave. So one account alone gets
-// half of the limit, a second one half of the rest, and there is always something left
-// for the next: no account, and no few of them together, can keep the others out.
+// An account may hold at most half of what the others leave. So one account alone gets half of the
+// limit, and a second one half of the rest. No single account can use everything up. With many busy
+// accounts the share of the next one becomes small, and its request fails with agents_busy.
 //
-// What is taken travels with the context of the request ([With], [Of]). A nil [Hold] takes
-// nothing and refuses nothing: operators and commands without a daemon have none.
+// What is taken travels with the context of the request ([With], [Of]). A nil [Hold] takes nothing
+// and refuses nothing: operators and commands without a daemon have none.
 //
-// The package measures nothing. It is as true as the numbers that callers take, so they
-// take the most that a step may need before the step. Everything is safe for concurrent
-// use.
+// The package measures nothing. Callers say how much they take, so they must take the most that a
+// step may need, before the step. Everything is safe for concurrent use.
 package budget
 
 import (

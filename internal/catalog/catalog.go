@@ -1,12 +1,14 @@
 // Package catalog knows which tools there are and which a session has.
 //
-// A [Registry] holds groups of tools with their rules for the model, the permissions
-// that the configuration gives tools, and the check of arguments against schemas.
+// A [Registry] holds groups of tools with their rules for the model, and the permissions that the
+// configuration gives tools. It checks arguments against the schemas of the tools.
 //
-//	r := catalog.NewRegistry(files, shell)
-//	r.SetDefaults(catalog.Defaults{AllGroups: true})
+//	r := catalog.NewRegistry()
+//	r.Restrict(allowed, denied) // first: it acts on later registrations only
+//	r.Register(files)
+//	r.SetDefaults(catalog.Defaults{AllGroups: true}) // else all groups are off
 //	t, err := r.Lookup(session, "Read")
 //	err = r.Validate(t.Spec(), args)
 //
-// It does not judge what a call would touch, and it runs nothing.
+// The package does not judge what a call would touch, and it runs nothing.
 package catalog

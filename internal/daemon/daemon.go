@@ -1,14 +1,18 @@
 // Package daemon puts the stages together and keeps them running.
 //
-// [Load] reads the configuration into a [Site]. [Serve] runs the daemon over it: two
-// sockets, reloads, notices to the service manager. [Standalone] runs one command
-// through the same request path without a daemon.
+// [Serve] runs the daemon until its context ends: two sockets, reloads, notices to the service
+// manager. It reads the configuration itself.
 //
 //	err := daemon.Serve(ctx, "v1", nil, os.Stderr)
 //
-// Guaranteed: a configuration that cannot be used changes nothing, neither at start
-// nor at a reload; when Serve returns, nothing that it started runs. It decides nothing
-// about calls; that is package pipeline.
+// Other programs read the configuration into a [Site] with [Load]. [Standalone] runs one command
+// through the same request path without a daemon.
+//
+// Guaranteed: a reload with a configuration that cannot be used leaves the old one in force, and
+// Serve does not start with one. When Serve returns, nothing that it started runs.
+//
+// The package decides nothing about calls; that is package pipeline. A new feature is one element
+// of the list in the function features.
 package daemon
 
 import (

@@ -1,7 +1,7 @@
 // Package flaky marks tests that failed by chance, for a cause that is not known yet.
 //
-// A marked test does not run in make test; make long runs it. The marks are printed at the end
-// of each run, there are few of them, and the oldest is the next thing to mend.
+// make test skips a marked test and prints its mark at the end of the run. make long runs it. A
+// mark is a debt: find the cause, oldest first, and remove the mark.
 //
 //	flaky.Mark(t, "the child was not reaped within its limit, 2026-11-23, 1 of 40 runs")
 package flaky

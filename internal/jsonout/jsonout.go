@@ -1,17 +1,21 @@
 // Package jsonout writes JSON without building it first.
 //
-// [Write] writes what [json.Marshal] returns without escapes for HTML, in pieces: a text of 16 MiB takes no memory
-// beside the text itself. What Marshal builds is up to six times as long, and it holds it
-// twice.
+// [Write] writes what [json.Marshal] returns, but without escapes for HTML, and in pieces: a text
+// of 16 MiB takes no memory beside the text and one buffer. Marshal builds a copy that is up to six
+// times as long, and holds it twice.
 //
 //	err := jsonout.Write(w, map[string]any{"data": result})
 //
-// A [Text] is a string that is made while it is written, and [Chars] are one that lies in bytes.
-// Types with a method MarshalJSON or
-// MarshalText are marshalled as a whole; they are small. A [json.RawMessage] is written as it
-// stands, spaces included, unless it has several lines: what is written is one. The option
-// string in tags, and two fields of one name, are not supported and panic: the types of the
-// daemon have none, which a test of package api shows.
+// If Write fails, w may have a part of the text. If w is a [bufio.Writer] with a large enough
+// buffer, Write uses it and the caller must flush it.
+//
+// A [Text] is a string that is made while it is written. [Chars] is a string that lies in bytes. A
+// type with a method MarshalJSON or MarshalText is marshalled as a whole, so it must be small. A
+// [json.RawMessage] is written as it stands, spaces included; if it has several lines, it is
+// compacted to one.
+//
+// Write panics for two things that it does not support: the option string in tags, and two fields
+// of one name. The types of the daemon have neither, which a test of package api shows.
 package jsonout
 
 import (

@@ -1,18 +1,27 @@
-// Package frame filters the lines of JSON-RPC that another program writes, before the MCP SDK reads them.
+// Package frame filters the lines of JSON-RPC that another program writes, before the MCP SDK reads
+// them.
 //
-// The SDK closes a connection for good at the first line that is no message of JSON-RPC, is too long or nests too
-// deep. [New] puts a filter before it:
+// The SDK closes a connection for good at the first line that is no message of JSON-RPC, is too
+// long or nests too deep. [New] puts a filter before it:
 //
 //	conn := frame.New(os.Stdin, os.Stdout, frame.Limits{})
 //	transport := &mcp.IOTransport{Reader: conn, Writer: conn.Writer()}
+//	conn.Close() // ends a Read that waits
 //
-// What is guaranteed of each line that Read returns: it is one JSON object that the SDK decodes, has at most
-// Limits.Line bytes and nests at most Limits.Depth deep. A line that is no JSON object, such as a banner, is dropped
-// and counted. An object that is too large or no message fails alone: a request is answered with an error, and in
-// place of an answer the reader gets an error with its id. At most Limits.Line bytes of a line are held. Its values are
-// bounded, too: as Go values many small ones take thirty times their bytes.
+// All answers must go through Writer, in whole lines.
 //
-// It does not know the messages of MCP, and does not check that ids are of somebody's request.
+// Guarantees, of each line that Read returns: it is one JSON object that the SDK decodes. It has at
+// most Limits.Line bytes and about Limits.Values values, and nests at most Limits.Depth deep.
+// (Small values take thirty times their bytes once decoded.) The filter holds no more bytes of a
+// line than that.
+//
+// A line that is no JSON object, such as a banner, is dropped and counted. An object that is too
+// large or no message fails alone and is counted. If it is a request, the other program gets an
+// error. If it is an answer, the reader gets an error with its id instead. If it has no id, it is
+// dropped.
+//
+// The package does not know the messages of MCP, and does not check that ids are of somebody's
+// request.
 package frame
 
 import (

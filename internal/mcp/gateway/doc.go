@@ -1,10 +1,18 @@
 // Package gateway keeps the MCP servers of sessions, and makes their tools tools of the daemon.
+// [Definition] is the part of the daemon.
 //
-// Each session has its own servers: those of the configuration, or those that an operator set for it. Each tool that
-// a server offers and that was let in is one [tool.Tool], mcp__server__tool, which takes the one request path.
-// [Definition] is the part.
+// Each session has its own servers: those of the configuration, or those that an operator set for
+// it. Each tool that a server offers and that was let in is one [tool.Tool], named
+// mcp__server__tool. A call of it takes the one request path.
 //
-// Guaranteed: a server that fails takes nothing else with it; what a server says of a tool reaches a model only if it
-// is readable, pinned, and unchanged since; a program runs in a cage of its own with settings of its own, and is gone
-// with its session. What a server claims of its tools makes nothing looser.
+// The server wrote every definition and is not trusted. A definition is first judged by package
+// vet, then compared with its pin of package kept. A tool that is refused never reaches a model. A
+// tool that is new, changed or flagged waits until a person lets it in. The tools of a server seen
+// for the first time are pinned without a question, if the configuration says so. Tools of a server
+// that is part of this program are neither judged nor pinned.
+//
+// Guarantees:
+//   - A server that fails takes nothing else with it.
+//   - A program runs in a sandbox of its own with settings of its own, and is gone with its session.
+//   - What a server claims of its tools makes nothing looser.
 package gateway

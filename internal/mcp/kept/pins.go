@@ -1,17 +1,24 @@
-// Package kept is what a daemon keeps of MCP servers: what their tools said of themselves when they were let in, and
-// with whose rights the servers of a session run.
+// Package kept stores what a daemon keeps of MCP servers: what their tools said of themselves when
+// they were let in (pins), and with whose rights the servers of a session run (owners).
 //
-// A pin is the SHA-256 of the canonical definition of one tool, for an account and the configuration of a server.
-// [Store.Compare] says of each tool of a list whether it is as it was, and remembers a server that is seen for
-// the first time:
+// A pin belongs to an account, the configuration of a server and a tool. It has the canonical
+// definition of the tool and its SHA-256. [Store.Compare] compares a list of tools with the pins.
+// If the server was never seen and trust is set, it pins the tools:
 //
 //	states, err := store.Compare(ctx, server, offered, true) // true: first sight pins
 //	// states["read"].Why: "" as pinned, or why it is withheld
-//	err = store.Accept(ctx, server, tool)
+//	err = store.Accept(ctx, server, tool) // after a person has looked at the definition
 //
-// Pins survive restarts, and daemons may share them: [Store.Changes] tells when they may have changed, and
-// [Store.Holds] says of one tool whether its pin still is the one that was seen. A server that once was seen without
-// a tool does not get that tool pinned by itself later, and neither does a tool that asks for a person.
+// Compare also remembers that it has seen the server. A tool that the server did not have then is
+// never pinned by Compare later, and neither is a tool that asks for a person.
+//
+// Pins survive restarts, and daemons may share them. [Store.Changes] tells when a person has
+// accepted a definition, at any daemon. [Store.Holds] says whether the pin of one tool is still the
+// one that the caller saw. Owners are of one daemon; [Forget] deletes one in the transaction that
+// deletes its session.
+//
+// The package does not make definitions canonical and does not judge them: callers do, with package
+// vet.
 package kept
 
 import (

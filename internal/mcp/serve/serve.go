@@ -1,21 +1,26 @@
 // Package serve shows one session of the daemon as an MCP server.
 //
-// A [Face] is made over a client of the daemon, so that every call takes the one request path: it is judged,
-// approved, confined and recorded like any other, and the daemon knows by the socket whose it is. [Face.Stdio]
-// serves one client over two pipes, in every version of the protocol that the SDK speaks:
+// A [Face] is made over a client of the daemon. So every call takes the one request path: it is
+// judged, approved, confined and recorded like any other, and the daemon knows by the socket whose
+// it is. [Face.Stdio] serves one client over two pipes, in every version of the protocol that the
+// SDK speaks. [HTTP] serves many clients over HTTP, and makes their faces.
 //
-//	face, err := serve.New(ctx, serve.Options{API: api, Session: session})
+//	face, err := serve.New(ctx, serve.Options{API: api, Session: session, Log: log})
 //	defer face.Close()
 //	err = face.Stdio(ctx, os.Stdin, os.Stdout)
 //
-// What clients see: the tools of the session, as the daemon describes them; variables as resources,
-// var://SESSION/NAME, by the rules of ReadVar; skills as prompts. A list that changes is announced. Arguments go to
-// the daemon as they came.
+// A client sees the tools of the session as the daemon describes them, without ToolSearch;
+// variables as resources, var://SESSION/NAME, by the rules of ReadVar; and skills as prompts. A
+// change of the tools or the skills is announced. Arguments go to the daemon as they came.
 //
-// What is guaranteed: no answer of a client is an approval. A client may show the question to its user; "accept"
-// means that the queue of the daemon is looked at again, and "decline" ends the call. A result has no
-// structuredContent, because clients show their models that alone. A failure of a handler fails its request. When a
-// request is cancelled or its client has gone, the call is cancelled.
+// Guarantees:
+//   - No answer of a client is an approval. A client may show the question to its user. "accept"
+//     means that the queue of the daemon is looked at again, and "decline" ends the call.
+//   - A result has no structuredContent, because clients show their models that alone.
+//   - A panic in a handler fails its request alone.
+//   - If a request is cancelled or its client goes, the call is cancelled. In the version of the
+//     protocol without sessions, a call that waits for a person is held between two requests
+//     ([Holds]); it is cancelled if nobody takes it in time.
 package serve
 
 import (
