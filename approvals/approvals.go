@@ -22,7 +22,8 @@
 //   - A restart approves nothing. A question that waited waits again without a caller, or it has
 //     expired. A question about a result is cancelled, because its call is gone.
 //   - If a person answers after the caller has left, the answer serves one equal call within
-//     Options.Reuse. A question about a result or about changes ends with its caller instead.
+//     Options.Reuse. A question about a result or about changes, or of the daemon itself, ends when
+//     its caller leaves.
 //
 // This package does not decide whether a call must be asked about, or whether the answer is enough.
 // The caller judges the call again after the answer.

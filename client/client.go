@@ -11,9 +11,9 @@
 //
 // A call that was denied or refused is a [Result] with its own Error; the method returns no error.
 // A failure that the daemon reports is an [*Error] with a stable code. Three codes come from this
-// package: daemon_unreachable (no connection to the socket), connection_lost (no complete answer)
-// and stream_ended (a stream of events or of a lease ended early). An answer that cannot be read,
-// and a context that ended, are other errors.
+// package: daemon_unreachable (no connection to the socket), connection_lost (the daemon ended
+// before it answered) and stream_ended (a stream of events or of a lease ended early). An answer
+// that cannot be read, and a context that ended, are other errors.
 //
 // The package repeats no call and no change. A call whose answer was lost may have run.
 //

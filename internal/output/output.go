@@ -1,18 +1,22 @@
 // Package output keeps what a running call says, for those who follow it.
 //
-// A [Log] gets events and the bytes that programs write. Each reader takes them at its own
-// pace:
+// A [Log] gets events and the bytes that programs write. Each [Reader] takes them at its own pace:
 //
 //	l := output.NewLog(256 << 10)
-//	go send(l.Owner())                // waits for what comes
+//	go send(l.Owner())                 // before the first write: the reader for whom writers wait
 //	l.Write("stdout", []byte("one\n")) // by the program
-//	l.Close()
+//	l.Close()                          // nothing more comes; readers take the rest and get io.EOF
 //
-// Guaranteed: a [Log] holds a bounded number of bytes, and items in their number. Who writes
-// waits only for the owner, and no longer than its patience; other readers miss what they do
-// not take in time. An [Item] holds whole characters: what is no UTF-8 becomes U+FFFD. Offsets
-// count the bytes that were written, so a reader sees what it missed. However much is written,
-// nothing is allocated for it but the log itself and a buffer for each reader.
+// A log has one owner at most. An owner that takes no more must call Close, or writers wait for it.
+// Other readers come from [Log.After].
+//
+// Guarantees:
+//   - A Log bounds the bytes of output that it holds, and the number of items. It does not count
+//     the data of events.
+//   - A writer waits only for the owner. If the owner takes nothing for ten seconds, writers wait
+//     no more until it takes something again. Other readers miss what they do not take in time.
+//   - The text of an [Item] has whole characters: what is no UTF-8 becomes U+FFFD. Offsets count
+//     the bytes that were written, so a reader sees how many it missed.
 package output
 
 import (

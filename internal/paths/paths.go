@@ -1,11 +1,15 @@
-// Package paths says where a daemon keeps what is its own, and where its clients find it.
+// Package paths says where a daemon keeps its files, and where its clients find it.
 //
-// Both must agree, so that all of it comes from the environment and the user, and never from
-// the configuration. Nothing is created here. The agent links this package: it imports nothing
-// but the standard library.
-//
-//	p, err := paths.Resolve(os.Getenv)     // the daemon opens p.Database and listens on p.AgentSocket
+//	p, err := paths.Resolve(os.Getenv)     // the daemon: it opens p.Database, and so on
 //	socket := paths.AgentSocket(os.Getenv) // a client connects there
+//
+// Daemon and client must agree, so the answers never depend on the configuration. [Resolve] uses
+// the environment and the user of the process. [AgentSocket] and [OperatorSocket] also look which
+// sockets exist. They take one only from a directory in which nobody but the user, or root, can put
+// anything, unless a variable names it.
+//
+// The package creates nothing. An error of Resolve says which variable to set. The agent links this
+// package, so it imports only the standard library.
 package paths
 
 import (

@@ -1,20 +1,24 @@
 // Package projects keeps the directories in which a person lets agents work.
 //
-// A session starts in a workspace of the configuration, or in a project: a directory that
-// a person allowed. Roots of the configuration are one workspace, all of which its sessions
-// may write. A project is a workspace of its own: a session there may write it, and no
-// other project.
+// A session starts in a workspace of the configuration, or in a project: a directory that a person
+// allowed. The roots of the configuration are one workspace, and its sessions may write all of
+// them. A project is a workspace of its own: a session there may write it, and no other project.
 //
 //	list, err := projects.Open("/var/lib/sandboxd/projects.json")
-//	list.Use(projects.Rules{Base: roots, Project: settingsOf})
+//	list.Use(projects.Rules{Base: roots, Project: settingsOf}) // before: nothing is allowed
 //	answer, err := list.Allow("/home/me/repo", "uid:1000", record)
 //	w, err := list.Of("/home/me/repo/sub") // its roots and settings
 //
-// Guaranteed: a directory that nobody allowed is an error of Of, and so is a project that
-// is no longer where it was or that the configuration in force rules out. What is not
-// recorded is not changed. The list is on the disk before a change is answered.
+// Call Use again at every reload. Of compares paths as text: its caller must resolve links first.
+// Allow and Remove do that themselves.
 //
-// It does not know who may change the list: that is a matter of the socket.
+// Guarantees:
+//   - Of returns an error for a directory that nobody allowed, for a project that is gone
+//     (removed, moved, or now a link), and for one that the rules in force refuse.
+//   - A change is recorded first, then written to the disk, then put in force. If a step fails, the
+//     change is not in force.
+//
+// The package does not know who may change the list: the socket of the request decides that.
 package projects
 
 import (

@@ -1,15 +1,20 @@
 // Package provenance knows who wrote a text, by its content.
 //
-// [Authors] is a set of origins. An [Index] remembers, for each session, the texts
-// that came from outside, and says whose text another one holds a run of: 32 bytes
-// as they are, wherever they stand.
+// [Authors] is a set of origins. An [Index] holds, for each session, the texts that came from
+// outside. It says whose text another text has a run of: 32 equal bytes, anywhere in both.
 //
 //	var x provenance.Index
 //	by, err := x.Copied(session, newest, "text of an argument", read)
 //	if by&provenance.ByWeb != 0 { … }
 //
-// Guaranteed: a run of 32 bytes of a text that the index holds is found, in time
-// that its author cannot make grow beyond a bound; past the bound the text counts as
-// copied from everybody. Not found: shorter runs, and text that was changed between
-// every 32 bytes. The package keeps nothing on disk.
+// The index is a cache in memory. The caller stores the texts, with ascending ids: newest is the id
+// of the last one, and read returns those that the index lacks. Call [Index.Forget] when a session
+// ends.
+//
+// Guaranteed: a run of 32 bytes is found, but for filling (see below). An author cannot make the
+// search longer than a bound; past the bound the text counts as copied from everybody in the index.
+//
+// Not found: shorter runs, text that was changed in every run of 32 bytes, and runs around filling,
+// such as spaces, that stands in more than 64 places. Other sixteen bytes that stand in so many
+// places count as a run by themselves. The package keeps nothing on disk.
 package provenance

@@ -1,15 +1,21 @@
 // Package route is how a part of the daemon offers HTTP routes.
 //
-// A [Route] is one literal: pattern, role, handler, and what the OpenAPI document says
-// of it. Handlers read strict JSON with [Read], pages with [Paging], the caller with
-// [CallerOf], and return data or an error:
+// A [Route] is one literal: pattern, role, handler, and what the OpenAPI document says of it. A
+// part returns its routes, and package api serves them.
 //
 //	route.Route{
 //		Pattern: "GET /sessions/{id}/notes", Role: tool.RoleAgent, Handle: p.list,
-//		Spec: route.Spec{ID: "listNotes", Summary: "List notes", Query: route.PageQuery, Out: []Note{}, Paged: true},
+//		Spec: route.Spec{
+//			ID: "listNotes", Summary: "List notes", Query: route.PageQuery, Out: []Note{}, Paged: true,
+//		},
 //	}
 //
-// The package opens no socket and decides nothing; package api serves the routes.
+// A handler reads strict JSON with [Read], pages with [Paging] and the caller with [CallerOf]. It
+// returns data, a special answer such as [Created], [Items], [Stream] or [Raw], or an error.
+// Package api refuses a caller without the role before the handler runs. Whether the caller's
+// account owns what the request names, the handler must check.
+//
+// The package opens no socket and decides nothing.
 package route
 
 import (

@@ -1,19 +1,21 @@
-// Package runner runs one program with the streams of this process.
-//
-// Program is the tool behind "sandboxd exec". Its words are literal: no shell reads
-// them. The request path judges it like any other tool and gives it a cage. A
-// terminal is handed to the program as it is; output that does not go to a terminal
-// passes through this process, so that its limit holds.
-//
-// [NewTerminal] gives the program a new terminal instead: keys go there, and what it draws is
-// shown without anything that makes the terminal of this process do more.
+// Package runner runs one program with the streams of this process. It is the tool behind "sandboxd
+// exec".
 //
 //	p := runner.New(os.Stdin, os.Stdout, os.Stderr)
-//	uses, err := p.Uses(ctx, tool.In{Args: args, Dir: dir})
+//	uses, err := p.Uses(ctx, tool.In{Args: args, Dir: dir}) // what the program would touch
+//	out, err := p.Run(ctx, in, box)                         // by the request path, in a cage
 //
-// Leased runs a call that the daemon judged, in a cage with the settings that the
-// daemon names.
+// A [Program] is a tool: the request path judges it like any other and gives it a cage. It runs one
+// program. Its words are literal: no shell reads them. [Program.Leased] runs a call that the daemon
+// has judged, in a cage with the settings that the daemon names.
 //
-// It does not decide whether the program may run, and it never runs one outside of
-// the cage that it was given.
+// A terminal is handed to the program as it is. Output to a pipe or a file passes through this
+// process, so that its limit holds. After New, SIGPIPE no longer ends this process: a write to a
+// reader that has gone is an error.
+//
+// [NewTerminal] gives the program a new terminal instead. Keys go there. What the program draws is
+// filtered, so that it cannot make the terminal of this process do anything but draw.
+//
+// The package does not decide whether the program may run. It never runs the program outside the
+// cage that it was given.
 package runner

@@ -1,23 +1,26 @@
-// Package sessions keeps the conversations that calls belong to: where they work,
-// in which mode, with which tools.
+// Package sessions keeps the conversations that calls belong to: where they work, in which mode,
+// with which tools.
 //
 //	s := sessions.New(db, sessions.Options{})
+//	s.Attach(parts...)   // they hear of new and deleted sessions
+//	err := s.Sweep(ctx)  // at the start: removes what a killed daemon left of deleted sessions
+//	go s.Follow(ctx, failed) // needed if daemons share db
 //	sess, err := s.Create(ctx, tool.Session{ID: "s1", Account: "uid-1000", Dir: "/home/me/repo"})
 //	sess, err = s.Session(ctx, sess.Account, sess.ID)
+//	err = s.Flush(ctx)   // from time to time and at the end: stores which sessions were used
 //
-// A session belongs to the account that created it. For every other account it
-// does not exist: the answer is the same "session_not_found". An id once used
-// stays with its account, even after the session is deleted, because records speak
-// of it; the account may create it anew and finds it empty, without the grants of
-// before.
+// A session belongs to the account that created it. For every other account it does not exist: the
+// answer is the same "session_not_found". An id once used stays with its account, even after the
+// session is deleted, because records speak of it. The account may create it anew and finds it
+// empty, without the grants of before.
 //
-// What was said in a session is a file beside the database, of package transcript: [Store.Save],
-// [Store.Messages], [Store.Cut], [Store.Fork]. Sessions and their files change in this order:
-// the new file is written, the row says when, the file gets its place. So a save that fails
-// has changed nothing but that time, and a session that is deleted has no file.
+// The messages of a session are kept by package transcript: in a file beside the database, or in
+// rows of a database that daemons share ([Store.Save], [Store.Messages], [Store.Cut],
+// [Store.Fork]). A save writes a new file, then changes the row of the session, then puts the file
+// in its place. If a save fails, the old messages are still there.
 //
-// This package checks ids and nothing else: whether an account may have that mode
-// or that directory is decided by the front door.
+// The package checks ids, the size of fields and the number of sessions. It does not check whether
+// an account may have that mode or that directory: package api does, before it calls.
 package sessions
 
 import (

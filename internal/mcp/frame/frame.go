@@ -6,7 +6,7 @@
 //
 //	conn := frame.New(os.Stdin, os.Stdout, frame.Limits{})
 //	transport := &mcp.IOTransport{Reader: conn, Writer: conn.Writer()}
-//	conn.Close() // ends a Read that waits
+//	conn.Close() // ends reading
 //
 // All answers must go through Writer, in whole lines.
 //

@@ -13,6 +13,6 @@
 //
 // Guarantees:
 //   - A server that fails takes nothing else with it.
-//   - A program runs in a sandbox of its own with settings of its own, and is gone with its session.
+//   - A program runs in a sandbox of its own with settings of its own, and ends with its session.
 //   - What a server claims of its tools makes nothing looser.
 package gateway

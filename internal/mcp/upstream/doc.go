@@ -12,8 +12,8 @@
 //   - Every line, answer and list is bounded. A program may print lines that are no messages: they
 //     are dropped and counted.
 //   - A panic in a handler does not end the process.
-//   - A request goes to the host of the address and to no other. The values that the function Header
-//     names as secrets are masked in the bodies that come back.
+//   - A request goes to the host of the address and to no other. Secrets that the function Header
+//     names are masked in the bodies that come back.
 //   - When Close returns, no process of a program is left.
 //
 // Definitions are returned as the server gave them; package vet judges them.
