@@ -20,7 +20,8 @@
 //     daemon share one question and its answer.
 //   - An acknowledged answer survives a kill of the daemon.
 //   - A restart approves nothing. A question that waited waits again without a caller, or it has
-//     expired. A question about a result is cancelled, because its call is gone.
+//     expired. A question about a result or about changes is cancelled: its call is gone. Both ends
+//     are recorded.
 //   - If a person answers after the caller has left, the answer serves one equal call within
 //     Options.Reuse. A question about a result or about changes, or of the daemon itself, ends when
 //     its caller leaves.
@@ -35,6 +36,7 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -157,16 +159,16 @@ func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 		session: map[string]int{},
 		pruned:  db.Now(),
 	}
+	err := db.Write(ctx, func(tx *sql.Tx) error { return q.fleet.beat(tx, db, db.Now(), false) })
+	if err != nil {
+		return nil, err
+	}
+	if err := q.endStale(ctx); err != nil {
+		return nil, err
+	}
 	var pending []*waiting
-	err := db.Write(ctx, func(tx *sql.Tx) error {
-		now := db.Now()
-		if err := q.fleet.beat(tx, db, now, false); err != nil {
-			return err
-		}
-		if err := closeStale(tx, db.Daemon(), now); err != nil {
-			return err
-		}
-		if err := prune(tx, now); err != nil {
+	err = db.Write(ctx, func(tx *sql.Tx) error {
+		if err := prune(tx, db.Now()); err != nil {
 			return err
 		}
 		var err error
@@ -186,6 +188,34 @@ func New(ctx context.Context, db *store.DB, o Options) (*Queue, error) {
 		q.add(w)
 	}
 	return q, nil
+}
+
+// endStale ends what cannot be answered after a restart: what is over time, and what died with its call.
+func (q *Queue) endStale(ctx context.Context) error {
+	now := q.db.Now()
+	ids, err := q.ids(ctx, fmt.Sprintf(`SELECT id FROM approval_questions WHERE status = 'pending' AND daemon = $1
+		AND (expires_at <= %d OR type IN ('result', 'changes')) ORDER BY created_at, id`, now.UnixMilli()))
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		item, err := q.load(ctx, id)
+		if err != nil {
+			return err
+		}
+		a := timedOut
+		if item.Type == TypeResult || item.Type == TypeChanges {
+			a = answer{Status: StatusCancelled, Code: CodeCancelled, Reason: "the daemon was restarted"}
+		}
+		item.apply(a, now)
+		err = q.recorded(ctx, Event{Kind: EventDecided, Item: item}, func(tx *sql.Tx) error {
+			return updateAnswer(tx, id, a, now, q.opts.Reuse, 0, false)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // add and drop keep the three maps in step. The caller holds mu.

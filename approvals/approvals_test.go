@@ -2,9 +2,12 @@ package approvals
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -465,26 +468,50 @@ func TestA21_RecordRefusesWhatItCannotWrite(t *testing.T) {
 
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	o := Options{Approver: true, Timeout: time.Hour}
+	var recorded []Item
+	o := Options{Approver: true, Timeout: time.Hour, Record: func(_ context.Context, e Event) error {
+		if e.Kind == EventDecided {
+			recorded = append(recorded, e.Item)
+		}
+		return nil
+	}}
 	q, closeDB := openQueueAt(t, path, o)
 	ctx, kill := context.WithCancel(t.Context())
 	events := q.Subscribe(ctx)
-	done := make(chan outcome, 2)
+	done := make(chan outcome)
 	res := bashCall("result")
-	for _, ask := range []func() (tool.Approval, error){
+	asked := []func() (tool.Approval, error){
 		func() (tool.Approval, error) { return q.Execution(ctx, bashCall("x")) },
+		func() (tool.Approval, error) { return q.Execution(ctx, bashCall("late")) },
 		func() (tool.Approval, error) { return q.Result(ctx, res) },
-	} {
+		func() (tool.Approval, error) { return q.Changes(ctx, res, tool.Changing{}) },
+	}
+	for _, ask := range asked {
 		go func() {
 			a, err := ask()
 			done <- outcome{a, err}
 		}()
 		<-events
 	}
-	closeDB() // as kill -9 leaves it: both wait
+	err := q.db.Write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE approval_questions SET expires_at = 1 WHERE digest = 'digest of late'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeDB() // as kill -9 leaves it: all wait
 
 	q, closeDB = openQueueAt(t, path, o)
 	defer closeDB()
+	var ended []string
+	for _, item := range recorded {
+		ended = append(ended, fmt.Sprint(item.Type, " ", item.Status))
+	}
+	slices.Sort(ended)
+	if want := []string{"changes cancelled", "execution expired", "result cancelled"}; !slices.Equal(ended, want) {
+		t.Errorf("the restart recorded %q, want %q", ended, want)
+	}
 	kill()
 	item := onlyPending(t, q)
 	if item.Digest != "digest of x" || q.Pending() != 1 {
@@ -495,9 +522,13 @@ func TestRestart(t *testing.T) {
 	if err != nil || !a.Approved || a.By != "ann" {
 		t.Errorf("got %+v, %v: the repeated call does not find the answer", a, err)
 	}
-	if items, _ := listed(t, q, Filter{Status: "cancelled"}); len(items) != 1 || items[0].Type != TypeResult {
-		t.Errorf("got %+v: want the result cancelled", items)
+	if items, _ := listed(t, q, Filter{Status: "cancelled"}); len(items) != 2 {
+		t.Errorf("got %+v: want the result and the changes cancelled", items)
 	}
-	<-done
-	<-done
+	if items, _ := listed(t, q, Filter{Status: "expired"}); len(items) != 1 || items[0].Digest != "digest of late" {
+		t.Errorf("got %+v: want the one that is over time", items)
+	}
+	for range asked {
+		<-done
+	}
 }

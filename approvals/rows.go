@@ -116,28 +116,6 @@ func findLate(tx *sql.Tx, key digestKey, now time.Time) (tool.Approval, bool, er
 	return a.approval(id, fromMillis(decided)), true, nil
 }
 
-// closeStale ends what cannot be answered after a restart: what is over time,
-// and results, which died with their calls.
-func closeStale(tx *sql.Tx, daemon string, now time.Time) error {
-	lost := answer{Status: StatusCancelled, Code: CodeCancelled, Reason: "the daemon was restarted"}
-	for _, c := range []struct {
-		a     answer
-		where string
-	}{{timedOut, `expires_at <= $4`}, {lost, `expires_at > $4 AND type = 'result'`}} {
-		text, err := json.Marshal(c.a)
-		if err != nil {
-			return fmt.Errorf("encode answer: %w", err)
-		}
-		_, err = tx.Exec(`UPDATE approval_questions SET status = $1, decided_at = $2, answer = $3
-			WHERE status = 'pending' AND daemon = $5 AND `+c.where,
-			c.a.Status, now.UnixMilli(), string(text), now.UnixMilli(), daemon)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func prune(tx *sql.Tx, now time.Time) error {
 	_, err := tx.Exec(`DELETE FROM approval_questions
 		WHERE status <> 'pending' AND decided_at < $1 AND usable_until < $2`,
