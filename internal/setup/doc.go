@@ -1,17 +1,24 @@
-// Package setup makes what a deployment of sandboxd needs on a host, and removes it again.
+// Package setup installs a deployment of sandboxd on a host, and uninstalls it.
 //
-// A plan is a list of steps, each of which makes one thing: a user, a group, a member of a group, a
-// directory, a file, or units that are started. A step is shown before it is done. What is there
-// already is left as it is, and said.
+// [System] plans a daemon with a user of its own, which serves several accounts. [Person] plans the
+// daemon of one person. A plan is a list of steps. Each step makes one thing: see [Kind].
 //
-//	plan, err := setup.System(host, setup.Options{Accounts: []string{"ann"}, Workspaces: []string{"/srv/a"}})
+//	plan, err := setup.System(host, setup.Options{Accounts: []string{"ann"}, Workspaces: dirs})
 //	err = plan.Do(ctx, setup.Show{Out: os.Stdout})
 //	err = plan.Undo(ctx, setup.Show{Out: os.Stdout})
 //
-// The manifest lists what was made. A step is written into it before it is done, so that a setup
-// that was interrupted goes on where it was, and is undone as far as it came.
+// Do prints the whole plan, asks [Show].Confirm, and then runs the steps in order. It skips what
+// exists already, and prints how that differs. It stops at an error; run it again to continue.
 //
-// Guaranteed: nothing that was there before is changed or removed, except that users become
-// members of groups and leave them again. Undo removes a file only if it is as it was made, and
-// a directory only if it is empty; it says what it leaves.
+// The manifest is a file that lists what was made. A step is written into it before it is done.
+// Undo removes what the manifest lists, the newest first. So it also undoes a setup that was
+// interrupted. What it leaves, it prints with the reason.
+//
+// Guaranteed: users, groups, directories and files that exist are not changed by Do. But users
+// become members of groups, and units that exist are enabled and started. Undo removes a directory
+// only if it is empty. It removes a file of a finished step only if its content is as it was made.
+// It removes a file of an unfinished step whatever its content is. Parent directories that a step
+// had to make stay.
+//
+// A new kind of step needs a [Kind], a function that adds the step, and a case in undo.go.
 package setup

@@ -1,21 +1,25 @@
-// Package skills finds skill packages and runs them: prompts with a list of the tools that may be
-// called meanwhile.
+// Package skills finds skill packages and runs them. A skill is a prompt with a list of the tools
+// that may be called while it runs.
 //
-// A package is a directory with a SKILL.md: front matter, then the prompt. The built-in skills come
-// first; packages are found in directories of the user, and in the session's own directory only
-// where the configuration allows it, because a repository is not the user. A [Library] finds them
-// for a session: a [Set], in which a skill is found by its name or an alias.
+// A skill package is a directory with a SKILL.md: front matter, then the prompt. Skills have three
+// authors, see [Source]: this program (builtin.go), the user, and whoever can write the workspace.
+// Packages below a directory that sessions can write count only if [Places].Workspace is set. A
+// [Library] returns the skills of a session as a [Set]. Of two skills with one name the later one
+// counts: the built-in ones come first, those of the directory of the session last.
 //
 //	var library skills.Library
 //	set := library.Of(dir, skills.Places{Home: "/home/me", User: sandbox.Daemon()})
-//	k, found := set.Find("tidy")
+//	k, found := set.Find("tidy") // by name or alias
 //
-// The tool Skill puts a skill on the session's stack ([tool.Session]), and the request path refuses
-// what the stack does not list, for every front door. A skill loosens nothing: policies and settings
-// judge each call as before. What cannot be read (too large, no front matter, a link out of the
-// package) is no skill, and [Set] says why.
+// The tool Skill pushes a skill onto the stack of the session ([tool.Session]). While it is there,
+// the request path refuses tools that the skill does not list. A route ends the innermost skill. A
+// skill grants nothing: policies and settings judge each call as before.
 //
-// Files are read with bounds, never executed. Supporting files are listed, not read.
+// A SKILL.md that cannot be accepted (too large, no front matter, a link that leaves the workspace)
+// is no skill, and [Set].Ignored says why. A directory without a SKILL.md is skipped.
+//
+// Files are read with bounds, never executed. Supporting files are listed, not read. Links of the
+// user's packages are followed, but not into directories that sessions can write.
 package skills
 
 import (

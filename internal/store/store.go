@@ -1,31 +1,34 @@
-// Package store keeps the daemon's state in one embedded database, and what several
-// daemons share in a PostgreSQL ([OpenShared]): transactions and migrations, nothing
-// else. Each package that stores brings its own tables as a [Schema] and keeps its
-// own SQL.
+// Package store keeps the daemon's state in a file of SQLite ([Open]), or in PostgreSQL, which
+// several daemons share ([OpenShared]). It gives transactions and migrations, nothing else. Each
+// package that stores brings its own tables as a [Schema] and keeps its own SQL.
 //
-//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, sessions.Schema(), vars.Schema())
+//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, vars.Schema())
 //	err = db.Write(ctx, func(tx *sql.Tx) error {
 //		_, err := tx.Exec(`INSERT INTO notes (id, text) VALUES ($1, $2)`, id, text)
 //		return err
 //	})
 //
-// When Write returns nil, the change is there after a kill -9 of the daemon; with
-// Sync "full" also after a loss of power, with "normal" the last moments before
-// one may be missing but nothing is torn, and nothing of before a WriteSynced. A Write that returns an error changed
-// nothing. A Read sees one moment of the database and never waits for writers.
+// When Write returns nil, the change survives a kill -9 of the daemon. With Sync "full", after
+// [DB.WriteSynced] and over PostgreSQL it also survives a loss of power. With "normal" a loss of
+// power may take the last writes, but no part of one, and none from before a WriteSynced.
 //
-// SQL uses the placeholders $1, $2, … and types and clauses that SQLite and
-// PostgreSQL share; both pass the same suite
-// ([github.com/sandboxd/sandboxd/internal/store/storetest]). Migrations are of one of them.
+// A Write that returns an error changed nothing; only after [ErrUnknown] it may have. A Read sees
+// one moment of the database. Over a file it does not wait for writers.
+//
+// SQL uses the placeholders $1, $2, … and the types and clauses that SQLite and PostgreSQL share.
+// Both pass the same suite, [github.com/sandboxd/sandboxd/internal/store/storetest]. Migrations are
+// written for each of the two. A migration is a new file; one that was applied never changes.
 //
 // Over PostgreSQL one daemon writes at a time, behind an advisory lock, so that a write sees all
-// that was written before it, as over a file. A transaction that has begun is never run again:
-// what cannot begin within the timeout is [ErrUnavailable], and a commit that was not answered is
-// looked up.
+// that was written before it, as over a file. The function of a transaction runs at most once. A
+// transaction that cannot begin within the timeout is [ErrUnavailable]. If a commit gets no answer,
+// Write looks up whether it happened.
 //
-// The file belongs to one daemon: other programs may hold it for moments only.
-// A Write inside a Write, or inside a Read of an in-memory database, waits for
-// itself: use the transaction that is at hand.
+// The file belongs to one daemon. Another program may hold its lock for at most ten seconds. After
+// somebody has replaced the database, reads and writes are [ErrRestored] until the daemon restarts.
+//
+// A Write inside a Write waits for itself, and so does one inside a Read of an in-memory database:
+// use the transaction that is at hand.
 package store
 
 import (

@@ -1,13 +1,18 @@
 // Package strictjson refuses JSON that two readers could understand differently.
 //
-// [Check] lets through one value of valid UTF-8 in which no field is given twice and
-// nothing is nested too deep; encoding/json takes the last of two equal fields, and makes
-// U+FFFD of half a surrogate pair. [Canonical] gives the one text of a value that digests are made over.
+// [Check] accepts one value of valid UTF-8 in which no object has a field twice and nothing is
+// nested deeper than 200 levels. encoding/json accepts more: it takes the last of two equal fields,
+// and makes U+FFFD of half a surrogate pair. Use [CheckFolded] before a reader that ignores case in
+// names of fields, as encoding/json does with structs.
 //
 //	err := strictjson.Check([]byte(`{"tool": "Read", "tool": "Bash"}`))
 //	// err: field "tool" is given twice
 //
-// It knows no types: whether a field is known is decided where its value is used.
+// [Canonical] writes a value in the form over which digests are made. It keeps numbers as they are
+// written, so 1 and 1.0 have different digests. [Fields] is for texts that have passed Check; on
+// others it may panic. [Decode] does not call Check.
+//
+// The package knows no types and no bound on the size of a text.
 package strictjson
 
 import (

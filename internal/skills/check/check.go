@@ -1,17 +1,23 @@
-// Package check judges skill packages by fourteen rules that need no model: what breaks a skill
-// before anybody reads it.
+// Package check is a linter for skill packages. Its rules are fixed; no model is asked.
 //
-// A directory goes in, findings come out, each with rule, severity, file, line and what to do. The
-// rules SKILL, WF, PATH, STEP and SEQ are those of the BMAD method. Beside them SPEC says what the
-// Agent Skills specification would, and REF which references lead nowhere; neither is more than
-// MEDIUM. Files are read once, with bounds; nothing is executed, and no link is followed out of the
-// package.
+// Fourteen rules (SKILL, WF, PATH, STEP and SEQ) are those of the BMAD method. SPEC rules report
+// what violates the Agent Skills specification. REF rules report references that lead nowhere, and
+// files that cannot be read. SPEC and REF findings are at most MEDIUM.
 //
-//	c := check.New("", dir)
+//	c := check.New("", dir) // no prefix of names is demanded
 //	packages, err := c.Find()
 //	found := c.Check(packages...)
 //	check.Sort(found)
 //	check.Print(os.Stdout, found, len(packages))
+//
+// Only Find returns an error, for a named directory that cannot be used. Check turns what it
+// cannot read into a finding.
+//
+// Strangers write the files. Each is read once, with bounds, and none is executed. No file outside
+// of the package is read, also through a link; but whether a referenced path exists is looked up
+// wherever it leads. The functions in report.go escape names and texts for where they write them.
+//
+// A new rule is a line in titles and a check in rules.go or beside.go.
 package check
 
 import (

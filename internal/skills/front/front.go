@@ -1,4 +1,4 @@
-// Package front reads the front matter of a Markdown file: what a skill says of itself.
+// Package front parses the front matter of a Markdown file, such as a SKILL.md.
 //
 // The form is that of skills in the wild, which looks like YAML and often is none:
 //
@@ -11,12 +11,13 @@
 //	---
 //	The text.
 //
-// A key begins in column 0; every other line continues its value. A [Field] gives its value as
-// text (quotes and block scalars are undone) or as a list. Anchors, aliases, tags and merge keys
-// mean nothing here and stay text, so a file cannot grow while it is read. Reading is linear in
-// the file. A byte order mark and CRLF are accepted; line numbers are those of the file.
+// A key begins in column 0. A line with # there is a comment. Every other line continues the value
+// before it. A [Field] gives its value as text (quotes and block scalars are undone) or as a list.
+// Anchors, aliases, tags and merge keys mean nothing here and stay text, so a value cannot expand.
+// A byte order mark and CRLF are accepted; line numbers are those of the file.
 //
-// The package judges nothing: that is package check.
+// [Parse] has no error: a file whose front matter does not end is all body. Its time is linear, and
+// callers bound the file ([MaxFile], [MaxMatter]). Values are not checked: that is package check.
 package front
 
 import (

@@ -1,9 +1,12 @@
-// Package storetest is what every database behind package store must pass. A
-// second database runs the same suite:
+// Package storetest is the suite that every database behind package store must pass.
 //
 //	func TestPostgres(t *testing.T) { storetest.Run(t, openPostgres) }
 //
-// It tests guarantees, not SQL.
+// It tests guarantees, not SQL. A guarantee of package store that holds for each database gets a
+// case in [Run].
+//
+// Tests of packages that store open their database with [At]: SQLite, or PostgreSQL if
+// [OverPostgres] asks for it.
 package storetest
 
 import (
