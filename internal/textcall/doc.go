@@ -1,14 +1,21 @@
-// Package textcall lets a model that can only write text call tools: [CALL: name({"key": "value"})].
+// Package textcall lets a model that can only write text call tools. It is a part of the daemon.
 //
-// The client sends each prompt through the route prompt, which puts in what can be called and how, and
-// each reply of its model through the route reply, which finds the first tag ([Parse]), makes a
-// [tool.Request] of it for the one request path, and answers with the message to append and whether to
-// go on.
+// A call is a tag in the text of the model: [CALL: name({"key": "value"})].
 //
-// Only text of the role assistant is read, so that a tag in a result or a question never runs.
-// Parsing is linear. The calls of a session run one after the other; too many within a short time
-// are blocked. What is registered beside the tools of a session (templates, HTTP requests) is
-// judged, approved and recorded like a tool.
+//  1. The client sends each prompt through the route text/prompt. That adds what can be called, and
+//     the form of a tag.
+//  2. The client sends each reply of its model to the route text/reply. That finds the tags
+//     ([Parse]), makes a [tool.Request] of each, and sends it down the request path. By default
+//     only the first tag counts ([Config].MaxCalls).
+//  3. The client appends the message of the answer, and asks its model again if continue is true.
+//
+// The model writes the text. The client names its role: only text of the role assistant is looked
+// at, so a tag in the result of a tool or in a question does not run. [Parse] knows no roles. Its
+// time is linear in the text: beyond a bound of work it finds no further tags.
+//
+// The calls of a session run one after the other. Too many within a time window are blocked.
+// Clients may register callables beside the tools of a session: templates and HTTP requests. Their
+// calls are judged, approved and recorded like those of tools.
 package textcall
 
 import (

@@ -1,9 +1,9 @@
 // Package tool holds what the stages of the request path share: the [Call] that
 // moves through them, the [Tool] interface, and the shapes that go over the wire.
 //
-// A tool is given its input and a [sandbox.Box] bound to the judged settings, never
-// the decision. It says what it would touch ([Tool.Uses], no side effects) and is run
-// only if that was allowed:
+// A tool gets its input and a [sandbox.Box] bound to the judged settings. The request path first
+// calls [Tool.Uses], which says what the call would touch and has no side effects. It calls
+// [Tool.Run] only if the call was allowed:
 //
 //	type Echo struct{}
 //
@@ -11,7 +11,10 @@
 //	func (Echo) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 //	func (Echo) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) { … }
 //
-// It decides nothing and does no I/O.
+// The package judges no call by itself and does no I/O. It has the pure rules that several stages
+// need: how a [Decision] is combined with the other judges ([Decision.Beside]), which tools the
+// skills of a session let through ([Session.Lets]), in which order a [Batch] runs. The built-in
+// tools are in package tools.
 package tool
 
 import (

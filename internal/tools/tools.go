@@ -1,17 +1,20 @@
-// Package tools holds the built-in tools, one file each. Those that search files are in package
-// search, those that fetch pages in package web; package toolkit is what all of them share.
+// Package tools holds the built-in tools. Those that search files are in package search, those that
+// fetch pages in package web. Package toolkit is what all of them share.
 //
-// A tool is a small value that implements [tool.Tool]: it says what a call would
-// touch, and does it only through the [sandbox.Box] it is given. No tool opens a
-// file, starts a program or reaches a host by itself, none of them judges, and
-// every failure is a [*tool.Error] that tells a model what to do instead.
+// A tool is a small value that implements [tool.Tool]. It says what a call would touch, and then
+// reaches files, programs and hosts only through the [sandbox.Box] of the call. Tools of
+// [SessionGroup] change the session, through [Sessions]. No tool judges.
 //
 //	registry := catalog.NewRegistry(tools.Groups()...)
 //	registry.SetDefaults(catalog.Defaults{AllGroups: true})
 //	all := registry.Enabled(tool.Session{}) // Bash, Edit, Glob, …
 //
-// Adding one is a file here and one element in [Groups]. Guaranteed for each:
-// memory and time bounded whatever is on the disk, and nothing half written.
+// To add a tool, write a file here and add an element to [Groups], or to [SessionGroup] if it
+// changes the session. A failure that the model can act on is a [*tool.Error] with a hint. Other
+// errors, such as that of a cancelled context, are returned as they are.
+//
+// Guaranteed: memory is bounded whatever is on the disk, and a file that a tool writes is replaced
+// whole or not at all.
 package tools
 
 import (

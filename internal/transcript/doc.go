@@ -1,21 +1,26 @@
-// Package transcript keeps what was said in sessions: a directory for each session, with a
-// file transcript.json.
+// Package transcript keeps what was said in sessions. [Dir] keeps it in files: a transcript.json in
+// a directory for each session. [Rows] keeps it in a database that daemons share.
 //
-// A file is one JSON object with the keys metadata and messages. It is written in lines, the
-// metadata in the first and each message in one of its own, so that a part of a long
-// transcript is read without the rest:
+// A transcript is one JSON object with the keys metadata and messages. It is written in lines, the
+// metadata in the first and each message in one of its own. So a part of a long transcript can be
+// read without the rest.
 //
-//	d, err := transcript.Open("/var/lib/sandboxd/sessions")
+//	unlock := d.Lock("s1")
 //	n, err := d.Write(transcript.Metadata{ID: "s1"}, nil, 0, messages)
-//	err = n.Placed("s1")
+//	err = n.Place(tx, "s1") // in the transaction that changes the session
+//	err = n.Placed("s1")    // after its commit
+//	unlock()
 //	f, err := d.Read("s1")
 //	page, err := f.Page(f.Messages()-50, 50)
 //
-// A file never changes: saving writes another one and puts it into the place of the first,
-// with its content on the disk. So whoever reads has one moment of it, and a process that is
-// killed leaves the old file or the new one. Files have mode 0600 and directories 0700,
-// whatever the umask is. Only a regular file is read, and no link is followed.
+// Whoever saves holds the lock of the session from reading the old transcript to Placed. Readers do
+// not wait for it. After an error, call [New.Drop]. Over rows, Place returns [ErrStale] if another
+// daemon has saved since the old transcript was read.
 //
-// Whoever saves holds the lock of the session ([Dir.Lock]) from reading the old file to
-// placing the new one; nobody else is waited for. The package checks no ids and no accounts.
+// Guaranteed for files: a file is replaced whole, with its content on the disk. A process that is
+// killed leaves the old file or the new one. Whoever reads sees one of them. Files have mode 0600,
+// directories 0700, whatever the umask is. Only a regular file is read, and no link is followed.
+// Over rows a reader gets the error transcript_changed if somebody saves while it reads.
+//
+// [Check] checks messages; Write does not. The package checks no ids and no accounts.
 package transcript

@@ -1,10 +1,14 @@
-// Package toolkit is what the built-in tools share: they decode arguments, take the path that was
-// judged, open files, ask for memory and name errors by it.
+// Package toolkit is what the built-in tools share: decoding arguments, finding the judged path,
+// opening files, asking for memory, and errors for a model.
 //
 //	args, err := toolkit.Decode[struct{ Path string }](in)
-//	file, err := toolkit.Judged(in, args.Path, guard.Read) // in Run; Path finds it in Uses
+//	file, err := toolkit.Path(in, args.Path, guard.Read)   // in Uses
+//	file, err := toolkit.Judged(in, args.Path, guard.Read) // in Run
 //	f, info, err := toolkit.Open(ctx, box, file)
 //
-// Guaranteed: an error is a [*tool.Error] that tells a model what to do instead, and a path that was
-// not judged is never opened by its name again. It judges nothing.
+// A tool calls [Path] in Uses, and [Judged] in Run. Judged returns only paths that were judged, and
+// resolves nothing again. [Open] does not check this: the box decides what it opens.
+//
+// Errors about arguments and files are [*tool.Error] that tell a model what to do instead. Nothing
+// here judges.
 package toolkit

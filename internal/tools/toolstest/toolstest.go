@@ -1,11 +1,12 @@
-// Package toolstest runs tools in a directory, without a pipeline and without a cage.
+// Package toolstest runs tools in a temporary directory for tests, without a pipeline.
 //
 //	e := toolstest.New(t)
 //	e.Write("a.go", "package a")
 //	text := e.OK(search.Glob{}, map[string]any{"pattern": "*.go"})
 //
-// Guaranteed: a call takes the steps of the pipeline that a tool sees: schema, uses, run, format. Nothing is
-// judged: the box refuses only what Denied names.
+// A call takes the steps of the pipeline that a tool sees: schema, Uses, Run, format. Nothing is
+// judged, and nothing is confined: [HostBox] starts programs on the host with the rights of the
+// test. It refuses what Denied names, paths with a symbolic link, and all network connections.
 package toolstest
 
 import (
