@@ -1,15 +1,24 @@
-// Package transfer copies what daemons share from the file of one daemon to PostgreSQL, and back.
+// Package transfer copies the state that daemons share between the file of one daemon and
+// PostgreSQL, in either direction, and verifies the copy.
 //
-// A copy goes table by table in the order of the primary keys, each batch in a transaction of its own, so
-// that one which was killed goes on behind the last row that is there. While it is under way the
-// destination has a mark, with which no daemon opens it. Only when both sides have the same number of rows
-// and the same hash in each table, and the same transcripts, is the mark taken away.
+//	p := transfer.Plan{From: file, To: shared, Daemon: id}
+//	copied, err := p.Run(ctx)
 //
-// Both sides must be kept from daemons by the caller, and have the tables of this version. What is a
-// daemon's own (the record, jobs, undo) is not looked at.
+// Before Run, the caller stops all daemons on both sides, and brings the tables of both sides to
+// this version. The destination must be empty (store_not_empty), or a file with [Plan].Replace.
 //
-// Rows say which daemon they are of. Over a file there is only one, and they say nothing: a copy from a
-// file writes the id of its daemon, and one to a file leaves that out.
+//  1. Run marks the destination. No daemon opens a database with the mark.
+//  2. It copies table by table in the order of the primary keys, each batch in a transaction of its
+//     own; then the transcripts. After a kill, Run from the same source continues behind the last
+//     row. From another source it is the error store_unfinished.
+//  3. It reads both sides again, and compares number and hash of rows and transcripts. If they
+//     differ, the error is store_differs, and the mark stays.
+//  4. It removes the mark.
+//
+// Rows in PostgreSQL name their daemon, rows in a file do not. A copy from a file adds the id of
+// the daemon, and a copy to a file leaves it out.
+//
+// State that a daemon has to itself (the record, jobs, undo) is not copied.
 package transfer
 
 import (

@@ -1,25 +1,27 @@
 // Package vars keeps the variables of a session and expands references to them.
 //
-// Every result and every argument of a call becomes a variable; the model and the
-// user add their own. A variable is text with a name, and anywhere in a string
-// argument $VAR_REF{{name}} or $VAR_REF{{name:start:length}} stands for it:
+// A variable is text with a name. A call that succeeds leaves two, its arguments and its result,
+// unless its tool says NoCache; the model and people add their own. In a string argument
+// $VAR_REF{{name}} or $VAR_REF{{name:start:length}} stands for the text:
 //
 //	s := vars.New(db, vars.Options{})
 //	v, created, err := s.Put(ctx, session, "greeting", vars.Change{Value: &text}, tool.OriginPerson)
 //	args, origins, err := s.Resolve(ctx, session, []byte(`{"command":"echo $VAR_REF{{greeting}}"}`))
 //
-// Arguments without a reference come back byte for byte. Text that comes in by a
-// reference is not searched for references again, unless the value was written on
-// purpose by the model, a person or a rule ([Options].Nested).
+// The request path calls Resolve before a call is judged, and Remember after it has run. If the
+// result waits for a person or a hook, Remember stores the variables as pending, and nobody can
+// read them until Publish. Discard deletes them.
 //
-// A session holds [Options].Capacity variables; the least recently visited go
-// first, those with keep never. Every value knows its authors, and so does every
-// argument that Resolve returns: see docs/provenance.md for what that finds and
-// what it cannot.
+// Arguments without a reference come back byte for byte. Text that comes in by a reference is not
+// searched for references again, unless the value was written on purpose by the model, a person or
+// a rule ([Options].Nested).
 //
-// Errors that a caller can act on are [*tool.Error] with a stable code. This package
-// does not know whether a session exists, or to whom it belongs. It only stores
-// nothing for a session that was deleted.
+// A session holds [Options].Capacity variables. The least recently visited go first. Those with
+// keep never go, so they can exceed the capacity. Every value knows its authors, and so does every
+// argument that Resolve returns: see docs/provenance.md for what that finds and what it cannot.
+//
+// Errors that a caller can act on are [*tool.Error] with a stable code. Callers check that a
+// session exists and whose it is; this package only stores nothing for one that was deleted.
 package vars
 
 import (

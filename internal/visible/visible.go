@@ -1,14 +1,18 @@
 // Package visible makes text of others safe for a terminal and honest for the eye.
 //
-// Only characters that are known to be visible are left as they are. Everything else is
-// written as an escape: what moves the cursor, changes direction, joins, fills or is blank,
-// what a font need not know, and marks without a letter or in piles.
-//
 //	fmt.Println(visible.Text("rm\u00a0-rf \u202ex")) // rm\u{a0}-rf \u{202e}x
 //
-// [Text] is for a field of a line: line breaks are escaped, and two texts look the same only
-// if they differ in tabs alone. [NewWriter] is for everything that a program prints: lines
-// stay lines, and JSON stays the same JSON.
+// [Text] is for a field of a line. [NewWriter] is for everything that a program prints: lines stay
+// lines, and JSON stays the same JSON. Both leave only characters that are known to be visible.
+// Everything else is written as an escape: what moves the cursor, changes direction, joins, fills
+// or is blank, what a font need not know, and marks without a letter or in piles.
+//
+// [NewScreen] is for a program that draws on a terminal of its own. It passes colours and the
+// cursor, and characters that nobody can see.
+//
+// Two texts in valid UTF-8 that Text makes equal differ in tabs and spaces alone. This does not
+// hold for NewWriter: it does not escape backslashes. Styles of this package pass it, whoever wrote
+// them.
 //
 // Not guaranteed: that two visible characters look different, such as Latin and Cyrillic a.
 package visible

@@ -1,23 +1,27 @@
-// Package web is a page on which people answer what waits, and watch what agents do.
+// Package web serves a page on which people answer questions, and watch what agents do.
 //
-// It has a listener of its own (web.listen, off by default), on loopback unless it speaks TLS.
-// An operator gets a link for one login, over the operator socket; the browser then has a
-// cookie, and a second token that only pages of this origin show. `sandboxd web --as Ada` prints it.
+// It has a listener of its own (web.listen, off by default). That is on loopback unless it speaks
+// TLS. `sandboxd web --as Ada` gets a link over the operator socket. The link is good for one
+// login within a minute. The browser then has a cookie. Changes also need a second token, which
+// only pages of this origin show.
 //
-// The page is a client of the operator's API and can do no more: below /v1/ the listener serves
-// the routes of operators, and what a person does there is recorded with the person's name.
-// Text of others is shown as text, with what cannot be seen as an escape; secrets of known forms
+// The page is a client of the operator's API, with the rights of the operator who made the link.
+// Below /v1/ the listener serves all reads, and the changes that relay.go lists. No change in that
+// list runs something new or changes the daemon as a whole. The record names the person, as the
+// operator wrote the name.
+//
+// Text of others is shown as text, with what cannot be seen as an escape. Secrets of known forms
 // are masked in everything but the questions, which are shown as they will be answered (A-20).
 //
-// An operator can also make links by which others look at one session (POST /sessions/{id}/shares). Who
-// has one reads, with secrets masked, until it ends or is revoked; nothing on these paths changes anything.
+// An operator can also make links for viewers (POST /sessions/{id}/shares). Whoever has one reads
+// one session, with secrets masked, until the link ends or is revoked, and cannot change it.
 //
-// What is refused: another Host than the listener's (rebinding), requests that another site or
-// another port made, changes without the second token or in another form than JSON.
+// What is refused: another Host than the listener's (DNS rebinding), requests that another site or
+// another port made, and changes without the second token or in another form than JSON.
 //
 // Not guaranteed: a server on another port of the same host name gets the cookie when a person
-// visits it, as all cookies are shared by ports. A program that is not a browser could use it.
-// Open the page under a name that serves nothing else where that matters.
+// visits it, because browsers share cookies between ports, and could then use it. Where that
+// matters, open the page under a name that serves nothing else.
 package web
 
 import (

@@ -1,16 +1,21 @@
-// Package worktree makes and removes git worktrees for agents, with git in the sandbox of a call.
+// Package worktree makes and removes git worktrees for agents. It runs git in the sandbox of a
+// call.
 //
-// [Git.New] makes a worktree of the last commit, on a branch worktree-NAME, in .worktrees of the workspace.
-// [Git.Changed] says what was changed in it, and [Git.Remove] removes it with its branch.
+//	t, err := git.New(ctx, dir, roots, "try") // .worktrees/try, on the branch worktree-try
+//	what, err := git.Changed(ctx, t)          // what would be lost
+//	err = git.Remove(ctx, t, false)           // an error if work would be lost
 //
-//	t, err := git.New(ctx, dir, roots, "try")
-//	what, err := git.Changed(ctx, t)
-//	err = git.Remove(ctx, t, false) // an error if there is work in it
+// [Git.New] begins with the last commit. If the name is taken, its error is worktree_exists.
+// [Git.Remove] removes the worktree with its branch. Call [Git.Changed] before it: only that finds
+// commits that are on no branch.
 //
-// Guaranteed: the hooks of the repository do not run; hooks of the configuration may refuse a worktree;
-// Remove without discard loses no work, also what came after Changed looked. A directory that was put in the place of a
-// worktree, or a link to one, is not removed and not emptied. What git says is of the
-// repository: it is bounded, and a directory that is not in the workspace is refused. Filters that the
+// Guaranteed: the hooks of the repository do not run. Hooks of the configuration may refuse a
+// worktree. Remove without discard refuses if git finds changed or new files, also if they came
+// after Changed, and keeps a branch that has new commits. A directory that was put in the place of
+// a worktree, or a link to one, is not removed and not emptied (worktree_replaced).
+//
+// Files that git ignores are removed without a warning. What git prints comes from the repository:
+// it is bounded, and a directory outside of the workspace is refused. Filters that the
 // configuration of the repository names run as they do for any git of the session, in its sandbox.
 package worktree
 

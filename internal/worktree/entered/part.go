@@ -1,9 +1,10 @@
-// Package entered is the tools EnterWorktree and ExitWorktree: a session goes to work in a git worktree
-// of its own, and comes back.
+// Package entered has the tools EnterWorktree and ExitWorktree: a session goes to work in a git
+// worktree of its own, and comes back. It is a part of the daemon; package worktree does the work.
 //
-// Which worktrees a session is in is kept in the store, so a daemon that is started again knows them. A
-// worktree in which something was changed is removed only if the call says so. Worktrees of a session that is
-// deleted stay where they are: nobody has looked at what is in them.
+// Both calls are judged as the git commands that they stand for. The store keeps which worktrees a
+// session is in, so they are known after a restart of the daemon. ExitWorktree removes a worktree
+// in which something was changed only if the call says so; files that git ignores do not count.
+// Worktrees of a session that is deleted stay on the disk: nobody has looked at what is in them.
 package entered
 
 import (
