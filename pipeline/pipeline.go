@@ -1,17 +1,24 @@
-// Package pipeline is the request path: every call of every front door goes
-// through [Pipeline.Do], and nothing else runs a tool. A call that a client runs
-// takes the same path in two halves, [Pipeline.Decide] and [Pipeline.Lease].
+// Package pipeline is the request path. Every call of every front door goes through [Pipeline.Do],
+// and nothing else runs a tool for an agent. A call that a client runs takes the same path in two
+// halves, [Pipeline.Decide] and [Pipeline.Lease].
 //
 //	p := pipeline.New(pipeline.Options{Sessions: …, Tools: …, Policy: …})
-//	result := p.Do(ctx, tool.Request{Account: "default-admin", Session: id, Tool: "Bash", Args: args})
+//	result := p.Do(ctx, tool.Request{Account: "ann", Session: id, Tool: "Bash", Args: args})
 //
-// A call moves forward through fixed stages; each fills its field of the
-// [tool.Call] and later ones only read it. Stages never call each other. The first
-// stages admit the call; then an [Executor] performs it.
+// A call moves forward through fixed stages, which fill the fields of its [tool.Call]. The first
+// stages admit the call, see admission. Hooks and policies may replace the arguments; they are
+// judged as replaced. After a person has answered, the call is judged again. Then an [Executor]
+// performs the call, see perform. stages.go has what each stage needs.
 //
-// Guaranteed: any error between receive and run denies; what was judged is what
-// runs; no begin record, no run; no end record, no result; a cancelled context
-// stops the call before its next stage.
+// After a reload, call [Pipeline.Next] and send new calls to the path that it returns.
+//
+// Guaranteed:
+//   - Any error before run denies.
+//   - What was judged is what runs.
+//   - No begin record, no run. No end record, no result. A call that goes on as a job is answered
+//     before its end; its result is not.
+//   - A cancelled context stops the call before its next stage. But once a tool has run, what it
+//     changed is still judged.
 package pipeline
 
 import (

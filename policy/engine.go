@@ -1,21 +1,23 @@
 // Package policy judges calls: what they mean, not how they are written.
 //
-// An [Engine] holds one compiled revision of the Rego library, the operator's
-// own Rego, permission rules and list policies. [Engine.Decide] turns a call into
-// a closed input document, collects findings from all of them, and combines the
-// findings in Go:
+// An [Engine] holds one compiled revision of the Rego library, the operator's own Rego, permission
+// rules and list policies. [Engine.Decide] turns a call into a closed input document, collects
+// findings from all of them, and combines the findings in Go:
 //
 //	e, err := policy.New(ctx, policy.Options{Profile: policy.ProfileDeveloper})
 //	d, err := e.Decide(ctx, call)
 //	// d.Verdict, d.Reasons, d.By, d.Args (a rewrite), d.Obligations
 //
-// Any deny denies; else any ask asks; else an allow allows; else the permission
-// mode of the session decides. A rewrite rides on a decision that is not a deny
-// and must be judged again by the caller.
+// Any deny denies; else any ask asks; else an allow allows; else the permission mode of the session
+// decides. The mode changes an ask in two cases: bypassPermissions ignores it, and dontAsk makes it
+// a denial. A rewrite comes only with a decision that is not a deny. The caller must judge the call
+// again with the rewritten arguments.
 //
-// Guaranteed: an evaluation that fails, times out, is undefined or has the wrong
-// shape is a deny with a reserved core.* rule; a reload that fails keeps the last
-// good revision. Not judged here: the floor of the settings; that is package guard.
+// Guaranteed: an evaluation that fails, times out, is undefined or has the wrong shape is a deny
+// with a reserved core.* rule. A reload that fails keeps the last good revision.
+//
+// Not judged here: what the settings of the session forbid in any case (the floor). That is package
+// guard.
 package policy
 
 import (

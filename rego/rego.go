@@ -1,8 +1,7 @@
-// Package rego embeds the policy library: the Rego that every decision runs, its
-// tests, the schemas of the documents, and the built-in functions that rules may
-// call.
+// Package rego embeds the policy library: the Rego rules that come with the daemon, their tests,
+// the schemas of the documents, and the list of built-in functions that rules may call.
 //
-//	lib/               helper functions, package sandboxd.lib
+//	lib/               helper functions, packages sandboxd.lib and sandboxd.provenance
 //	core/              rules that hold in every profile
 //	developer/         the default profile: asks about what destroys or publishes
 //	observe/           allows everything and says what developer would have done
@@ -11,8 +10,10 @@
 //	schemas/           JSON Schema of input and finding
 //	capabilities.json  the built-in functions that rules may call
 //
-// A file x.rego in core or in a profile is loaded because it is there. It judges
-// nothing by itself: package policy compiles and evaluates it.
+// To add a rule, add a file x.rego to core or to a profile, with its x_test.rego beside it. No list
+// names it. The other profiles load the rules of developer, too.
+//
+// This package judges nothing: package policy compiles and evaluates the files.
 package rego
 
 import "embed"

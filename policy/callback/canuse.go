@@ -1,16 +1,18 @@
 // Package callback asks others than the rules whether a call may run.
 //
-// Two kinds are asked: list policies (tools by name, read-only tools), and one callback of
-// the operator, which is a Go function, a webhook or a command. Tool, arguments and facts go
-// in; an [Opinion] comes out, or none.
+// There are two kinds: list policies (tools by name, read-only tools), and one callback of the
+// operator. That is a Go function, a [Webhook] or a [Command]. Tool and arguments go in; an
+// [Opinion] comes out, or nil for none. A Go function also gets session, spec and facts of the
+// call. A webhook or command gets the id, mode and directory of the session.
 //
 //	var ask callback.CanUseTool = callback.ReadOnlyPolicy{}.Evaluate
 //	opinion, err := ask(ctx, "Write", args, callback.Context{})
 //	// opinion.Verdict: deny
 //
-// Guaranteed: the zero opinion denies; an answer that is late, too large or not well formed
-// is an error, and callers deny on errors. What an opinion means beside rules and mode is
-// decided by package policy.
+// Guaranteed: the zero opinion denies. An answer of a webhook or command that is late, too large or
+// not well formed is an error. Callers must deny on errors.
+//
+// Package policy decides what an opinion means beside rules and mode.
 package callback
 
 import (

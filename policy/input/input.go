@@ -1,17 +1,19 @@
 // Package input makes the document that policies judge.
 //
-// A call goes in, with the facts that were found out about it; a [Document] comes out: the
-// tool, the session, the arguments, and every path, host, command and unreadable part, with
-// what rules look up derived once (the directories above a path, the prefixes of a command).
-// Rules see the document and nothing else. Time and random numbers are not in it, so that
-// a decision can be repeated.
+// A call goes in, with the facts that were found out about it. A [Document] comes out: the tool,
+// the session, the arguments, and every path, host, command and unreadable part. What rules look
+// up is derived once, such as the directories above a path and the prefixes of a command.
 //
 //	in, err := input.New(call)
 //	// in.Commands[0].Prefixes: git, git push
 //
-// The schema of the document is rego/schemas/input.json. A field that is added belongs there,
-// in the Go type, and in the list of value.go that makes it a value of the engine; a test
-// compares the three. The document judges nothing.
+// Package policy then sets what it knows itself: Recent, Connection, Changes and RuleKinds. Rules
+// see the document and the data of their revision, nothing else. Time and random numbers are not
+// in it, so a decision can be repeated. The model wrote the arguments and all texts that are taken
+// from them. The document judges nothing.
+//
+// The schema is rego/schemas/input.json. A new field belongs there, in the Go type, and in the list
+// in value.go that makes it a value of the engine. A test compares the three.
 package input
 
 import (

@@ -1,15 +1,17 @@
 // Package permission reads permission rules: "Bash(git log *)", "Read(//etc/**)".
 //
-// [Rules] go in, as an operator or a workspace writes them; [Tables] gives the data in which
-// rego/core/rules.rego looks up by whole keys, so that a decision costs the same with ten
-// rules and with ten thousand. [Index] says which tables a call can have an entry in. A rule
-// that can never match is an error.
+// An operator or a workspace writes [Rules]. [Tables] turns them into data for
+// rego/core/rules.rego, and returns an error for a rule that is malformed or seen to match nothing.
+// [Index.Kinds] says which tables can have an entry for a call; the others are not evaluated.
 //
 //	err := permission.Rules{Allow: []string{"Bash(a | b)"}}.Check()
 //	// rule "Bash(a | b)" in allow: it can never match: …
 //
-// These are rules of policies, which people write. [guard.Rules] are something else: the
-// settings of a call, prepared for checks on paths and commands.
+// Tables are looked up by whole keys. So a decision costs the same with ten rules and with ten
+// thousand. Only patterns with the same key, such as the same program, are tried one by one.
+//
+// These are rules of policies, which people write. [guard.Rules] are something else: the settings
+// of a call, prepared for checks on paths and commands.
 package permission
 
 import (

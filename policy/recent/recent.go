@@ -1,14 +1,17 @@
-// Package recent counts calls in windows of time, for rules that limit how many may run.
+// Package recent counts calls in windows of a minute, an hour and a day, for rules that limit how
+// many may run.
 //
-// A call goes in when it is judged, with the rules that had a finding about it, and again
-// when it has ended; what was counted before a call comes out as [input.Recent], for its
-// session and for its account. A call counts from when it was judged, so that calls at the
-// same time cannot pass a limit together. One that was denied, or that nobody approved, is
-// taken away again.
+// For each call, [Counter.Judge] comes first and [Counter.End] last. Judge gives the rules what was
+// counted before, as [input.Recent], for the session and the account of the call. It then counts
+// the call, with the rules that had a finding about it. End takes the call away again if it did not
+// run, because it was denied or nobody approved it. Its verdict stays counted.
 //
-// Counts are in memory: they begin at zero with the process, and the sessions and accounts
-// that were idle for longest are forgotten first when there are too many. Whoever calls
-// Judge bounds how many names of rules there are. Nothing is decided here.
+// A call counts from when it was judged, so that calls at the same time cannot pass a limit
+// together. Hypothetical calls are not counted.
+//
+// Counts are in memory and begin at zero with the process. If there are too many sessions or
+// accounts, the one that was idle for longest is forgotten. The caller of Judge bounds how many
+// names of rules there are. Nothing is decided here.
 package recent
 
 import (

@@ -1,18 +1,20 @@
 // Package replay judges recorded calls again, by other policies.
 //
-// Recorded decisions go in, in the order in which the calls were judged, and one or two
-// judges; a [Report] comes out: which calls would be judged otherwise, by which rules, and
-// which cannot be judged again.
+// [Run] takes recorded decisions in the order in which the calls were judged, and one or two
+// judges. Its [Report] says which calls would be judged otherwise, by which rules, and which cannot
+// be judged again. [Suggest] proposes rules for questions that people answered alike, and tries
+// them in the same way.
 //
 //	r := replay.Run{Now: engine.Judge(), Since: monday}
 //	report, err := r.Of(ctx, policy.Records{DB: db})
 //	// report.Tighter, report.Looser, report.Flips
 //
-// A call is judged by the judge of every call, over the input that was recorded, with what
-// settings, tool, hooks, callback and cage said then. Rules that count see what really ran
-// before the call, with the findings that the policies have about those calls. Nothing is
-// guessed: what was not recorded whole is in Unknown, with the reason. Nothing is run, asked or
-// changed.
+// A call is judged by the judge of real calls, over the input that was recorded. Settings, tool,
+// hooks, callback and cage are taken to say what they said then. Rules that count see the calls
+// that really ran before, with what the policies find about those. Nothing is guessed: a call that
+// was not recorded whole is in Unknown, with the reason.
+//
+// No call runs, no person is asked and nothing is changed.
 package replay
 
 import (
