@@ -1,8 +1,5 @@
 // Package transfer copies the state that daemons share between the file of one daemon and
-// PostgreSQL, in either direction, and verifies the copy.
-//
-//	p := transfer.Plan{From: file, To: shared, Daemon: id}
-//	copied, err := p.Run(ctx)
+// PostgreSQL, in either direction, and verifies the copy. [Plan.Run] does all of it.
 //
 // Before Run, the caller stops all daemons on both sides, and brings the tables of both sides to
 // this version. The destination must be empty (store_not_empty), or a file with [Plan].Replace.

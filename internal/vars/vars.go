@@ -21,7 +21,7 @@
 // argument that Resolve returns: see docs/provenance.md for what that finds and what it cannot.
 //
 // Errors that a caller can act on are [*tool.Error] with a stable code. Callers check that a
-// session exists and whose it is; this package only stores nothing for one that was deleted.
+// session exists and whose it is. Here only a session that was deleted is an error.
 package vars
 
 import (
