@@ -23,6 +23,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -367,8 +369,8 @@ func (l *Log) full(n int) bool {
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, name := range [...]string{"stdout", "stderr"} {
-		if s := l.streams[name]; s != nil && len(s.part) > 0 {
+	for _, name := range slices.Sorted(maps.Keys(l.streams)) {
+		if s := l.streams[name]; len(s.part) > 0 {
 			l.text(name, s.offset-int64(len(s.part)), s.part)
 			s.part = nil
 		}

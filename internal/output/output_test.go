@@ -328,3 +328,15 @@ func TestTheOwnerGathers(t *testing.T) {
 		}
 	})
 }
+
+// TestACharacterThatDoesNotEnd is what programs print that are killed in its middle, in every stream.
+func TestACharacterThatDoesNotEnd(t *testing.T) {
+	for _, name := range []string{"stdout", "stderr", "output"} { // the last is that of jobs
+		l := output.NewLog(1 << 20)
+		l.Write(name, []byte("5 \xe2\x82"))
+		l.Close()
+		if got, want := textOf(all(t.Context(), l.After(0)), name), "5 \uFFFD"; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}

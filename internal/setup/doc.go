@@ -16,9 +16,8 @@
 //
 // Guaranteed: users, groups, directories and files that exist are not changed by Do. But users
 // become members of groups, and units that exist are enabled and started. Undo removes a directory
-// only if it is empty. It removes a file of a finished step only if its content is as it was made.
-// It removes a file of an unfinished step whatever its content is. Parent directories that a step
-// had to make stay.
+// only if it is empty. It removes a file only if its content is as setup makes it. Parent directories
+// that a step had to make stay.
 //
 // A new kind of step needs a [Kind], a function that adds the step, and a case in undo.go.
 package setup

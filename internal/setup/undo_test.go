@@ -51,3 +51,39 @@ func TestUndoEndsWithItsOwnDirectory(t *testing.T) {
 		})
 	}
 }
+
+// TestUndoLeavesTheFilesOfOthers: also where setup was about to make a file and somebody else did.
+func TestUndoLeavesTheFilesOfOthers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		done bool
+		left bool
+	}{
+		"made":                          {"ours", true, false},
+		"made and changed":              {"ours and theirs", true, true},
+		"made, and then interrupted":    {"ours", false, false},
+		"begun, and made by a stranger": {"theirs", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			file := filepath.Join(root, "etc/file")
+			m := manifest{path: filepath.Join(root, "etc/setup.json"), Made: []made{
+				{Kind: File, Name: "/etc/file", Sum: sumOf([]byte("ours")), Done: tt.done},
+			}}
+			if err := errors.Join(m.write(), os.WriteFile(file, []byte(tt.text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			p := &Plan{host: Host{Root: root}, manifest: "/etc/setup.json"}
+			if err := p.Undo(t.Context(), Show{Out: &out}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(file); (err == nil) != tt.left {
+				t.Errorf("the file: %v\n%s", err, &out)
+			}
+			if strings.Contains(out.String(), "it was changed since") != tt.left {
+				t.Errorf("it says %s", &out)
+			}
+		})
+	}
+}
