@@ -83,11 +83,11 @@ func (s *Set) Text(text string) string {
 	if s == nil {
 		return text
 	}
-	b := []byte(text)
-	if !s.mask(b) {
+	spans := s.find([]byte(text))
+	if len(spans) == 0 {
 		return text
 	}
-	return string(b)
+	return string(stars([]byte(text), spans))
 }
 
 // Name masks the name of a header, which has no case.
@@ -107,10 +107,11 @@ func (s *Set) Name(name string) string {
 	return string(b)
 }
 
-// mask hides what b has, and reports whether it had any.
-func (s *Set) mask(b []byte) bool {
-	type span struct{ from, to int }
-	var found []span
+// span is where a secret lies.
+type span struct{ from, to int }
+
+// find returns where b has secrets. Of those that begin at one place it returns the longest.
+func (s *Set) find(b []byte) (found []span) {
 	for i := s.least - 1; i < len(b); {
 		if n := int(s.shift[uint16(b[i-1])<<8|uint16(b[i])]); n > 0 {
 			i += n
@@ -125,23 +126,44 @@ func (s *Set) mask(b []byte) bool {
 		}
 		i++
 	}
-	for _, at := range found {
-		for i := at.from; i < at.to; i++ {
+	return found
+}
+
+// stars returns a copy of b in which the spans are hidden. A span may go beyond b.
+func stars(b []byte, spans []span) []byte {
+	b = bytes.Clone(b)
+	for _, at := range spans {
+		for i := at.from; i < min(at.to, len(b)); i++ {
 			b[i] = '*'
 		}
 	}
-	return found != nil
+	return b
 }
 
-// tail returns how long the longest end of b is that a form begins with, and the length of that form.
-func (s *Set) tail(b []byte) (n, of int) {
+// tail returns how long the longest end of b is with which a longer form begins.
+func (s *Set) tail(b []byte) (n int) {
 	for _, f := range s.forms {
-		for k := min(len(f)-1, len(b)); k > n; k-- {
-			if f[k-1] == b[len(b)-1] && bytes.HasSuffix(b, f[:k]) {
-				n, of = k, len(f)
-				break
-			}
+		n = max(n, begun(f, b, n))
+	}
+	return n
+}
+
+// half is tail of the forms of which b has the half or more.
+func (s *Set) half(b []byte) (n int) {
+	for _, f := range s.forms {
+		if k := begun(f, b, n); 2*k >= len(f) {
+			n = max(n, k)
 		}
 	}
-	return n, of
+	return n
+}
+
+// begun returns how long the longest end of b is with which f begins, or 0 if it is not longer than least.
+func begun(f, b []byte, least int) int {
+	for k := min(len(f)-1, len(b)); k > least; k-- {
+		if f[k-1] == b[len(b)-1] && bytes.HasSuffix(b, f[:k]) {
+			return k
+		}
+	}
+	return 0
 }

@@ -16,58 +16,70 @@ const (
 	readSize  = 32 << 10
 )
 
-// reader has in buf what was read: up to past it has been passed on, up to ready it may be, and
-// what follows may be the beginning of a secret.
+// reader has in raw what it has read and not yet forgotten. out is what is ready of it and not passed on. From keep
+// on, raw may be the beginning of a secret: that is looked at again with what is read next.
 type reader struct {
-	set         *Set
-	src         io.ReadCloser
-	buf         []byte
-	past, ready int
-	err         error
+	set    *Set
+	src    io.ReadCloser
+	raw    []byte
+	out    []byte
+	keep   int
+	passed int // bytes behind keep that out has, or had
+	hidden int // bytes behind keep that belong to a secret before them
+	err    error
 }
 
 func (r *reader) Read(p []byte) (int, error) {
-	for r.past == r.ready && r.err == nil && len(p) > 0 {
+	for len(r.out) == 0 && r.err == nil && len(p) > 0 {
 		r.fill()
 	}
-	n := copy(p, r.buf[r.past:r.ready])
-	r.past += n
-	if r.past == r.ready {
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	if len(r.out) == 0 {
 		return n, r.err
 	}
 	return n, nil
 }
 
-// fill reads once. Everything that is ready has been passed on.
+// fill reads once. Everything that was ready has been passed on.
 func (r *reader) fill() {
-	keep, _ := r.set.tail(r.buf)
-	passed := keep - (len(r.buf) - r.ready) // of what is kept
-	kept := r.buf[len(r.buf)-keep:]
-	size := cap(r.buf)
+	kept := r.raw[r.keep:]
+	size := cap(r.raw)
 	switch {
-	case r.buf == nil:
+	case r.raw == nil:
 		size = firstSize
-	case keep > size/2: // a secret is long
+	case len(kept) > size/2: // a secret is long
 		size *= 2
-	case len(r.buf) == size: // it was filled
+	case len(r.raw) == size: // it was filled
 		size = max(size, readSize)
 	}
-	if size > cap(r.buf) {
-		r.buf = append(make([]byte, 0, size), kept...)
+	if size > cap(r.raw) {
+		r.raw = append(make([]byte, 0, size), kept...)
 	} else {
-		r.buf = r.buf[:copy(r.buf[:size], kept)]
+		r.raw = r.raw[:copy(r.raw[:size], kept)]
 	}
-	n, err := r.src.Read(r.buf[len(r.buf):cap(r.buf)])
-	r.buf = r.buf[:len(r.buf)+n]
-	r.past, r.ready, r.err = passed, len(r.buf), err
-	r.set.mask(r.buf)
-	held, of := r.set.tail(r.buf)
+	n, err := r.src.Read(r.raw[len(r.raw):cap(r.raw)])
+	r.raw, r.err = r.raw[:len(r.raw)+n], err
+	spans := r.set.find(r.raw)
+	if r.hidden > 0 {
+		spans = append(spans, span{0, r.hidden})
+	}
+	held, ready := r.set.tail(r.raw), len(r.raw)
 	switch {
-	case err == nil && held > shown:
-		r.ready = max(len(r.buf)-held, passed)
-	case err != nil && 2*held >= of: // the end is missing, and the half says too much
-		for i := max(len(r.buf)-held, 0); held > 0 && i < len(r.buf); i++ {
-			r.buf[i] = '*'
+	case err != nil: // the end is missing, and the half says too much
+		spans = append(spans, span{len(r.raw) - r.set.half(r.raw), len(r.raw)})
+	case held > shown:
+		ready = max(len(r.raw)-held, r.passed)
+	}
+	r.out = r.raw[r.passed:ready]
+	if len(spans) > 0 { // raw is needed as it is
+		r.out = stars(r.raw[:ready], spans)[r.passed:]
+	}
+	r.keep, r.hidden = len(r.raw)-held, 0
+	r.passed = ready - r.keep
+	for _, s := range spans {
+		if s.from < r.keep {
+			r.hidden = max(r.hidden, s.to-r.keep)
 		}
 	}
 }
