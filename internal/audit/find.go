@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Wanted chooses lines of the record. Fields that are zero choose all.
+// Wanted chooses lines of the record. Fields that are zero choose all, but Limit is at least 1.
 type Wanted struct {
 	Before         uint64 // lines with a lower number
 	Session, Event string

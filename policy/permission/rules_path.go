@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/sandboxd/sandboxd/guard"
 )
@@ -139,11 +140,11 @@ func globRegexp(dir, glob string) (string, error) {
 			if end < 2 {
 				return "", fmt.Errorf("the bracket in %q is not closed", glob)
 			}
-			set := glob[i+1 : i+end]
-			if set[0] == '!' {
-				set = "^/" + set[1:]
+			set, err := globSet(glob[i+1 : i+end])
+			if err != nil {
+				return "", fmt.Errorf("pattern %q: %w", glob, err)
 			}
-			b.WriteString("[" + strings.ReplaceAll(set, `\`, `\\`) + "]")
+			b.WriteString(set)
 			i += end
 		default:
 			b.WriteString(regexp.QuoteMeta(string(c)))
@@ -155,4 +156,53 @@ func globRegexp(dir, glob string) (string, error) {
 		return "", fmt.Errorf("pattern %q: %w", glob, err)
 	}
 	return re, nil
+}
+
+// globSet is a bracket as a class of a regular expression. As in a .gitignore, ! and ^ turn it round, and it never
+// matches a slash.
+func globSet(text string) (string, error) {
+	if strings.HasPrefix(text, "[:") {
+		return "", errors.New("classes such as [[:alpha:]] are not known")
+	}
+	var b strings.Builder
+	char := func(r rune) string {
+		if r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return string(r)
+		}
+		return fmt.Sprintf(`\x{%x}`, r)
+	}
+	add := func(lo, hi rune) {
+		switch {
+		case lo == hi:
+			b.WriteString(char(lo))
+		case lo < hi:
+			b.WriteString(char(lo) + "-" + char(hi))
+		}
+	}
+	begin := "["
+	set := []rune(text)
+	not := set[0] == '!' || set[0] == '^'
+	if not {
+		set, begin = set[1:], "[^/"
+	}
+	for i := 0; i < len(set); i++ {
+		lo, hi := set[i], set[i]
+		if i+2 < len(set) && set[i+1] == '-' {
+			hi = set[i+2]
+			i += 2
+		}
+		switch {
+		case lo > hi:
+			return "", fmt.Errorf("the range %c-%c is empty", lo, hi)
+		case not || hi < '/' || lo > '/':
+			add(lo, hi)
+		default:
+			add(lo, '/'-1)
+			add('/'+1, hi)
+		}
+	}
+	if b.Len() == 0 {
+		return "", errors.New("a bracket matches nothing")
+	}
+	return begin + b.String() + "]", nil
 }

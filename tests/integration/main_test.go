@@ -248,7 +248,7 @@ func killDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	sig := os.Kill
 	if len(args) == 1 && args[0] == "term" {
-		sig = os.Interrupt
+		sig = syscall.SIGTERM
 	}
 	ts.Check((*slot).Process.Signal(sig))
 	(*slot).Wait()
