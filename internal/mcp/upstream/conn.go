@@ -18,7 +18,7 @@ import (
 
 // Options apply to all kinds of servers.
 type Options struct {
-	Line int // bytes of a message; 0 means the limit of the SDK
+	Line int // bytes of a message; 0 means 16 MiB
 	// Changed is called when the server announces a change of its tools. It must not block.
 	Changed func()
 	Log     *slog.Logger

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -35,7 +36,7 @@ type Address struct {
 // Remote connects to a server at an address. The connection ends with lasting; began bounds the time until it is
 // established.
 func Remote(lasting, began context.Context, o Options, a Address) (*Conn, error) {
-	rt := &only{a: a, most: int64(o.Line)}
+	rt := &only{a: a, most: int64(cmp.Or(o.Line, 16<<20))}
 	rt.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			to := egress.Connection{
@@ -125,7 +126,9 @@ func (o *only) RoundTrip(r *http.Request) (*http.Response, error) {
 	if len(hide) > 0 {
 		answer.Body = mask.New(hide).Reader(answer.Body)
 	}
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") { // events are bounded one by one
+	// Events are bounded one by one. The SDK reads the body of a failure as a whole, whatever it says it is.
+	events := strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream")
+	if !events || answer.StatusCode/100 != 2 {
 		answer.Body = &bounded{ReadCloser: answer.Body, left: o.most}
 	}
 	return answer, nil
@@ -138,10 +141,9 @@ type bounded struct {
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)]) // one more shows whether it ends here
+	if b.left -= int64(n); b.left < 0 {
 		return 0, errors.New("the answer has more bytes than its limit lineBytes")
 	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
 	return n, err
 }

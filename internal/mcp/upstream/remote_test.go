@@ -1,12 +1,15 @@
 package upstream_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +30,7 @@ func TestM07_BothKindsOfRemoteServers(t *testing.T) {
 	server := func(*http.Request) *mcp.Server { return srv }
 	for name, web := range map[string]http.Handler{
 		"sse": mcp.NewSSEHandler(server, nil), "http": mcp.NewStreamableHTTPHandler(server, nil),
+		"json": mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{JSONResponse: true}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := httptest.NewServer(web)
@@ -37,13 +41,7 @@ func TestM07_BothKindsOfRemoteServers(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			conn, err := upstream.Remote(ctx, ctx, upstream.Options{Line: 1 << 20}, upstream.Address{
-				URL: u, Push: name == "sse",
-				Header: func(context.Context) (http.Header, []string, error) { return nil, nil, nil },
-				Dial: func(ctx context.Context, to egress.Connection) (net.Conn, error) {
-					return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(to.Port)))
-				},
-			})
+			conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, address(u, name == "sse"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,5 +54,53 @@ func TestM07_BothKindsOfRemoteServers(t *testing.T) {
 				t.Errorf("got %+v", answer)
 			}
 		})
+	}
+}
+
+// address is that of a server of a test.
+func address(u *url.URL, push bool) upstream.Address {
+	return upstream.Address{
+		URL: u, Push: push,
+		Header: func(context.Context) (http.Header, []string, error) { return nil, nil, nil },
+		Dial: func(ctx context.Context, to egress.Connection) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(to.Port)))
+		},
+	}
+}
+
+// TestAnAnswerIsBounded: whatever a server says that its answer is, no more of it is read than a message may have.
+func TestAnAnswerIsBounded(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusBadRequest} {
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			t.Run(fmt.Sprint(status, " ", kind), func(t *testing.T) {
+				const most = 64 << 20
+				var sent atomic.Int64
+				at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", kind)
+					w.WriteHeader(status)
+					for part := bytes.Repeat([]byte("x"), 64<<10); sent.Load() < most; {
+						n, err := w.Write(part)
+						if sent.Add(int64(n)); err != nil {
+							return
+						}
+					}
+				}))
+				t.Cleanup(at.Close)
+				u, err := url.Parse(at.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				conn, err := upstream.Remote(ctx, ctx, upstream.Options{Line: 1 << 20}, address(u, false))
+				if err == nil {
+					conn.Close()
+					t.Error("it is a server")
+				}
+				if sent.Load() >= most { // what the kernel holds of a connection is much less
+					t.Errorf("all %d bytes are read", sent.Load())
+				}
+			})
+		}
 	}
 }
