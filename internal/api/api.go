@@ -197,10 +197,10 @@ func (s *Server) handler(role tool.Role) http.Handler {
 		mux.Handle(method+" "+path, h)
 		mux.Handle(method+" /v1"+path, h)
 	}
-	metrics := s.wrap(route.Route{Role: tool.RoleOperator}, role)
-	if role == tool.RoleOperator {
-		metrics = s.Metrics
-	}
+	metrics := s.wrap(route.Route{
+		Role:   tool.RoleOperator,
+		Handle: func(*http.Request) (any, error) { return route.Raw{Serve: s.Metrics}, nil },
+	}, role)
 	mux.Handle("GET /metrics", metrics)
 	mux.Handle("GET /v1/metrics", metrics)
 	mux.HandleFunc("/", notFound(mux))

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -344,6 +345,24 @@ func TestAgentsReachNoRouteOfOperators(t *testing.T) {
 	}
 	if n < 10 || w.reloads+w.stops > 0 {
 		t.Errorf("%d routes of operators; %d reloads and %d stops by agents", n, w.reloads, w.stops)
+	}
+}
+
+// TestOnlyOperatorsReadMetrics: whoever can open the operator socket is not yet an operator.
+func TestOnlyOperatorsReadMetrics(t *testing.T) {
+	opts := newWorld(t).opts
+	opts.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	h := New(opts).handler(tool.RoleOperator)
+	for uid, want := range map[int]int{os.Geteuid(): http.StatusOK, 4713: http.StatusForbidden} {
+		for _, path := range []string{"/metrics", "/v1/metrics"} {
+			r := requestOf(t, uid)
+			r.URL.Path = path
+			got := httptest.NewRecorder()
+			h.ServeHTTP(got, r)
+			if got.Code != want {
+				t.Errorf("uid %d, %s: got %d %s, want %d", uid, path, got.Code, got.Body, want)
+			}
+		}
 	}
 }
 
