@@ -1,6 +1,6 @@
 // The command sandboxd-child is the launcher of sandboxed programs, and the reaper of the
 // operator's own programs such as hooks. sandboxd starts it. If a person starts it, it prints an
-// error and ends. Its code is in package sandbox/child.
+// error and ends. Its code is in packages sandbox/child and sandbox/reaper.
 package main
 
 import "github.com/sandboxd/sandboxd/sandbox/child"

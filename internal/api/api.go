@@ -2,10 +2,11 @@
 // on listeners of parts for callers that a part has let in.
 //
 // Requests are strict JSON: unknown and duplicate fields, wrong case and invalid
-// UTF-8 are errors. A success is {"data": …}, a failure {"error": {code, message,
-// hint?, details?}} with a stable code; event streams, profiles and metrics have a
-// form of their own. A call that was judged is HTTP 200 whatever its status; HTTP
-// errors are for requests that are not calls.
+// UTF-8 are errors. A success is {"data": …}, a list has "meta" beside it, and a failure is
+// {"error": {code, message, stage?, hint?, details?}} with a stable code; event streams, profiles
+// and metrics have a form of their own. A call that was judged is HTTP 200 whatever its status.
+// HTTP errors are for requests that were not judged: malformed, not let in, over the budget, or
+// about what does not exist.
 //
 //	s := api.New(api.Options{Pipeline: p, Sessions: sessions, …})
 //	l, err := api.Listen(path, api.Access{})
@@ -21,9 +22,16 @@
 // A [Server] is one configuration, and [Front] keeps the listeners: a reload makes another
 // Server and calls [Front.Swap]. Requests that have begun end on the old one.
 //
-// A route of a feature belongs to the part of the feature. Here are the routes of
-// sessions, calls, leases, policies and the daemon. This package decides nothing about
-// calls; that is package pipeline.
+// Each request passes the same checks in this order: the budget of the account (agents only), who
+// calls, the account that it is about, the role of the route, the query, room on the disk
+// (route.Route.Keeps). Then the handler runs.
+//
+// A route of a feature belongs to the part of the feature, and most routes of policies to package
+// policy. Here are those of sessions and their messages, calls, /decide and /check, leases,
+// /policies/explain, and the daemon (status, reload, stop, profiles). A new one is a route.Route in
+// the function of its file that lists routes, a row in docs/http.md, and a run of make generate. An
+// error code whose status is not 400 needs an entry in statuses (json.go). This package decides
+// nothing about calls; that is package pipeline.
 package api
 
 import (

@@ -1,6 +1,7 @@
 // Package audit is the record of the daemon: one JSON line when a call begins, one when it ends,
 // and one for each other event that its callers append, such as a question, a session or a reload.
 //
+//	err := opts.CheckDatabase(path) // before the database is opened, which would make one
 //	lock, err := audit.LockState(ctx, state) // one writer at a time; held while the log is open
 //	log, err := audit.Open(ctx, audit.Options{Dir: state, KeyFile: key}, audit.NewMirror(db))
 //	err = log.Begin(ctx, call) // nil: the line is in the file, the call may run
@@ -8,24 +9,31 @@
 //	err = log.Close()          // before the database is closed
 //	rep, err := audit.Verify(ctx, opts, mirror) // may run beside a daemon
 //
-// A program that is not the daemon writes single lines with [Shared].
+// A program that is not the daemon writes single lines with [Shared]. [Find] and [Tail] read lines
+// and check nothing.
 //
 // Every line has a number, the hash of the line before and a hash over its own bytes. Every 1,000
 // lines and at [Log.Close] there is a checkpoint, signed with a key that must lie in another
-// directory. The database has a mirror of the checkpoints and, at every sync, of the newest line.
+// directory. Outside of the file, three places know how far it goes: the database (checkpoints and,
+// at every sync, the newest line), the head beside the key (at most once in [Options.KeepEvery]),
+// and [Options.Anchor] on another disk or machine, if there is one.
 //
 // Guarantees:
 //   - Somebody who can write the file, but has neither the key nor the database, cannot alter,
-//     remove, reorder or cut off a synced line without [Verify] noticing.
-//   - When Begin and End return, the line survives a kill of the daemon. It survives a loss of
+//     remove, reorder or cut off a synced line without [Verify] noticing. Somebody who can write
+//     both, but not the directory of the key, cannot do so up to the head beside the key.
+//   - When Begin and End return nil, the line survives a kill of the daemon. It survives a loss of
 //     power after the next sync, or at once with Sync "always".
 //   - A line has digests of arguments and results, never the values. Every free text in it goes
 //     through a [Redactor].
-//   - If a sync fails, every later line is an error until a sync succeeds.
+//   - If a sync of the file fails, every later line is an error until the daemon starts again.
 //
-// Not guaranteed: only the chain protects the lines of the last [Options.SyncEvery] before a crash.
-// Whoever has the file, the key and the database can rewrite everything. If that matters, set
-// [Options.Anchor], which keeps a copy of the newest hash on another disk or machine.
+// Not guaranteed: after a crash, lines behind the newest one that is known outside can be changed,
+// cut off or added; hashes need no key, so they protect from accidents alone. Whoever can write the
+// directory of the key too can rewrite everything, except what the anchor keeps.
+//
+// [Open] refuses with [ErrTampered]; [Accept] begins again, and records that. A field of a line is in
+// [Entry] and, if somebody else chose its text, in Entry.redact.
 package audit
 
 import (

@@ -2,7 +2,8 @@
 //
 // A session starts in a workspace of the configuration, or in a project: a directory that a person
 // allowed. The roots of the configuration are one workspace, and its sessions may write all of
-// them. A project is a workspace of its own: a session there may write it, and no other project.
+// them. A project is a workspace of its own: a session there may write it, and no project beside it.
+// Of two projects, one may lie in the other; a session in the outer one may write the inner one too.
 //
 //	list, err := projects.Open("/var/lib/sandboxd/projects.json")
 //	list.Use(projects.Rules{Base: roots, Project: settingsOf}) // before: nothing is allowed
@@ -14,11 +15,15 @@
 //
 // Guarantees:
 //   - Of returns an error for a directory that nobody allowed, for a project that is gone
-//     (removed, moved, or now a link), and for one that the rules in force refuse.
+//     (removed or moved with nothing else in its place, or now a link), and for one that the rules
+//     in force refuse.
 //   - A change is recorded first, then written to the disk, then put in force. If a step fails, the
-//     change is not in force.
+//     change is not in force before the next start.
 //
-// The package does not know who may change the list: the socket of the request decides that.
+// The package does not know who may change the list: the socket of the request decides that. Routes
+// call [Changes], which the daemon implements, because calls and rules must follow a change. What no
+// project may be because of the host is in [Host.Check]; because of the configuration, in
+// config.Project.
 package projects
 
 import (

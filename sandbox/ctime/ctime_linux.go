@@ -19,6 +19,8 @@
 // recent than the clock's step, and where something was mounted over a path. An added path that
 // is a link stands for its target.
 //
+// A file system that updates change times with every change belongs in trustedFileSystems.
+//
 // Not guaranteed: anything about what lies deeper, or in a directory that this process cannot
 // reach. A program that has mapped a file can write it without a new change time.
 package ctime
