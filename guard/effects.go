@@ -77,8 +77,7 @@ func (r *Rules) effects(u *Uses, i int, e *shellparse.Effects, dir string, git *
 		}
 		u.Discards = append(u.Discards, Discard{i, d.What})
 	}
-	left := maxFed
-	r.feeds(u, i, e.Feeds, dir, git, &left)
+	r.feeds(u, i, e.Feeds, dir, git, map[string]bool{}, nil)
 }
 
 // unchanged reports whether git has everything that some files and trees contain, so that checking them out loses
@@ -128,13 +127,21 @@ const (
 	maxFedBytes = 4 << 20 // bytes of one
 )
 
-// feeds reads the files of statements that a command gets. One that is too large to read may destroy anything.
-func (r *Rules) feeds(u *Uses, i int, feeds []shellparse.Feed, dir string, git *tracker, left *int) {
+// feeds reads the files of statements that a command gets. One that is too large to read may destroy anything, and so
+// may one more than are read. read are those that were, and within is the file that names these, and what names that.
+func (r *Rules) feeds(
+	u *Uses, i int, feeds []shellparse.Feed, dir string, git *tracker, read map[string]bool, within []string,
+) {
 	for _, f := range feeds {
 		use := r.fileUse(f.File, dir, git.names)
-		if *left--; *left < 0 || use.Path == "" || use.Glob || git.names.hides(use.Path) {
+		if use.Path == "" || use.Glob || slices.Contains(within, use.Path) || git.names.hides(use.Path) {
 			continue
 		}
+		if len(read) == maxFed && !read[use.Path] {
+			r.acts(u, i, []shellparse.Act{unread(u.Script.Commands[i].Name, f.Path, "beyond those that are read")})
+			return
+		}
+		read[use.Path] = true
 		if info, err := os.Stat(use.Path); err == nil && info.Mode().IsRegular() && info.Size() > maxFedBytes {
 			r.acts(u, i, []shellparse.Act{unread(u.Script.Commands[i].Name, f.Path, "that are too long to be read")})
 			continue
@@ -149,7 +156,7 @@ func (r *Rules) feeds(u *Uses, i int, feeds []shellparse.Feed, dir string, git *
 		}
 		acts, more := f.Of(string(text))
 		r.acts(u, i, acts)
-		r.feeds(u, i, more, dir, git, left)
+		r.feeds(u, i, more, dir, git, read, append(slices.Clip(within), use.Path))
 	}
 }
 

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,36 @@ func TestStatementsInFilesAreRead(t *testing.T) {
 		}
 		if u := (*Rules)(nil).ScriptUses(s, dir); len(u.Acts) != want {
 			t.Errorf("%s: %v, want %d", line, u.Acts, want)
+		}
+	}
+}
+
+// TestOneFileMoreThanAreRead may destroy anything, on the command line and in a file that is read.
+func TestOneFileMoreThanAreRead(t *testing.T) {
+	dir := t.TempDir()
+	var words, lines string
+	for i := range maxFed {
+		name := fmt.Sprintf("%d.sql", i)
+		write(t, filepath.Join(dir, name), "select 1;\n")
+		words += " -f " + name
+		if i > 0 { // all.sql is one of them
+			lines += "\\i " + name + "\n"
+		}
+	}
+	write(t, filepath.Join(dir, "all.sql"), lines)
+	write(t, filepath.Join(dir, "more.sql"), lines+"\\i 0.sql\n")
+	write(t, filepath.Join(dir, "again.sql"), lines+"\\i 1.sql\n")
+	for line, want := range map[string]int{
+		"psql" + words: 0, "psql" + words + " -f 0.sql": 1, "psql" + words + " -f a.sql -f b.sql": 1,
+		"psql -f all.sql": 0, "psql -f more.sql": 1, "psql -f again.sql": 0,
+	} {
+		s, err := shellparse.Parse(line, shellparse.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		acts := (*Rules)(nil).ScriptUses(s, dir).Acts
+		if got := len(acts) + len(s.Commands[0].Effects.Acts); got != want {
+			t.Errorf("%s: %d acts that destroy, want %d: %v %v", line, got, want, acts, s.Commands[0].Effects.Acts)
 		}
 	}
 }

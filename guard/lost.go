@@ -361,12 +361,14 @@ func namesIn(data []byte) (names []string, err error) {
 	for t := tar.NewReader(limited); ; {
 		h, err := t.Next()
 		switch {
-		case limited.N == 0 || len(names) == maxUnpacked:
+		case limited.N == 0:
 			return names, errLong
 		case errors.Is(err, io.EOF):
 			return names, nil
 		case err != nil:
 			return names, err
+		case len(names) == maxUnpacked:
+			return names, errLong
 		case h.Typeflag != tar.TypeDir:
 			names = append(names, h.Name)
 		}

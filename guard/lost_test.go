@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -290,6 +291,26 @@ func TestAnArchiveThatIsTooLongReplacesAnything(t *testing.T) {
 	write(t, filepath.Join(dir, "a.tgz"), packed.String())
 	if got := lostBy(t, nil, "tar xf a.tgz", dir); got != "changed.go" {
 		t.Errorf("%q is lost", got)
+	}
+
+	for names, want := range map[int]error{maxUnpacked: nil, maxUnpacked + 1: errLong} {
+		var zipped, tarred bytes.Buffer
+		z, w := zip.NewWriter(&zipped), tar.NewWriter(&tarred)
+		for i := range names {
+			name := strconv.Itoa(i)
+			_, err := z.Create(name)
+			if err := errors.Join(err, w.WriteHeader(&tar.Header{Name: name})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(z.Close(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for kind, archive := range map[string][]byte{"zip": zipped.Bytes(), "tar": tarred.Bytes()} {
+			if got, err := namesIn(archive); len(got) != maxUnpacked || !errors.Is(err, want) {
+				t.Errorf("%s of %d: %d names, %v, want %d and %v", kind, names, len(got), err, maxUnpacked, want)
+			}
+		}
 	}
 }
 

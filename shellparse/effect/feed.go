@@ -28,9 +28,16 @@ func (f Feed) Destroys() bool {
 // maxFeeds is how many files one command is followed into.
 const maxFeeds = 16
 
-// feed notes a file of which take is told the text.
+// feed notes a file of which take is told the text. Nobody knows what one more than maxFeeds does.
 func (r *reader) feed(w program.Word, written bool, take func(in *reader, text string)) {
-	if w.Lit() == "" || w.Is("-") || len(r.out.Feeds) == maxFeeds {
+	if w.Lit() == "" || w.Is("-") {
+		return
+	}
+	if len(r.out.Feeds) == maxFeeds {
+		const verb = "statements beyond those that are read"
+		if !slices.ContainsFunc(r.out.Acts, func(a Act) bool { return a.Verb == verb }) {
+			r.act(Destroys, verb, w)
+		}
 		return
 	}
 	call, tool, depth := *r.Call, r.tool, r.depth
@@ -50,7 +57,7 @@ func (r *reader) wordFiles(take func(in *reader, text string)) {
 		if w.Known || !strings.Contains(w.Text, "$(") {
 			continue
 		}
-		for _, m := range catOf().FindAllStringSubmatch(w.Text, maxFeeds) {
+		for _, m := range catOf().FindAllStringSubmatch(w.Text, maxFeeds+1) {
 			r.feed(program.Literal(m[1], w.At), false, take)
 		}
 	}
