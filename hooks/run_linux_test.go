@@ -7,6 +7,7 @@ package hooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -178,6 +179,19 @@ func TestNothingLivesAfterTheProgramOfAnAgent(t *testing.T) {
 				h.released(t)
 			}
 		})
+	}
+}
+
+// TestTheAnswerOfAnAgentIsBounded: one byte more ends the program, which is told by the error.
+func TestTheAnswerOfAnAgentIsBounded(t *testing.T) {
+	for more, want := range map[int]string{0: "", 1: "its answer is larger than 16777216 bytes"} {
+		out, _, err := newRegistry(t, PreToolUse).RunAgent(t.Context(), tool.AgentProgram{
+			Argv:    []string{"/bin/sh", "-c", fmt.Sprintf("head -c %d /dev/zero; [ %d = 0 ] || sleep 600", 16<<20+more, more)},
+			Started: func() {}, As: tool.Actor{Identity: tool.Identity{UID: os.Geteuid(), GID: os.Getegid()}},
+		})
+		if want == "" && (err != nil || len(out) != 16<<20) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: got %d, %v, want %q", 16<<20+more, len(out), err, want)
+		}
 	}
 }
 

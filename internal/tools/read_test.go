@@ -47,6 +47,20 @@ func TestT40_CX71_ReadNumbersLines(t *testing.T) {
 	}
 }
 
+// TestT40_LinesOfACall: a call without a limit gets 2,000 lines, and is told where to go on.
+func TestT40_LinesOfACall(t *testing.T) {
+	e := toolstest.New(t)
+	e.Write("fits", strings.Repeat("x\n", 2000))
+	e.Write("long", strings.Repeat("x\n", 2001))
+	if got := toolstest.Lines(e.OK(Read{}, m{"file_path": "fits"})); len(got) != 2000 || got[1999] != "2000\tx" {
+		t.Errorf("of 2,000 lines: %d lines, the last is %q", len(got), got[len(got)-1])
+	}
+	want := "[note: more lines follow; read on with offset 2000]"
+	if got := toolstest.Lines(e.OK(Read{}, m{"file_path": "long"})); len(got) != 2001 || got[2000] != want {
+		t.Errorf("of 2,001 lines: %d lines, the last is %q", len(got), got[len(got)-1])
+	}
+}
+
 func TestT40_ReadRefusesWithAHint(t *testing.T) {
 	e := toolstest.New(t)
 	e.Write("five", "a\nb\nc\nd\ne\n")

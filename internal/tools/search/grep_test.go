@@ -61,6 +61,23 @@ func TestT47_GrepModes(t *testing.T) {
 	}
 }
 
+// TestT47_GrepShows250LinesUnlessToldOtherwise: and says that there are more.
+func TestT47_GrepShows250LinesUnlessToldOtherwise(t *testing.T) {
+	e := toolstest.New(t)
+	e.Write("fits", strings.Repeat("x\n", 250))
+	e.Write("long", strings.Repeat("y\n", 251))
+	if got := toolstest.Lines(e.OK(Grep{}, m{"pattern": "x", "output_mode": "content"})); len(got) != 250 || got[249] != "fits:250:x" {
+		t.Errorf("of 250 lines: %d, the last is %q", len(got), got[len(got)-1])
+	}
+	want := "[note: lines 1 to 250 of 251; go on with offset 250 or narrow the search]"
+	if got := toolstest.Lines(e.OK(Grep{}, m{"pattern": "y", "output_mode": "content"})); len(got) != 251 || got[250] != want {
+		t.Errorf("of 251 lines: %d, the last is %q", len(got), got[len(got)-1])
+	}
+	if got := toolstest.Lines(e.OK(Grep{}, m{"pattern": "y", "output_mode": "content", "head_limit": 0})); len(got) != 251 {
+		t.Errorf("without a limit: %d lines of 251", len(got))
+	}
+}
+
 func TestGrep_Refuses(t *testing.T) {
 	e := toolstest.New(t)
 	e.Write("f", "x")
