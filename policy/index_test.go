@@ -2,7 +2,9 @@ package policy
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/policy/input"
 	"github.com/sandboxd/sandboxd/policy/permission"
+	"github.com/sandboxd/sandboxd/rego"
 )
 
 // The words that random rules and calls are made of: few, so that they meet.
@@ -161,16 +164,36 @@ func TestAddingADenyRuleNeverAllowsMore(t *testing.T) {
 	})
 }
 
-// everyKind makes the rules look at every table.
-var everyKind = func() []string {
-	kinds := []string{}
-	for _, list := range []string{"tighten.", "allow."} {
-		for _, kind := range []string{
-			"tools", "servers", "params", "param_patterns", "lines", "commands", "command_patterns",
-			"paths", "path_patterns", "inside", "hosts", "subdomains",
-		} {
-			kinds = append(kinds, list+kind)
-		}
+// everyKind makes the rules look at every table that they name.
+var everyKind = func() (kinds []string) {
+	text, err := rego.Files.ReadFile("core/rules.rego")
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range regexp.MustCompile(`"([a-z]+\.[a-z_]+)" in input\.rule_kinds`).FindAllSubmatch(text, -1) {
+		kinds = append(kinds, string(m[1]))
 	}
 	return kinds
 }()
+
+// TestEveryKindHasAnExample: so that the index is tried with rules of each.
+func TestEveryKindHasAnExample(t *testing.T) {
+	tables, err := permission.Tables(permission.Rules{Allow: someRules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tighten, err := permission.Tables(permission.Rules{Deny: someRules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(everyKind) < 20 {
+		t.Errorf("rules.rego names the tables %q", everyKind)
+	}
+	for _, kind := range everyKind {
+		list, name, _ := strings.Cut(kind, ".")
+		of, _ := map[string]map[string]any{"allow": tables, "tighten": tighten}[list][list].(map[string]any)
+		if m, _ := of[name].(map[string]any); len(m) == 0 {
+			t.Errorf("no rule is kept in the table %s", kind)
+		}
+	}
+}

@@ -13,8 +13,8 @@
 // such as Edit(*.go), and all commands whose first word has a star.
 //
 // A new file tool belongs in pathTools. A new kind of rule is an add method, its table in both lists
-// of Index.Kinds (one that is missing there is never asked), a rule in rego/core/rules.rego, and its
-// name and an example in policy/index_test.go.
+// of Index.Kinds (one that is missing there is never asked), a rule in rego/core/rules.rego, and an
+// example in someRules of policy/index_test.go.
 //
 // These are rules of policies, which people write. [guard.Rules] are something else: the settings
 // of a call, prepared for checks on paths and commands.
