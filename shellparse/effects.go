@@ -173,6 +173,7 @@ func (a *act) does(found *effect.Effects) {
 // setsGit reports whether a variable says which repository or tree git works on.
 func (a *act) setsGit() bool {
 	return slices.ContainsFunc(a.cmd.Env, func(e Assign) bool { return strings.HasPrefix(e.Name, "GIT_") }) ||
+		len(a.w.assigned) == maxNames ||
 		slices.ContainsFunc(a.w.assigned, func(name string) bool { return strings.HasPrefix(name, "GIT_") })
 }
 
@@ -235,7 +236,7 @@ func (w *walker) outside(f program.Word) bool {
 		return false
 	}
 	return !slices.ContainsFunc(names, func(name string) bool {
-		return slices.Contains(w.assigned, name) || len(w.calls) > 0 && strings.Trim(name, "0123456789@*") == ""
+		return w.isSet(name) || len(w.calls) > 0 && strings.Trim(name, "0123456789@*") == ""
 	})
 }
 
@@ -267,6 +268,11 @@ func (w *walker) sets(name string) {
 	if len(w.assigned) < maxNames && !slices.Contains(w.assigned, name) {
 		w.assigned = append(w.assigned, name)
 	}
+}
+
+// isSet reports whether the line sets a variable. One that sets more than are remembered may set any.
+func (w *walker) isSet(name string) bool {
+	return len(w.assigned) == maxNames || slices.Contains(w.assigned, name)
 }
 
 // runsText says of each command where the code comes from that it executes and that nobody can read.
@@ -380,10 +386,7 @@ func stronger(a, b string) bool {
 // values.
 func (w *walker) unknownWords(c *Command) bool {
 	set := func(text string) bool {
-		return slices.ContainsFunc(variables(text), func(name string) bool {
-			return slices.Contains(w.assigned,
-				name)
-		})
+		return slices.ContainsFunc(variables(text), w.isSet)
 	}
 	return set(c.Path) || slices.ContainsFunc(c.Args, func(a Word) bool { return !a.Known && set(a.Text) })
 }

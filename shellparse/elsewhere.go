@@ -11,8 +11,14 @@ import (
 // elsewhere says what a command does on another machine or in a container. It reads the words as a shell there does.
 func (a *act) elsewhere() {
 	text, ok := a.remoteText()
-	if !ok || a.w.nested >= maxNested {
+	if !ok {
 		return
+	}
+	if a.w.nested >= maxNested {
+		a.w.fail(&Error{
+			Code: "too_deep", Msg: "shells in shells are nested deeper than 8",
+			Hint: "run the inner command itself", At: text.At,
+		})
 	}
 	in := a.In
 	in.Files = slices.Clone(in.Files)

@@ -241,7 +241,10 @@ func (a *act) feeds(feeds []effect.Feed) {
 			}
 			if a.w.written[p] == nil && !x.Written {
 				e := a.given()
-				e.Feeds = append(e.Feeds, fed(f, x, a.sc.dir()))
+				feed := fed(f, x, a.sc.dir())
+				// The line may write it, and not all that it writes is remembered.
+				feed.Destroys = feed.Destroys || len(a.w.written) == maxWritten
+				e.Feeds = append(e.Feeds, feed)
 			}
 		}
 	}

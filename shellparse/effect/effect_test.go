@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -235,4 +236,20 @@ func FuzzWords(f *testing.F) {
 			Statements(text, client)
 		}
 	})
+}
+
+// TestStatementsInStatements: texts are followed to a depth. What lies deeper may destroy anything.
+func TestStatementsInStatements(t *testing.T) {
+	nested := func(n int) string {
+		text := "select 1"
+		for i := range n {
+			text = fmt.Sprintf("DO $t%[1]d$ BEGIN EXECUTE $e%[1]d$%[2]s$e%[1]d$; END $t%[1]d$", i, text)
+		}
+		return text
+	}
+	for n, want := range map[int]int{1: 0, 2: 0, 3: 1, 9: 1} {
+		if got := Statements(nested(n), "psql"); min(len(got), 1) != want {
+			t.Errorf("%d deep: %v, want %d", n, got, want)
+		}
+	}
 }

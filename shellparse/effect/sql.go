@@ -71,13 +71,13 @@ func Statements(text, client string) []Statement {
 }
 
 const (
-	maxMade = 4   // how deep texts in texts are followed
+	maxMade = 4   // how deep texts in texts are followed; deeper ones may destroy anything
 	maxPart = 300 // lexemes that are read of a statement in another one
 )
 
 func (d dialect) statements(text string, depth int) []Statement {
-	if depth > maxMade {
-		return nil
+	if depth > maxMade { // nobody has read it
+		return []Statement{{"statements in statements", "", Destroys}}
 	}
 	var found []Statement
 	words := d.cut(text)
