@@ -84,23 +84,70 @@ var networks = []string{
 
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
+// special are the schemes of which readers of URLs take any slashes, or none, for two (WHATWG URL 4.4).
+var special = []string{"http", "https", "ws", "wss", "ftp"}
+
+// skipped are characters that readers of URLs leave out (WHATWG URL 4.4).
+var skipped = strings.NewReplacer("\n", "", "\r", "", "\t", "")
+
 // names returns the path or the host that a text names. Text in words names neither.
 func names(text string) (path, host string, err error) {
-	if len(text) > maxPath || strings.ContainsAny(text, "\n\x00") {
-		return "", "", nil // the source of a program may begin with a slash
+	if strings.ContainsRune(text, 0) {
+		return "", "", nil
 	}
-	switch s := strings.ToLower(strings.TrimSuffix(scheme.FindString(text), ":")); {
-	case filepath.IsAbs(text), text == "~", strings.HasPrefix(text, "~/"):
+	if filepath.IsAbs(text) || text == "~" || strings.HasPrefix(text, "~/") {
+		if strings.Contains(text, "\n") {
+			return "", "", nil // the source of a program may begin with a slash
+		}
+		if len(text) > maxPath { // a server may shorten it, as the kernel does not
+			if text = filepath.Clean(text); len(text) > maxPath {
+				return "", "", nil
+			}
+		}
 		return text, "", nil
+	}
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' })
+	line, _, more := strings.Cut(text, "\n")
+	whole := skipped.Replace(text)
+	if s := schemeOf(whole); more && (slices.Contains(networks, s) || s == "file") {
+		if path, host, err = ofURL(whole); err != nil || schemeOf(line) != s {
+			return path, host, err
+		}
+		if p, h, err := ofURL(skipped.Replace(line)); err != nil || p != path || h != host {
+			return "", "", errors.New("a line break is in its host or path")
+		}
+		return path, host, nil
+	}
+	return ofURL(skipped.Replace(line))
+}
+
+func schemeOf(text string) string {
+	return strings.ToLower(strings.TrimSuffix(scheme.FindString(text), ":"))
+}
+
+// ofURL returns the path or the host that a text names as a URL.
+func ofURL(text string) (path, host string, err error) {
+	s := schemeOf(text)
+	if s == "" {
+		return "", "", nil
+	}
+	first, _, _ := strings.Cut(text, " ")
+	rest := first[len(s)+1:]
+	if slices.Contains(special, s) {
+		rest = strings.ReplaceAll(rest, `\`, "/")
+		if bare := strings.TrimLeft(rest, "/"); bare != rest || strings.Contains(bare, ".") {
+			rest = "//" + bare
+		}
+	}
+	switch {
 	case s == "file":
 		u, err := url.Parse(text)
 		if err != nil || u.Opaque != "" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) {
 			return "", "", errors.New("it is no file: URL with an absolute path")
 		}
 		return u.Path, "", nil
-	case s != "" && strings.HasPrefix(text[len(s)+1:], "//"):
-		first, _, _ := strings.Cut(text, " ")
-		u, err := url.Parse(first)
+	case strings.HasPrefix(rest, "//"):
+		u, err := url.Parse(s + ":" + rest)
 		if err != nil || u.Hostname() == "" {
 			if slices.Contains(networks, s) {
 				return "", "", errors.New("it is no URL")

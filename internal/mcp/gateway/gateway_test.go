@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -151,6 +152,14 @@ func TestM28_TextsThatNameFilesAndHosts(t *testing.T) {
 		"postgres://u:p@db/x": {"", "db"}, "notes://today": {}, "notes://a.example/x": {"", "a.example"},
 		"http://": {"", "", "x"}, "https://a b": {"", "a"}, "words": {}, "a/b": {}, "/* c */\nx": {}, "mailto:a@b.example": {},
 		"C:\\x": {}, "data:text/plain,x": {}, "http://0x7f.1/": {"", "", "x"},
+		// As readers of URLs read them.
+		" https://a.test/x": {"", "a.test"}, "ht\ttps://a.test": {"", "a.test"}, "https:/a.test/x": {"", "a.test"},
+		"https:a.test": {"", "a.test"}, "HTTPS:\\\\a.test\\x": {"", "a.test"}, "https:///a.test": {"", "a.test"},
+		"http: 200": {}, "http:8080": {}, "ws:x": {}, "https://a.te\nst/x": {"", "", "x"}, "https://a.test/x\nand words": {"", "a.test"},
+		"https://a.test\nand words": {"", "", "x"}, "words\nhttps://a.test": {},
+		// Length hides neither.
+		"https://a.test/" + strings.Repeat("x", maxPath): {"", "a.test"}, "/etc/" + strings.Repeat("./", maxPath) + "shadow": {"/etc/shadow"},
+		"/" + strings.Repeat("x", maxPath): {},
 	} {
 		path, host, err := names(text)
 		if path != want[0] || host != want[1] || (err != nil) != (want[2] != "") {
