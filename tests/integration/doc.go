@@ -6,11 +6,8 @@
 // git repository ($REPO) and a home with a secret. Its commands daemon, killd, hupd, termd, waitd and
 // eventual are in main_test.go.
 //
-// What needs a clock, a client in Go or many processes is a test in Go. It begins so:
-//
-//	d := newDaemon(t, "policy:\n  profile: strict\n") // the workspace d.ws is empty
-//	r := d.call(d.session(), "Bash", `{"command": "ls"}`)
-//
+// What needs a clock, a client in Go or many processes is a test in Go. It begins with newDaemon, which
+// takes a configuration; its workspace is empty. session and call make a session and a call in it.
 // Wait with waitFor, never for a fixed time. What the host lacks is skipped by package needs. Promises
 // are attacked in tests/attack; real users and systemd are in tests/operate.
 package integration
