@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -156,6 +157,14 @@ func TestMistakesNameTheirLine(t *testing.T) {
 			"which agents can write",
 		},
 		{
+			"a script to ask that agents can write",
+			"policy:\n  canUseTool: {command: [/bin/sh, " + h.dir + "/may-run]}\n", "which agents can write",
+		},
+		{
+			"a script to tell that agents can write",
+			"approvals:\n  command: [/bin/sh, -c, '. " + h.dir + "/tell; true']\n", ":2: approvals.command: ",
+		},
+		{
 			"a webhook that is no address", "policy:\n  canUseTool: {webhook: 'file:///etc/passwd'}\n",
 			"no http or https address",
 		},
@@ -253,7 +262,32 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		{"an account of a name", "accounts:\n  ann: ann\n", ":2: accounts: \"ann\" is neither a uid nor others"},
 		{"what others are", "accounts:\n  others: deny\n", ":2: accounts.others: unknown value \"deny\""},
 		{"a rate below zero", "api:\n  perSecond: -1\n", ":2: api.perSecond: want zero or more"},
-		{"too few bytes of agents", "limits:\n  agentBytes: 1\n", ":2: limits.agentBytes: 1 bytes are too few"},
+		{"an unknown profile", "profile: heavy\n", `:1: profile: unknown value "heavy": want strict, light`},
+		{
+			"an unknown profile of rules", "policy:\n  profile: light\n",
+			`:2: policy.profile: unknown value "light": want developer, observe, strict`,
+		},
+		{
+			"an unknown verdict", "policy:\n  verdict: binding\n",
+			`:2: policy.verdict: unknown value "binding": want advisory, final`,
+		},
+		{
+			"what can be undone", "policy:\n  undoable: deny\n",
+			`:2: policy.undoable: unknown value "deny": want ask, allow`,
+		},
+		{"references in values", "vars:\n  nested: none\n", `:2: vars.nested: unknown value "none": want purpose, all`},
+		{"how a write is kept", "store:\n  sync: off\n", `:2: store.sync: unknown value "off": want normal, full`},
+		{
+			"how a line is kept", "audit:\n  sync: never\n",
+			`:2: audit.sync: unknown value "never": want interval, always`,
+		},
+		{"no question at all", "approvals:\n  maxPerSession: 0\n", ":2: approvals.maxPerSession: want more than zero"},
+		{"no variable at all", "vars:\n  capacity: 0\n", ":2: vars.capacity: want more than zero"},
+		{"no byte of a value", "vars:\n  maxValue: 0\n", ":2: vars.maxValue: want more than zero"},
+		{
+			"a byte less than agents need", "limits:\n  agentBytes: 67108863\n",
+			":2: limits.agentBytes: 67108863 bytes are too few",
+		},
 		{"too small a reserve", "limits:\n  diskReserve: 1048575\n", ":2: limits.diskReserve: 1048575 bytes are too few"},
 		{"too small a disk", "limits:\n  accountDisk: 1\n", ":2: limits.accountDisk: 1 bytes are too few"},
 		{
@@ -314,6 +348,47 @@ func TestFlagOverEnvironmentOverFile(t *testing.T) {
 			t.Errorf("%s=%s is accepted", name, value)
 		}
 		h.env[name] = before
+	}
+}
+
+// The list is that of docs/configuration.md.
+func TestEachOfTheseKeysIsSetByAVariableAndByAFlag(t *testing.T) {
+	given := map[string]string{
+		"sessions.mode": "plan", "sessions.maxMode": "plan", "profile": "light", "policy.profile": "strict",
+		"approvals.approver": "false", "approvals.timeout": "7m0s", "store.sync": "full",
+		"store.url": "postgres://db.example.com/sandboxd", "audit.sync": "always", "log.level": "debug",
+		"metrics.listen": "127.0.0.1:9090",
+	}
+	h := newHome(t)
+	given["workspace.roots"] = h.dir
+	byFlag := Source{Env: h.getenv, Dir: h.dir, Flags: given}
+	byVariable := Source{Dir: h.dir, Env: func(name string) string {
+		for key, value := range given {
+			if name == Variable(key) {
+				return value
+			}
+		}
+		return h.env[name]
+	}}
+	for from, src := range map[string]Source{"flag": byFlag, "": byVariable} {
+		c, err := Load(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, v := range c.Explain() {
+			want, ok := given[v.Key]
+			if !ok {
+				continue
+			}
+			found++
+			if !strings.Contains(string(v.Value), want) || v.From != cmp.Or(from, Variable(v.Key)) {
+				t.Errorf("%s is %s from %s, want %s", v.Key, v.Value, v.From, want)
+			}
+		}
+		if found != len(given) || found != len(Overrides) {
+			t.Errorf("%d of %d keys are set, of %d that can be", found, len(given), len(Overrides))
+		}
 	}
 }
 

@@ -24,6 +24,14 @@ func TestWhatNeedsARestart(t *testing.T) {
 		{"the workspace", "", "workspace: {roots: [" + other + "]}", "workspace.roots"},
 		{"how people are asked", "", "approvals: {timeout: 9s}", "approvals.timeout"},
 		{"how the record is kept", "audit: {sync: always}", "", "audit.sync"},
+		{"how many variables a session has", "", "vars: {capacity: 9}", "vars.capacity"},
+		{"where the state is", "", "store: {maxConns: 9}", "store.maxConns"},
+		{"what agents take together", "", "limits: {diskReserve: 1048576}", "limits.diskReserve"},
+		{"where the metrics are", "metrics: {listen: '127.0.0.1:9090'}", "", "metrics.listen"},
+		{"how many sessions an account has", "", "sessions: {perAccount: 9}", "sessions.perAccount"},
+		{"the rest of that section is read again", "", "sessions: {keepDays: 9, mode: plan, maxMode: plan}", ""},
+		{"who may connect", "", "api: {group: 0}", "api.group"},
+		{"who operates", "api: {operatorGroup: 0}", "", "api.operatorGroup"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before, err := h.load(tt.before)
@@ -85,7 +93,7 @@ func TestWebhook(t *testing.T) {
 		{"another scheme", "ftp://example.com", good, "want http"},
 		{"a relative file", "https://example.com", "secret", "is relative"},
 		{"where agents write", "https://example.com", secret(h.dir, "s", "0123456789abcdef", 0o600), "agents can write"},
-		{"too short", "https://example.com", secret(h.away, "short", "short", 0o600), "at least 16"},
+		{"too short", "https://example.com", secret(h.away, "short", "0123456789abcde", 0o600), "at least 16"},
 		{"open to others", "https://example.com", secret(h.away, "open", "0123456789abcdef", 0o644), "chmod 600"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,6 +33,25 @@ func TestPaths(t *testing.T) {
 			},
 		},
 		{
+			"a user who keeps these files elsewhere", 7,
+			map[string]string{
+				"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/u", "XDG_STATE_HOME": "/data/state",
+				"XDG_CONFIG_HOME": "/data/config",
+			},
+			[]string{
+				"/run/user/7/sandboxd/agent.sock", "/run/user/7/sandboxd/operator.sock",
+				"/data/state/sandboxd", "/data/config/sandboxd/audit.key",
+			},
+		},
+		{
+			"a directory of the sockets that was named", 7,
+			map[string]string{"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/u", "SANDBOXD_RUNTIME_DIR": "/r"},
+			[]string{
+				"/r/agent.sock", "/r/operator.sock", "/home/u/.local/state/sandboxd",
+				"/home/u/.config/sandboxd/audit.key",
+			},
+		},
+		{
 			"without a login the sockets are in the private state", 7,
 			map[string]string{"HOME": "/home/u"},
 			[]string{
