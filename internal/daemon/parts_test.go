@@ -253,6 +253,43 @@ func TestASectionOfAPart(t *testing.T) {
 	}
 }
 
+// The list is that of docs/configuration.md; TestWhatNeedsARestart has the sections of the core.
+func TestSectionsThatNeedARestart(t *testing.T) {
+	u := newUndoing(t)
+	conf := os.Getenv("SANDBOXD_CONFIG")
+	before, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := filepath.Join(filepath.Dir(conf), "token")
+	if err := os.WriteFile(token, []byte(strings.Repeat("x", 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for more, want := range map[string]string{
+		"":                       "",
+		"undo: {keepDays: 3}":    "",
+		"web: {sessionHours: 3}": "web",
+		"mcp: {listen: '127.0.0.1:0', tokenFile: " + token + "}":  "mcp.listen",
+		"mcp: {firstSight: ask}":                                  "",
+		"jobs: {keepEnded: 3}":                                    "",
+		"cron: {perAccount: 3}":                                   "",
+		"text: {breakerCalls: 3}":                                 "",
+		"skills: {workspace: true}":                               "",
+		"agents: {types: {a: {description: d, systemPrompt: p}}}": "",
+	} {
+		if err := os.WriteFile(conf, append(slices.Clone(before), more+"\n"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next, err := Load("test", nil)
+		if err != nil {
+			t.Fatalf("%s: %v", more, err)
+		}
+		if got := u.daemon.needsRestart(next); got != want {
+			t.Errorf("%s: %q needs a restart, want %q", more, got, want)
+		}
+	}
+}
+
 // siteDir makes a workspace with a configuration, and points the environment at them.
 func siteDir(t *testing.T, more string) string {
 	t.Helper()
