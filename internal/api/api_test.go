@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -423,6 +424,50 @@ func TestReloadIsAnswered(t *testing.T) {
 	if a := w.do(tool.RoleOperator, "POST", "/reload", ""); a.status != 400 || a.Error.Code != "config_invalid" ||
 		!strings.Contains(a.Error.Msg, "line 7") {
 		t.Errorf("got %d %+v", a.status, a.Error)
+	}
+}
+
+// The statuses are those of docs/http.md. A client tries again only what says when.
+func TestTheStatusOfACode(t *testing.T) {
+	for _, tt := range []struct {
+		code   string
+		status int
+		later  bool
+	}{
+		{"validation_error", 400, false},
+		{"session_not_found", 404, false},
+		{"job_not_found", 404, false},
+		{"task_not_found", 404, false},
+		{"team_not_found", 404, false},
+		{"skill_not_found", 404, false},
+		{"callable_not_found", 404, false},
+		{"variable_not_found", 404, false},
+		{"task_changed", 409, false},
+		{"invalid_status_transition", 409, false},
+		{"team_disbanded", 409, false},
+		{"member_exists", 409, false},
+		{"already_decided", 409, false},
+		{"expired", 409, false},
+		{"reload_loosens", 409, false},
+		{"session_exists", 409, false},
+		{"too_large", 413, false},
+		{"transcript_corrupt", 422, false},
+		{"rate_limited", 429, true},
+		{"too_many_requests", 429, true},
+		{"account_busy", 429, true},
+		{"agents_busy", 503, true},
+		{"disk_reserve", 503, true},
+		{"account_disk", 507, false},
+	} {
+		w := httptest.NewRecorder()
+		writeError(w, fmt.Errorf("asked: %w", &tool.Error{Code: tt.code, Msg: "no", Hint: "do"}))
+		if later := w.Header().Get("Retry-After") != ""; w.Code != tt.status || later != tt.later {
+			t.Errorf("%s: got %d, later %v, want %d, %v", tt.code, w.Code, later, tt.status, tt.later)
+		}
+		if got, want := strings.TrimSpace(w.Body.String()),
+			`{"error":{"code":"`+tt.code+`","message":"no","hint":"do"}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

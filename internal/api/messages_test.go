@@ -145,6 +145,9 @@ func TestMessagesAreKeptAsTheyAre(t *testing.T) {
 		`{"messages":[],"metadata":{"cwd":"/"}}`, `{"messages":[{"role":"user","content":"","content":""}]}`,
 		`{"messages":[],"metadata":{"model":"` + strings.Repeat("m", 257) + `"}}`,
 		`{"messages":[],"metadata":{"tag":"` + strings.Repeat("m", 257) + `"}}`,
+		`{"messages":[],"metadata":{"git_branch":"` + strings.Repeat("m", 257) + `"}}`,
+		`{"messages":[],"metadata":{"first_prompt":"` + strings.Repeat("m", 1<<10+1) + `"}}`,
+		`{"messages":[],"metadata":{"summary":"` + strings.Repeat("m", 4<<10+1) + `"}}`,
 	} {
 		w.want(400, "PUT", "/sessions/s/messages", body)
 		w.want(400, "POST", "/sessions/s/messages", body)
@@ -154,6 +157,9 @@ func TestMessagesAreKeptAsTheyAre(t *testing.T) {
 	if a := w.want(200, "GET", "/sessions/s/messages", ""); string(a.Data) != "["+odd+"]" {
 		t.Errorf("a refused save changed something: %s", a.Data)
 	}
+	w.want(200, "POST", "/sessions/s/messages", `{"messages":[],"metadata":{"model":"`+strings.Repeat("m", 256)+
+		`","git_branch":"`+strings.Repeat("m", 256)+`","first_prompt":"`+strings.Repeat("m", 1<<10)+
+		`","summary":"`+strings.Repeat("m", 4<<10)+`"}}`)
 }
 
 func TestD07_ASaveMovesASessionToTheFront(t *testing.T) {
