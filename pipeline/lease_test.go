@@ -106,7 +106,7 @@ func TestALeasedCallIsTooOldAfterTenMinutes(t *testing.T) {
 		w := newWorld(tool.Spec{})
 		p := w.leasing()
 		young, old := w.offer(t, p), w.offer(t, p)
-		time.Sleep(leaseFor - time.Second)
+		time.Sleep(10*time.Minute - time.Second)
 		if r, err := p.Lease(t.Context(), "a", "", young.ID, exited(p, nil), nil); err != nil || r.Status != tool.StatusSuccess {
 			t.Errorf("got %+v, %v", r, err)
 		}
@@ -117,6 +117,28 @@ func TestALeasedCallIsTooOldAfterTenMinutes(t *testing.T) {
 			t.Error("it is still said to be leased")
 		}
 	})
+}
+
+// So many calls that ended can be asked for, and of so much text: the newest.
+func TestCallsThatEndedAreKeptForAWhile(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	p := w.pipeline()
+	there := func(id string) bool { s, ok := p.Call("a", id); return ok && s.Result != nil }
+	var ids []string
+	for range 257 {
+		ids = append(ids, p.Do(t.Context(), w.request(hello)).CallID)
+	}
+	if there(ids[0]) || !there(ids[1]) || !there(ids[256]) {
+		t.Errorf("of 257 calls the first is there: %v, the others: %v, %v", there(ids[0]), there(ids[1]), there(ids[256]))
+	}
+	large := tool.Result{FinalText: strings.Repeat("x", 1500<<10)}
+	for _, id := range []string{"1", "2", "3"} {
+		p.running.calls[id] = &entry{account: "a", cancel: func(error) {}, ended: make(chan struct{})}
+		p.running.leave(&tool.Call{ID: id, Result: large})
+	}
+	if there(ids[256]) || there("1") || !there("2") || !there("3") {
+		t.Errorf("of 4.5 MiB there are %v, %v, %v", there("1"), there("2"), there("3"))
+	}
 }
 
 func TestWhatMayNotRunIsNotOffered(t *testing.T) {

@@ -13,7 +13,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -403,6 +406,32 @@ func TestIdsCannotBeGuessed(t *testing.T) {
 		}
 	}
 }
+
+// Who is told an id finds in the log what became of the request.
+func TestTheLogRepeatsTheIDOfARequest(t *testing.T) {
+	var mu sync.Mutex
+	var log bytes.Buffer // guarded by mu
+	w := newWorld(t, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return log.Write(p)
+		}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	for path, status := range map[string]int{"/healthz": 200, "/nope": 404} {
+		id := w.do(tool.RoleAgent, "GET", path, "").header.Get("X-Request-Id")
+		w.until("the request is in the log", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			line := regexp.MustCompile(`(?m)^.*request_id=` + id + ` .*$`).FindString(log.String())
+			return strings.Contains(line, "path="+path+" status="+strconv.Itoa(status))
+		})
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // A page in a browser on this machine cannot call, should a proxy expose it.
 func TestRequestsOfOtherOriginsAreRefused(t *testing.T) {

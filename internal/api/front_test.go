@@ -151,6 +151,9 @@ func TestAnAccountHasLimits(t *testing.T) {
 // may is not disturbed.
 func TestABodyMustArriveInTime(t *testing.T) {
 	w := newWorld(t)
+	if w.front.body != 30*time.Second || w.front.take != 30*time.Second {
+		t.Errorf("a body has %v, a reader %v for a piece", w.front.body, w.front.take)
+	}
 	w.front.body = 3 * time.Second // which also the two requests before have
 	id := w.session(tool.RoleAgent)
 	running := w.call(id)

@@ -28,6 +28,8 @@ func TestTheRoutesOfTheRecord(t *testing.T) {
 		{"GET /audit", "", `"reported_by":"uid:7"`},
 		{"GET /audit?limit=0", "", "validation_error: limit"},
 		{"GET /audit?limit=x", "", "validation_error: limit"},
+		{"GET /audit?limit=1001", "", "validation_error: limit"},
+		{"GET /audit?limit=1000", "", `"exec_begin"`},
 		{"GET /audit?before=0", "", "validation_error: before"},
 		{"GET /audit?search=SAID_DIR", "", `"said_dir":"/src"`},
 		{"GET /audit?search=nowhere", "", "[]"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/events"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/provenance"
+	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -480,6 +482,43 @@ func TestT51_ARunThatGoesOn(t *testing.T) {
 		synctest.Wait()
 		if j := f.only(t, "s"); j.Last.Status != "ERROR" || j.Last.Code != "cancelled" || len(w.noted("cron_lost")) != 0 {
 			t.Errorf("got %+v", j.Last)
+		}
+	})
+}
+
+// Who listens hears of each step, and of an end how it was.
+func TestT51_WhatIsToldOfAJob(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.do = func(context.Context, tool.Request) tool.Result {
+			time.Sleep(90 * time.Second)
+			return tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: "exit_status"}}
+		}
+		f, stop := w.open(*Defaults())
+		defer stop()
+		var told []string
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		stream, err := f.host.Events.Stream(ctx, func(e events.Event) bool {
+			told = append(told, fmt.Sprintf("%s %s/%s/%s %s%s", e.Type, e.Account, e.Session, e.Cron, e.Status, e.Code))
+			return false
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go route.ServeStream(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/", nil), stream)
+		synctest.Wait()
+		f.create(t, "s", line{"n", "* * * * *", "make"})
+		time.Sleep(2*time.Minute + 45*time.Second) // it was due twice
+		if _, err := f.cronDelete(t.Context(), in("s", map[string]string{"id": "cron_1"})); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		want := []string{
+			"cron_created a/s/cron_1 ", "cron_started a/s/cron_1 ", "cron_missed a/s/cron_1 ",
+			"cron_ended a/s/cron_1 ERRORexit_status", "cron_deleted a/s/cron_1 ",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package events
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,8 @@ func TestEventsShowEachCallerItsOwn(t *testing.T) {
 		{Type: Reload}, // of no account
 		{Type: CallBegin, Account: "a", Session: "s1", Call: "c1"},
 		{Type: ApprovalAsked, Account: "b", Session: "s3"},
+		{Type: Reload, Status: "failed"},
+		{Type: Reload, Status: "ok"},
 		{Type: CallEnd, Account: "a", Session: "s2", Call: "c2"},
 	}
 	for _, tt := range []struct {
@@ -72,12 +75,12 @@ func TestEventsShowEachCallerItsOwn(t *testing.T) {
 		me          route.Caller
 		want        string
 	}{
-		{"an agent sees its account alone", "", agent, "call_begin:s1 call_end:s2"},
+		{"an agent sees its account, and that a reload took effect", "", agent, "call_begin:s1 reload:ok call_end:s2"},
 		{
 			"an operator sees everything, questions included", "", operator,
-			"session_created:s3 reload: call_begin:s1 approval_asked:s3 call_end:s2",
+			"session_created:s3 reload: call_begin:s1 approval_asked:s3 reload:failed reload:ok call_end:s2",
 		},
-		{"an operator who acts for an account sees that alone", "", forB, "session_created:s3 approval_asked:s3"},
+		{"an operator who acts for an account sees that alone", "", forB, "session_created:s3 approval_asked:s3 reload:ok"},
 		{"of one session", "?session_id=s2", agent, "call_end:s2"},
 		{"of some types", "?type=call_end,approval_asked", operator, "approval_asked:s3 call_end:s2"},
 		{"a session of another account is not seen by its id", "?session_id=s3&session_id=s1", agent, "call_begin:s1"},
@@ -91,7 +94,7 @@ func TestEventsShowEachCallerItsOwn(t *testing.T) {
 			want := strings.Fields(tt.want)
 			for i := range want {
 				name, ev := next(t, in)
-				if got := name + ":" + ev.Session; got != want[i] {
+				if got := name + ":" + ev.Session + ev.Status; got != want[i] {
 					t.Fatalf("event %d: got %s, want %s", i, got, want[i])
 				}
 				if ev.Time.IsZero() {
@@ -131,6 +134,45 @@ func TestEventsCountWhatASlowReadermissed(t *testing.T) {
 	e.leave(r)
 	if len(e.readers) != 0 {
 		t.Error("a reader that left is kept")
+	}
+}
+
+// What it is told comes before the next event.
+func TestASlowReaderIsToldHowManyEventsItMissed(t *testing.T) {
+	var e Broker
+	stream, err := e.Stream(t.Context(), func(Event) bool { return true }, func(context.Context) ([]Event, error) {
+		for range buffer + 7 { // nobody reads yet
+			e.Publish(Event{Type: CallEnd})
+		}
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route.ServeStream(w, r, stream)
+	}))
+	defer srv.Close()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var said [4]string
+	in := bufio.NewReader(res.Body)
+	for i := 0; i < len(said); {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line = strings.TrimSpace(line); line != "" && line[0] != ':' {
+			said[i] = line
+			i++
+		}
+	}
+	if said[0] != "event: dropped" || said[1] != `data: {"dropped":7}` || said[2] != "event: call_end" {
+		t.Errorf("it begins with %q", said)
 	}
 }
 

@@ -361,6 +361,18 @@ func TestEnsureGivesOneSessionPerDirectory(t *testing.T) {
 	if err != nil || !created || below.ID == ids[0] {
 		t.Errorf("got %+v, created %v, %v, want another session", below, created, err)
 	}
+	tagged, created, err := s.Ensure(t.Context(), tool.Session{Account: "a", Dir: "/repo", Tag: "ide"})
+	if err != nil || !created || tagged.ID == ids[0] {
+		t.Errorf("got %+v, created %v, %v, want a session of its own for the other tag", tagged, created, err)
+	}
+	later, err := s.Create(t.Context(), tool.Session{Account: "a", Dir: "/repo", Tag: "cli"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, created, err = s.Ensure(t.Context(), tool.Session{Account: "a", Dir: "/repo", Tag: "cli"})
+	if err != nil || created || again.ID != later.ID {
+		t.Errorf("got %+v, created %v, %v, want the latest, %s", again, created, err, later.ID)
+	}
 	other, created, err := s.Ensure(t.Context(), tool.Session{Account: "b", Dir: "/repo", Tag: "cli"})
 	if err != nil || !created || other.ID == ids[0] {
 		t.Errorf("got %q, created %v, %v: want a session of its own for the other account", other.ID, created, err)
