@@ -129,7 +129,7 @@ func TestCallsThatEndedAreKeptForAWhile(t *testing.T) {
 		ids = append(ids, p.Do(t.Context(), w.request(hello)).CallID)
 	}
 	if there(ids[0]) || !there(ids[1]) || !there(ids[256]) {
-		t.Errorf("of 257 calls the first is there: %v, the others: %v, %v", there(ids[0]), there(ids[1]), there(ids[256]))
+		t.Errorf("of 257 calls there are %v, %v, …, %v", there(ids[0]), there(ids[1]), there(ids[256]))
 	}
 	large := tool.Result{FinalText: strings.Repeat("x", 1500<<10)}
 	for _, id := range []string{"1", "2", "3"} {

@@ -80,7 +80,10 @@ func TestEventsShowEachCallerItsOwn(t *testing.T) {
 			"an operator sees everything, questions included", "", operator,
 			"session_created:s3 reload: call_begin:s1 approval_asked:s3 reload:failed reload:ok call_end:s2",
 		},
-		{"an operator who acts for an account sees that alone", "", forB, "session_created:s3 approval_asked:s3 reload:ok"},
+		{
+			"an operator who acts for an account sees that alone", "", forB,
+			"session_created:s3 approval_asked:s3 reload:ok",
+		},
 		{"of one session", "?session_id=s2", agent, "call_end:s2"},
 		{"of some types", "?type=call_end,approval_asked", operator, "approval_asked:s3 call_end:s2"},
 		{"a session of another account is not seen by its id", "?session_id=s3&session_id=s1", agent, "call_begin:s1"},
