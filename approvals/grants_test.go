@@ -300,16 +300,55 @@ func TestAGrantThatIsRevokedWhileItIsLookedUpDoesNotAnswer(t *testing.T) {
 }
 
 func TestGrantsExpire(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
-		answerNext(t, q, bashCall("x"), Decision{Approved: true, Remember: RememberSession})
-		time.Sleep(24 * time.Hour)
-		if asked, _ := asks(t, q, bashCall("x")); !asked {
-			t.Error("an expired grant still answers")
+	for scope, life := range map[string]time.Duration{
+		RememberSession: 24 * time.Hour, RememberAlways: 90 * 24 * time.Hour,
+	} {
+		inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+			answerNext(t, q, bashCall("x"), Decision{Approved: true, Remember: scope})
+			time.Sleep(life - time.Second)
+			if asked, a := asks(t, q, bashCall("x")); asked || !a.Approved {
+				t.Errorf("%s: asked %v, got %+v, want that it still answers", scope, asked, a)
+			}
+			time.Sleep(time.Second)
+			if asked, _ := asks(t, q, bashCall("x")); !asked {
+				t.Errorf("%s: an expired grant still answers", scope)
+			}
+			if all, err := q.Grants(t.Context()); err != nil || len(all) != 0 {
+				t.Errorf("%s: got %+v, %v, want none", scope, all, err)
+			}
+		})
+	}
+}
+
+// Nobody is asked once for all results, or for all changes.
+func TestAnAnswerAboutAResultOrChangesIsNotRemembered(t *testing.T) {
+	changes := func(q *Queue) func(context.Context, *tool.Call) (tool.Approval, error) {
+		return func(ctx context.Context, c *tool.Call) (tool.Approval, error) {
+			return q.Changes(ctx, c, tool.Changing{})
 		}
-		if all, err := q.Grants(t.Context()); err != nil || len(all) != 0 {
-			t.Errorf("got %+v, %v, want none", all, err)
-		}
-	})
+	}
+	for name, ask := range map[string]func(*Queue) func(context.Context, *tool.Call) (tool.Approval, error){
+		"changes": changes,
+		"result":  func(q *Queue) func(context.Context, *tool.Call) (tool.Approval, error) { return q.Result },
+	} {
+		inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+			done := start(t.Context(), ask(q), bashCall("x"))
+			id := onlyPending(t, q).ID
+			for _, scope := range []string{RememberSession, RememberAlways} {
+				if _, err := q.Decide(t.Context(), id, Decision{Approved: true, Remember: scope}); err == nil {
+					t.Errorf("%s: remembered for %s", name, scope)
+				}
+			}
+			decide(t, q, id, Decision{Approved: true})
+			<-done
+			done = start(t.Context(), ask(q), bashCall("x"))
+			if q.Pending() != 1 {
+				t.Errorf("%s: the next call is not asked about", name)
+			}
+			_ = q.CancelSession(t.Context(), "s1", "over")
+			<-done
+		})
+	}
 }
 
 func TestARememberedRefusalWins(t *testing.T) {

@@ -146,7 +146,9 @@ func TestResultQuestionEndsWithItsCall(t *testing.T) {
 		done := start(ctx, q.Result, bashCall("x"))
 		id := onlyPending(t, q).ID
 		cancel()
-		<-done
+		if a := <-done; a.Approved {
+			t.Errorf("got %+v", a)
+		}
 		_, err := q.Decide(t.Context(), id, Decision{Approved: true})
 		wantCode(t, err, "already_decided")
 	})

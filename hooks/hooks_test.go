@@ -100,6 +100,24 @@ func TestH07_H15_WrongDefinitionsDoNotLoad(t *testing.T) {
 	}
 }
 
+// A hook that fails blocks where a block keeps something from happening, unless it says otherwise.
+func TestWhatAFailureDoesIfNobodySaysSo(t *testing.T) {
+	blocks := []Event{
+		PreToolUse, UserPromptSubmit, PermissionRequest, SubagentStart, TaskCreated, TaskCompleted, ConfigChange,
+		PreCompact, WorktreeCreate,
+	}
+	for _, event := range Events {
+		list := newRegistry(t, event, says(Output{})).List()
+		want := FailContinue
+		if slices.Contains(blocks, event) {
+			want = FailBlock
+		}
+		if len(list) != 1 || list[0].OnError != want {
+			t.Errorf("%s: got %+v, want %s", event, list, want)
+		}
+	}
+}
+
 // A hook that could never run, or whose failure could never do what it says, is a mistake.
 func TestHooksThatWouldDoNothingDoNotLoad(t *testing.T) {
 	for _, event := range Events {
@@ -289,6 +307,11 @@ func TestH25_NotificationReachesPeopleAndHooksOnce(t *testing.T) {
 	if hooked != 1 || len(seen) != 2 || seen[0].Level != "info" {
 		t.Errorf("hook ran %d times, people saw %+v", hooked, seen)
 	}
+	notes.Notification.Level = "warning"
+	before(t, r, bash("ls"))
+	if want := (Notification{"t", "b", "warning"}); len(seen) != 4 || seen[2] != want {
+		t.Errorf("people saw %+v, want %+v", seen, want)
+	}
 }
 
 func TestH02_H27_H28_ExactlyOnePostEvent(t *testing.T) {
@@ -385,6 +408,45 @@ func TestH08_InputIsCamelCaseAndAbsentWhenEmpty(t *testing.T) {
 		`"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"session_id":"s1"}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+// The names are those of docs/hooks.md and, for hooks of other agents, of their own documents.
+func TestFurtherFieldsOfTheInput(t *testing.T) {
+	for _, tt := range []struct {
+		in   Input
+		want string
+	}{
+		{
+			Input{Event: SubagentStart, SessionID: "s", AgentID: "a", AgentType: "Plan"},
+			`{"event":"subagentStart","sessionId":"s","agentId":"a","agentType":"Plan",` +
+				`"hook_event_name":"SubagentStart","session_id":"s","agent_id":"a","agent_type":"Plan"}`,
+		},
+		{
+			Input{Event: TeammateIdle, TeammateName: "ann", TeamName: "crew"},
+			`{"event":"teammateIdle","teammateName":"ann","teamName":"crew","hook_event_name":"TeammateIdle"}`,
+		},
+		{
+			Input{Event: TaskCreated, TaskID: "task_1", TaskSubject: "fix"},
+			`{"event":"taskCreated","taskId":"task_1","taskSubject":"fix","hook_event_name":"TaskCreated"}`,
+		},
+		{
+			Input{Event: WorktreeRemove, WorktreePath: "/w"},
+			`{"event":"worktreeRemove","worktreePath":"/w","hook_event_name":"WorktreeRemove"}`,
+		},
+		{
+			Input{Event: PostToolUse, ToolUseID: "t", PermissionMode: "auto", TranscriptPath: "/t", Reported: true},
+			`{"event":"postToolUse","toolUseId":"t","transcriptPath":"/t","permissionMode":"auto","reported":true,` +
+				`"hook_event_name":"PostToolUse","tool_use_id":"t","permission_mode":"auto","transcript_path":"/t"}`,
+		},
+		{
+			Input{Event: FileChanged, FilePath: "/f"},
+			`{"event":"fileChanged","filePath":"/f","hook_event_name":"FileChanged"}`,
+		},
+	} {
+		if text, err := tt.in.encode(); err != nil || string(text) != tt.want {
+			t.Errorf("got  %s, %v\nwant %s", text, err, tt.want)
+		}
 	}
 }
 
