@@ -46,7 +46,13 @@ func (d *running) cwd(session string) string {
 // TestT53_WorktreeTools: a session enters worktrees and leaves them, also after a restart; what was changed is
 // not lost unless the call says so, and hooks of the repository do not run.
 func TestT53_WorktreeTools(t *testing.T) {
-	d := newDaemon(t, "hooks:\n  worktreeCreate: [{command: 'grep -q /bad && { echo no bad ones >&2; exit 2; }; exit 0'}]\n")
+	d := newPlaces(t, "")
+	d.write("config.yaml", fmt.Sprintf(`hooks:
+  worktreeCreate: [{command: 'grep -q /bad && { echo no bad ones >&2; exit 2; }; exit 0'}]
+  worktreeRemove: [{command: 'cat >> %s/removed'}]
+`, d.work))
+	d.env = append(d.env, "SANDBOXD_CONFIG="+filepath.Join(d.work, "config.yaml"))
+	d.start()
 	git := d.repository()
 	s := d.session()
 	at := func(want string) {
@@ -77,6 +83,10 @@ func TestT53_WorktreeTools(t *testing.T) {
 	d.answers(s, "EnterWorktree", `{"name":"y"}`, "Worktree created: worktree_2 at "+trees+"y (branch: worktree-y)")
 	if r := exit(`{"id":"worktree_1"}`); r.FinalText != "Worktree removed: worktree_1" {
 		t.Errorf("got %+v", r)
+	}
+	if said := d.read("removed"); !strings.Contains(said, `"worktreePath":"`+trees+`x"`) ||
+		!strings.Contains(said, `"sessionId":"`+s+`"`) {
+		t.Errorf("worktreeRemove heard %s", said)
 	}
 	at(trees + "y")
 	if r := exit(`{"id":"worktree_2","action":"remove","discard_changes":false}`); r.FinalText != "Worktree removed: worktree_2" {
