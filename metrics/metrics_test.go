@@ -113,8 +113,21 @@ func TestWhatIsCounted(t *testing.T) {
 
 func TestConfigurationRolesAndGauges(t *testing.T) {
 	s := New("v1")
-	s.ConfigLoaded(nil)
 	s.ConfigLoaded(errors.New("bad file"))
+	s.Reloaded(errors.New("bad policy"))
+	const never = "_last_reload_success_timestamp_seconds 0\n"
+	for _, what := range []string{"sandboxd_config", "sandboxd_policy"} {
+		if !strings.Contains(scrape(t, s), what+never) {
+			t.Errorf("a reload that failed sets the time of %s", what)
+		}
+	}
+	s.ConfigLoaded(nil)
+	s.Reloaded(nil)
+	for _, what := range []string{"sandboxd_config", "sandboxd_policy"} {
+		if strings.Contains(scrape(t, s), what+never) {
+			t.Errorf("a reload does not set the time of %s", what)
+		}
+	}
 	s.RoleSplit(false)
 	s.RoleSplit(true)
 	s.Gauge("notes", "How many notes there are.", func() float64 { return 4 })
@@ -148,6 +161,44 @@ func TestConfigurationRolesAndGauges(t *testing.T) {
 	}
 	if disk.Low = false; !strings.Contains(scrape(t, s), "sandboxd_disk_low 0") {
 		t.Error("the reserve is touched for ever")
+	}
+}
+
+func TestTheLabelsAreThoseOfTheDocuments(t *testing.T) {
+	text, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([a-z, ]*) \\|")
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		labels := strings.Split(m[2], ", ")
+		slices.Sort(labels)
+		rows[m[1]] = strings.TrimSpace(strings.Join(labels, " "))
+	}
+	s := New("v1")
+	exercise(s)
+	s.ConfigLoaded(nil)
+	s.Shadow("looser")
+	s.Budget(func() budget.Use { return budget.Use{} })
+	s.Disk(func() diskspace.Use { return diskspace.Use{} })
+	sample := regexp.MustCompile(`(?m)^(sandboxd_\w+?)(?:_bucket|_sum|_count)?(\{.*\})? `)
+	seen := map[string]bool{}
+	for _, m := range sample.FindAllStringSubmatch(scrape(t, s), -1) {
+		var labels []string
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
+			if l[1] != "le" {
+				labels = append(labels, l[1])
+			}
+		}
+		slices.Sort(labels)
+		seen[m[1]] = true
+		if got := strings.Join(labels, " "); got != rows[m[1]] {
+			t.Errorf("%s has the labels %q, and in docs/metrics.md %q", m[1], got, rows[m[1]])
+		}
+	}
+	if len(seen) < 25 {
+		t.Errorf("only %d series have a sample", len(seen))
 	}
 }
 

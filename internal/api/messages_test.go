@@ -223,7 +223,8 @@ func TestD08_TheMetadataOfASession(t *testing.T) {
 func TestD09_CX40_AForkHasTheFirstMessages(t *testing.T) {
 	w := newWorld(t)
 	w.talk("s", 12)
-	w.do(tool.RoleOperator, "PATCH", "/sessions/s", `{"mode":"plan","tag":"mine","title":"t","sandbox":{"deniedPaths":["/x"]}}`)
+	w.do(tool.RoleOperator, "PATCH", "/sessions/s",
+		`{"mode":"plan","tag":"mine","title":"t","metadata":{"n":1},"sandbox":{"deniedPaths":["/x"]}}`)
 	w.do(tool.RoleOperator, "PUT", "/sessions/s/tools/Echo", `{"enabled":false}`)
 	before, err := os.ReadFile(w.file("s"))
 	must(t, err)
@@ -236,6 +237,9 @@ func TestD09_CX40_AForkHasTheFirstMessages(t *testing.T) {
 	if ten.Mode != source.Mode || ten.Title != "t" || ten.Tag != "" || cmp.Diff(ten.Tools, source.Tools) != "" ||
 		cmp.Diff(ten.Sandbox, source.Sandbox) != "" || source.Mode != "plan" || len(source.Tools) == 0 || source.Sandbox == nil {
 		t.Errorf("the fork has other settings:\n%s", cmp.Diff(source, ten))
+	}
+	if ten.Dir != source.Dir || string(ten.Metadata) != `{"n":1}` {
+		t.Errorf("the fork is in %s with %s", ten.Dir, ten.Metadata)
 	}
 	if all := w.sessionOf(w.want(201, "POST", "/sessions/s/fork", `{}`)); !strings.HasPrefix(all.ID, "ses_") || all.MessageCount != 12 {
 		t.Errorf("got %+v", all)

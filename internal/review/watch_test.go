@@ -165,6 +165,29 @@ func TestWatchGoesThroughSeveralQuestions(t *testing.T) {
 	})
 }
 
+// A key that was meant for the question before answers nothing for 0.7 s.
+func TestWatchIgnoresKeysForAMoment(t *testing.T) {
+	onTerminal(t, func(x *terminal) {
+		x.call("make first")
+		time.Sleep(time.Second)
+		second := x.call("make second")
+		x.wait()
+		x.press("j")
+		time.Sleep(700*time.Millisecond - 1)
+		x.press("y")
+		select {
+		case a := <-second:
+			t.Fatalf("too early: %+v", a)
+		default:
+		}
+		time.Sleep(1)
+		x.press("y")
+		if a := <-second; !a.Approved {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
 // TestWatchGoesBothWays: j to the next question and k to the one before, around the end.
 func TestWatchGoesBothWays(t *testing.T) {
 	onTerminal(t, func(x *terminal) {
@@ -364,13 +387,35 @@ func TestWatchJSON(t *testing.T) {
 			t.Errorf("got %+v, want an approval", a)
 		}
 		x.wait()
+		for answer, want := range map[string]tool.Approval{
+			`"approved":false,"reason":"not now"`: {Reason: "not now", Remember: "once"},
+			`"approved":true,"remember":"session","args":{"command":"ls"}`: {
+				Approved: true, Remember: "session", Args: json.RawMessage(`{"command":"ls"}`),
+			},
+		} {
+			asked := x.call("make more")
+			x.wait()
+			page, err := x.q.List(x.t.Context(), approvals.Filter{Status: "pending"})
+			if err != nil || len(page.Keys) != 1 {
+				t.Fatalf("got %+v, %v, want one question", page, err)
+			}
+			if _, err := io.WriteString(answers, `{"id":"`+page.Keys[0].ID+`",`+answer+"}\n"); err != nil {
+				t.Fatal(err)
+			}
+			a := <-asked
+			got := tool.Approval{Approved: a.Approved, Reason: a.Reason, Remember: a.Remember, Args: a.Args}
+			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+				t.Errorf("%s: got %+v, want %+v", answer, got, want)
+			}
+			x.wait()
+		}
 		answers.Close()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 		got := out.String()
-		for event, want := range map[string]int{"error": 6, "answered": 1, "gone": 1, "asked": 1} {
+		for event, want := range map[string]int{"error": 6, "answered": 3, "gone": 3, "asked": 3} {
 			if n := strings.Count(got, `"event":"`+event+`"`); n != want {
 				t.Errorf("got %d lines of %q, want %d:\n%s", n, event, want, got)
 			}

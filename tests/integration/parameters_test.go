@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -407,6 +408,42 @@ func (p parameters) counts() {
 			if test, err := os.ReadFile(file); err != nil || !strings.Contains(string(test), strings.TrimPrefix(name, "sandboxd_")) {
 				p.t.Errorf("%s does not name %s: %v", file, name, err)
 			}
+		}
+	}
+}
+
+// Where metrics.listen names an address, it serves these two routes to anybody, and none of the others.
+func TestWhatTheAddressOfMetricsServes(t *testing.T) {
+	at := freePort(t)
+	d := newDaemon(t, "metrics: {listen: '"+at+"'}\n")
+	get := func(path string) (status int, text string) {
+		t.Helper()
+		var res *http.Response
+		ok := waitFor(func() (ok bool) { // it may open after the sockets
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at+path, nil)
+			if err == nil {
+				res, err = http.DefaultClient.Do(req)
+			}
+			return err == nil
+		})
+		if !ok {
+			t.Fatalf("nobody listens on %s:\n%s", at, d.log)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(b)
+	}
+	for path, want := range map[string]string{"/metrics": "\nsandboxd_build_info{", "/healthz": "ok\n"} {
+		if status, text := get(path); status != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %.200s", path, status, text)
+		}
+	}
+	for _, path := range []string{"/status", "/v1/status", "/sessions", "/v1/metrics", "/debug/pprof", "/events", "/"} {
+		if status, text := get(path); status != http.StatusNotFound {
+			t.Errorf("%s: %d %.200s", path, status, text)
 		}
 	}
 }
