@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,37 @@ func TestCheckFileNamesTheMistakesInPolicies(t *testing.T) {
 		_, err = CheckFile(t.Context(), "test", conf, nil)
 		if (err == nil) != (tt.wrong == "") || err != nil && !strings.Contains(err.Error(), tt.wrong) {
 			t.Errorf("%q: %v, want %q", tt.rule, err, tt.wrong)
+		}
+	}
+}
+
+// What a project may not hold is what this daemon has and reads, and the homes of this host.
+func TestWhatNoProjectOfThisDaemonHolds(t *testing.T) {
+	hook := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(hook, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := siteDir(t, "accounts: {64102: ann}\napprovals: {webhook: {url: 'https://a.test', secretFile: "+hook+"}}\n")
+	site, err := Load("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := site.projectHost()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, path := range map[string]string{
+		"the state": dir + "/state", "the key": dir + "/state-key", "the sockets": dir + "/run",
+		"the configuration": dir + "/conf.yaml", "a secret that it names": hook, "the program": exe,
+	} {
+		if !slices.Contains(h.Own, path) {
+			t.Errorf("%s, %s, may lie in a project: %q", what, path, h.Own)
+		}
+	}
+	for uid, ok := range map[int]bool{os.Geteuid(): true, 64102: true, 64101: false} {
+		if h.Owner(uid) != ok {
+			t.Errorf("a directory of uid %d may be a project: %v", uid, !ok)
 		}
 	}
 }

@@ -112,6 +112,9 @@ func TestAProjectIsAllowedWhileTheDaemonRuns(t *testing.T) {
 			t.Errorf("call %d: %s, %+v", i, r.Status, r.Error)
 		}
 	}
+	if r := results[0]; r.Error == nil || r.Error.Code != "cancelled" {
+		t.Errorf("the call that ran: %+v", r.Error)
+	}
 	if r := d.call(inA, "Read", `{"file_path":"mine"}`); r.Error == nil || r.Error.Code != "cwd_outside_workspace" {
 		t.Errorf("a session that was there: %s, %+v", r.Status, r.Error)
 	}
