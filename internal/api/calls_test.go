@@ -76,6 +76,7 @@ func TestAnOperatorFindsByID(t *testing.T) {
 		{"GET", "/sessions/" + id, ""},
 		{"PATCH", "/sessions/" + id, `{"title":"seen"}`},
 		{"GET", "/sessions/" + id + "/tools", ""},
+		{"GET", "/sessions/" + id + "/messages", ""},
 		{"POST", "/sessions/" + id + "/calls", `{"tool":"Echo","args":{"text":"hi"}}`},
 		{"GET", "/sessions/" + id + "/vars", ""},
 		{"POST", "/sessions/" + id + "/origins/reset", "{}"},

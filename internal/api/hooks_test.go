@@ -31,11 +31,11 @@ func TestH03_LifeOfASession(t *testing.T) {
 	w.hear(&heard, hooks.Stop, nil)
 	w.hear(&heard, hooks.SessionEnd, nil)
 	var s session
-	must(t, json.Unmarshal(w.do(tool.RoleAgent, "POST", "/sessions", `{"reuse":true}`).Data, &s))
+	must(t, json.Unmarshal(w.want(201, "POST", "/sessions", `{"reuse":true}`).Data, &s))
 	if !slices.Equal(s.SystemMessages, []string{"mind the gap"}) {
 		t.Errorf("messages %q", s.SystemMessages)
 	}
-	w.do(tool.RoleAgent, "POST", "/sessions", `{"reuse":true}`) // the same: nothing starts
+	w.want(200, "POST", "/sessions", `{"reuse":true}`) // the same: nothing starts
 	if a := w.do(tool.RoleAgent, "POST", "/sessions/"+s.ID+"/hook-events",
 		`{"event":"Stop","input":{}}`); a.status != http.StatusOK {
 		t.Fatalf("got %+v", a)

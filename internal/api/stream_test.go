@@ -121,6 +121,45 @@ func TestACallStreamsWhatItPrints(t *testing.T) {
 	}
 }
 
+// TestTheLastOutputOfACallIsKept: for those who come later; its client had all of it.
+func TestTheLastOutputOfACallIsKept(t *testing.T) {
+	say := make(chan string)
+	w := newWorld(t, printing(say, catalog.Permission{}))
+	in := w.follow("/sessions/"+w.session(tool.RoleAgent)+"/calls", `{"tool":"Prints"}`)
+	var began tool.Began
+	must(t, json.Unmarshal([]byte(nextEvent(t, in).data), &began))
+	const all, most = 320 << 10, 256 << 10
+	until := func(in *bufio.Reader) (first int64) {
+		t.Helper()
+		first = -1
+		for {
+			e := nextEvent(t, in)
+			if e.name != "output" {
+				continue
+			}
+			p := e.printed(t)
+			if first < 0 {
+				first = p.Offset
+			}
+			if p.Offset+int64(len(p.Text)) >= all {
+				return first
+			}
+		}
+	}
+	for range 5 {
+		say <- strings.Repeat("x", all/5)
+	}
+	if first := until(in); first != 0 {
+		t.Errorf("its client hears from byte %d on", first)
+	}
+	res := w.send(tool.RoleAgent, "GET", "/calls/"+began.CallID, nil, "Accept", "text/event-stream")
+	defer res.Body.Close()
+	if kept := all - until(bufio.NewReader(res.Body)); kept > most || kept < most/2 {
+		t.Errorf("who comes later hears the last %d bytes", kept)
+	}
+	close(say)
+}
+
 // TestACallWhoseClientWentAwayCanBeResumed: leaving ended it, and what it printed is kept.
 func TestACallWhoseClientWentAwayCanBeResumed(t *testing.T) {
 	say := make(chan string)

@@ -413,6 +413,21 @@ func printedIn(t *testing.T, event []byte) (p tool.Printed) {
 	return p
 }
 
+// TestOneAnswerHasAPartOfTheOutput: who reads on at its next offset gets all of it.
+func TestOneAnswerHasAPartOfTheOutput(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	io.WriteString(j.Output(), strings.Repeat("x", 300<<10))
+	j.finish(c, sandbox.Exit{}, fine)
+	const most = 256 << 10
+	if r, err := j.report(0); err != nil || len(r.Output) != most || r.Offset != 0 || r.Next != most {
+		t.Errorf("got %d bytes from %d, next %d, %v", len(r.Output), r.Offset, r.Next, err)
+	}
+	if r, err := j.report(most); err != nil || len(r.Output) != 44<<10 || r.Offset != most || r.Next != 300<<10 {
+		t.Errorf("then %d bytes from %d, next %d, %v", len(r.Output), r.Offset, r.Next, err)
+	}
+}
+
 // TestHalfACharacterWaitsForItsRest: and comes as what it is at the end.
 func TestHalfACharacterWaitsForItsRest(t *testing.T) {
 	w := newWorld(t)
