@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -56,7 +57,8 @@ func TestVerifyTellsHowFarItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (handlers{l}).verify(r); err == nil || !strings.Contains(err.Error(), "being verified") {
+		_, err = handlers{l}.verify(r)
+		if e, ok := errors.AsType[route.Error](err); !ok || e.Status != 409 || e.Said.Code != "verify_runs" {
 			t.Errorf("the second reader: %v", err)
 		}
 		w := httptest.NewRecorder()

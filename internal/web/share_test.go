@@ -3,15 +3,22 @@ package web
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/store/storetest"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func newDB(t *testing.T) *store.DB {
@@ -22,6 +29,47 @@ func newDB(t *testing.T) *store.DB {
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// oneSession is the session s of account a.
+type oneSession struct{ part.Sessions }
+
+func (oneSession) Session(_ context.Context, account, id string) (tool.Session, error) {
+	return tool.Session{ID: id, Account: account}, nil
+}
+
+// What routes refuse has the status of docs/http.md.
+func TestStatusesOfLinks(t *testing.T) {
+	off := Definition().Config().(*Config)
+	p, err := Definition().Open(t.Context(), part.Host{
+		DB: newDB(t), Config: off, Sessions: oneSession{}, Log: slog.New(slog.DiscardHandler),
+		Record: func(context.Context, tool.Note) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"POST /web/links":         "409 web_off",
+		"POST /sessions/s/shares": "409 web_off",
+		"DELETE /shares/none":     "404 share_not_found",
+	} {
+		mux, got := http.NewServeMux(), ""
+		for _, rt := range p.Routes {
+			mux.HandleFunc(rt.Pattern, func(_ http.ResponseWriter, r *http.Request) {
+				_, err := rt.Handle(r)
+				if e, ok := errors.AsType[route.Error](err); ok {
+					got = fmt.Sprint(e.Status, " ", e.Said.Code)
+				}
+			})
+		}
+		method, path, _ := strings.Cut(line, " ")
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader("{}"))
+		caller := route.Caller{Account: "a", Role: tool.RoleOperator}
+		mux.ServeHTTP(httptest.NewRecorder(), r.WithContext(route.WithCaller(r.Context(), caller)))
+		if got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
 }
 
 // shift makes all times of the database as if the clock had been wrong by so much when they were written.
