@@ -290,6 +290,39 @@ func TestSectionsThatNeedARestart(t *testing.T) {
 	}
 }
 
+// What sections name is a program or a directory that agents cannot change, and a secret that they cannot read.
+func TestWhatSectionsNameIsOutOfReach(t *testing.T) {
+	for _, section := range []string{
+		"skills: {dirs: [WORK/skills]}",
+		"agents: {spawner: {command: [WORK/spawn]}}",
+		"agents: {spawner: {command: [/bin/sh, WORK/spawn]}}",
+		"lsp: {servers: {go: {command: WORK/gopls, extensions: [.go]}}}",
+		"mcp: {servers: {notes: {command: WORK/notes}}}",
+	} {
+		dir := siteDir(t, "")
+		conf := filepath.Join(dir, "conf.yaml")
+		text := "workspace: {roots: [" + dir + "/work]}\n" + strings.ReplaceAll(section, "WORK", dir+"/work") + "\n"
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load("test", nil); err == nil || !strings.Contains(err.Error(), "agents can write") {
+			t.Errorf("%s: got %v", section, err)
+		}
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(strings.Repeat("x", 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	siteDir(t, "mcp: {listen: '127.0.0.1:0', tokenFile: "+token+"}\n")
+	site, err := Load("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(site.Settings.DeniedPaths, token) {
+		t.Errorf("programs may read the token: %q", site.Settings.DeniedPaths)
+	}
+}
+
 // siteDir makes a workspace with a configuration, and points the environment at them.
 func siteDir(t *testing.T, more string) string {
 	t.Helper()
