@@ -251,6 +251,7 @@ type echo struct {
 	spec    tool.Spec
 	uses    guard.Uses
 	panics  bool
+	prints  string        // while it runs
 	running chan struct{} // closed when Run starts and is to wait for its context
 	leaves  tool.Output   // beside the text
 	data    any           // in place of the text
@@ -286,6 +287,9 @@ func (e *echo) Run(ctx context.Context, in tool.In, b sandbox.Box) (tool.Output,
 		return tool.Output{}, err
 	}
 	e.got = args.Text
+	if e.prints != "" {
+		in.Emit(tool.Progress{Stream: "stdout", Output: []byte(e.prints)})
+	}
 	if e.start != nil {
 		e.start(b)
 	}

@@ -238,6 +238,9 @@ func TestAnApprovalBindsWhatWasShown(t *testing.T) {
 			if (r.Status == tool.StatusSuccess) != w.ran() {
 				t.Errorf("%s, ran %v", r.Status, w.ran())
 			}
+			if tt.want == tool.StatusError && (r.Error == nil || r.Error.Code != "approval_stale") {
+				t.Errorf("got %+v", r.Error)
+			}
 		})
 	}
 }
@@ -297,6 +300,34 @@ func TestH27_APostHookMayWithholdTheResult(t *testing.T) {
 	r := w.do(t, hello)
 	if r.Status != tool.StatusError || !strings.Contains(r.FinalText, "not for you") || len(w.stored) != 0 {
 		t.Errorf("got %+v, stored %v", r, w.stored)
+	}
+}
+
+// Whoever may withhold the result must see it before anybody has heard a part of it.
+func TestOutputIsHeardAtOnceWhereNobodyMayWithholdIt(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		results tool.ResultPolicy
+		posts   bool
+		want    string
+	}{
+		{"nobody", "", false, "one"},
+		{"nobody, as it says", tool.ResultNever, false, "one"},
+		{"a person", tool.ResultAlways, false, ""},
+		{"a person, if it fails", tool.ResultOnError, false, ""},
+		{"a hook after calls", "", true, ""},
+	} {
+		w := newWorld(tool.Spec{Results: tt.results})
+		w.posts, w.answers, w.echo.prints = tt.posts, []tool.Approval{{Approved: true}}, "one"
+		heard, began := "", false
+		req := w.request(hello)
+		req.Emit = func(p tool.Progress) {
+			heard += string(p.Output)
+			began = began || p.Began != nil
+		}
+		if r := w.pipeline().Do(t.Context(), req); r.Status != tool.StatusSuccess || heard != tt.want || !began {
+			t.Errorf("%s: %s, began %v, heard %q, want %q", tt.name, r.Status, began, heard, tt.want)
+		}
 	}
 }
 
