@@ -9,13 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
 // TestQuestionsAreAnnounced shows the way from the configuration to the webhook
-// and to the program.
+// and to the program, which is tried again when it fails.
 func TestQuestionsAreAnnounced(t *testing.T) {
 	heard := make(chan string, 10)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -43,7 +44,8 @@ func TestQuestionsAreAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	conf := write("conf.yaml", "workspace: {roots: ["+dir+"/work]}\napprovals:\n"+
-		"  webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}\n  command: [/bin/sh, -c, 'exec cat > "+told+"']\n")
+		"  webhook: {url: '"+srv.URL+"', secretFile: "+secret+"}\n"+
+		"  command: [/bin/sh, -c, 'test -e "+dir+"/tried && exec cat > "+told+"; : > "+dir+"/tried; exit 1']\n")
 	d, ctx, cancel := daemonIn(t, dir, conf)
 	announced := make(chan error, 1)
 	go func() { announced <- d.announce(ctx) }()
@@ -64,9 +66,18 @@ func TestQuestionsAreAnnounced(t *testing.T) {
 	case err := <-announced:
 		t.Fatalf("nobody announces: %v", err)
 	}
-	notice, err := os.ReadFile(told)
-	if err != nil || !strings.Contains(string(notice), `"event":"approval_asked"`) {
-		t.Errorf("the program was told %q, %v", notice, err)
+	notices := make(chan string, 1)
+	go func() {
+		notice, _ := os.ReadFile(told)
+		notices <- string(notice)
+	}()
+	select {
+	case notice := <-notices:
+		if !strings.Contains(notice, `"event":"approval_asked"`) {
+			t.Errorf("the program was told %q", notice)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the program is not tried again")
 	}
 	cancel(nil)
 	<-asked
