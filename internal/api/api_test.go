@@ -466,6 +466,8 @@ func TestTheStatusOfACode(t *testing.T) {
 		{"validation_error", 400, false},
 		{"session_not_found", 404, false},
 		{"job_not_found", 404, false},
+		{"cron_not_found", 404, false},
+		{"mcp_server_not_found", 404, false},
 		{"task_not_found", 404, false},
 		{"team_not_found", 404, false},
 		{"skill_not_found", 404, false},

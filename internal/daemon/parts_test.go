@@ -298,6 +298,8 @@ func TestWhatSectionsNameIsOutOfReach(t *testing.T) {
 		"agents: {spawner: {command: [/bin/sh, WORK/spawn]}}",
 		"lsp: {servers: {go: {command: WORK/gopls, extensions: [.go]}}}",
 		"mcp: {servers: {notes: {command: WORK/notes}}}",
+		"web: {listen: '127.0.0.1:0', tls: {certFile: /etc/cert.pem, keyFile: WORK/key.pem}}",
+		"web: {listen: '127.0.0.1:0', tls: {certFile: WORK/cert.pem, keyFile: /etc/key.pem}}",
 	} {
 		dir := siteDir(t, "")
 		conf := filepath.Join(dir, "conf.yaml")
@@ -320,6 +322,13 @@ func TestWhatSectionsNameIsOutOfReach(t *testing.T) {
 	}
 	if !slices.Contains(site.Settings.DeniedPaths, token) {
 		t.Errorf("programs may read the token: %q", site.Settings.DeniedPaths)
+	}
+	siteDir(t, "web: {listen: '127.0.0.1:0', tls: {certFile: /etc/cert.pem, keyFile: "+token+"}}\n")
+	if site, err = Load("test", nil); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(site.Settings.DeniedPaths, token) {
+		t.Errorf("programs may read the key of the page: %q", site.Settings.DeniedPaths)
 	}
 }
 

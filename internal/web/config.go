@@ -21,6 +21,22 @@ type TLS struct {
 	KeyFile  string `yaml:"keyFile"`
 }
 
+// Trusts implements [part.Trusting]. Who writes these files is the server of the page.
+func (c *Config) Trusts() map[string][]string {
+	if c.TLS.KeyFile == "" {
+		return nil
+	}
+	return map[string][]string{"tls": {c.TLS.CertFile, c.TLS.KeyFile}}
+}
+
+// Hides implements [part.Hiding].
+func (c *Config) Hides() []string {
+	if c.TLS.KeyFile == "" {
+		return nil
+	}
+	return []string{c.TLS.KeyFile}
+}
+
 // Check refuses settings that cannot be served, or that would open the page to the network without TLS.
 func (c *Config) Check() error {
 	switch {
