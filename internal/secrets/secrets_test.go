@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/secrets"
@@ -111,5 +113,31 @@ func TestCommands(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "tok_0123456789") && len(argv) < 3 {
 			t.Errorf("the error has it: %v", err)
 		}
+	}
+}
+
+// TestWhatACommandPrintsIsKept: for five minutes, and that it failed for five seconds.
+func TestWhatACommandPrintsIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name, end string
+		lasts     time.Duration
+	}{{"printed", "echo tok_0123456789", 5 * time.Minute}, {"failed", "exit 3", 5 * time.Second}} {
+		t.Run(tt.name, func(t *testing.T) {
+			count := filepath.Join(t.TempDir(), "count")
+			s := guard.Secret{Command: []string{"/bin/sh", "-c", "echo x >> " + count + "; " + tt.end}}
+			synctest.Test(t, func(t *testing.T) {
+				r := &secrets.Reader{}
+				for _, after := range []struct {
+					time time.Duration
+					runs string
+				}{{0, "x\n"}, {tt.lasts - time.Millisecond, "x\n"}, {time.Millisecond, "x\nx\n"}} {
+					time.Sleep(after.time)
+					_, err := r.Value(t.Context(), s)
+					if runs, _ := os.ReadFile(count); string(runs) != after.runs {
+						t.Errorf("after another %v: it ran %q, want %q; %v", after.time, runs, after.runs, err)
+					}
+				}
+			})
+		})
 	}
 }

@@ -158,7 +158,7 @@ func TestLedgerIsBounded(t *testing.T) {
 		w.call.Dial(t.Context(), Connection{Host: fmt.Sprintf("h%d.test", i), Port: 22})
 	}
 	l := w.call.End()
-	if len(l.Connections) != MaxRows || l.Omitted != 10 {
+	if len(l.Connections) != 64 || l.Omitted != 10 {
 		t.Errorf("got %d rows, %d omitted", len(l.Connections), l.Omitted)
 	}
 	if again := w.call.End(); again.Omitted != l.Omitted {

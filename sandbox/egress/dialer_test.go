@@ -416,6 +416,9 @@ func answerTo(
 // TestLookUpsHaveAPace: who floods the resolver gets no answer, and does not keep it from closing.
 func TestLookUpsHaveAPace(t *testing.T) {
 	w := newWorld(t)
+	if got := w.net.paced.Limit(); got != 2000 {
+		t.Errorf("%v look-ups a second, want 2000", got)
+	}
 	w.net.paced = rate.NewLimiter(rate.Every(time.Hour), 3)
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -83,6 +83,11 @@ func TestUpstreamProxy(t *testing.T) {
 	if got := strings.Join(p.asked, "\n"); got != "CONNECT far.test:80 Basic bWU6cGFzc3dvcmQ=" {
 		t.Errorf("asked %q", got)
 	}
+	for _, row := range w.call.End().Connections { // the daemon does not know where the proxy leads to
+		if want := map[string]string{"far.test": p.at, "near.test": up}[row.Host]; want == "" || row.Address != want {
+			t.Errorf("got %+v, want the address %s", row, want)
+		}
+	}
 }
 
 // TestUpstreamProxyFails: what it answers instead is an error, never data of the host.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
 func TestWithEnv(t *testing.T) {
@@ -58,5 +59,19 @@ func TestValuesOfEnvAreLiteral(t *testing.T) {
 	}
 	if slices.Contains(env, "TOKEN=secret") {
 		t.Errorf("%q has the caller's secret", env)
+	}
+}
+
+// TestToolsWithAuthoritiesOfTheirOwnFindThoseOfTheSession, where hosts are intercepted.
+func TestToolsWithAuthoritiesOfTheirOwnFindThoseOfTheSession(t *testing.T) {
+	intercepts := guard.Settings{Network: guard.Network{Intercept: []string{"api.test"}}}
+	plain, trusting := environment(nil, "", guard.Settings{}), environment(nil, "", intercepts)
+	for _, name := range []string{
+		"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "PIP_CERT",
+		"CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
+	} {
+		if want := name + "=" + wire.TrustFile; !slices.Contains(trusting, want) || slices.Contains(plain, want) {
+			t.Errorf("%s: with intercept %q, without %q", name, trusting, plain)
+		}
 	}
 }

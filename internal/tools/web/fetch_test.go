@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,6 +67,10 @@ func serve(t *testing.T, h http.HandlerFunc) *webBox {
 
 func TestT48_WebFetchShowsMarkdown(t *testing.T) {
 	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if names := slices.Sorted(maps.Keys(r.Header)); r.Method != http.MethodGet ||
+			!slices.Equal(names, []string{"Accept", "Accept-Encoding", "Connection", "User-Agent"}) {
+			t.Errorf("%s with %q: nothing that says who asks", r.Method, names)
+		}
 		w.Header().Set("Content-Type", "text/html; charset=iso-8859-1")
 		fmt.Fprint(w, "<title>T</title><script>alert(1)</script><style>p{}</style><h1>Caf\xe9</h1>",
 			`<p>see <a href="next.html">next</a> and <a href="/top">top</a></p>`,
@@ -124,7 +130,7 @@ func TestX13_EachHopIsJudged(t *testing.T) {
 	}{
 		{"/in", "", "here at www.docs.example", 2},
 		{"/out", "host_denied", "", 1},
-		{"/loop", "too_many_redirects", "", maxHops + 1},
+		{"/loop", "too_many_redirects", "", 6}, // the page, and five that it leads on to
 		{"/odd", "bad_redirect", "", 1},
 		{"/user", "bad_redirect", "", 1},
 		{"/empty", "bad_redirect", "", 1},
@@ -198,7 +204,7 @@ func TestT48_WhatWebFetchRefuses(t *testing.T) {
 		}
 	}
 	page, text, err := b.get(t, `{"url":"http://docs.example/bomb"}`)
-	if err != nil || !page.Cut || page.Bytes != maxPage || !strings.HasSuffix(text, "bytes that were read.)") {
+	if err != nil || !page.Cut || page.Bytes != 1<<20 || !strings.HasSuffix(text, "bytes that were read.)") {
 		t.Errorf("got %v, %d bytes, cut: %v", err, page.Bytes, page.Cut)
 	}
 	for _, address := range []string{
@@ -226,6 +232,15 @@ func TestT48_WebFetchTrustsCertificates(t *testing.T) {
 	}
 	if b.asked[0].Port != 443 || b.asked[0].Protocol != egress.ProtocolTLS {
 		t.Errorf("got %+v", b.asked)
+	}
+	b, n := engine(t, "searxng", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "a page; %d secrets", len(r.Header["X-Subscription-Token"]))
+	})
+	out, err := Fetch{}.Run(t.Context(), tool.In{
+		Args: []byte(`{"url":"https://search.example/"}`), Rules: guard.NewRules(guard.Settings{Network: n}),
+	}, b)
+	if err != nil || out.Data.(fetched).Text != "a page; 0 secrets" { // of network.caFile
+		t.Errorf("with the authority of the settings: %+v, %v", out.Data, err)
 	}
 }
 
