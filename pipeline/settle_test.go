@@ -213,6 +213,9 @@ func TestWhatCanBeUndoneIsNotAskedAbout(t *testing.T) {
 			if (tt.made.undone > 0) != tt.undone || !strings.Contains(r.FinalText, tt.want) {
 				t.Errorf("undone %d times: %q", tt.made.undone, r.FinalText)
 			}
+			if refused := r.Error != nil && r.Error.Code == "undo_not_whole"; refused == tt.runs {
+				t.Errorf("the answer: %+v", r.Error)
+			}
 			if len(tt.made.whole) > 0 && tt.asked > 0 && w.shown[0].Message != "a would be gone; not everything can be undone: f is too large" {
 				t.Errorf("a person reads %+v", w.shown)
 			}

@@ -271,6 +271,31 @@ func TestWhoMayUndo(t *testing.T) {
 	}
 }
 
+// Who asks for an undo over the operator socket has answered the question of a rule, and the record names that person;
+// what a rule denies stays denied.
+func TestRulesAboutAnUndoOfAnOperator(t *testing.T) {
+	for verdict, want := range map[string]string{"ask": "SUCCESS", "deny": "ERROR"} {
+		u := newUndoing(t, "policy: {rules: {"+verdict+": [Undo]}}\napprovals: {approver: false}\n")
+		one := u.write("s1", "f", "one")
+		a := u.undo(u.operator, one.CallID, nil)
+		if a.Status != want || (u.read("f") == "nothing") != (want == "SUCCESS") {
+			t.Errorf("%s: %+v, %+v", verdict, a, a.Error)
+		}
+		var lines []struct {
+			Call     string
+			Approval struct {
+				Approved bool
+				By       string
+			}
+		}
+		do(t, u.operator, "GET", "/audit", nil, &lines)
+		last, by := lines[len(lines)-1], fmt.Sprintf("uid:%d", os.Getuid())
+		if last.Call != a.CallID || last.Approval.Approved != (want == "SUCCESS") || want == "SUCCESS" && last.Approval.By != by {
+			t.Errorf("%s: the record: %+v, want %s", verdict, last, by)
+		}
+	}
+}
+
 // Of a session that was deleted operators alone can undo calls, and a new one of the same name
 // has none of them.
 func TestUndoOfADeletedSession(t *testing.T) {
@@ -363,9 +388,14 @@ func TestHistoryDiffAndPurge(t *testing.T) {
 	if err := u.agent.Do(t.Context(), "POST", "/undo/purge", map[string]any{}, nil); code(err) != "operator_only" {
 		t.Errorf("purge by an agent: %v", err)
 	}
+	u.session("s2")
+	other := u.write("s2", "theirs", "x")
 	do(t, u.operator, "POST", "/undo/purge", map[string]any{"session_id": "s1"}, &gone)
 	if gone.Calls != 4 || gone.Bytes == 0 {
 		t.Errorf("purged %+v", gone)
+	}
+	if a := u.undo(u.agent, other.CallID, nil); len(a.Restored) != 1 || u.read("theirs") != "nothing" {
+		t.Errorf("what another session changed is gone, too: %+v", a)
 	}
 	for _, at := range []string{"POST /calls/%s/undo", "GET /calls/%s/diff"} {
 		method, path, _ := strings.Cut(fmt.Sprintf(at, one.CallID), " ")

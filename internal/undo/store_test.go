@@ -57,8 +57,10 @@ func TestTheStoreHasBounds(t *testing.T) {
 		}
 	}
 	full("too soon")
-	day := time.Now().Add(25 * time.Hour)
+	day := time.Now().Add(23 * time.Hour)
 	w.j.now = func() time.Time { return day }
+	full("within the day")
+	day = day.Add(2 * time.Hour)
 	w.write("3", "f", "d") // the first call must go
 	if _, err := w.j.call(t.Context(), "1"); err == nil {
 		t.Error("the oldest call is still there")
@@ -123,6 +125,9 @@ func TestAFileThatGrowsIsNotCopiedForEver(t *testing.T) {
 
 // Lines of the journal are in the database, and count as what they take there.
 func TestLinesOfTheJournalHaveBounds(t *testing.T) {
+	if a, b := usedBy(100_000), usedBy(100_002); a != 0 || b != 2*512 {
+		t.Errorf("100,000 lines take %d bytes, two more %d", a, b)
+	}
 	w := newWorld(t)
 	w.j.setConfig(Config{Mode: "auto", KeepDays: 14, KeepBytes: 1 << 20, PerCallBytes: 1 << 20})
 	w.person("f", "one")

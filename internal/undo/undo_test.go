@@ -285,6 +285,8 @@ func TestADirectoryWithFilesOfOthersStays(t *testing.T) {
 
 func TestTheAnswerSaysWhatIsKept(t *testing.T) {
 	w := newWorld(t)
+	now := time.Date(2026, 11, 22, 9, 38, 31, 0, time.UTC)
+	w.j.now = func() time.Time { return now }
 	w.person("f", "one")
 	c := w.write("call", "f", "three", "d/new", "")
 	want := []tool.Change{
@@ -292,8 +294,20 @@ func TestTheAnswerSaysWhatIsKept(t *testing.T) {
 		{Path: "d/", Kind: tool.ChangeCreate},
 		{Path: "d/new", Kind: tool.ChangeCreate},
 	}
-	if !slices.Equal(c.Changes.List, want) || !c.Changes.Undo.Kept || c.Changes.Undo.Until.Before(time.Now()) {
+	if !slices.Equal(c.Changes.List, want) || !c.Changes.Undo.Kept || !c.Changes.Undo.Until.Equal(now.AddDate(0, 0, 14)) {
 		t.Errorf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
+	}
+	c = w.newCommand("elsewhere")
+	c.Session.Dir = w.work + "/d"
+	ctx := w.keep(t.Context(), c)
+	w.must(errors.Join(os.Chmod(w.work+"/f", 0o600), os.Remove(w.work+"/d/new")))
+	w.must(w.j.Collect(ctx, c))
+	want = []tool.Change{ // a path outside of the directory of the session is absolute
+		{Path: "new", Kind: tool.ChangeDelete},
+		{Path: w.work + "/f", Kind: tool.ChangeModify, BytesBefore: 5, BytesAfter: 5, ModeBefore: "0644"},
+	}
+	if !slices.Equal(c.Changes.List, want) {
+		t.Errorf("got %+v", c.Changes.List)
 	}
 	if c := w.write("same", "f", "three"); c.Changes.Total != 1 || c.Changes.List[0].Kind != tool.ChangeModify {
 		t.Errorf("a write of the same content, which changes the time: %+v", c.Changes)
@@ -337,8 +351,15 @@ func TestManyPathsAreJudgedAsTrees(t *testing.T) {
 			t.Errorf("%s is judged", path)
 		}
 	}
-	if uses := usesOf(paths[:9]); len(uses.Paths) != 9 || uses.Paths[0].Recursive {
-		t.Errorf("few paths: %v", uses.Paths)
+	var flat []string
+	for i := range 501 {
+		flat = append(flat, fmt.Sprintf("/w/d/f%d", i))
+	}
+	if uses := usesOf(flat[:500]); len(uses.Paths) != 500 || uses.Paths[0].Recursive {
+		t.Errorf("500 paths: %v", uses.Paths)
+	}
+	if uses := usesOf(flat); len(uses.Paths) != 1 || uses.Paths[0].Path != "/w/d" || !uses.Paths[0].Recursive {
+		t.Errorf("501 paths: %v", uses.Paths)
 	}
 }
 

@@ -441,6 +441,13 @@ func TestTreesOfOneFileAndOfTooMany(t *testing.T) {
 	if len(w.snapshot().running) != 0 {
 		t.Error("a command that has ended counts as running")
 	}
+	for minutes, kept := range map[time.Duration]bool{9: false, 11: true} {
+		w.snapshot().large = time.Now().Add(-minutes * time.Minute)
+		c = w.command(fmt.Sprint("after ", minutes), func() { w.person("g", fmt.Sprint(minutes)) })
+		if got := c.Changes.Undo; got == nil || got.Kept != kept {
+			t.Errorf("%d minutes after it was too large: %+v, %+v", minutes, c.Changes.List, got)
+		}
+	}
 }
 
 // The tree is known as it is from the moment on in which the journal has the changes: a daemon that ends

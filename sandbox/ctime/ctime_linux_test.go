@@ -3,6 +3,7 @@ package ctime
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -170,6 +171,22 @@ func TestWholeSecondsSettleLater(t *testing.T) {
 		now := time.Unix(tt.change.Sec, int64(tt.change.Nsec)).Add(tt.after).UnixNano()
 		if e.set(stamp{inode: 1, change: tt.change}, true, now-int64(clockStep)); e.settled != tt.want {
 			t.Errorf("%s: got %v, want %v", tt.name, e.settled, tt.want)
+		}
+	}
+}
+
+// TestFileSystemsWhoseTimesAreTrusted are named by the documents; those of other machines are none of them.
+func TestFileSystemsWhoseTimesAreTrusted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		magic int64 // of linux/magic.h
+		want  bool
+	}{
+		"ext4": {0xEF53, true}, "XFS": {0x58465342, true}, "Btrfs": {0x9123683E, true}, "F2FS": {0xF2F52010, true},
+		"tmpfs": {0x01021994, true}, "overlayfs": {0x794C7630, true},
+		"NFS": {0x6969, false}, "FUSE": {0x65735546, false}, "9P": {0x01021997, false}, "SMB": {0xFE534D42, false},
+	} {
+		if got := slices.Contains(trustedFileSystems, tt.magic); got != tt.want {
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }

@@ -47,6 +47,12 @@ func TestUndoableReadsEveryPage(t *testing.T) {
 	if err != nil || len(ids) != 1 || ids[0] != "call_old" || len(d.asked) != 2 {
 		t.Errorf("got %q after %q, %v", ids, d.asked, err)
 	}
+	d.bodies = map[string]any{"/sessions/": []Changed{
+		{CallID: "call_4"}, {CallID: "call_3", Undoes: "call_0"}, {CallID: "call_2"}, {CallID: "call_1"},
+	}}
+	if ids, err := (Undo{Daemon: d}).Undoable(t.Context(), "s1", 2); err != nil || strings.Join(ids, " ") != "call_4 call_2" {
+		t.Errorf("the last two, without undos: got %q, %v", ids, err)
+	}
 	d.bodies = map[string]any{"/sessions/": []Changed{{CallID: "call_1", UndoneBy: "call_2"}}}
 	_, err = Undo{Daemon: d, Flag: " --exec"}.Undoable(t.Context(), "s1", 1)
 	var said *tool.Error
