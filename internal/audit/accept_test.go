@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -59,9 +61,18 @@ func TestAcceptBeginsAgain(t *testing.T) {
 				t.Errorf("a second time: %v", err)
 			}
 			must(t, db.Close())
+			lost := lineAt(t, w, a.Line)
 			if tt.moved {
-				if _, err := os.Stat(a.Moved); err != nil {
-					t.Error(err)
+				text, err := os.ReadFile(a.Moved)
+				must(t, err)
+				if want := fmt.Sprintf("%s sha256:%x", a.Moved, sha256.Sum256(text)); lost["moved"] != want {
+					t.Errorf("the line says %q of the log that was moved, want %q", lost["moved"], want)
+				}
+			}
+			for part, knew := range map[string]string{"head": "57 ", "database": "57 ", "anchor": "57 "} {
+				_, changed := tt.how[part]
+				if !changed && !strings.HasPrefix(lost[part], knew) || lost["lines"] != fmt.Sprint(tt.stays) {
+					t.Errorf("the line says of %s %q, want %q; %q lines", part, lost[part], knew, lost["lines"])
 				}
 			}
 			w.run(t, 3, false)
@@ -75,6 +86,20 @@ func TestAcceptBeginsAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lineAt is what a line of the log says beside its message.
+func lineAt(t *testing.T, w world, n uint64) map[string]string {
+	t.Helper()
+	var found map[string]string
+	must(t, Tail(t.Context(), w.Path(), 1<<30, false, func(line []byte) error {
+		e, err := decode(line)
+		if e.Seq == n {
+			found = e.Detail
+		}
+		return err
+	}))
+	return found
 }
 
 // TestAcceptWhenTheKeyIsLost: nothing that is signed can be checked any more. A new key signs from

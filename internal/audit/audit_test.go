@@ -254,6 +254,40 @@ func TestOpenRefusesATamperedLog(t *testing.T) {
 	}
 }
 
+// TestAStartReadsALongLogFromACheckpoint: a line before it that was changed is then found by a verification alone, and
+// by a start in a log of up to 16 MiB.
+func TestAStartReadsALongLogFromACheckpoint(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		bytes int
+		opens bool
+	}{{"short", 15 << 20, false}, {"long", 17 << 20, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.testOnlyCheckpoints = 100
+			l := p.open(t)
+			for l.Status().Line < 101 || l.tail.size < int64(tt.bytes) {
+				n := tool.Note{Name: "operator", Message: "event " + strings.Repeat("x ", maxText/2-3)}
+				must(t, l.Append(t.Context(), n))
+			}
+			must(t, l.Close())
+			lines := p.lines(t)
+			lines[1] = bytes.Replace(lines[1], []byte("event"), []byte("EVENT"), 1)
+			p.rewrite(t, lines)
+			l, err := Open(t.Context(), p.Options, p.mirror)
+			if opens := err == nil; opens != tt.opens || !opens && !errors.Is(err, ErrTampered) {
+				t.Errorf("a start: %v", err)
+			}
+			if l != nil {
+				must(t, l.Close())
+			}
+			if rep := p.verify(t); rep.Bad == nil || rep.Bad.Line != 2 {
+				t.Errorf("a verification: %+v", rep.Bad)
+			}
+		})
+	}
+}
+
 func TestReopenContinuesTheChain(t *testing.T) {
 	p := newPlace(t)
 	for range 3 {

@@ -38,6 +38,15 @@ func TestTheRoutesOfTheRecord(t *testing.T) {
 		{"GET /audit?before=1", "", "[]"},
 		{"GET /audit?connected=true", "", "[]"},
 		{"GET /audit?session_id=other", "", "[]"},
+		{
+			"POST /records", `{"phase": "end", "call_id": "call_ABCDEFGHIJKLMNOPQRSTUVWX27", "tool": "Bash",
+			"detail": {"verdict": "v", "status": "s", "dir": "/src", "exit": "0", "wall_ms": "7", "rule": "r"}}`,
+			`{"recorded":true}`,
+		},
+		{
+			"GET /audit?event=exec_end", "",
+			`"said_exit":"0","said_rule":"r","said_status":"s","said_verdict":"v","said_wall_ms":"7"`,
+		},
 		{"GET /audit/verify", "", `{"lines":`},
 	} {
 		if got := routetest.Call(t, l.Part().Routes, tool.RoleOperator, tt.line, tt.body); !strings.Contains(got, tt.want) {
