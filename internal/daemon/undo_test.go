@@ -289,11 +289,25 @@ func TestRulesAboutAnUndoOfAnOperator(t *testing.T) {
 			}
 		}
 		do(t, u.operator, "GET", "/audit", nil, &lines)
-		last, by := lines[len(lines)-1], fmt.Sprintf("uid:%d", os.Getuid())
-		if last.Call != a.CallID || last.Approval.Approved != (want == "SUCCESS") || want == "SUCCESS" && last.Approval.By != by {
-			t.Errorf("%s: the record: %+v, want %s", verdict, last, by)
+		last, by := lines[len(lines)-1], ""
+		if want == "SUCCESS" {
+			by = fmt.Sprintf("uid:%d", os.Getuid())
+		}
+		if last.Call != a.CallID || last.Approval.Approved != (by != "") || last.Approval.By != by {
+			t.Errorf("%s: the record: %+v, want %q", verdict, last, by)
 		}
 	}
+}
+
+// TestTheProgramOfAnAnchorGetsTheHead on its standard input.
+func TestTheProgramOfAnAnchorGetsTheHead(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "heads")
+	u := newUndoing(t, "audit: {anchor: {command: [/bin/sh, -c, 'cat >> "+to+"'], every: 1s}}\n")
+	u.write("s1", "f", "one")
+	u.until(t, func() bool {
+		text, _ := os.ReadFile(to)
+		return strings.Contains(string(text), `"signature":`)
+	})
 }
 
 // Of a session that was deleted operators alone can undo calls, and a new one of the same name

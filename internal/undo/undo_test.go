@@ -294,7 +294,7 @@ func TestTheAnswerSaysWhatIsKept(t *testing.T) {
 		{Path: "d/", Kind: tool.ChangeCreate},
 		{Path: "d/new", Kind: tool.ChangeCreate},
 	}
-	if !slices.Equal(c.Changes.List, want) || !c.Changes.Undo.Kept || !c.Changes.Undo.Until.Equal(now.AddDate(0, 0, 14)) {
+	if u := c.Changes.Undo; !slices.Equal(c.Changes.List, want) || !u.Kept || !u.Until.Equal(now.AddDate(0, 0, 14)) {
 		t.Errorf("got %+v, %+v", c.Changes.List, c.Changes.Undo)
 	}
 	c = w.newCommand("elsewhere")

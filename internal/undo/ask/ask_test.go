@@ -50,7 +50,8 @@ func TestUndoableReadsEveryPage(t *testing.T) {
 	d.bodies = map[string]any{"/sessions/": []Changed{
 		{CallID: "call_4"}, {CallID: "call_3", Undoes: "call_0"}, {CallID: "call_2"}, {CallID: "call_1"},
 	}}
-	if ids, err := (Undo{Daemon: d}).Undoable(t.Context(), "s1", 2); err != nil || strings.Join(ids, " ") != "call_4 call_2" {
+	ids, err = Undo{Daemon: d}.Undoable(t.Context(), "s1", 2)
+	if err != nil || strings.Join(ids, " ") != "call_4 call_2" {
 		t.Errorf("the last two, without undos: got %q, %v", ids, err)
 	}
 	d.bodies = map[string]any{"/sessions/": []Changed{{CallID: "call_1", UndoneBy: "call_2"}}}
