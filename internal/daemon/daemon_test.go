@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -156,6 +157,29 @@ func TestAReloadThatCannotBeRecordedChangesNothing(t *testing.T) {
 	}
 	if err := d.Reload(ctx, "ann", false); err == nil {
 		t.Error("the reload succeeds")
+	}
+	if s := d.statusOf(d.current); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
+		t.Errorf("in force is %q, with the failure %+v", s.Policy.Profile, s.Config.Failure)
+	}
+}
+
+// A reload that changes what a running daemon cannot is refused with the name of the key, and changes nothing else.
+func TestAReloadThatNeedsARestartIsRefused(t *testing.T) {
+	dir, work := t.TempDir(), t.TempDir()
+	conf := filepath.Join(dir, "sandboxd.yaml")
+	configure := func(more string) {
+		t.Helper()
+		if err := os.WriteFile(conf, []byte("workspace: {roots: ["+work+"]}\n"+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("policy: {profile: developer}\n")
+	d, ctx, _ := daemonIn(t, dir, conf)
+	configure("policy: {profile: observe}\nvars: {capacity: 5}\n")
+	err := d.Reload(ctx, "ann", false)
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != "restart_required" || !strings.Contains(e.Msg, "vars.capacity ") {
+		t.Errorf("got %v", err)
 	}
 	if s := d.statusOf(d.current); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
 		t.Errorf("in force is %q, with the failure %+v", s.Policy.Profile, s.Config.Failure)

@@ -186,6 +186,14 @@ func TestMeasuringCostsLittle(t *testing.T) {
 		if n := ask(1000, time.Second); n < 15 || n > 17 {
 			t.Errorf("%d times in 1000 s, want one a minute", n)
 		}
+		d.state.Avail = 663 * mib // 600 MiB were above the reserve: a sixteenth is 37.5
+		if n := ask(10, 50*time.Millisecond); n != 0 {
+			t.Errorf("%d times after less than a sixteenth of the room is gone", n)
+		}
+		d.state.Avail = 662 * mib
+		if n := ask(10, 50*time.Millisecond); n != 1 {
+			t.Errorf("%d times after a sixteenth of the room is gone", n)
+		}
 		d.state.Avail = 600 * mib
 		if n := ask(10, 50*time.Millisecond); n != 1 {
 			t.Errorf("%d times after the disk has filled", n)
@@ -245,7 +253,11 @@ func TestWhoTookTheReserveWaits(t *testing.T) {
 		if got := code(g.Admit("a", "other", 0)); got != "account_disk" {
 			t.Errorf("after a measuring: %q, want account_disk", got)
 		}
-		time.Sleep(penalty)
+		time.Sleep(5*time.Second - time.Millisecond)
+		if got := code(g.Admit("a", "other", 0)); got != "account_disk" {
+			t.Errorf("after nearly five seconds: %q, want account_disk", got)
+		}
+		time.Sleep(time.Millisecond)
 		if err := g.Admit("a", "other", 0); err != nil {
 			t.Error(err)
 		}

@@ -26,6 +26,10 @@ func TestTheReserveFitsTheDisk(t *testing.T) {
 		{"a disk", 0, Space{Size: 1 << 40, Avail: 1 << 30}, 256 * mib, false},
 		{"as a setting says", 3 << 30, Space{Size: 1 << 40, Avail: 1 << 30}, 3 << 30, true},
 		{"files run out", 0, Space{Size: 1 << 40, Avail: 1 << 30, Files: 6400, FreeFiles: 99}, 256 * mib, true},
+		{
+			"files that are enough", 0, Space{Size: 1 << 40, Avail: 1 << 30, Files: 6400, FreeFiles: 100},
+			256 * mib, false,
+		},
 		{"files without a bound", 0, Space{Size: 1 << 40, Avail: 1 << 30}, 256 * mib, false},
 	} {
 		r := Reserve{Bytes: tt.bytes}
