@@ -229,7 +229,7 @@ func TestListenTakesOverNothingThatLives(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
-	if _, err := Listen(path, Access{}); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
+	if _, err := Listen(path, Access{}); !refusedFor(err, "already_running", "another daemon answers on "+path) {
 		t.Errorf("got %v", err)
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
@@ -243,9 +243,15 @@ func TestListenTakesOverNothingThatLives(t *testing.T) {
 	}
 	must(t, os.Remove(path))
 	must(t, os.Chmod(dir, 0o777))
-	if _, err := Listen(path, Access{}); err == nil || !strings.Contains(err.Error(), "only uid") {
+	if _, err := Listen(path, Access{}); !refusedFor(err, "runtime_dir_unsafe", "only uid") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// refusedFor reports whether an error has a code, and words in its message.
+func refusedFor(err error, code, words string) bool {
+	e, ok := errors.AsType[*tool.Error](err)
+	return ok && e.Code == code && strings.Contains(e.Msg, words)
 }
 
 // A socket with a group is open to that group alone, and the group can reach it.
@@ -271,16 +277,17 @@ func TestASocketOfAGroup(t *testing.T) {
 		if err := OfGroup(l, who); err != nil {
 			t.Errorf("%s is taken for one of another group: %v", path, err)
 		}
-		if err := OfGroup(l, Access{Group: "them", GID: os.Getgid() + 1}); err == nil {
-			t.Errorf("%s is taken for one of them", path)
+		err = OfGroup(l, Access{Group: "them", GID: os.Getgid() + 1})
+		if !refusedFor(err, "socket_of_another_group", path) {
+			t.Errorf("%s is taken for one of them: %v", path, err)
 		}
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o711 {
 		t.Errorf("the directory has mode %v (%v), want 0711", info.Mode(), err)
 	}
 	must(t, os.Chmod(base, 0o700))
-	if _, err := Listen(filepath.Join(dir, "b"), Access{Group: "them", GID: os.Getgid() + 1}); err == nil ||
-		!strings.Contains(err.Error(), "cannot reach sockets in "+dir+": "+base+" has mode 0700") {
+	_, err := Listen(filepath.Join(dir, "b"), Access{Group: "them", GID: os.Getgid() + 1})
+	if !refusedFor(err, "socket_unreachable", "cannot reach sockets in "+dir+": "+base+" has mode 0700") {
 		t.Errorf("below a closed directory: got %v", err)
 	}
 }
@@ -308,8 +315,8 @@ func TestInheritedSocketsAreChecked(t *testing.T) {
 	if l.Addr().String() != path {
 		t.Errorf("got %s", l.Addr())
 	}
-	if _, err := inherit(given(t, path+"2", 0o666), "agent"); err == nil ||
-		!strings.Contains(err.Error(), "every user could call") {
+	_, err = inherit(given(t, path+"2", 0o666), "agent")
+	if !refusedFor(err, "socket_open_to_all", "every user could call") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -186,6 +186,20 @@ func TestAPartOfACallIsUndone(t *testing.T) {
 	}
 }
 
+// TestACallThatRunsIsNotUndone: nobody knows yet what it changes.
+func TestACallThatRunsIsNotUndone(t *testing.T) {
+	w := newWorld(t)
+	w.call("runs", func(ctx context.Context, b sandbox.Box) error {
+		w.must(sandbox.WriteFile(ctx, b, w.use("f"), []byte("x"), 0o644))
+		in := tool.In{Args: json.RawMessage(`{"call_id":"runs"}`), Account: "a", Session: "s", Dir: w.work}
+		_, err := undo{w.j}.Uses(ctx, in)
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "undo_running" {
+			t.Errorf("got %v", err)
+		}
+		return nil
+	})
+}
+
 // A file that a call made is removed by an undo, not restored; and who is told that something stays is told
 // what to do.
 func TestTheTextSaysWhatAnUndoDid(t *testing.T) {

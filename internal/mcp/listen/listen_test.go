@@ -1,6 +1,7 @@
 package listen_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -91,7 +92,8 @@ func TestM24_ATokenFileThatIsNotSafeOpensNothing(t *testing.T) {
 		if err == nil {
 			p.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != "token_file_unusable" || !strings.Contains(e.Msg, tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
@@ -133,9 +135,14 @@ func TestM24_ARequestAtAPortBearsTheToken(t *testing.T) {
 		r.Header["Authorization"] = tt.auth
 		w := httptest.NewRecorder()
 		by, err := p.Caller(w, r)
-		got := 0
+		got, code := 0, ""
 		if err != nil {
-			got = err.(route.Error).Status //nolint:errorlint // it is what the route answers
+			refused := err.(route.Error) //nolint:errorlint // it is what the route answers
+			got, code = refused.Status, refused.Said.Code
+		}
+		codes := map[int]string{401: "token_refused", 403: "host_refused", 404: "not_found", 421: "host_refused"}
+		if code != codes[tt.want] {
+			t.Errorf("%s: the code %q, want %q", tt.name, code, codes[tt.want])
 		}
 		if got != tt.want || (got == 401) != (w.Header().Get("WWW-Authenticate") != "") {
 			t.Errorf("%s: %d %v %v, want %d", tt.name, got, err, w.Header(), tt.want)
