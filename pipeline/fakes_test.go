@@ -310,6 +310,7 @@ type boxes struct {
 	settings guard.Settings  // of the last box
 	profile  sandbox.Profile // likewise
 	binds    error
+	noBox    error             // a call gets none
 	path     map[string]string // of programs
 	started  *sandbox.Spec     // the last program
 	judge    egress.Judge      // of the last box
@@ -323,7 +324,7 @@ func (b *boxes) Close() error          { return nil }
 
 func (b *boxes) Box(_ context.Context, _ string, profile sandbox.Profile, s guard.Settings) (sandbox.Box, error) {
 	b.settings, b.profile = s, profile
-	return box{b}, nil
+	return box{b}, b.noBox
 }
 
 type box struct{ *boxes }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // changes is a journal of calls that delete a file.
@@ -142,6 +143,16 @@ func TestNothingRunsWhoseChangesNobodyCouldKnow(t *testing.T) {
 	w.journal = &changes{full: &tool.Error{Code: "undo_store_full", Msg: "no room"}}
 	w.echo.run = func() error { t.Error("it runs"); return nil }
 	if r := w.do(t, `{"text":"hi"}`); r.Error == nil || r.Error.Code != "undo_store_full" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestNothingRunsInACageThatLacksWhatIsRequired: the answer says so by its code.
+func TestNothingRunsInACageThatLacksWhatIsRequired(t *testing.T) {
+	w := newWorld(tool.Spec{})
+	w.backend.noBox = &sandbox.MissingError{Layer: "landlock", Why: "off"}
+	w.echo.run = func() error { t.Error("it runs"); return nil }
+	if r := w.do(t, `{"text":"hi"}`); r.Error == nil || r.Error.Code != "sandbox_missing" {
 		t.Errorf("got %+v", r)
 	}
 }

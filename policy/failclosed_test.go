@@ -296,7 +296,8 @@ func TestPoliciesThatFailDeny(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := newEngine(t, Options{Dirs: []string{policyDir(t, acme(tt.text))}, Deadline: DefaultDeadline})
 			d := decide(t, e, newCall(t, tool.ModeBypassPermissions, "Todo", map[string]any{}))
-			if d.Verdict != tool.Deny || d.By != tool.ByCore || d.Reasons[0].Rule != tt.want {
+			if d.Verdict != tool.Deny || d.By != tool.ByCore || d.Reasons[0].Rule != tt.want ||
+				d.Reasons[0].Code != "policy_error" {
 				t.Errorf("%s by %s: %+v, want a deny by %s", d.Verdict, d.By, d.Reasons, tt.want)
 			}
 			// The policy was loaded, so policy check passes it.

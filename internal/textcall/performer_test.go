@@ -40,6 +40,8 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 			http.Error(w, "no", http.StatusTeapot)
 		case "/moved":
 			http.Redirect(w, r, "http://other.example/", http.StatusFound)
+		case "/page":
+			_, _ = io.WriteString(w, "<html>")
 		case "/hangs":
 			<-r.Context().Done()
 		default:
@@ -57,6 +59,7 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 		{"digits", `{"name":"x","url":"http://api.example/"}`, `{}`, `"n": 12345678901234567890`},
 		{"text", `{"name":"x","url":"http://api.example/","response":"text"}`, `{}`, `{"n":123`},
 		{"no JSON", `{"name":"x","url":"http://api.example/fails"}`, `{}`, "http_status"},
+		{"a page", `{"name":"x","url":"http://api.example/page"}`, `{}`, "not_json"},
 		{"an answer that is too large", `{"name":"x","url":"http://api.example/large","response":"text"}`, `{}`, "answer_too_large"},
 		{"it leads on", `{"name":"x","url":"http://api.example/moved"}`, `{}`, "http_status"},
 		{"it hangs", `{"name":"x","url":"http://api.example/hangs","timeout_ms":50}`, `{}`, "timeout"},

@@ -3,11 +3,14 @@ package vars
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // FuzzRewriteStrings compares with encoding/json: the same texts are valid, the
@@ -140,6 +143,9 @@ func TestV28_SlicingWhatIsNotText(t *testing.T) {
 	_, _, err := e.expand(nil, "$VAR_REF{{x:0:1}}", nil)
 	if err == nil || err.Error() != "Cannot slice non-string variable" {
 		t.Errorf("got %v", err)
+	}
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "not_sliceable" {
+		t.Errorf("got %+v", e)
 	}
 }
 

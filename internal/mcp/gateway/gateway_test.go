@@ -394,6 +394,9 @@ func TestWhatAnAnswerBecomes(t *testing.T) {
 		if (err == nil) != (tt.fails == "") || err != nil && err.Error() != tt.fails {
 			t.Errorf("%s: got %v, want %q", name, err, tt.fails)
 		}
+		if e, ok := errors.AsType[*tool.Error](err); name == "an error" && (!ok || e.Code != "mcp_tool_error") {
+			t.Errorf("%s: got %+v", name, e)
+		}
 		if got := text(out.Content); got != tt.text {
 			t.Errorf("%s: got %q, want %q", name, got, tt.text)
 		}
