@@ -76,9 +76,7 @@ func TestV15_ListVars(t *testing.T) {
 func TestV16_WriteVar(t *testing.T) {
 	f := newFixture(t, vars.Options{})
 	_, err := f.call("WriteVar", `{"name":"x","desc":"d"}`)
-	if err == nil || err.Error() != "Cannot create new variable 'x' without a value." {
-		t.Errorf("got %v", err)
-	}
+	wantError(t, err, "value_required", "Cannot create new variable 'x' without a value.")
 	f.mustCall("WriteVar", `{"name":"x","value":""}`)
 	if v, ok := f.get("x"); !ok || *v.Value != "" || v.Type != vars.TypeModel {
 		t.Errorf("got %+v, want an empty value of type LLMAdd", v)
