@@ -4,12 +4,20 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/audit"
 	"github.com/sandboxd/sandboxd/internal/config"
+	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // TestACommandGivesThePasswordOfTheDatabase: commands of store read store.passwordFile as the daemon does. The database
@@ -57,6 +65,79 @@ func TestACommandGivesThePasswordOfTheDatabase(t *testing.T) {
 	default:
 		t.Error("no password was given")
 	}
+}
+
+// What is no state directory of this user is not opened, and no database is made in it.
+func TestAPlaceThatIsNoStoreOfThisUser(t *testing.T) {
+	needs.Root(t, "to give a directory to another user")
+	s := &Site{Config: &config.Config{}}
+	s.Paths.Database = "state.db"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "state.db")
+	for _, tt := range []struct {
+		code   string
+		change func() error
+	}{
+		{"store_not_found", func() error { return nil }},
+		{"store_of_another", func() error {
+			return errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(dir, 12345, -1))
+		}},
+	} {
+		if err := tt.change(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.openPlace(t.Context(), dir, "")
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != tt.code {
+			t.Errorf("got %v, want %s", err, tt.code)
+			if err == nil {
+				p.Close()
+			}
+		}
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			t.Error("a database was made")
+		}
+	}
+}
+
+// A record that somebody changed has a code of its own, on whatever way it is noticed.
+func TestATamperedRecordHasACode(t *testing.T) {
+	err := tampered(fmt.Errorf("open the record: %w: line 7", audit.ErrTampered))
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != "record_tampered" || !strings.Contains(e.Msg, "line 7") ||
+		!strings.Contains(e.Hint, "sandboxd audit verify") {
+		t.Errorf("got %+v", e)
+	}
+	if other := errors.New("the disk is gone"); tampered(other) != other || tampered(nil) != nil {
+		t.Error("another error is taken for it")
+	}
+}
+
+// What keeps a record from being accepted: a daemon that has the state directory, and a database that is damaged.
+func TestWhatKeepsARecordFromBeingAccepted(t *testing.T) {
+	siteDir(t, "")
+	site, err := Load("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept := func(code string) {
+		t.Helper()
+		_, err := site.AcceptRecord(t.Context(), "a test")
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != code || e.Hint == "" {
+			t.Errorf("got %v, want %s", err, code)
+		}
+	}
+	lock, err := audit.LockState(t.Context(), site.Paths.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accept("state_in_use")
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(site.Paths.Database, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	accept("database_damaged")
 }
 
 // askPassword reads the start of a connection, asks for the password and returns it.
