@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -77,6 +78,34 @@ func TestTheStoreHasBounds(t *testing.T) {
 	if size, files := w.j.bytes(), must(os.ReadDir(w.root+"/undo/objects")); size != 0 || len(files) != 0 {
 		t.Errorf("%d bytes in %d files are older than a day", size, len(files))
 	}
+}
+
+// TestWhatIsTooOldGoesWithinAnHour, without a call.
+func TestWhatIsTooOldGoesWithinAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := openWorld(t, physicalDir(t), defaults())
+		defer w.close()
+		w.person("f", "one")
+		w.write("old", "f", "two")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.j.purgeLoop(ctx)
+		}()
+		time.Sleep(14*24*time.Hour - time.Minute)
+		synctest.Wait()
+		if _, err := w.j.call(t.Context(), "old"); err != nil {
+			t.Errorf("before its days are over: %v", err)
+		}
+		time.Sleep(time.Hour + 2*time.Minute)
+		synctest.Wait()
+		if _, err := w.j.call(t.Context(), "old"); err == nil {
+			t.Error("it is still there an hour later")
+		}
+		stop()
+		<-ended
+	})
 }
 
 // The store takes no more of its disk than it leaves: the oldest calls go, and a content that
