@@ -151,7 +151,7 @@ func TestM02_M12_M28_M05_M06_AToolOfAServerTakesTheOnePath(t *testing.T) {
 	if e := d.bad(s, "mcp__one__fails", `{}`); e.Msg != "MCP tool error: Invalid email: 'x' missing '@'" {
 		t.Errorf("M-25: %+v", e)
 	}
-	if e := d.bad(s, "mcp__one__die", `{}`); !strings.HasPrefix(e.Msg, "MCP tool error: ") {
+	if e := d.bad(s, "mcp__one__die", `{}`); !strings.HasPrefix(e.Msg, "MCP tool error: ") || e.Code != "mcp_error" {
 		t.Errorf("M-27: %+v", e)
 	}
 	// It is started again.
@@ -314,7 +314,8 @@ func TestM20_M21_Resources(t *testing.T) {
 	if got := d.good(s, "ReadMcpResource", `{"server":"one","uri":"mem://motd"}`); got != "of mem://motd" {
 		t.Errorf("read: %q", got)
 	}
-	if e := d.bad(s, "ReadMcpResource", `{"server":"three","uri":"mem://motd"}`); e.Msg != "MCP server not found: three" {
+	e := d.bad(s, "ReadMcpResource", `{"server":"three","uri":"mem://motd"}`)
+	if e.Msg != "MCP server not found: three" || e.Code != "mcp_server_not_found" {
 		t.Errorf("unknown: %+v", e)
 	}
 	if e := d.bad(s, "ReadMcpResource", `{"server":"one","uri":"file:///etc/shadow"}`); e.Code != "path_denied" {
