@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
