@@ -27,7 +27,8 @@ func TestTheReserveFitsTheDisk(t *testing.T) {
 		{"as a setting says", 3 << 30, Space{Size: 1 << 40, Avail: 1 << 30}, 3 << 30, true},
 		{"files run out", 0, Space{Size: 1 << 40, Avail: 1 << 30, Files: 6400, FreeFiles: 99}, 256 * mib, true},
 		{
-			"files that are enough", 0, Space{Size: 1 << 40, Avail: 1 << 30, Files: 6400, FreeFiles: 100},
+			"files that are enough", 0,
+			Space{Size: 1 << 40, Avail: 1 << 30, Files: 6400, FreeFiles: 100},
 			256 * mib, false,
 		},
 		{"files without a bound", 0, Space{Size: 1 << 40, Avail: 1 << 30}, 256 * mib, false},
