@@ -227,7 +227,7 @@ func TestNobodyHearsOfAConnection(t *testing.T) {
 		if refused(t, q) {
 			t.Error("refused though somebody lists the questions")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if !refused(t, q) {
 			t.Error("asked though the one who looked is gone")
 		}
