@@ -78,6 +78,11 @@ func TestTodoWriteKeepsAList(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", tt.args, got, tt.want)
 		}
 	}
+	_, out, err := e.Call(todo, m{"action": "add", "text": "write"})
+	if b, _ := json.Marshal(out.Data); err != nil || !strings.Contains(string(b), `"priority":"medium"`) {
+		t.Errorf("an entry without a priority is %s, %v", b, err)
+	}
+	e.OK(todo, m{"action": "clear"})
 	if !strings.Contains(string(s.s.Metadata), `"client":{"a":1}`) {
 		t.Errorf("the client's metadata is gone: %s", s.s.Metadata)
 	}

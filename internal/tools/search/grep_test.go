@@ -26,6 +26,7 @@ func TestT47_GrepModes(t *testing.T) {
 	e.Write("c.txt", "nothing\r\nfunc C\r\n")
 	e.Write(".hidden", "func\n")
 	e.Write("bin", "func\x00\n")
+	e.Write("node_modules/d.go", "func D() {}\n")
 	for _, tt := range []struct {
 		name string
 		args m
@@ -40,6 +41,7 @@ func TestT47_GrepModes(t *testing.T) {
 		{"by type", m{"pattern": "a", "type": "py"}, "sub/b.py"},
 		{"one file", m{"pattern": "func", "path": "a.go", "output_mode": "count"}, "a.go:2\n[2 matching lines in 1 files]"},
 		{"one directory", m{"pattern": "a", "path": "sub"}, "sub/b.py"},
+		{"node_modules when it is named", m{"pattern": "func", "path": "node_modules"}, "node_modules/d.go"},
 		{"a hidden file when it is named", m{"pattern": "func", "path": ".hidden"}, ".hidden"},
 		{"only the match", m{"pattern": "func [A-Z]", "output_mode": "content", "-o": true, "glob": "*.go"}, "a.go:2:func A\na.go:4:func B"},
 		{"lines after", m{"pattern": "func A", "output_mode": "content", "-A": 1}, "a.go:2:func A() {}\na.go-3-// a"},

@@ -100,6 +100,20 @@ func TestT48_WebFetchShowsMarkdown(t *testing.T) {
 	}
 }
 
+// TestWebFetchShowsOtherTextAsItIs: what is no page is not made one.
+func TestWebFetchShowsOtherTextAsItIs(t *testing.T) {
+	const text = "# a  <b>b</b>\n\n\n * c\n"
+	for _, kind := range []string{"text/plain", "text/markdown", "application/json"} {
+		b := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			fmt.Fprint(w, text)
+		})
+		if page, _, err := b.get(t, `{"url":"http://docs.example/"}`); err != nil || page.Text != text {
+			t.Errorf("%s: got %q, %v", kind, page.Text, err)
+		}
+	}
+}
+
 // TestX13_EachHopIsJudged: a page that leads on to a host that is not allowed is refused, and
 // no connection is made.
 func TestX13_EachHopIsJudged(t *testing.T) {
