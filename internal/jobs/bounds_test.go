@@ -1,15 +1,20 @@
 package jobs
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -222,5 +227,154 @@ func TestANewConfigurationHoldsAtOnce(t *testing.T) {
 	}
 	if _, err := w.Open(call("x"), false); code(err) != "too_many_jobs" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Whoever waits for a job is answered after a while, which the call may choose within bounds.
+func TestHowLongAToolWaitsForAJob(t *testing.T) {
+	type runs func(context.Context, *Jobs, tool.In) (tool.Output, error)
+	output := func(ctx context.Context, js *Jobs, in tool.In) (tool.Output, error) {
+		return taskJobs{js}.Output(ctx, in)
+	}
+	stdin := func(ctx context.Context, js *Jobs, in tool.In) (tool.Output, error) {
+		return writeStdin{js}.Run(ctx, in, nil)
+	}
+	for _, tt := range []struct {
+		run  runs
+		args string
+		want time.Duration
+	}{
+		{output, `{"id":"JOB","timeout":5000}`, 0},
+		{output, `{"id":"JOB","block":true}`, 30 * time.Second},
+		{output, `{"id":"JOB","block":true,"timeout":1500}`, 1500 * time.Millisecond},
+		{output, `{"id":"JOB","block":true,"timeout":86400000}`, 10 * time.Minute},
+		{stdin, `{"session_id":"JOB"}`, 250 * time.Millisecond},
+		{stdin, `{"session_id":"JOB","yield_time_ms":1500}`, 1500 * time.Millisecond},
+		{stdin, `{"session_id":"JOB","yield_time_ms":86400000}`, 5 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			j, c := w.begin(false)
+			defer j.finish(c, sandbox.Exit{}, fine)
+			in := tool.In{Account: "a", Session: "s", Args: []byte(strings.ReplaceAll(tt.args, "JOB", j.ID()))}
+			began := time.Now()
+			if _, err := tt.run(t.Context(), w.Jobs, in); err != nil || time.Since(began) != tt.want {
+				t.Errorf("%s: answered after %v, %v, want %v", tt.args, time.Since(began), err, tt.want)
+			}
+		})
+	}
+}
+
+// Readers hear of new output soon; many of them less often, and never more than a second later.
+func TestHowOftenReadersHear(t *testing.T) {
+	for _, tt := range []struct {
+		readers  int
+		from, to time.Duration
+	}{
+		{1, 50 * time.Millisecond, 50 * time.Millisecond},
+		{200, 51 * time.Millisecond, time.Second},
+		{100_000, time.Second, time.Second},
+	} {
+		r := readers{n: tt.readers, told: make(chan struct{})}
+		if got := r.tell(t.Context(), 0, false); got < tt.from || got > tt.to {
+			t.Errorf("%d readers wait %v, want %v to %v", tt.readers, got, tt.from, tt.to)
+		}
+	}
+}
+
+// A reader takes memory of its account, sees by the offset what it has missed, and can go on behind each event.
+func TestAReaderSeesWhatItMissed(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.OutputBytes, c.OutputRate = 64<<10, 1<<30 })
+	j, c := w.begin(false)
+	if _, err := j.Output().Write(bytes.Repeat([]byte("x"), 100<<10)); err != nil {
+		t.Fatal(err)
+	}
+	j.finish(c, sandbox.Exit{}, fine)
+	hold, err := budget.New(budget.Limits{Bytes: budget.Least}).Request("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func() (bytes int) {
+		if _, err := fmt.Sscanf(hold.Take(1<<40).Error(), "the request needs %d bytes", &bytes); err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.SetPathValue("id", j.ID())
+	r.Header.Set("Accept", "text/event-stream")
+	r = r.WithContext(budget.With(route.WithCaller(r.Context(), route.Caller{Account: "a"}), hold))
+	before := held()
+	out, err := w.output(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := held() - before; got != 64<<10 {
+		t.Errorf("a reader takes %d bytes, want 64 KiB", got)
+	}
+	sent := httptest.NewRecorder()
+	route.ServeStream(sent, r, out.(route.Stream))
+	first, _, _ := strings.Cut(sent.Body.String(), "\n\n")
+	p := printedIn(t, []byte(first))
+	id := fmt.Sprintf("id: %s.%d\n", j.ID(), p.Offset+int64(len(p.Text)))
+	if p.Offset != 36<<10 || len(p.Text) == 0 || !strings.HasPrefix(first, id) {
+		t.Errorf("the first event is of offset %d with %d bytes: %.100q", p.Offset, len(p.Text), first)
+	}
+}
+
+// A job that its daemon ends says so, also to the next one.
+func TestJobsEndWithTheirDaemon(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	j.program.(*program).terminated = func(time.Duration) {
+		go j.finish(c, sandbox.Exit{Code: 137, Signal: "SIGKILL"}, fine)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	if all := w.List(nobody); len(all) != 1 || all[0].State != Killed || all[0].By != "the end of the daemon" {
+		t.Errorf("got %+v", all)
+	}
+}
+
+// What Codex types goes to the program as it is, and the answer is what is new, cut to about so many tokens.
+func TestWriteStdin(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	defer j.finish(c, sandbox.Exit{}, fine)
+	run := func(args string) (string, string) {
+		t.Helper()
+		in := tool.In{Account: "a", Session: "s", Args: []byte(`{"session_id":"` + j.ID() + `","yield_time_ms":0` + args + `}`)}
+		out, err := writeStdin{w.Jobs}.Run(t.Context(), in, nil)
+		return strings.TrimPrefix(out.Text, j.ID()+" running"), code(err)
+	}
+	write := func(text string) {
+		if _, err := io.WriteString(j.Output(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one\n")
+	if _, code := run(`,"chars":"x"`); code != "job_without_input" {
+		t.Errorf("without an input: %s", code)
+	}
+	if text, code := run(""); text != "\none\n" || code != "<nil>" {
+		t.Errorf("it read %q, %s", text, code)
+	}
+	in, err := j.Input()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("two\n")
+	if text, code := run(`,"chars":"ls\n"`); !strings.HasSuffix(text, "\ntwo\n") || strings.Contains(text, "one") {
+		t.Errorf("it read %q, %s", text, code)
+	}
+	typed := make([]byte, 3)
+	if _, err := io.ReadFull(in, typed); err != nil || string(typed) != "ls\n" {
+		t.Errorf("the program read %q, %v", typed, err)
+	}
+	write(strings.Repeat("x", 1000))
+	if text, code := run(`,"max_output_tokens":10`); strings.Count(text, "x") != 40 {
+		t.Errorf("of 10 tokens it read %q, %s", text, code)
 	}
 }

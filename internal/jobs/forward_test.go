@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/route/routetest"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -125,6 +128,36 @@ func TestAForwardIsRefused(t *testing.T) {
 	}
 	if err := j.EndForward(80); code(err) != "port_not_forwarded" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAForwardIsAtItsOwnPortUnlessNamed, and the record has who offered it and who ended that.
+func TestAForwardIsAtItsOwnPortUnlessNamed(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	defer j.finish(c, sandbox.Exit{}, fine)
+	taken := echo(t).(*net.TCPAddr).Port
+	path := "/jobs/" + j.ID() + "/forwards"
+	for _, tt := range []struct{ line, body, want string }{
+		{"POST " + path, fmt.Sprintf(`{"port":%d}`, taken), fmt.Sprintf("port_taken: port %d of the host", taken)},
+		{"POST " + path, `{"port":80,"at":0}`, `{"port":80,"address":"127.0.0.1:`},
+		{"DELETE " + path + "/80", "", `{"id":"80","deleted":true}`},
+		{"DELETE " + path + "/80", "", "port_not_forwarded: "},
+	} {
+		got := routetest.Call(t, w.routes(), tool.RoleOperator, tt.line, tt.body)
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s %s: %s, want %s", tt.line, tt.body, got, tt.want)
+		}
+	}
+	var recorded []string
+	for _, n := range w.notes {
+		recorded = append(recorded, n.Name+" "+n.Detail["port"]+" by "+n.Detail["by"])
+		if n.Detail["job"] != j.ID() || n.Session != "s" || n.Account != "a" {
+			t.Errorf("recorded %+v", n)
+		}
+	}
+	if got := strings.Join(recorded, ", "); got != "job_forwarded 80 by uid:7, job_forward_ended 80 by uid:7" {
+		t.Errorf("recorded %s", got)
 	}
 }
 

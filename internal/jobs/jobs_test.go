@@ -499,7 +499,10 @@ func TestTools(t *testing.T) {
 	if text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f.*r$"}`); text != j.ID()+" running\nfour\n" {
 		t.Errorf("got %q", text)
 	}
-	j.program.(*program).terminated = func(time.Duration) {
+	j.program.(*program).terminated = func(grace time.Duration) {
+		if grace != 2*time.Second {
+			t.Errorf("it has %v to clean up, want two seconds", grace)
+		}
 		c.Output.Origin = tool.OriginWeb
 		go j.finish(c, sandbox.Exit{Code: 143, Signal: "SIGTERM"}, fine)
 	}
