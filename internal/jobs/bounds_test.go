@@ -345,7 +345,8 @@ func TestWriteStdin(t *testing.T) {
 	defer j.finish(c, sandbox.Exit{}, fine)
 	run := func(args string) (string, string) {
 		t.Helper()
-		in := tool.In{Account: "a", Session: "s", Args: []byte(`{"session_id":"` + j.ID() + `","yield_time_ms":0` + args + `}`)}
+		args = `{"session_id":"` + j.ID() + `","yield_time_ms":0` + args + `}`
+		in := tool.In{Account: "a", Session: "s", Args: []byte(args)}
 		out, err := writeStdin{w.Jobs}.Run(t.Context(), in, nil)
 		return strings.TrimPrefix(out.Text, j.ID()+" running"), code(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -288,4 +289,24 @@ func FuzzSymbolAt(f *testing.F) {
 			t.Errorf("symbolAt(%q, %d) = %q", line, at, got)
 		}
 	})
+}
+
+// The words before a name that make it a definition are those that the model is told, and no others.
+func TestT52_KeywordsOfDefinitions(t *testing.T) {
+	words := "func class struct enum protocol typealias let var export type const"
+	told := strings.NewReplacer(",", "", " and ", " ").Replace((lsp{}).Spec().Description)
+	if !strings.Contains(told, "by the keywords "+words+" hover") {
+		t.Errorf("the model is told %q", told)
+	}
+	defined := regexp.MustCompile(definitionOf("thing"))
+	for _, word := range strings.Fields(words) {
+		if !defined.MatchString(word + " thing") {
+			t.Errorf("%s defines nothing", word)
+		}
+	}
+	for _, word := range []string{"interface", "import", "return", "new", "def", "fn"} {
+		if defined.MatchString(word + " thing") {
+			t.Errorf("%s defines something", word)
+		}
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -121,5 +123,26 @@ func TestTheToolsTellTasksFromJobs(t *testing.T) {
 	out, err := f.taskOutput(t.Context(), in(`{"id":"TASK"}`), sess)
 	if err != nil || out.Text != "(task task_1 has no output; it is pending)" {
 		t.Errorf("got %q, %v", out.Text, err)
+	}
+}
+
+// A call that waits for a task is answered after a while, which it may choose within bounds, and else at once.
+func TestHowLongATaskIsWaitedFor(t *testing.T) {
+	for args, want := range map[string]time.Duration{
+		`{"id":"task_1","timeout":5000}`:                  0,
+		`{"id":"task_1","block":true}`:                    30 * time.Second,
+		`{"id":"task_1","block":true,"timeout":1500}`:     1500 * time.Millisecond,
+		`{"id":"task_1","block":true,"timeout":86400000}`: 10 * time.Minute,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := open(t, ":memory:")
+			sess := tool.Session{ID: "root", Account: "u"}
+			s.make(t, PlaceOf(sess), "x")
+			began := time.Now()
+			out, err := (&feature{store: s}).taskOutput(t.Context(), tool.In{Args: json.RawMessage(args)}, sess)
+			if took := time.Since(began); err != nil || took != want || !strings.Contains(out.Text, "is pending") {
+				t.Errorf("%s: got %q after %v, %v, want %v", args, out.Text, took, err, want)
+			}
+		})
 	}
 }

@@ -280,8 +280,12 @@ func TestN24_N25_ADisbandedTeamStays(t *testing.T) {
 	if x.ID != "team_1" || x.Leader != "self" || x.Status != "active" || len(x.Members) != 3 || x.Members[0].Role != RoleMember {
 		t.Errorf("got %+v", x)
 	}
+	done(s.Send(t.Context(), at("b"), Outgoing{To: "a", Message: "before"}, 0))
 	if _, err := s.DeleteTeam(t.Context(), lead, "team_1"); err != nil {
 		t.Fatal(err)
+	}
+	if all, _, err := s.Take(t.Context(), at("a")); err != nil || len(all) != 1 || all[0].Content != "before" {
+		t.Errorf("its member has %+v in the mailbox, %v", all, err)
 	}
 	_, again := s.DeleteTeam(t.Context(), lead, "team_1")
 	_, add := s.AddMember(t.Context(), lead, "team_1", Member{Name: "d"})
