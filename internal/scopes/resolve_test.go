@@ -119,6 +119,10 @@ func TestS60_S61_S62_S63_S64_S65_S69_Macros(t *testing.T) {
 		{"S-63 the whole name comes first", "{{getvar::a.flat}} {{setvar::a.flat::2}}{{getvar::a.flat}}", "1 2", "", "set branch a.flat 2"},
 		{"S-64 objects are made", "{{setvar::o.p.q::v}}{{getvar::o}}", `{"p":{"q":"v"}}`, "", `set branch o {"p":{"q":"v"}}`},
 		{"S-65 objects are stable JSON", "{{getvar::a}}", `{"a":[1],"b":2,"z":{"y":9007199254740993}}`, "", ""},
+		{
+			"S-62 a global deletion", "{{deleteglobalvar::x}}<{{getglobalvar::x}}>{{getvar::x}}", "<>of branch", "",
+			"delete global x <nil>",
+		},
 		{"what is not there is empty", "<{{getvar::nothing}}{{getvar::a.nothing.more}}>", "<>", "", ""},
 		{"null is null", "{{getvar::n}}", "null", "", ""},
 		{"macros in macros", "{{setvar::copy::{{getvar::x}}!}}{{getvar::copy}}", "of branch!", "", "set branch copy of branch!"},
@@ -150,6 +154,20 @@ func TestS60_S61_S62_S63_S64_S65_S69_Macros(t *testing.T) {
 	}
 	if w.dump() != before {
 		t.Error("previews have changed the store")
+	}
+	got := w.do("POST /sessions/s/prompt-runtime/preview",
+		`{"text":"{{.资产.金币}} {{$x}} {{setvar::y::{{.x}}}}{{.x}} {{nothing::z}}"}`)
+	for _, want := range []string{
+		`"used_names":["资产.金币","x","y"]`,
+		`"traces":[{"macro_name":"getvar","raw_text":"{{.资产.金币}}","text":"3"},` +
+			`{"macro_name":"getglobalvar","raw_text":"{{$x}}","text":"of global"},` +
+			`{"macro_name":"getvar","raw_text":"{{.x}}","text":"of branch"},` +
+			`{"macro_name":"setvar","raw_text":"{{setvar::y::{{.x}}}}","text":""},` +
+			`{"macro_name":"getvar","raw_text":"{{.x}}","text":"of branch"}]`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s in it", got, want)
+		}
 	}
 }
 

@@ -76,6 +76,15 @@ func TestS10_S11_S50_S51_S52_TheLedgerIsApart(t *testing.T) {
 	if run == nil || len(row) != 13 {
 		t.Errorf("got %v", row)
 	}
+	w.want("{", "POST /floors/"+f+"/fail", "")
+	w.want("{", "POST /floors/"+f+"/generate", "")
+	w.stage("s", p, `{"key":"mood","value":"calm","reason":"the rain has stopped"}`)
+	again := w.items(p, "staged")[1]
+	of := again["evidence"].(map[string]any)
+	if of["generationAttemptNo"] != 2.0 || of["runId"] == run || of["runId"] == nil ||
+		again["reason"] != "the rain has stopped" {
+		t.Errorf("of another attempt: %v", again)
+	}
 	before := w.dump()
 	w.do("GET /pages/"+p+"/variables/staged", "")
 	w.do("GET /pages/"+p+"/variables/promotions", "")
@@ -168,6 +177,9 @@ func TestS58_S59_PlainPageVariablesArePromotedAtTheCommitAndNoFurther(t *testing
 	p := w.page(f, 0, "output")
 	off := w.id("POST /pages", fmt.Sprintf(`{"floor_id":%q,"page_no":0,"page_kind":"output","version":2}`, f))
 	in := w.page(f, 1, "input")
+	said := w.id("POST /pages", fmt.Sprintf(`{"floor_id":%q,"page_no":0,"page_kind":"output","version":3}`, f))
+	w.want("{", "POST /pages/"+said+"/accept", "")
+	w.put("page", said, "accepted", "1")
 	w.put("page", p, "plain", "1")
 	w.put("page", off, "off", "1")
 	w.put("page", in, "in", "1")
@@ -186,7 +198,10 @@ func TestS58_S59_PlainPageVariablesArePromotedAtTheCommitAndNoFurther(t *testing
 	if want := []string{"late false", "plain true"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := w.do("GET /variables?scope=floor", ""); !strings.HasPrefix(got, "2 [") {
+	if all := w.items(said, "promotions"); len(all) != 1 || all[0]["key"] != "accepted" {
+		t.Errorf("of a page that was accepted and is not active: %v", all)
+	}
+	if got := w.do("GET /variables?scope=floor", ""); !strings.HasPrefix(got, "3 [") {
 		t.Errorf("the floor has %s", got)
 	}
 	for _, scope := range []string{"branch", "chat", "global"} {
@@ -228,6 +243,18 @@ func TestS22_DecisionsAreMadeOnce(t *testing.T) {
 	w.want("invalid_state", "POST /floors/"+f+"/generate", "")
 	if got := w.call("set_variable", "s", p, `{"key":"k","value":1}`); got != "variable_target_locked" {
 		t.Errorf("got %s", got)
+	}
+	f = w.floor("s", "main", 1)
+	p = w.page(f, 0, "output")
+	w.want("{", "POST /floors/"+f+"/fail", `{"reason":"no answer came"}`)
+	last := w.notes[len(w.notes)-1]
+	if last.Name != "floor_failed" || !strings.HasSuffix(last.Message, ": no answer came") {
+		t.Errorf("the record has %+v", last)
+	}
+	w.want("invalid_state", "POST /floors/"+f+"/commit", "")
+	w.want("invalid_state", "POST /floors/"+f+"/fail", "")
+	if got := w.call("set_variable", "s", p, `{"key":"k","value":1}`); got != "variable_target_locked" {
+		t.Errorf("a floor that failed: %s", got)
 	}
 }
 

@@ -228,6 +228,15 @@ func TestS12_S20_WhatAVariableShows(t *testing.T) {
 			t.Errorf("%s reads back as %s", value, got)
 		}
 	}
+	if got := w.put("chat", "s", strings.Repeat("钥", 256), "1"); !strings.HasPrefix(got, "created") {
+		t.Errorf("a key of 256 characters: %s", clip(got))
+	}
+	for levels, want := range map[int]string{200: "created", 201: "validation_error"} {
+		value := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+		if got := w.put("chat", "s", fmt.Sprint("deep", levels), value); !strings.HasPrefix(got, want) {
+			t.Errorf("%d levels: got %s, want %s", levels, clip(got), want)
+		}
+	}
 }
 
 func TestS26_S27_S28_S29_S30_ABatchIsAllOrNothing(t *testing.T) {
