@@ -107,3 +107,27 @@ func TestWhatIsSaidOfAConnection(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// What a hook after calls, or a person, may keep from the model is withheld until then, also from those who read along.
+func TestWhatMayBeWithheld(t *testing.T) {
+	for _, tt := range []struct {
+		results tool.ResultPolicy
+		posts   bool
+		want    bool
+	}{
+		{"", false, false},
+		{tool.ResultNever, false, false},
+		{tool.ResultOnError, false, true},
+		{tool.ResultAlways, false, true},
+		{"", true, true},
+		{tool.ResultNever, true, true},
+	} {
+		w := newWorld(tool.Spec{})
+		w.posts = tt.posts
+		c := &tool.Call{}
+		c.Spec.Results = tt.results
+		if got := w.pipeline().mayWithhold(c); got != tt.want {
+			t.Errorf("results %q, hooks %v: got %v, want %v", tt.results, tt.posts, got, tt.want)
+		}
+	}
+}

@@ -77,6 +77,17 @@ func TestX03_ALastingProgramKeepsNothingDenied(t *testing.T) {
 	if len(e.Denials) != 1 || e.Denials[0].Layer != "denied_path_created" {
 		t.Errorf("denials %+v", e.Denials)
 	}
+	// The clock of processors is that of calls, too; the size of a file is that of all.
+	out.Reset()
+	box = newBox(t, backend, "strict", guard.Settings{
+		AllowedWritePaths: []string{ws}, Limits: guard.Limits{CPUSeconds: 7, FileSizeBytes: 1 << 20},
+	})
+	e = runSpec(t, box, Spec{
+		Argv: []string{"bash", "-c", "ulimit -t; ulimit -f"}, Dir: ws, Stdout: &out, Lasting: true,
+	})
+	if e.Code != 0 || out.String() != "unlimited\n1024\n" {
+		t.Errorf("got %+v %q, want no limit of processors, and the files of 1024 KiB", e, &out)
+	}
 	// Limits of its own hold.
 	e = runSpec(t, box, Spec{Argv: []string{"sleep", "100"}, Dir: ws, Lasting: true, Limits: guard.Limits{WallSeconds: 1}})
 	if !e.TimedOut {

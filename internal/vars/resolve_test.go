@@ -154,7 +154,7 @@ func TestV34_ExpansionIsBounded(t *testing.T) {
 	chain("double", "x", 40, 2)
 	chain("hollow", "", 40, 2)
 	chain("chain", "x", 200, 1)
-	chain("short", "x", 90, 1)
+	chain("level", "x", 101, 1)
 	f.put("big", strings.Repeat("x", 1<<20))
 	for i := range 9 {
 		f.put(fmt.Sprint("wide", i), strings.Repeat("é", 1<<19))
@@ -163,7 +163,9 @@ func TestV34_ExpansionIsBounded(t *testing.T) {
 		{"doubling", `"$VAR_REF{{double0}}"`, "expansion_too_large"},
 		{"doubling of nothing", `"$VAR_REF{{hollow0}}"`, "expansion_too_large"},
 		{"a long chain", `"$VAR_REF{{chain0}}"`, "expansion_too_large"},
-		{"a chain of 90", `"$VAR_REF{{short0}}"`, ""},
+		{"100 levels below the arguments", `"$VAR_REF{{level1}}"`, ""},
+		{"one more", `"$VAR_REF{{level0}}"`, "expansion_too_large"},
+		{"100,000 references", `"` + strings.Repeat("$VAR_REF{{hollow40}}", 100_000) + `"`, ""},
 		{"exactly the limit", `"$VAR_REF{{big}}"`, ""},
 		{"one byte more", `"$VAR_REF{{big}}x"`, "expansion_too_large"},
 		{"over two strings", `["$VAR_REF{{big}}","$VAR_REF{{big:0:1}}"]`, "expansion_too_large"},

@@ -120,7 +120,8 @@ func TestDescriptionsAndTagsAreBounded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	fits := vars.Change{Value: text(1), Desc: text(4096), Tags: &[]string{*text(256)}}
+	most := append(many[:63:63], *text(256))
+	fits := vars.Change{Value: text(1), Desc: text(4096), Tags: &most}
 	if _, _, err := f.Put(t.Context(), f.session, "v", fits, tool.OriginPerson); err != nil {
 		t.Error(err)
 	}

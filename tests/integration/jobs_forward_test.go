@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,12 +64,34 @@ s.serve_forever()
 			if j, err := d.agent.Job(t.Context(), id); err != nil || len(j.Forwards) != 1 || j.Forwards[0].Address != address {
 				t.Errorf("got %+v, %v", j, err)
 			}
-			if _, err := d.agent.StopJob(t.Context(), id); err != nil {
-				t.Fatal(err)
+			if out, err := d.exec("sandboxd", "jobs", "forward", id, port); err == nil ||
+				!strings.Contains(out, "port "+port+" of the host cannot be had") {
+				t.Errorf("a port of the job whose number is taken on the host: %v, %s", err, out)
+			}
+			if out, err := d.exec("sandboxd", "jobs", "forward", id, "8080", "--end"); err != nil {
+				t.Errorf("--end: %v, %s", err, out)
+			}
+			if c, err := net.Dial("tcp", address); err == nil {
+				c.Close()
+				t.Error("the port is offered after --end")
+			}
+			out, err = d.exec("sandboxd", "jobs", "forward", id, "8080", "--at", "0")
+			if address = strings.TrimSpace(out); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			out, err = d.exec("sandboxd", "jobs", "stop", id)
+			if err != nil || !strings.Contains(out, "sandboxd: job "+id+": killed by the agent (143)\n") {
+				t.Errorf("stop: %v, %s", err, out)
 			}
 			if c, err := net.Dial("tcp", address); err == nil {
 				c.Close()
 				t.Error("the port outlives the job")
+			}
+			out, err = d.exec("sandboxd", "jobs")
+			row := regexp.MustCompile(`(?m)^ID +STATE +STARTED +PRINTED +COMMAND\n` + id +
+				` +killed by the agent \(143\) +[0-9-]{10} [0-9:]{8} +[0-9]+ +exec python3 serve.py$`)
+			if err != nil || !row.MatchString(out) {
+				t.Errorf("the list: %v, %s", err, out)
 			}
 			if out, err := d.exec("sandboxd", "jobs", "forward", id, "8080"); err == nil || !strings.Contains(out, "has ended") {
 				t.Errorf("after the end: %v, %s", err, out)

@@ -88,6 +88,10 @@ func TestWhatAJobPrintsIsHarmlessOnATerminal(t *testing.T) {
 	for _, tt := range []struct{ tty, red string }{{"", `\u001b[31mred`}, {`,"tty":true`, "\x1b[31mred"}} {
 		id := d.begin(s, `{"command":"printf 'a\\033]0;owned\\007b\\033[6nc\\033]52;c;eA==\\033\\\\\\\\d\\033P+q\\033\\\\\\\\\\033[31mred\\033[0m end\\n'","run_in_background":true`+tt.tty+`}`)
 		d.ended(id)
+		out, err := d.exec("sandboxd", "jobs", "output", id)
+		if err != nil || !strings.Contains(out, "a\x1b]0;owned\ab\x1b[6nc\x1b]52;c;eA==\x1b\\") {
+			t.Errorf("%s: a pipe gets %q, %v, want what was printed", tt.tty, out, err)
+		}
 		for _, follow := range [][]string{nil, {"-f"}} {
 			p := d.on(80, append([]string{"jobs", "output", id}, follow...)...)
 			screen := p.read("exited (0)")

@@ -456,9 +456,13 @@ func TestAJobThatItsSessionForbids(t *testing.T) {
 	d := newDaemon(t, "")
 	s := d.session()
 	id := d.begin(s, `{"command":"sleep 100000","run_in_background":true}`)
-	change := map[string]any{"sandbox": map[string]any{"deniedPaths": []string{"/opt"}}}
-	if err := d.operator.Do(t.Context(), "PATCH", "/sessions/"+s, change, nil); err != nil {
-		t.Fatal(err)
+	for _, change := range []map[string]any{
+		{"mode": "dontAsk"}, // which ends nothing: it would have been the first reason
+		{"sandbox": map[string]any{"deniedPaths": []string{"/opt"}}},
+	} {
+		if err := d.operator.Do(t.Context(), "PATCH", "/sessions/"+s, change, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if j := d.ended(id); !strings.Contains(j.Forbidden, "/opt") {
 		t.Errorf("got %+v", j)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -170,6 +171,19 @@ func TestS72_V24_V30_V35_ToolsOfTheRequestPath(t *testing.T) {
 	}
 	if status, answer := s.send("POST", "/pages/"+p+"/accept", ""); status != 200 {
 		t.Fatalf("accept: %d %s", status, answer)
+	}
+	for args, want := range map[string]string{
+		"staged " + p:              `text +set +promoted +"5"`,
+		"promotions " + p:          `text +floor/` + f + ` +"5"`,
+		"get page/" + p + " text":  `^"5"\n$`,
+		"get floor/" + f + " text": `^"5"\n$`,
+		"tree " + one: `page 0 version 1, output, active, accepted, ` + p +
+			`\n(.*\n)? +text = "5" \(page, over floor\)`,
+	} {
+		out, err := d.exec("sandboxd", append([]string{"scopes"}, strings.Fields(args)...)...)
+		if err != nil || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("sandboxd scopes %s: %v\n%s", args, err, out)
+		}
 	}
 	if answer := call(one, "ReadVar", `{"name":"k"}`); !strings.Contains(answer, `"code":"variable_not_found"`) {
 		t.Errorf("a scoped variable is one of the session: %s", answer)
