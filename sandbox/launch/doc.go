@@ -30,5 +30,6 @@
 //
 // Guaranteed: when a launcher ends, for whatever reason, every call in it that was begun ends, and
 // its End is closed, after the processes are gone. Launcher and Pool are safe for concurrent use; Max must
-// be set before the first Get. Not here: what a script does (package script), and the launcher's own side (package child).
+// be set before the first Get. Not here: what a script does (package script), and the launcher's own
+// side (package child).
 package launch
