@@ -2,7 +2,9 @@
 // daemon (sandboxd serve), the commands that talk to it, and the launcher that sandboxd starts for
 // sandboxed programs.
 //
-// Each subcommand is one function that returns a cobra.Command. rootCmd lists them.
+// rootCmd lists the commands of the top level; each of them adds its own subcommands. Most are one
+// function that returns a cobra.Command. A command returns an error and prints none: run prints it
+// with its hint, and returns the exit status that belongs to it.
 package main
 
 import (

@@ -16,8 +16,9 @@
 //
 // What an account keeps are the private files, the variables of both kinds with their hosts, the
 // transcripts and the output of jobs of its sessions. It is measured
-// beside the requests, and only when the free space has fallen or some time has passed: what is
-// known is some moments old. The free space is looked at by each request. The log and the
+// beside the requests, when the free space has changed much, an account has sent much, a session was
+// deleted, or some time has passed: what is known is some moments old. The free space is looked at
+// by each request. The log and the
 // database have a part of the reserve as blocks of their own, where the file system can do that:
 // they can be written when the disk is full.
 //

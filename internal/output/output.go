@@ -14,9 +14,10 @@
 //   - A Log bounds the bytes of output that it holds, and the number of items. It does not count
 //     the data of events.
 //   - A writer waits only for the owner. If the owner takes nothing for ten seconds, writers wait
-//     no more until it takes something again. Other readers miss what they do not take in time.
+//     no more until it takes something again. Other readers miss what they do not take in time. Events never
+//     wait: many of them can push out what the owner has not taken.
 //   - The text of an [Item] has whole characters: what is no UTF-8 becomes U+FFFD. Offsets count
-//     the bytes that were written, so a reader sees how many it missed.
+//     the bytes that were written, so a reader of valid text sees how many it missed.
 package output
 
 import (

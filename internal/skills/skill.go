@@ -1,5 +1,5 @@
-// Package skills finds skill packages and runs them. A skill is a prompt with a list of the tools
-// that may be called while it runs.
+// Package skills finds skill packages, and lets an agent begin and end them. A skill is a prompt with
+// a list of the tools that may be called until it ends. Nothing of a package is executed.
 //
 // A skill package is a directory with a SKILL.md: front matter, then the prompt. Skills have three
 // authors, see [Source]: this program (builtin.go), the user, and whoever can write the workspace.

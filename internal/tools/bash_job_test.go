@@ -130,3 +130,22 @@ func TestAJobLeavesTheSessionWhereItIs(t *testing.T) {
 		}
 	}
 }
+
+// TestExecCommandOnATerminal: write_stdin types into it, so a shell there runs what nobody has judged.
+func TestExecCommandOnATerminal(t *testing.T) {
+	e := toolstest.New(t)
+	for _, tty := range []bool{true, false} {
+		in := e.In(m{"cmd": "bash", "tty": tty})
+		uses, err := ExecCommand{}.Uses(t.Context(), in)
+		if err != nil || (len(uses.Script.Opaque) > 0) != tty {
+			t.Errorf("tty %v: it is judged as %+v, %v", tty, uses.Script, err)
+		}
+		in = e.In(m{"cmd": "true", "tty": tty})
+		job := &streams{}
+		in.Job = job
+		_, err = ExecCommand{}.Run(t.Context(), in, e.Box)
+		if err != nil || (job.rows == 24 && job.columns == 80) != tty {
+			t.Errorf("tty %v: asked for %+v, %v", tty, job, err)
+		}
+	}
+}

@@ -155,6 +155,13 @@ func TestV31_V32_NamesOfCalls(t *testing.T) {
 	if err != nil || got != `["text","{\"file_path\":\"x\"}"]` {
 		t.Errorf("got %s (%v)", got, err)
 	}
+	for name, want := range map[string]string{
+		c.Result.VarArgs: "Arguments of Read", c.Result.VarResult: "Call Read with args: file_path=x",
+	} {
+		if v, _ := f.get(name); v.Desc != want {
+			t.Errorf("%s is described as %q, want %q", name, v.Desc, want)
+		}
+	}
 	seen := map[string]bool{}
 	for range 10_000 {
 		id := tool.NewCall(tool.Request{}).NodeID

@@ -14,8 +14,8 @@
 //
 // Guaranteed: if Unchanged reports true, nothing was made, removed or renamed in the
 // added directories since they were added or since the last call, and the owner, mode and
-// content of added paths are as they were. It reports false when it cannot know: on a file
-// system whose times may be coarse or come from another machine, after a change that is more
+// content of added paths are as they were. It reports false when it cannot know: for a path that
+// exists, on a file system whose times may be coarse or come from another machine, after a change that is more
 // recent than the clock's step, and where something was mounted over a path. An added path that
 // is a link stands for its target.
 //

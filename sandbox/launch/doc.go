@@ -5,27 +5,31 @@
 // processes ready that are confined and wait behind slots. A call takes a slot and sends a
 // script through it; the channel in the slot says how the call ended.
 //
+//	pool := launch.NewPool(func() (*launch.Launcher, error) { return launch.Start(options) })
 //	l, err := pool.Get(ctx, session, config, entry)
 //	defer l.Release()
 //	slot, err := l.Enter(ctx, entry)
 //	s := script.Compile(slot.Slot, call)
 //	err = l.Begin(slot, s, files)
 //	reply, ok := <-slot.End // not ok: the launcher ended, and the call with it
+//	pool.Forget(session)    // ends its launchers; pool.Close ends all
 //
 // Each slot of Enter must go to Begin, once, because Begin closes its descriptor. EPIPE from Begin means that
-// the process behind the slot was killed while it waited: nothing ran, and Enter gives another slot.
+// the process behind the slot was killed while it waited: nothing ran, and Enter gives another slot. After an
+// error of Begin, nobody may wait for End. [Launcher.Signal] and [Launcher.Kill] are for a call that runs.
 //
 // A slot is valid as long as no path has appeared that must be hidden from the call, or kept.
 // [Launcher.Enter] checks that before each call, and has the launcher cover what is new.
 //
-// A [Pool] has the launchers of all sessions. Above [Pool.Max] it ends those that are idle, the longest idle first,
-// and never one with a call. It ends each that has been idle for [IdleTime], and keeps one started for the next
-// session.
+// A [Pool] has the launchers of all sessions. When it starts one and there are more than [Pool.Max], it ends those
+// that are idle, the longest idle first, and never one with a call. It ends each that has been idle for [IdleTime].
+// From the second session on, it tries to keep one started for the next.
 //
 // A launcher that somebody has stopped answers nothing. It is ended when a call in it must end, or
 // when one has waited for a process until its time was over.
 //
-// Guaranteed: when a launcher ends, for whatever reason, every call in it ends and every
-// End is closed, after the processes are gone. Launcher and Pool are safe for concurrent use; Max must be set before
-// the first Get. Not here: what a script does (package script), and the launcher's own side (package child).
+// Guaranteed: when a launcher ends, for whatever reason, every call in it that was begun ends, and
+// its End is closed, after the processes are gone. Launcher and Pool are safe for concurrent use; Max must
+// be set before the first Get. Not here: what a script does (package script), and the launcher's own
+// side (package child).
 package launch

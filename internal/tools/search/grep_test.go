@@ -27,6 +27,8 @@ func TestT47_GrepModes(t *testing.T) {
 	e.Write(".hidden", "func\n")
 	e.Write("bin", "func\x00\n")
 	e.Write("node_modules/d.go", "func D() {}\n")
+	e.Write("types/x.rs", "kind\n")
+	e.Write("types/x.rs.txt", "kind\n")
 	for _, tt := range []struct {
 		name string
 		args m
@@ -39,6 +41,7 @@ func TestT47_GrepModes(t *testing.T) {
 		{"ignoring case", m{"pattern": "func", "-i": true}, "a.go\nc.txt\nsub/b.py"},
 		{"by glob", m{"pattern": "func", "glob": "*.txt"}, "c.txt"},
 		{"by type", m{"pattern": "a", "type": "py"}, "sub/b.py"},
+		{"by another type", m{"pattern": "kind", "type": "rust"}, "types/x.rs"},
 		{"one file", m{"pattern": "func", "path": "a.go", "output_mode": "count"}, "a.go:2\n[2 matching lines in 1 files]"},
 		{"one directory", m{"pattern": "a", "path": "sub"}, "sub/b.py"},
 		{"node_modules when it is named", m{"pattern": "func", "path": "node_modules"}, "node_modules/d.go"},
