@@ -3,7 +3,8 @@
 // A reserve of free space stays on the file systems of the record and of the sessions'
 // private files. When it is touched, agents get nothing more: their calls that run are ended
 // (package [github.com/sandboxd/sandboxd/sandbox/limit] does that), and new ones are refused.
-// Before that, an account is refused that keeps more than others can still have:
+// Before that, an account is refused that keeps more than is free above the reserve ([Options].PerAccount
+// instead, if set). Less than a sixteenth of the reserve is never too much:
 //
 //	g := diskspace.New(diskspace.Options{State: state, Private: state + "/cage", …})
 //	g.Begin()                         // once Sessions and Files can be asked
@@ -207,7 +208,7 @@ func (g *Guard) Admit(name, session string, n int64) error {
 		return err
 	}
 	// A value is in the log of the database before it is in the database.
-	if 2*n > g.room(s.state) || g.room(s.private) == 0 {
+	if 2*n > g.room(s.state) || g.low(s) {
 		g.refused[byReserve]++
 		free := s.state
 		if g.room(s.private) == 0 {

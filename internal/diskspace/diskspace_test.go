@@ -90,6 +90,7 @@ func TestAnAccountKeepsAsMuchAsIsFreeForOthers(t *testing.T) {
 			name: "many variables", state: disk(20 * mib), private: disk(70 * mib), apart: true, values: 11 * mib,
 			want: "account_disk",
 		},
+		{name: "only the state is full", state: disk(0), private: disk(70 * mib), apart: true, want: "disk_reserve"},
 		{name: "files elsewhere are full", state: disk(70 * mib), private: disk(0), apart: true, want: "disk_reserve"},
 		{name: "as a setting says", state: disk(20 * mib), files: 40 * mib, perAccount: 40 * mib},
 		{

@@ -12,8 +12,9 @@
 //	k, found := set.Find("tidy") // by name or alias
 //
 // The tool Skill pushes a skill onto the stack of the session ([tool.Session]). While it is there,
-// the request path refuses tools that the skill does not list. A route ends the innermost skill. A
-// skill grants nothing: policies and settings judge each call as before.
+// the request path refuses tools that the skill does not list, save Skill itself; a skill that lists
+// none refuses none. A route ends the innermost skill. A skill grants nothing: policies and settings
+// judge each call as before.
 //
 // A SKILL.md that cannot be accepted (too large, no front matter, a link that leaves the workspace)
 // is no skill, and [Set].Ignored says why. A directory without a SKILL.md is skipped.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandboxd/sandboxd/internal/store/storetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -128,6 +129,7 @@ func TestTheToolsTellTasksFromJobs(t *testing.T) {
 
 // A call that waits for a task is answered after a while, which it may choose within bounds, and else at once.
 func TestHowLongATaskIsWaitedFor(t *testing.T) {
+	storetest.FileOnly(t) // a server does not live by the clock of the test
 	for args, want := range map[string]time.Duration{
 		`{"id":"task_1","timeout":5000}`:                  0,
 		`{"id":"task_1","block":true}`:                    30 * time.Second,

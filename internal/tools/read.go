@@ -37,7 +37,7 @@ func (Read) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "Read",
 		Description: "Reads a file. " +
-			"Text is returned with line numbers (number, tab, line), at most 2000 lines per call; " +
+			"Text is returned with line numbers (number, tab, line), 2000 lines unless limit is given; " +
 			"images and PDFs are returned as such, notebooks cell by cell.",
 		Schema: json.RawMessage(`{"type":"object","properties":{
 "file_path":{"type":"string","description":"the file; absolute, relative to the working directory, or with ~"},

@@ -112,9 +112,12 @@ func value(cell any) any {
 		if c.Valid {
 			return c.String
 		}
-	case *[]byte:
-		if *c != nil {
-			return *c
+	case *sql.Null[[]byte]:
+		if c.Valid && c.V == nil { // the driver of SQLite gives no bytes as nil, which would be stored as NULL
+			return []byte{}
+		}
+		if c.Valid {
+			return c.V
 		}
 	}
 	return nil
@@ -125,8 +128,8 @@ func bytesOf(row []any) (n int) {
 		switch c := cell.(type) {
 		case *sql.NullString:
 			n += len(c.String)
-		case *[]byte:
-			n += len(*c)
+		case *sql.Null[[]byte]:
+			n += len(c.V)
 		}
 	}
 	return n

@@ -105,7 +105,7 @@ func (t table) cells(which []int) (all []any) {
 		case "bigint", "integer":
 			all = append(all, &sql.NullInt64{})
 		case "bytea":
-			all = append(all, &[]byte{})
+			all = append(all, &sql.Null[[]byte]{})
 		default:
 			all = append(all, &sql.NullString{})
 		}

@@ -90,6 +90,24 @@ func BenchmarkInsertAtCapacity(b *testing.B) {
 	bench.Compare(b, cases, bench.Limit{Case: "capacity 100000", Over: "capacity 1000", AtMost: 1.5})
 }
 
+// A visit costs the same, however large the value.
+func BenchmarkVisit(b *testing.B) {
+	s := vars.New(benchDB(b), vars.Options{})
+	var cases []bench.Case
+	for name, size := range map[string]int{"1 KiB": 1 << 10, "8 MiB": 8 << 20} {
+		value := strings.Repeat("x", size)
+		if _, _, err := s.Put(b.Context(), "s", name, vars.Change{Value: &value}, tool.OriginPerson); err != nil {
+			b.Fatal(err)
+		}
+		cases = append(cases, bench.Case{Name: name, Run: func() {
+			if _, _, ok, err := s.Read(b.Context(), "s", name); err != nil || !ok {
+				b.Fatal(ok, err)
+			}
+		}})
+	}
+	bench.Compare(b, cases, bench.Limit{Case: "8 MiB", Over: "1 KiB", AtMost: 1.5})
+}
+
 var bare = store.Schema{Name: "bare", Files: bareFiles}
 
 func bareInsert(ctx context.Context, db *sql.DB, name string, value []byte) error {

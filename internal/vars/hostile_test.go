@@ -81,8 +81,9 @@ func TestAHundredThousandVariables(t *testing.T) {
 	f.put("first", "v")
 	err := f.db.Write(t.Context(), func(tx *sql.Tx) error {
 		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2)
-			INSERT INTO vars SELECT session, 'v' || i, type, keep, created, updated, visited + i, refs, length, authored, origins,
-				hosts, tags, descr, 'v' || i, value FROM vars, n WHERE session = $1 AND name = 'first'`, f.session, many-3)
+			INSERT INTO vars (session, name, type, keep, created, updated, visited, refs, length, authored, origins, hosts, tags,
+				descr, folded, large, value) SELECT session, 'v' || i, type, keep, created, updated, visited + i, refs, length, authored, origins,
+				hosts, tags, descr, 'v' || i, large, value FROM vars, n WHERE session = $1 AND name = 'first'`, f.session, many-3)
 		if err != nil {
 			return err
 		}

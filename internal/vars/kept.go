@@ -9,9 +9,9 @@ import (
 func (s *System) Kept(ctx context.Context) (map[string]int64, error) {
 	kept := map[string]int64{}
 	err := s.db.Read(ctx, func(tx *sql.Tx) error {
-		// The length of a blob is in the head of its row: no value is read.
+		// The length of a blob is in the head of its row, so no value is read.
 		for _, query := range []string{
-			`SELECT session, length(value) + length(descr) + length(folded) FROM vars`,
+			`SELECT session, ` + sizeOf + ` + length(descr) + length(folded) FROM vars`,
 			`SELECT session, length(value) + length(descr) FROM var_pending`,
 		} {
 			if err := addUp(ctx, tx, query, kept); err != nil {

@@ -33,7 +33,17 @@ type record struct {
 	hosts                     provenance.Hosts
 	tags, desc                string
 	value                     string
+	large                     int64 // id of the value in var_large; 0 is a value in the row itself
 }
+
+// rowBytes is the largest value that is in the row of its variable. A visit writes that row again.
+const rowBytes = 64 << 10
+
+// valueOf and sizeOf are the value of a variable and its bytes, in a query of vars.
+const (
+	valueOf = `coalesce((SELECT l.value FROM var_large l WHERE l.id = vars.large), value)`
+	sizeOf  = `length(value) + coalesce((SELECT length(l.value) FROM var_large l WHERE l.id = vars.large), 0)`
+)
 
 // Put adds a variable or replaces one: only its creation time and, where the
 // change does not say, keep remain (V-09). by is who wrote the value. It reports
@@ -190,7 +200,8 @@ func (s *System) authorsOf(tx *sql.Tx, h head, value string, by tool.Origin, fro
 // store writes a row in place of old, which is nil for a new one. It
 // returns the row with the times it got.
 func (s *System) store(h *head, r record, old *record) (record, error) {
-	if err := s.o.Room(len(r.value)); err != nil {
+	err := s.o.Room(len(r.value))
+	if err != nil {
 		return r, err
 	}
 	now := s.now()
@@ -198,6 +209,9 @@ func (s *System) store(h *head, r record, old *record) (record, error) {
 		r.created = now
 	}
 	r.updated, r.visited, r.length = now, now, utf8.RuneCountInString(r.value)
+	if r, err = s.placed(r, old); err != nil {
+		return r, err
+	}
 	h.stored = true
 	if !r.keep {
 		h.loose = 1
@@ -219,25 +233,43 @@ func (s *System) store(h *head, r record, old *record) (record, error) {
 	return r, s.exec(upsert, r.row(h.session)...)
 }
 
+// placed stores a large value in a row of its own, unless old has the same one.
+func (s *System) placed(r record, old *record) (record, error) {
+	r.large = 0
+	switch {
+	case len(r.value) <= rowBytes:
+	case old != nil && old.large != 0 && old.value == r.value:
+		r.large = old.large
+	default:
+		return r, s.row(`INSERT INTO var_large (value) VALUES ($1) RETURNING id`, []byte(r.value)).Scan(&r.large)
+	}
+	return r, nil
+}
+
 const upsert = `INSERT INTO vars (session, name, type, keep, created, updated, visited, refs,
-		length, authored, origins, tags, descr, folded, value, hosts)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+		length, authored, origins, tags, descr, folded, value, hosts, large)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 	ON CONFLICT (session, name) DO UPDATE SET type = $3, keep = $4, created = $5, updated = $6, visited = $7, refs = $8,
 		length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15,
-		hosts = $16`
+		hosts = $16, large = $17`
 
 // reuse overwrites the row of the variable that would be evicted with the new one. This writes half as many pages of
 // the database as a deletion and an insertion. If both have the same time, evict decides: the new one may have to go.
 const reuse = `UPDATE vars SET name = $2, type = $3, keep = $4, created = $5, updated = $6, visited = $7, refs = $8,
-	length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15, hosts = $16
+	length = $9, authored = $10, origins = $11, tags = $12, descr = $13, folded = $14, value = $15, hosts = $16,
+	large = $17
 	WHERE rowid = (SELECT rowid FROM vars WHERE session = $1 AND keep = 0 AND visited < $7
 		ORDER BY visited, updated, created, name DESC LIMIT 1)`
 
 // row lists the columns of the record, in the order that the insertion and the update take.
 func (r *record) row(session string) []any {
+	value := []byte(r.value)
+	if r.large != 0 {
+		value = []byte{}
+	}
 	return []any{
 		session, r.name, r.typ, r.keep, r.created, r.updated, r.visited, r.refs, r.length, r.authored, r.origins,
-		r.tags, r.desc, strings.ToLower(r.name + "\n" + r.desc), []byte(r.value), r.hosts,
+		r.tags, r.desc, strings.ToLower(r.name + "\n" + r.desc), value, r.hosts, r.large,
 	}
 }
 
@@ -265,11 +297,11 @@ func (s *System) evict(h *head) error {
 	return nil
 }
 
-const fields = `name, type, keep, created, updated, visited, refs, length, authored, origins, hosts, tags, descr`
+const fields = `name, type, keep, created, updated, visited, refs, length, authored, origins, hosts, tags, descr, large`
 
 // selectVar returns the query for a variable that does not count as a visit.
 func (s *System) selectVar() string {
-	return `SELECT ` + fields + `, ` + s.db.Text(`value`) + ` FROM vars WHERE session = $1 AND name = $2`
+	return `SELECT ` + fields + `, ` + s.db.Text(valueOf) + ` FROM vars WHERE session = $1 AND name = $2`
 }
 
 // found returns the row, or nil if there is none.
@@ -285,7 +317,7 @@ func found(row scanner) (*record, error) {
 func (r *record) targets() []any {
 	return []any{
 		&r.name, &r.typ, &r.keep, &r.created, &r.updated, &r.visited, &r.refs, &r.length, &r.authored,
-		&r.origins, &r.hosts, &r.tags, &r.desc,
+		&r.origins, &r.hosts, &r.tags, &r.desc, &r.large,
 	}
 }
 

@@ -127,7 +127,7 @@ func (s *System) expander(ctx context.Context, tx *sql.Tx, session string) *expa
 				return nil, errNotAtHand
 			}
 			var size int64
-			err := tx.QueryRow(`SELECT length(value) FROM vars WHERE session = $1 AND name = $2`, session, name).
+			err := tx.QueryRow(`SELECT `+sizeOf+` FROM vars WHERE session = $1 AND name = $2`, session, name).
 				Scan(&size)
 			if errors.Is(err, sql.ErrNoRows) {
 				return nil, nil

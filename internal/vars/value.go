@@ -79,7 +79,7 @@ func (v Value) piece(ctx context.Context, at int64) (piece string, err error) {
 		return "", ctx.Err()
 	}
 	err = v.s.db.Read(ctx, func(tx *sql.Tx) error {
-		return tx.QueryRow(`SELECT `+v.s.db.Text(`substr(value, $4, $5)`)+` FROM vars
+		return tx.QueryRow(`SELECT `+v.s.db.Text(`substr(`+valueOf+`, $4, $5)`)+` FROM vars
 			WHERE session = $1 AND name = $2 AND updated = $3`, v.session, v.name, v.updated, at+1, pieceBytes).
 			Scan(&piece)
 	})
@@ -109,20 +109,31 @@ func (s *System) Read(ctx context.Context, session, name string) (Var, Value, bo
 	return v, value, err == nil, err
 }
 
-// whole reads a variable with its value, for the tool that shows it.
+// whole reads a variable with its value, for the tool that shows it. Nobody waits for the write while a large value is
+// read.
 func (s *System) whole(ctx context.Context, session, name string) (r record, err error) {
-	var size int64
-	err = s.write(ctx, session, func(_ *sql.Tx, h *head) error {
-		if err := s.visit(session, name, &r, &size); err != nil {
-			return err
+	for { // again if somebody writes it meanwhile: its authors are others then
+		err = s.write(ctx, session, func(_ *sql.Tx, h *head) error {
+			var size int64
+			if err := s.visit(session, name, &r, &size); err != nil {
+				return err
+			}
+			if err := takeValue(ctx, name, size); err != nil {
+				return err
+			}
+			s.shown(h, r.authored, r.hosts.List()) // the model sees it now
+			return nil
+		})
+		if err != nil {
+			return r, err
 		}
-		if err := takeValue(ctx, name, size); err != nil {
-			return err
+		err = s.db.Read(ctx, func(tx *sql.Tx) error {
+			return s.readRow(tx, s.selectValue()+` AND updated = $3`, session, name, r.updated).Scan(&r.value)
+		})
+		if !errors.Is(err, sql.ErrNoRows) {
+			return r, err
 		}
-		s.shown(h, r.authored, r.hosts.List()) // the model sees it now
-		return s.row(s.selectValue(), session, name).Scan(&r.value)
-	})
-	return r, err
+	}
 }
 
 // takeValue takes memory for a value that is read as a whole.
@@ -146,10 +157,10 @@ func (s *System) visit(session, name string, r *record, size *int64) error {
 	if err != nil {
 		return err
 	}
-	row := s.row(`SELECT `+fields+`, length(value) FROM vars WHERE session = $1 AND name = $2`, session, name)
+	row := s.row(`SELECT `+fields+`, `+sizeOf+` FROM vars WHERE session = $1 AND name = $2`, session, name)
 	return row.Scan(append(r.targets(), size)...)
 }
 
 func (s *System) selectValue() string {
-	return `SELECT ` + s.db.Text(`value`) + ` FROM vars WHERE session = $1 AND name = $2`
+	return `SELECT ` + s.db.Text(valueOf) + ` FROM vars WHERE session = $1 AND name = $2`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/internal/budget"
@@ -134,5 +135,40 @@ func TestDescriptionsAndTagsAreBounded(t *testing.T) {
 	}
 	if _, _, err := f.Update(t.Context(), f.session, "v", vars.Change{Value: text(2)}, tool.OriginPerson); err != nil {
 		t.Errorf("a variable of before: %v", err)
+	}
+}
+
+// What ReadVar gives has the author that it names, also while others write the variable.
+func TestReadVarNamesTheAuthorOfWhatItGives(t *testing.T) {
+	f := newFixture(t, vars.Options{Now: time.Now})
+	texts := map[tool.Origin]string{
+		tool.OriginPerson: strings.Repeat("p", 1<<20), tool.OriginTool: strings.Repeat("t", 1<<20),
+	}
+	f.put("v", texts[tool.OriginPerson])
+	done := make(chan error)
+	go func() {
+		for range 50 {
+			for by, text := range texts {
+				if _, _, err := f.Put(t.Context(), f.session, "v", vars.Change{Value: &text}, by); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+		done <- nil
+	}()
+	for {
+		out := f.mustCall("ReadVar", `{"name":"v"}`)
+		if texts[out.Origin] != out.Text {
+			t.Errorf("%.10q… is said to be of %s", out.Text, out.Origin)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+		}
 	}
 }

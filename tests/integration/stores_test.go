@@ -182,6 +182,7 @@ func TestStore_CopyThereAndBackAnswersTheSame(t *testing.T) {
 
 	wantNumber(t, url, `SELECT last_value FROM `+numbers, 7000)
 	wantNumber(t, url, `SELECT last_value - (SELECT max(rowid) FROM vars) FROM `+numbersOfVars, 0)
+	wantNumber(t, url, `SELECT count(*) FROM vars JOIN var_large ON id = large`, 1)
 
 	d.over(url)
 	d.start()
@@ -191,6 +192,7 @@ func TestStore_CopyThereAndBackAnswersTheSame(t *testing.T) {
 	d.answers(sessions[0], "TaskCreate", `{"subject":"more"}`, `Task created: task_3 - "more" (pending)`)
 	d.allowed(sessions[0], "Bash", `{"command":"seq 9"}`) // it is the daemon that made the session
 	d.do("POST", "/sessions/"+sessions[1]+"/messages", said("more"), nil)
+	d.readsLarge(sessions[0])
 	after := d.everything(sessions)
 	d.storeRefuses("is in use by daemon", "copy", url, filepath.Join(d.work, "elsewhere"))
 	d.stop(os.Interrupt)
@@ -202,6 +204,7 @@ func TestStore_CopyThereAndBackAnswersTheSame(t *testing.T) {
 	d.mustStores("copy", "--replace", url, state)
 	d.start()
 	sameAnswers(t, after, d.everything(sessions))
+	d.readsLarge(sessions[0])
 	d.allowed(sessions[0], "Bash", `{"command":"seq 8"}`)
 	d.reads(sessions[4], "then you")
 	d.stop(os.Interrupt)
@@ -221,6 +224,8 @@ func TestStore_CopyThereAndBackAnswersTheSame(t *testing.T) {
 	d.stop(os.Interrupt)
 	wantNumber(t, file, `SELECT count(*) FROM this_daemon WHERE id = '`+id+`'`, 1)
 }
+
+var largeVar = strings.Repeat("large ", 20_000)
 
 // Where PostgreSQL keeps the last number that rows were given.
 const (
@@ -280,6 +285,8 @@ func (d *running) fill() (sessions []string) {
 		d.do("PUT", "/sessions/"+id+"/messages", said(strings.Repeat("long ", 60000), "2"), nil)
 	}
 	d.manyVars(s)
+	d.do("PUT", "/sessions/"+s+"/vars/empty", map[string]any{"value": ""}, nil)
+	d.do("PUT", "/sessions/"+s+"/vars/large", map[string]any{"value": largeVar}, nil)
 	d.do("POST", "/sessions/"+s+"/branches", map[string]any{"branch_id": "other"}, nil)
 	var floor struct{ ID string }
 	d.do("POST", "/floors", map[string]any{"session_id": s, "floor_no": 1}, &floor)
@@ -314,6 +321,16 @@ func (d *running) manyVars(s string) {
 			})
 		}
 		d.do("PUT", "/variables/batch", map[string]any{"items": items}, nil)
+	}
+}
+
+// readsLarge reads the value that has a row of its own.
+func (d *running) readsLarge(session string) {
+	d.t.Helper()
+	var v struct{ Value string }
+	d.do("GET", "/sessions/"+session+"/vars/large", nil, &v)
+	if v.Value != largeVar {
+		d.t.Errorf("the large variable has %d bytes", len(v.Value))
 	}
 }
 
