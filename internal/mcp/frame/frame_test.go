@@ -88,6 +88,30 @@ func long(n int, members string) string {
 	return head + strings.Repeat("x", n-len(head)-len(`"}`)) + `"}`
 }
 
+// Small values take thirty times their bytes once decoded, so they are counted beside the bytes.
+func TestHowMuchALineHasWithoutOtherLimits(t *testing.T) {
+	values := func(n int) string { return `"params":[` + strings.Repeat("1,", n-1) + `1]` }
+	deep := func(n int) string { return `"params":` + strings.Repeat("[", n) + strings.Repeat("]", n) }
+	message := func(members string) string { return `{"jsonrpc":"2.0","id":9,"method":"x",` + members + `}` }
+	for _, tt := range []struct{ name, line, refused string }{
+		{"nearly 200,000 values", message(values(199_900)), ""},
+		{"more", message(values(200_100)), "the message has more than 200000 values"},
+		{"999 deep", message(deep(999)), ""},
+		{"1,001 deep", message(deep(1001)), "the message nests"},
+		{"nearly 16 MiB", long(16<<20-1, `"id":9,"method":"x"`), ""},
+		{"more than 16 MiB", long(16<<20+1, `"id":9,"method":"x"`), "the message has more than"},
+	} {
+		var out buffer
+		read, err := io.ReadAll(New(io.NopCloser(strings.NewReader(tt.line+"\n")), &out, Limits{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(read) > 0) != (tt.refused == "") || !strings.Contains(out.String(), tt.refused) {
+			t.Errorf("%s: %d bytes are read, the answer is %.200q", tt.name, len(read), out.String())
+		}
+	}
+}
+
 func TestTheLastLineNeedsNoEnd(t *testing.T) {
 	c := New(io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","method":"x"}`)), &buffer{}, Limits{})
 	if read, err := io.ReadAll(c); err != nil || string(read) != `{"jsonrpc":"2.0","method":"x"}`+"\n" {

@@ -54,6 +54,21 @@ func TestAHeldCallExpires(t *testing.T) {
 	})
 }
 
+// A question that was shown to one caller is no answer for the call of another: each of these makes it another call.
+func TestM24_AHeldCallIsOfItsCallerSessionToolAndArguments(t *testing.T) {
+	own := digest("ann", "s1", "Bash", []byte(`{"command":"a"}`))
+	for what, other := range map[string]string{
+		"caller":    digest("bob", "s1", "Bash", []byte(`{"command":"a"}`)),
+		"session":   digest("ann", "s2", "Bash", []byte(`{"command":"a"}`)),
+		"tool":      digest("ann", "s1", "Read", []byte(`{"command":"a"}`)),
+		"arguments": digest("ann", "s1", "Bash", []byte(`{"command":"b"}`)),
+	} {
+		if other == own {
+			t.Errorf("with another %s it is the same call", what)
+		}
+	}
+}
+
 // So many calls wait, one more is ended with the reason, and all end with the daemon.
 func TestSoManyCallsAreHeld(t *testing.T) {
 	h := NewHolds()

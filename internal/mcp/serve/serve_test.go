@@ -54,6 +54,17 @@ func TestM24_ResultsAreTextFirstAndNeverStructured(t *testing.T) {
 	}
 }
 
+// What the text has whole needs no link, though it is kept as a variable too.
+func TestM24_OnlyATextThatWasCutHasALink(t *testing.T) {
+	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		sse(w, "end", `{"status":"SUCCESS","final_text":"whole","cache_var_result":"X_result"}`)
+	}}
+	r, err := connect(t, s.face(t), nil, versions[0]).CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash"})
+	if err != nil || len(r.Content) != 1 || text(t, r) != "whole" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 func TestM25_AnErrorIsAResultWithMessageAndHint(t *testing.T) {
 	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, args json.RawMessage) {
 		if string(args) == "{}" {
@@ -114,21 +125,39 @@ func TestABrokenSchemaIsLeftOut(t *testing.T) {
 
 func TestAListThatChangesIsAnnounced(t *testing.T) {
 	s := &standIn{}
-	changed := make(chan struct{}, 8)
+	changed, prompts := make(chan struct{}, 8), make(chan struct{}, 8)
 	c := connect(t, s.face(t), &mcp.ClientOptions{
-		ToolListChangedHandler: func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+		ToolListChangedHandler:   func(_ context.Context, _ *mcp.ToolListChangedRequest) { changed <- struct{}{} },
+		PromptListChangedHandler: func(_ context.Context, _ *mcp.PromptListChangedRequest) { prompts <- struct{}{} },
 	}, "2025-11-25")
+	for event, name := range map[string]string{"session_changed": "Read", "reload": "Write"} {
+		s.mu.Lock()
+		s.tools = fmt.Sprintf(`[{"name":%q,"inputSchema":{"type":"object"}}]`, name)
+		s.mu.Unlock()
+		s.events <- event
+		<-changed
+		r, err := c.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Tools) != 1 || r.Tools[0].Name != name {
+			t.Errorf("after %s: tools %v, want %s alone", event, r.Tools, name)
+		}
+	}
+	// The skills that users may begin, and of those the ones that are there.
 	s.mu.Lock()
-	s.tools = `[{"name":"Read","inputSchema":{"type":"object"}}]`
+	s.skills = `[{"name":"fine","user_invocable":true,"available":true,"argument_hint":"[words]"},` +
+		`{"name":"inner","user_invocable":false,"available":true},` +
+		`{"name":"away","user_invocable":true,"available":false}]`
 	s.mu.Unlock()
 	s.events <- "session_changed"
-	<-changed
-	r, err := c.ListTools(t.Context(), nil)
+	<-prompts
+	r, err := c.ListPrompts(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Tools) != 1 || r.Tools[0].Name != "Read" {
-		t.Errorf("tools %v, want Read alone", r.Tools)
+	if len(r.Prompts) != 1 || r.Prompts[0].Name != "fine" || r.Prompts[0].Arguments[0].Description != "[words]" {
+		t.Errorf("prompts %v, want fine alone", r.Prompts)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -22,6 +23,7 @@ import (
 type standIn struct {
 	mu     sync.Mutex
 	tools  string // definitions
+	skills string
 	events chan string
 	calls  func(w http.ResponseWriter, r *http.Request, args json.RawMessage)
 }
@@ -40,6 +42,9 @@ func (s *standIn) start(dir string) (*client.Client, func(), error) {
 	if s.tools == "" {
 		s.tools = oneTool
 	}
+	if s.skills == "" {
+		s.skills = `[]`
+	}
 	s.events = make(chan string)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/sessions/s1/tools", func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +53,9 @@ func (s *standIn) start(dir string) (*client.Client, func(), error) {
 		fmt.Fprintf(w, `{"data":%s}`, s.tools)
 	})
 	mux.HandleFunc("GET /v1/sessions/s1/skills", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"data":[]}`)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprintf(w, `{"data":%s}`, s.skills)
 	})
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -56,6 +63,9 @@ func (s *standIn) start(dir string) (*client.Client, func(), error) {
 		for {
 			select {
 			case e := <-s.events:
+				if !slices.Contains(r.URL.Query()["type"], e) {
+					continue // the daemon sends what was asked for
+				}
 				sse(w, e, fmt.Sprintf(`{"type":%q,"session_id":"s1"}`, e))
 			case <-r.Context().Done():
 				return

@@ -95,6 +95,40 @@ func TestASectionThatIsWrongSaysWhere(t *testing.T) {
 	if got := c.Trusts()["servers"]; !slices.Equal(got, []string{"/opt/t", "/opt/x"}) {
 		t.Errorf("it trusts %q", got)
 	}
+	c.TokenFile = "/opt/token"
+	c.Servers["b"] = servers.Server{HeaderFiles: map[string]string{"Authorization": "/opt/h"}}
+	if got := c.Hides(); !slices.Equal(got, []string{"/opt/h", "/opt/t", "/opt/token"}) {
+		t.Errorf("calls do not see %q", got)
+	}
+}
+
+// The numbers are those of the table in docs/mcp.md.
+func TestWhatAServerHasWithoutLimitsOfItsOwn(t *testing.T) {
+	want := servers.Limits{
+		MemoryBytes: 512 << 20, Processes: 64, ConcurrentCalls: 8, CallsPerMinute: 120, LineBytes: 16<<20 - 1,
+	}
+	if got := (servers.Limits{}).WithDefaults(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestM10_ListsOfTools(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		allow, deny []string
+		want        bool // whether read is there
+	}{
+		{"no list", nil, nil, true},
+		{"it is allowed", []string{"write", "read"}, nil, true},
+		{"others are allowed", []string{"write"}, nil, false},
+		{"it is denied", nil, []string{"read"}, false},
+		{"others are denied", nil, []string{"write"}, true},
+		{"it is allowed and denied", []string{"read"}, []string{"read"}, false},
+	} {
+		if got := (servers.Lists{Allow: tt.allow, Deny: tt.deny}).Has("read"); got != tt.want {
+			t.Errorf("%s: got %v", tt.name, got)
+		}
+	}
 }
 
 func TestM05_M09_SecretsComeFromFilesOfTheOwner(t *testing.T) {

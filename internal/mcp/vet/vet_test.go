@@ -52,6 +52,8 @@ func TestTextsThatAreRefusedOrFlagged(t *testing.T) {
 			"description": {Name: "x", Description: tt.text, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			"title":       {Name: "x", Title: tt.text, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			"parameter":   {Name: "x", InputSchema: schema(tt.text)},
+			"name of a parameter": {Name: "x", InputSchema: json.RawMessage(
+				`{"type":"object","properties":{` + mustJSON(tt.text) + `:{}}}`)},
 			"enum":        {Name: "x", InputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"q":{"enum":[%s]}}}`, mustJSON(tt.text)))},
 			"annotations": {Name: "x", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: json.RawMessage(`{"title":` + mustJSON(tt.text) + `}`)},
 		} {
@@ -65,6 +67,28 @@ func TestTextsThatAreRefusedOrFlagged(t *testing.T) {
 
 func has(got, want string) bool {
 	return want == "" && got == "" || want != "" && strings.Contains(got, want)
+}
+
+// A pin is of the whole of what a person was shown or a model reads: none of it changes unseen.
+func TestM15_APinIsOfAllThatAToolSaysOfItself(t *testing.T) {
+	object := json.RawMessage(`{"type":"object"}`)
+	base := vet.Definition{Name: "x", InputSchema: object}
+	own := vet.Tool("s", base)
+	for what, change := range map[string]func(*vet.Definition){
+		"name":          func(d *vet.Definition) { d.Name = "y" },
+		"title":         func(d *vet.Definition) { d.Title = "t" },
+		"description":   func(d *vet.Definition) { d.Description = "d" },
+		"schema":        func(d *vet.Definition) { d.InputSchema = json.RawMessage(`{"type":"object","title":"t"}`) },
+		"output schema": func(d *vet.Definition) { d.OutputSchema = object },
+		"annotations":   func(d *vet.Definition) { d.Annotations = json.RawMessage(`{"readOnlyHint":true}`) },
+		"icons":         func(d *vet.Definition) { d.Icons = json.RawMessage(`[{"src":"https://a.test/i.png"}]`) },
+	} {
+		other := base
+		change(&other)
+		if got := vet.Tool("s", other); got.Refused != "" || string(got.Text) == string(own.Text) {
+			t.Errorf("with another %s its pin is of %s, refused %q", what, got.Text, got.Refused)
+		}
+	}
 }
 
 func mustJSON(text string) string {
@@ -94,11 +118,13 @@ func TestNamesOfOthersAreMentions(t *testing.T) {
 
 // Every schema that passes can be checked against, whatever the arguments are: a stack that is full ends the process.
 func TestSchemas(t *testing.T) {
-	laughs := `"$defs":{"a0":{"type":"string"}`
-	for i := range 30 {
-		laughs += fmt.Sprintf(`,"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i+1, i, i)
+	laughs := func(n int) string {
+		defs := `"$defs":{"a0":{"type":"string"}`
+		for i := range n {
+			defs += fmt.Sprintf(`,"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i+1, i, i)
+		}
+		return fmt.Sprintf(`{"type":"object","properties":{"q":{"$ref":"#/$defs/a%d"}},%s}}`, n, defs)
 	}
-	laughs = `{"type":"object","properties":{"q":{"$ref":"#/$defs/a30"}},` + laughs + `}}`
 	deep := strings.Repeat(`{"type":"object","properties":{"q":`, 100) + `{}` + strings.Repeat(`}}`, 100)
 	for _, tt := range []struct{ name, schema, refused string }{
 		{"an object", `{"type":"object","properties":{"q":{"type":"string"}}}`, ""},
@@ -120,7 +146,9 @@ func TestSchemas(t *testing.T) {
 		{"one with a letter that folds", `{"type":"object","itemſ":{"$ref":"#"}}`, "which is written items"},
 		{"a list of items", `{"type":"object","properties":{"q":{"items":[{"allOf":[{"$ref":"#/properties/q/items/0"}]}]}}}`, ""},
 		{"dependencies", `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","dependencies":{"q":{"$ref":"#/dependencies/q"}}}`, ""},
-		{"a billion laughs", laughs, "unfolds"},
+		{"a billion laughs", laughs(30), "unfolds to more than 20000 places"},
+		{"13,300 places", laughs(8), ""},
+		{"26,600 places", laughs(9), "unfolds"},
 		{"deep", deep, "nested"},
 		{"less deep", strings.Repeat(`{"type":"object","properties":{"q":`, 70) + `{}` + strings.Repeat(`}}`, 70), "nests"},
 		{"huge", `{"type":"object","description":"` + strings.Repeat("x", vet.MaxDefinition) + `"}`, "bytes"},
