@@ -91,6 +91,11 @@ func TestEveryCommandAnswers(t *testing.T) {
 		{"status", 1, noAgents},
 		{"reload", 1, noOperators},
 		{"stop-all", 1, noOperators},
+		// Agents take 2 for a denial, and any other failure of a hook for nothing.
+		{"hook", 2, "the hook call is not valid JSON"},
+		{"hook --agent emacs", 2, `unknown agent "emacs"`},
+		{"hook --on-error allow", 2, `unknown --on-error "allow"`},
+		{"hook --ask nobody", 2, `unknown --ask "nobody"`},
 		{"hooks", 1, noOperators},
 		{"hooks test stop", 1, noOperators},
 		{"sessions list", 1, noAgents},

@@ -230,6 +230,13 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 				`{"command":"` + caged + `","dir_path":"/src/sub"}},"reason":"` + allowed + `"}`,
 		},
 		{
+			"gemini gets a rewrite, in its words", clients.Gemini, geminiEdit,
+			decider{verdict: tool.Allow, args: `{"new_string":"z","replace_all":false}`},
+			`{"decision":"allow","hookSpecificOutput":{"hookEventName":"BeforeTool","tool_input":` +
+				`{"allow_multiple":false,"file_path":"/src/a","instruction":"i","new_string":"z","old_string":"x"}},` +
+				`"reason":"` + allowed + `"}`,
+		},
+		{
 			"gemini denies", clients.Gemini, geminiEdit,
 			decider{verdict: tool.Deny},
 			`{"decision":"deny","reason":"` + denied + `"}`,

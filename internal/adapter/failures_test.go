@@ -58,6 +58,16 @@ func TestACallThatCannotBeJudgedSaysWhatToDo(t *testing.T) {
 			}
 		})
 	}
+	for _, tt := range []struct{ agent, in, want string }{
+		{clients.Gemini, geminiEdit, `"decision":"ask"`},
+		{clients.Codex, codexBash, `"permissionDecision":"deny"`}, // neither of these asks from a hook
+		{clients.OpenCode, call(clients.OpenCode, "read", `{"filePath":"/src/a"}`), `"permissionDecision":"deny"`},
+	} {
+		o := Options{Agent: tt.agent, AskOnError: true}
+		if got := answerWith(t.Context(), t, &decider{err: busy}, tt.in, o); !strings.Contains(got, tt.want) {
+			t.Errorf("%s, asked where the daemon is away: got %s", tt.agent, got)
+		}
+	}
 }
 
 // racer is a daemon in which another hook makes the session first, or that makes none.

@@ -277,6 +277,7 @@ func TestHookInstallKeepsComments(t *testing.T) {
 func TestHookInstallRefusesWhatItCannotRead(t *testing.T) {
 	for _, tt := range []struct{ name, agent, text, want string }{
 		{"half", clients.ClaudeCode, `{`, "it is not JSON"},
+		{"a mistake in a line", clients.ClaudeCode, "{\n  \"a\": x\n}", "line 2, column 8"},
 		{"words", clients.ClaudeCode, `model = "x"`, "it is not JSON"},
 		{"a list", clients.ClaudeCode, `[]`, "not a JSON object"},
 		{"hooks are a number", clients.ClaudeCode, `{"hooks":1}`, "hooks is not an object"},
@@ -407,7 +408,8 @@ func TestHookInstallOfAProject(t *testing.T) {
 	}
 	n.Agents = []string{clients.Gemini}
 	err := Install(&bytes.Buffer{}, n)
-	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "settings_elsewhere" || d.read(other) != "{}" {
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "settings_elsewhere" || d.read(other) != "{}" ||
+		!strings.Contains(e.Msg, " is a link to "+other+", which is outside of the project") {
 		t.Errorf("got %v, want settings_elsewhere", err)
 	}
 }
