@@ -208,8 +208,8 @@ func TestW03_OneLinkTakesNoMoreThanItsPart(t *testing.T) {
 	if _, err := s.make(t.Context(), &x); err != nil {
 		t.Fatal(err)
 	}
-	for n := range maxStreams + 1 {
-		if _, ok := s.open(x, func() {}); ok != (n < maxStreams) {
+	for n := range 33 {
+		if _, ok := s.open(x, func() {}); ok != (n < 32) {
 			t.Errorf("stream %d is open: %t", n, ok)
 		}
 	}
@@ -229,8 +229,8 @@ func TestW03_OneLinkTakesNoMoreThanItsPart(t *testing.T) {
 		t.Errorf("%d told; %d links: %+v, %v", told, total, all, err)
 	}
 	err = s.db.Write(t.Context(), func(tx *sql.Tx) error {
-		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
-			INSERT INTO web_looks SELECT $2, 'a', i, 0, 0 FROM n`, maxLooks, x.ID)
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+			INSERT INTO web_looks SELECT $1, 'a', i, 0, 0 FROM n`, x.ID)
 		return err
 	})
 	if err != nil {
