@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,25 @@ func TestT52_PlacesThatMayNotBeRead(t *testing.T) {
 				t.Errorf("got %q, %+v", got, d)
 			}
 		})
+	}
+}
+
+// What was judged comes first, wherever the other files lie.
+func TestT52_PlacesBesideTheDirectoryComeLast(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(dir, "beside.go")
+	if err := os.WriteFile(beside, []byte("package beside\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := served(t, "answers", "["+at("file://"+beside, 0)+","+at("DIR/a.go", 0)+"]")
+	if beside > w.dir {
+		t.Fatalf("%s is behind %s anyway", beside, w.dir)
+	}
+	if _, d := w.ok(question); !slices.Equal(d.Lines, []string{"a.go:1:package a", beside + ":1:"}) {
+		t.Errorf("got %q", d.Lines)
 	}
 }
 

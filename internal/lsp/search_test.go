@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -139,6 +140,17 @@ func TestT52_Search(t *testing.T) {
 				t.Errorf("got %+v", d)
 			}
 		})
+	}
+}
+
+// Clients read these fields by their names.
+func TestT52_TheDataOfAnAnswer(t *testing.T) {
+	_, d := sources(t).ok(`{"operation":"goToDefinition","file_path":"sub/use.go","line":2,"character":24}`)
+	got, err := json.Marshal(d)
+	want := `{"operation":"goToDefinition","by":"search","symbol":"Close",` +
+		`"lines":["a.go:10:func (s *Server[T]) Close() error { return s.flush() }"],"total":1,"truncated":false}`
+	if err != nil || string(got) != want {
+		t.Errorf("got  %s, %v\nwant %s", got, err, want)
 	}
 }
 

@@ -17,6 +17,7 @@ func TestK20_K22_K23_TheStackOfSkills(t *testing.T) {
 	w.write("home/.claude/skills/a/SKILL.md", "---\nallowed-tools: Bash, Read\n---\n")
 	w.write("home/.claude/skills/b/SKILL.md", "---\nallowed-tools: Grep, Glob\nmodel: m\n---\n")
 	w.write("home/.claude/skills/free/SKILL.md", "---\ndescription: d\n---\n")
+	w.write("home/.claude/skills/none/SKILL.md", "---\nallowed-tools:\n---\n")
 	routes := w.f.routes()
 	post := func(want string) {
 		t.Helper()
@@ -55,6 +56,8 @@ func TestK20_K22_K23_TheStackOfSkills(t *testing.T) {
 	post(`{"ended":"free","running":[{"skill":"a","allowed_tools":["bash","read"],"model":null}]}`)
 	post(`{"ended":"a","running":[]}`)
 	lets("Bash Read Grep Edit Skill")
+	w.run("4", `{"skill":"none"}`)
+	lets("Skill")
 }
 
 func TestK21_CX47_AWorkspaceSkillNeverWidens(t *testing.T) {

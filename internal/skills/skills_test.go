@@ -425,8 +425,12 @@ func TestConfigOfSkillsIsChecked(t *testing.T) {
 			t.Errorf("%+v is taken", c)
 		}
 	}
-	if err := (&Config{Dirs: []string{"/opt/skills"}, Names: []string{"a"}}).Check(); err != nil {
+	c := &Config{Dirs: []string{"/opt/skills"}, Names: []string{"a"}}
+	if err := c.Check(); err != nil {
 		t.Error(err)
+	}
+	if got := c.Trusts()["dirs"]; !slices.Equal(got, c.Dirs) {
+		t.Errorf("agents may write in %q", got)
 	}
 }
 

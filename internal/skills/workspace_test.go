@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -100,6 +101,12 @@ func TestK06_K07_ATakenNameIsTold(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, out.Text, err)
 			}
 			w.session.Skills = nil
+		}
+	}
+	for name, want := range map[string]string{"commit": `"replaces":"builtin"`, "mine": `"replaces":"user"`} {
+		got, err := json.Marshal(w.find(name))
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("the JSON of %s has no %s: %s, %v", name, want, got, err)
 		}
 	}
 	for alias, want := range map[string]string{"cr": "review", "x": "commit", "m": "mine", "investigate": "debug"} {
