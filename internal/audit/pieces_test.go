@@ -152,7 +152,7 @@ func TestW05_OutputGoesOnBehindAHole(t *testing.T) {
 	if rest := strings.ReplaceAll(got, "some words of a line", ""); got == "" || strings.Trim(rest, "\n") != "" {
 		t.Errorf("behind a hole: %q", got)
 	}
-	if got = p.Write(strings.Repeat("x", maxHeld+1)); got != "[redacted:long-line]\n" {
+	if got = p.Write(strings.Repeat("x", 64<<10+1)); got != "[redacted:long-line]\n" {
 		t.Errorf("of a long line: %q", got)
 	}
 	got = p.Write("\n")

@@ -206,6 +206,18 @@ func TestM24_BadRequestsOverHTTP(t *testing.T) {
 		!strings.Contains(err.Error(), "MCP is for agents") {
 		t.Errorf("on the operator socket: %v", err)
 	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://sandboxd/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := d.socket(t, session).RoundTrip(r)
+	if err != nil || ended.StatusCode/100 != 2 {
+		t.Fatalf("the end of the session: %+v, %v", ended, err)
+	}
+	ended.Body.Close()
+	if status, _, text := d.post(t, session, ping); status != http.StatusNotFound {
+		t.Errorf("a ping after the end: %d %s", status, text)
+	}
 	for i := range 40 { // more than one caller may have at once: those that are idle make room
 		if status, _, text := d.post(t, nil, initialize); status != http.StatusOK {
 			t.Fatalf("initialize %d: %d %s", i, status, text)

@@ -382,3 +382,29 @@ func TestW03_TheCommandsOfLinks(t *testing.T) {
 		t.Error("the list does not say that it ended")
 	}
 }
+
+// The link for a login is for programs too, and a browser opens it where it is told to.
+func TestW04_TheCommandOfLogins(t *testing.T) {
+	d := newDaemon(t, "web: {listen: '127.0.0.1:0'}\n")
+	opened := filepath.Join(d.work, "opened")
+	d.write("bin/xdg-open", "#!/bin/sh\nprintf %s \"$1\" > "+opened+"\n")
+	if err := os.Chmod(filepath.Join(d.work, "bin/xdg-open"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, "PATH="+filepath.Join(d.work, "bin")+":"+os.Getenv("PATH"))
+	out, err := d.exec("sandboxd", "web", "--as", "Ada", "--open", "--json")
+	var made struct {
+		URL     string    `json:"url"`
+		Expires time.Time `json:"expires_at"`
+	}
+	if err != nil || json.Unmarshal([]byte(out), &made) != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if left := time.Until(made.Expires); left <= 0 || left > time.Minute {
+		t.Errorf("the link is good for %v more", left)
+	}
+	got, err := os.ReadFile(opened)
+	if err != nil || string(got) != made.URL || !strings.Contains(made.URL, "/login?token=") {
+		t.Errorf("opened is %q, %v, and the link %q", got, err, made.URL)
+	}
+}
