@@ -247,6 +247,49 @@ func TestW03_WhatALinkMayBe(t *testing.T) {
 	}
 }
 
+// The record has who made a link, who opened it and with what, who gave a wrong password, and who revoked it.
+func TestW03_TheRecordOfALink(t *testing.T) {
+	s, _ := newSite(t)
+	var notes []string
+	s.host.Record = func(_ context.Context, n tool.Note) error {
+		said := []string{n.Name, n.Session, n.Message, n.Detail["for"], n.Detail["browser"]}
+		notes = append(notes, strings.Join(said, "|"))
+		return nil
+	}
+	operator := func(method, path, id, body string) *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.SetPathValue("id", id)
+		return r.WithContext(route.WithCaller(r.Context(), route.Caller{Account: "a", UID: 1007, Person: "Ada"}))
+	}
+	var made Shared
+	for _, body := range []string{`{"for":"Grace"}`, `{"for":"Alan","password":"correct horse"}`} {
+		out, err := s.share(operator("POST", "/sessions/ses_1/shares", "ses_1", body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = out.(route.Created).Data.(Shared)
+		_, path, _ := strings.Cut(made.URL, s.listen.Addr().String())
+		for range 2 { // the same browser
+			s.send(t, "GET", path, "", "User-Agent", "Lynx")
+		}
+		s.send(t, "POST", path, "password=wrong", "User-Agent", "Lynx",
+			"Content-Type", "application/x-www-form-urlencoded")
+	}
+	if _, err := s.revokeShare(operator("DELETE", "/shares/"+made.ID, made.ID, "")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"web_share|ses_1|a link to look at the session was made by Ada (uid:1007)|Grace|",
+		"web_share_opened|ses_1|a link to look at the session was opened|Grace|Lynx",
+		"web_share|ses_1|a link to look at the session was made by Ada (uid:1007)|Alan|",
+		"web_share_refused|ses_1|a wrong password was given on a link||Lynx",
+		"web_share_revoked||a link to a session was revoked by Ada (uid:1007)||",
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(notes, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // Five tries at once, and one every twelve seconds after them, for each link.
 func TestW03_TriesOfAPasswordTakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

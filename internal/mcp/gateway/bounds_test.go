@@ -30,10 +30,16 @@ func TestTheCageOfAServerHasTheListsOfTheSessionBesideItsOwn(t *testing.T) {
 	v := &server{conf: servers.Server{Sandbox: servers.Sandbox{
 		AllowedReadPaths: []string{"/data"}, DeniedPaths: []string{"/data/key"},
 	}}}
+	far := servers.Server{Type: servers.TypeHTTP, URL: "http://a.test"}
 	got := v.programSettings(session)
 	if !slices.Equal(got.AllowedReadPaths, []string{"/work", "/data"}) ||
 		!slices.Equal(got.DeniedPaths, []string{"/work/key", "/data/key"}) || len(got.Env) > 0 {
 		t.Errorf("got %+v", got)
+	}
+	for of, want := range map[*server]string{{name: "git"}: "mcp/git", {name: "far", conf: far}: "mcp/far"} {
+		if got := of.companion().Name; got != want {
+			t.Errorf("rules know it as %q, want %q", got, want)
+		}
 	}
 	if got.Network.Reaches() || got.Network.Unlisted != guard.UnlistedDeny {
 		t.Errorf("without a list of its own it has the network %+v", got.Network)
