@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/mcp/kept"
 	"github.com/sandboxd/sandboxd/internal/mcp/servers"
 	"github.com/sandboxd/sandboxd/internal/mcp/upstream"
+	"github.com/sandboxd/sandboxd/internal/mcp/vet"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -51,6 +52,22 @@ func TestTheCageOfAServerHasTheListsOfTheSessionBesideItsOwn(t *testing.T) {
 	if n := v.programSettings(session).Network; !slices.Equal(n.AllowedDomains, []string{"b.test"}) ||
 		!slices.Equal(n.DeniedDomains, []string{"evil.test"}) || n.Unlisted != guard.UnlistedDeny {
 		t.Errorf("with a list of its own it has the network %+v", n)
+	}
+}
+
+// What a server claims of a tool is told to the rules, and changes nothing else: each tool may destroy, and its results
+// are of MCP.
+func TestM27_AClaimLoosensNothing(t *testing.T) {
+	text := `{"name":"peek","description":"Looks.","annotations":{"readOnlyHint":true,"destructiveHint":false}}`
+	for _, kind := range []string{servers.TypeStdio, servers.TypeHTTP} {
+		v := &server{name: "x", conf: servers.Server{Type: kind}}
+		s := v.upstreamTool(kept.Tool{Name: "peek", Text: []byte(text)}, vet.Found{Schema: []byte(`{}`)}).Spec()
+		if s.ReadOnly || !s.Destructive() || s.Origin != tool.OriginMCP || s.Name != "mcp__x__peek" {
+			t.Errorf("%s: it says %+v", kind, s)
+		}
+		if c := s.MCP.Claimed; c.ReadOnly == nil || !*c.ReadOnly || c.Destructive == nil || *c.Destructive {
+			t.Errorf("%s: rules see the claims %+v", kind, c)
+		}
 	}
 }
 
