@@ -290,6 +290,44 @@ func TestW03_TheRecordOfALink(t *testing.T) {
 	}
 }
 
+// A person who edits a masked question would send the mask, so questions are shown as they are.
+func TestW05_EverythingButTheQuestionsIsMasked(t *testing.T) {
+	s, _ := newSite(t)
+	s.host.Redact = func(string) string { return "masked" }
+	for path, masked := range map[string]bool{
+		"/v1/approvals": false, "/v1/approvals/apr_1": false, "/approvals/apr_1": false, "/approvals": false,
+		"/v1/calls/c": true, "/v1/approvalsx": true, "/v1/sessions/s/vars/v": true, "/decisions/c": true,
+	} {
+		if got := s.redactor(path)("key"); (got == "masked") != masked {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+// Of a call that runs, pages get what it prints, with what cannot be seen as an escape, and its end: nothing of what it
+// is, because viewers get the same stream.
+func TestW06_WhatIsShownOfACallThatRuns(t *testing.T) {
+	w := httptest.NewRecorder()
+	l := &liveOutput{ResponseWriter: w}
+	for _, event := range []string{
+		"event: begin\ndata: {\"args\":{\"command\":\"cat key\"}}\n\n",
+		"event: output\ndata: {\"stream\":\"stdout\",\"offset\":0,\"text\":\"a\\u202eb\\n\"}\n\nevent: wai",
+		"ting\ndata: {\"approval\":\"apr_1\"}\n\n",
+		"event: output\ndata: {\"stream\":\"stdout\",\"offset\":9,\"text\":\"c\"}\n\n",
+		"event: end\ndata: {\"final_text\":\"key\"}\n\n",
+	} {
+		if _, err := l.Write([]byte(event)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "event: output\ndata: {\"stream\":\"stdout\",\"text\":\"a\\\\u{202e}b\\n\"}\n\n" +
+		"event: output\ndata: {\"stream\":\"stdout\",\"missed\":true,\"text\":\"c\"}\n\n" +
+		"event: end\ndata: {}\n\n"
+	if got := w.Body.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // Five tries at once, and one every twelve seconds after them, for each link.
 func TestW03_TriesOfAPasswordTakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
