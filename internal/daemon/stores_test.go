@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/audit"
 	"github.com/sandboxd/sandboxd/internal/config"
+	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
@@ -138,6 +139,115 @@ func TestWhatKeepsARecordFromBeingAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	accept("database_damaged")
+}
+
+// What a database that cannot be used is called, on whatever way it is opened.
+func TestADatabaseThatCannotBeUsedHasACode(t *testing.T) {
+	for cause, code := range map[error]string{
+		store.ErrUnfinished: "store_unfinished", store.ErrDenied: "store_denied", store.ErrNewer: "store_newer",
+		store.ErrCorrupt: "store_foreign", store.ErrReadOnly: "store_unavailable", store.ErrFull: "store_unavailable",
+		store.ErrUnavailable: "store_unavailable",
+	} {
+		err := withHint(fmt.Errorf("open database x: %w", cause))
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != code || e.Hint == "" || !strings.Contains(e.Msg, "open database x") {
+			t.Errorf("%v: got %+v, want %s with a hint", cause, err, code)
+		}
+	}
+}
+
+// A copy reads tables of this version alone, and none into which another copy has not ended.
+func TestWhichSourcesACopyRefuses(t *testing.T) {
+	siteDir(t, "")
+	site, err := Load("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() *place {
+		t.Helper()
+		p, err := site.openPlace(t.Context(), site.Paths.StateDir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	refuses := func(p *place, code, words string) {
+		t.Helper()
+		err := site.current(t.Context(), p)
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != code || !strings.Contains(e.Msg, words) || !strings.Contains(e.Hint, "sandboxd store") {
+			t.Errorf("got %v, want %s with %q", err, code, words)
+		}
+	}
+	all := schemas(site.features)
+	db, err := store.Open(t.Context(), store.Options{Path: site.Paths.Database}, all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	p := open()
+	refuses(p, "store_outdated", "has version 0 of the tables of ")
+	if err := p.db.Migrate(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+	if err := site.current(t.Context(), p); err != nil {
+		t.Errorf("of this version: %v", err)
+	}
+	if err := p.db.Write(t.Context(), func(tx *sql.Tx) error { return p.db.BeginCopy(tx, "elsewhere") }); err != nil {
+		t.Fatal(err)
+	}
+	refuses(p, "store_unfinished", "from elsewhere")
+}
+
+// What keeps recorded calls from being judged again is named.
+func TestWhereNothingIsRecorded(t *testing.T) {
+	siteDir(t, "")
+	site, err := Load("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuses := func(words string) {
+		t.Helper()
+		_, err := site.Recorded(t.Context())
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != "nothing_recorded" || !strings.Contains(e.Msg, words) || e.Hint == "" {
+			t.Errorf("got %v, want nothing_recorded with %q", err, words)
+		}
+	}
+	refuses("no calls are recorded in " + fmt.Sprintf("%q", site.Paths.StateDir))
+	if _, err := os.Stat(site.Paths.Database); err == nil {
+		t.Error("a database was made")
+	}
+	db, err := store.Open(t.Context(), store.Options{Path: site.Paths.Database})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	refuses("written by an older version of sandboxd")
+	site.Config.Policy.KeepDecisions = 0
+	refuses("policy.keepDecisions is 0")
+}
+
+// What sandboxd exec kept cannot be undone where it is not opened.
+func TestWhatExecKeptIsClosed(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(siteDir(t, "undo: {mode: \"off\"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(dir, "work"))
+	site, err := Load("test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(site.execDir(filepath.Join(dir, "work")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenExecStore(t.Context(), "test", nil)
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != "undo_exec_closed" || !strings.Contains(e.Msg, "/work cannot be opened: ") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // askPassword reads the start of a connection, asks for the password and returns it.
