@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // call starts a call of Wait; its answer comes on the channel.
@@ -289,6 +292,36 @@ func TestASocketOfAGroup(t *testing.T) {
 	_, err := Listen(filepath.Join(dir, "b"), Access{Group: "them", GID: os.Getgid() + 1})
 	if !refusedFor(err, "socket_unreachable", "cannot reach sockets in "+dir+": "+base+" has mode 0700") {
 		t.Errorf("below a closed directory: got %v", err)
+	}
+}
+
+// A daemon whose user is no member of the group cannot give a socket to it, and leaves none.
+func TestASocketForAGroupOfOthers(t *testing.T) {
+	needs.Root(t, "to be a user without rights")
+	const uid, gid = 64101, 64102
+	base := t.TempDir()
+	must(t, os.Chmod(filepath.Dir(base), 0o755))
+	must(t, os.Chmod(base, 0o755))
+	dir := filepath.Join(base, "run")
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.Chown(dir, uid, -1))
+	path := filepath.Join(dir, "a")
+	var err error
+	var done sync.WaitGroup
+	done.Go(func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
+			err = errno
+			return
+		}
+		_, err = Listen(path, Access{Group: "them", GID: gid})
+	})
+	done.Wait()
+	if !refusedFor(err, "group_not_given", fmt.Sprintf("uid %d cannot give %s to the group them", uid, path)) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
 	}
 }
 
