@@ -118,7 +118,8 @@ func TestM18_ServersAreStartedAgainUnderOtherSettings(t *testing.T) {
 		if strings.Contains(r.FinalText, "old plan") {
 			t.Fatal("a server that was started before answers after the reload")
 		}
-		restarted = restarted || r.Error != nil && strings.Contains(r.Error.Msg, "started again")
+		restarted = restarted || r.Error != nil && r.Error.Code == "mcp_not_connected" &&
+			strings.Contains(r.Error.Msg, "started again")
 		return r.Status == client.StatusSuccess
 	}) {
 		t.Errorf("the server does not come back: %+v\n%s", d.mcp(s)["one"], d.log)

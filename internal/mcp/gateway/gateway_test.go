@@ -27,6 +27,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // weather is a tool of this process. It notes the very arguments that it got.
@@ -246,6 +247,34 @@ func TestACallThatAServerCannotKeepIsRefused(t *testing.T) {
 		if (err != nil) != tt.refused || err != nil && err.Code != "obligation_unmet" {
 			t.Errorf("%s: %v", tt.name, err)
 		}
+	}
+}
+
+// A call of a server without a connection says in which state it is.
+func TestACallOfAServerThatIsNotConnected(t *testing.T) {
+	v := &server{name: "x", state: Failed}
+	_, err := v.ready(t.Context(), tool.In{})
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "mcp_not_connected" || !strings.Contains(e.Msg, "server x is failed") ||
+		!strings.Contains(e.Hint, "sandboxd mcp servers") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Servers run with the rights of who made the session, or else the session above it. An operator's are nobody's.
+func TestWithWhoseRightsServersRun(t *testing.T) {
+	needs.Root(t, "to take rights of others")
+	p := opened(t, servers.Defaults())
+	g := p.Groups[0].Tools[0].(listResources).g
+	s := tool.Session{ID: "below", Account: "a", Above: []tool.Session{{ID: "above"}}}
+	_, err := g.user(t.Context(), s)
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "no_owner" || e.Hint == "" {
+		t.Errorf("of a session that an operator made: got %v", err)
+	}
+	if err := g.kept.SetOwner(t.Context(), "above", kept.Owner{UID: 64101, GID: 64102}); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := g.user(t.Context(), s); err != nil || u.ID() == nil || u.ID().UID != 64101 {
+		t.Errorf("below a session of another: got %+v, %v", u, err)
 	}
 }
 
