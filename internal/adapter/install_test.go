@@ -382,6 +382,19 @@ func TestHookInstallRefusesReadOnlyFiles(t *testing.T) {
 	}
 }
 
+// What somebody else wrote since the file was read stays.
+func TestHookInstallLeavesAFileThatChanged(t *testing.T) {
+	d := newDesk(t)
+	file := d.write(".claude/settings.json", "theirs")
+	saved, err := change{file: file, old: []byte(mine), new: []byte("ours"), mode: 0o600}.write()
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "settings_changed" || e.Hint != "try again" {
+		t.Errorf("got %v, want settings_changed", err)
+	}
+	if files, err := os.ReadDir(filepath.Dir(file)); err != nil || len(files) != 1 || d.read(file) != "theirs" || saved != "" {
+		t.Errorf("something changed: %v, %v, %q", files, err, saved)
+	}
+}
+
 func TestHookInstallOfAProject(t *testing.T) {
 	d := newDesk(t)
 	n := d.installation(clients.ClaudeCode)

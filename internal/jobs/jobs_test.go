@@ -403,6 +403,33 @@ func TestTyping(t *testing.T) {
 	}
 }
 
+// A program that does not read does not hold up who types, who learns how much it read.
+func TestAProgramThatDoesNotRead(t *testing.T) {
+	t.Parallel() // it waits for inputTime
+	w := newWorld(t)
+	j, _ := w.begin(false)
+	in, err := j.Input()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	err = j.Type(strings.Repeat("x", 1<<20), false)
+	if code(err) != "input_not_read" || !strings.Contains(err.Error(), "of 1048576 bytes in 5s") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A job whose output cannot be kept does not begin.
+func TestAJobWhoseOutputCannotBeKept(t *testing.T) {
+	w := newWorld(t)
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Open(call("x"), false); code(err) != "job_not_kept" || len(w.List(nobody)) != 0 {
+		t.Errorf("got %v, and %d jobs", err, len(w.List(nobody)))
+	}
+}
+
 // printedIn is what an event says.
 func printedIn(t *testing.T, event []byte) (p tool.Printed) {
 	t.Helper()

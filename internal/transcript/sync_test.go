@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // saved saves one message of the session s.
@@ -79,5 +83,27 @@ func TestD04_WhatCannotBeSyncedIsNotSaved(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(dir, newDir))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left of the new one: %s, %v", fmt.Sprint(left), err)
+	}
+}
+
+// A reader of a version that somebody replaced meanwhile is told to read again.
+func TestATranscriptThatIsSavedWhileItIsRead(t *testing.T) {
+	db, err := store.Open(t.Context(), store.Options{Path: ":memory:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`CREATE TABLE transcript_parts (version TEXT, n INTEGER, part BLOB)`) // without the part
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &parts{db: db, version: "before", id: "s", size: 10, at: -1}
+	_, err = p.ReadAt(make([]byte, 10), 0)
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != "transcript_changed" || e.Hint != "read it again" || !errors.Is(err, ErrStale) {
+		t.Errorf("got %v, want transcript_changed", err)
 	}
 }

@@ -1,11 +1,14 @@
 package worktree_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/worktree"
 )
 
@@ -37,5 +40,14 @@ func TestFiltersOfTheRepositoryRun(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(tree.Path, "f")); err != nil || string(got) != "ABC\n" {
 		t.Errorf("got %q, %v", got, err)
+	}
+	// What git refuses is said in git's words.
+	if err := os.WriteFile(filepath.Join(tree.Path, "new"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err = git.Remove(t.Context(), tree, false)
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "git_failed" ||
+		!strings.HasPrefix(e.Msg, "git said: fatal: ") || !strings.Contains(e.Msg, "contains modified or untracked files") {
+		t.Errorf("a worktree with a new file is removed: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/part"
@@ -16,9 +17,14 @@ import (
 	"github.com/sandboxd/sandboxd/internal/worktree/entered"
 )
 
-// TestASessionIsInSoManyWorktrees: the one that is too many is not left on the disk.
-func TestASessionIsInSoManyWorktrees(t *testing.T) {
-	const most = 50
+// world is a repository, and the session s1 in it.
+type world struct {
+	repo        string
+	enter, exit tool.Tool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
 	repo, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +42,7 @@ func TestASessionIsInSoManyWorktrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	kept := sessions.New(db, sessions.Options{})
 	if _, err := kept.Create(t.Context(), tool.Session{ID: "s1", Account: "a", Dir: repo, Mode: tool.ModeAuto}); err != nil {
 		t.Fatal(err)
@@ -45,10 +51,22 @@ func TestASessionIsInSoManyWorktrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &world{repo, p.Groups[0].Tools[0], p.Groups[0].Tools[1]}
+}
+
+// run calls a tool of the session, which is in dir.
+func (w *world) run(t *testing.T, one tool.Tool, dir string, roots []string, args string) (tool.Output, error) {
+	t.Helper()
+	in := tool.In{Account: "a", Session: "s1", Dir: dir, Roots: roots, Args: json.RawMessage(args)}
+	return one.Run(t.Context(), in, box{})
+}
+
+// TestASessionIsInSoManyWorktrees: the one that is too many is not left on the disk.
+func TestASessionIsInSoManyWorktrees(t *testing.T) {
+	const most = 50
+	w := newWorld(t)
 	enter := func(i int) error {
-		args := json.RawMessage(fmt.Sprintf(`{"name": "w%d"}`, i))
-		in := tool.In{Account: "a", Session: "s1", Dir: repo, Roots: []string{repo}, Args: args}
-		_, err := p.Groups[0].Tools[0].Run(t.Context(), in, box{})
+		_, err := w.run(t, w.enter, w.repo, []string{w.repo}, fmt.Sprintf(`{"name": "w%d"}`, i))
 		return err
 	}
 	for i := range most {
@@ -60,7 +78,47 @@ func TestASessionIsInSoManyWorktrees(t *testing.T) {
 	if err := enter(most); !errors.As(err, &e) || e.Code != "too_many_worktrees" {
 		t.Errorf("worktree %d: got %v, want too_many_worktrees", most, err)
 	}
-	if _, err := os.Lstat(filepath.Join(repo, ".worktrees", fmt.Sprint("w", most))); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(w.repo, ".worktrees", fmt.Sprint("w", most))); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the one that is too many: %v", err)
+	}
+}
+
+// A session leaves a worktree for the directory where it was before, else for the workspace; where neither can be used
+// it stays, and so does the worktree.
+func TestASessionLeavesAWorktreeForADirectory(t *testing.T) {
+	w := newWorld(t)
+	before := filepath.Join(w.repo, "before")
+	if err := os.Mkdir(before, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	in, err := w.run(t, w.enter, before, []string{w.repo}, `{"name": "try"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const leave, keep = `{"id": "worktree_1"}`, `{"id": "worktree_1", "action": "keep"}`
+	for _, tt := range []struct {
+		gone  bool
+		roots []string
+		args  string
+		want  string // "": it cannot leave
+	}{
+		{false, nil, leave, ""},
+		{true, nil, leave, ""},
+		{true, []string{w.repo}, keep, w.repo},
+	} {
+		if tt.gone {
+			_ = os.Remove(before)
+		}
+		out, err := w.run(t, w.exit, in.Dir, tt.roots, tt.args)
+		e, refused := errors.AsType[*tool.Error](err)
+		switch {
+		case tt.want == "" && (!refused || e.Code != "no_directory" || !strings.Contains(e.Msg, "cannot leave worktree_1")):
+			t.Errorf("%+v: got %+v, %v, want no_directory", tt, out, err)
+		case tt.want != "" && (err != nil || out.Dir != tt.want || !strings.Contains(out.Text, "The session goes on in "+tt.want)):
+			t.Errorf("%+v: got %+v, %v", tt, out, err)
+		}
+		if _, err := os.Lstat(in.Dir); err != nil {
+			t.Errorf("%+v: the worktree is gone: %v", tt, err)
+		}
 	}
 }
