@@ -106,22 +106,37 @@ func TestX21_X34_Texts(t *testing.T) {
 		AllowedReadPaths: []string{"/project"}, AllowedWritePaths: []string{"/project"},
 		DeniedPaths: []string{"/project/secret"}, DeniedCommands: []string{"rm"},
 	}
-	for _, tt := range []struct{ got, want string }{
-		{message(JudgePath("/etc/hosts", Read, "", "", s)), "path '/etc/hosts' is outside allowed read scope"},
-		{message(JudgePath("/etc/hosts", Write, "", "", s)), "path '/etc/hosts' is outside allowed write scope"},
-		{message(JudgeCommand("rm /project/x", "", "", s)), "command 'rm' is denied by sandbox policy"},
+	only := Settings{AllowedCommands: []string{"git"}}
+	for _, tt := range []struct {
+		got        Judgement
+		code, want string
+	}{
 		{
-			message(JudgeCommand("echo $(rm /project/x)", "", "", s)),
+			JudgePath("/etc/hosts", Read, "", "", s), "path_outside_read_scope",
+			"path '/etc/hosts' is outside allowed read scope",
+		},
+		{
+			JudgePath("/etc/hosts", Write, "", "", s), "path_outside_write_scope",
+			"path '/etc/hosts' is outside allowed write scope",
+		},
+		{JudgePath("~bob/x", Read, "", "", s), "path_tilde_user", "path '~bob/x' names another user's home"},
+		{JudgeCommand("rm /project/x", "", "", s), "command_denied", "command 'rm' is denied by sandbox policy"},
+		{JudgeCommand("ls", "", "", only), "command_not_allowed", "command 'ls' is denied by sandbox policy"},
+		{
+			JudgeCommand("$(id) x", "", "", only), "command_unknown", "command '$(id)' is only known when it runs",
+		},
+		{
+			JudgeCommand("echo $(rm /project/x)", "", "", s), "command_denied",
 			"command 'rm' is denied by sandbox policy (detected in substitution)",
 		},
-		{message(JudgeCommand("echo 'open", "", "", s)), "command contains unparseable shell metacharacters"},
+		{JudgeCommand("echo 'open", "", "", s), "syntax", "command contains unparseable shell metacharacters"},
 		{
-			message(JudgeCommand("cat /project/secret/x", "", "", s)),
+			JudgeCommand("cat /project/secret/x", "", "", s), "path_denied",
 			"path '/project/secret/x' in command is denied by sandbox policy",
 		},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("got  %s\nwant %s", tt.got, tt.want)
+		if len(tt.got.Reasons) == 0 || tt.got.Reasons[0].Code != tt.code || message(tt.got) != tt.want {
+			t.Errorf("got  %+v\nwant %s: %s", tt.got.Reasons, tt.code, tt.want)
 		}
 	}
 }

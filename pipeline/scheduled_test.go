@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -38,5 +40,32 @@ func TestT51_AScheduledCall(t *testing.T) {
 	r.Scheduled = nil
 	if got := p.Do(t.Context(), r); got.Status != tool.StatusSuccess || w.session.Dir != "/w/sub" || len(judged) != 1 {
 		t.Errorf("by its caller: %+v in %s, of %v", got, w.session.Dir, judged)
+	}
+}
+
+// outlasting is a tool whose calls may go on when they have been answered.
+type outlasting struct {
+	*echo
+	lasts bool
+}
+
+func (o outlasting) Lasts(tool.In) (time.Duration, bool) { return 0, o.lasts }
+
+// Where nobody keeps jobs, a call that would become one does not run.
+func TestNobodyKeepsAJob(t *testing.T) {
+	for lasts, want := range map[bool]string{true: "background_unavailable", false: ""} {
+		w := newWorld(tool.Spec{})
+		p := w.pipeline()
+		r := catalog.NewRegistry(catalog.Group{Name: "g", Tools: []tool.Tool{outlasting{w.echo, lasts}}})
+		r.SetDefaults(catalog.Defaults{AllGroups: true})
+		p.Tools = r
+		got := p.Do(t.Context(), w.request(`{"text":"x"}`))
+		code := ""
+		if got.Error != nil {
+			code = got.Error.Code
+		}
+		if code != want || w.ran() == lasts {
+			t.Errorf("lasting %v: got %s %+v, ran %v", lasts, got.Status, got.Error, w.ran())
+		}
 	}
 }

@@ -3,14 +3,22 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/policy/replay"
+	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
 // Every command is tried here in this process, as far as it goes without a daemon. What
@@ -172,5 +180,105 @@ func TestSetupIsConfirmedAtATerminalAlone(t *testing.T) {
 	yes, err := confirmed(cmd)
 	if e, ok := errors.AsType[*tool.Error](err); yes || !ok || e.Code != "not_confirmed" || e.Hint == "" {
 		t.Errorf("got %v, %v", yes, err)
+	}
+}
+
+// saysCode wants an error with a code, words in its message and a hint.
+func saysCode(t *testing.T, err error, code, words string) {
+	t.Helper()
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != code || !strings.Contains(e.Msg, words) || e.Hint == "" {
+		t.Errorf("got %v, want %s with %q", err, code, words)
+	}
+}
+
+// A service of the system is for root to make, who lets it start only what no other user can replace.
+func TestWhatSetupNeeds(t *testing.T) {
+	needs.Root(t, "to own the program as root does")
+	saysCode(t, runTool(t.Context(), setupCmd(), []string{"sandboxd-no-such-tool"}), "not_installed",
+		"sandboxd-no-such-tool is not installed")
+
+	var err error
+	var done sync.WaitGroup
+	done.Go(func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 64101, 64101, 64101); errno != 0 {
+			err = errno
+			return
+		}
+		_, err = hostOf(setupCmd(), false)
+	})
+	done.Wait()
+	saysCode(t, err, "not_root", "for root to make")
+
+	dir := filepath.Join(t.TempDir(), "bin")
+	program := filepath.Join(dir, "sandboxd")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(program, nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := onlyRootWrites(program); err != nil { // although anybody may write to /tmp
+		t.Errorf("where only root writes: %v", err)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func() error
+		undo   func() error
+		at     string
+	}{
+		{
+			"others write it", func() error { return os.Chmod(program, 0o757) },
+			func() error { return os.Chmod(program, 0o755) }, program,
+		},
+		{
+			"it is another user's", func() error { return os.Chown(program, 64101, -1) },
+			func() error { return os.Chown(program, 0, -1) }, program,
+		},
+		{
+			"a group writes its directory", func() error { return os.Chmod(dir, 0o775) },
+			func() error { return os.Chmod(dir, 0o755) }, dir,
+		},
+		{
+			"anybody may put a file beside it", func() error { return os.Chmod(dir, 0o777|os.ModeSticky) },
+			func() error { return os.Chmod(dir, 0o755) }, dir,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.change(); err != nil {
+				t.Fatal(err)
+			}
+			saysCode(t, onlyRootWrites(program), "program_unsafe", tt.at+" can be changed by others than root")
+			if err := tt.undo(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// A replay that judged nothing, and a shadow that there is not, are errors and no empty tables.
+func TestWhereThereIsNothingToShow(t *testing.T) {
+	saysCode(t, nothingJudged(replay.Report{}, "7d"), "nothing_recorded", "no call of the last 7d is recorded")
+	if err := nothingJudged(replay.Report{Calls: 1}, "7d"); err != nil {
+		t.Error(err)
+	}
+
+	socket := filepath.Join(t.TempDir(), "o")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 1)
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.String()
+		io.WriteString(w, `{"data":{}}`)
+	})}
+	go func() { _ = srv.Serve(l) }()
+	defer srv.Close()
+	t.Setenv("SANDBOXD_OPERATOR_SOCKET", socket)
+	c := policyShadowCmd()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs([]string{"-n", "7"})
+	saysCode(t, c.ExecuteContext(t.Context()), "no_shadow", "no policies judge in the shadow")
+	if got := <-asked; !strings.HasSuffix(got, "/policies/shadow?limit=7") {
+		t.Errorf("it asked for %s", got)
 	}
 }

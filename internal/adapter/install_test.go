@@ -390,7 +390,8 @@ func TestHookInstallLeavesAFileThatChanged(t *testing.T) {
 	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "settings_changed" || e.Hint != "try again" {
 		t.Errorf("got %v, want settings_changed", err)
 	}
-	if files, err := os.ReadDir(filepath.Dir(file)); err != nil || len(files) != 1 || d.read(file) != "theirs" || saved != "" {
+	if files, err := os.ReadDir(filepath.Dir(file)); err != nil || len(files) != 1 || d.read(file) != "theirs" ||
+		saved != "" {
 		t.Errorf("something changed: %v, %v, %q", files, err, saved)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -179,6 +180,29 @@ func TestT52_AnAccountHasSoManyServers(t *testing.T) {
 	}
 	if len(run) != 16 || !slices.Contains(run, "s0") || slices.Contains(run, "s1") {
 		t.Errorf("these run: %q; want not s1, which was asked first of those that rest", run)
+	}
+}
+
+// Where every server of an account answers somebody, none is ended for another one.
+func TestT52_ServersThatWorkMakeNoRoom(t *testing.T) {
+	f := newFeature(part.Host{}, Defaults())
+	one := &slot{account: "a", turn: make(chan struct{}, 1)}
+	for range maxRunning {
+		f.slots = append(f.slots, &slot{account: "a", turn: make(chan struct{}, 1), on: true})
+	}
+	e, ok := errors.AsType[*tool.Error](f.room(one))
+	if !ok || e.Code != "too_many_language_servers" ||
+		!strings.Contains(e.Msg, "16 language servers of this account work") {
+		t.Errorf("got %+v", e)
+	}
+	f.slots[3].account = "b"
+	if err := f.room(one); err != nil {
+		t.Errorf("a server of another account counts: %v", err)
+	}
+	f.slots[3].account = "a"
+	f.slots[3].turn <- struct{}{}
+	if err := f.room(one); err != nil {
+		t.Errorf("the server that rests makes no room: %v", err)
 	}
 }
 

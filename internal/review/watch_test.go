@@ -420,6 +420,9 @@ func TestWatchJSON(t *testing.T) {
 				t.Errorf("got %d lines of %q, want %d:\n%s", n, event, want, got)
 			}
 		}
+		if n := strings.Count(got, `"code":"invalid_answer"`); n != 5 { // the sixth is of a question that is not there
+			t.Errorf("got %d lines of what is no answer, want 5:\n%s", n, got)
+		}
 	})
 }
 

@@ -47,7 +47,7 @@ func TestFiltersOfTheRepositoryRun(t *testing.T) {
 	}
 	err = git.Remove(t.Context(), tree, false)
 	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "git_failed" ||
-		!strings.HasPrefix(e.Msg, "git said: fatal: ") || !strings.Contains(e.Msg, "contains modified or untracked files") {
+		!strings.HasPrefix(e.Msg, "git said: fatal: ") || !strings.Contains(e.Msg, "modified or untracked files") {
 		t.Errorf("a worktree with a new file is removed: %v", err)
 	}
 }

@@ -198,7 +198,8 @@ func TestM24_BadRequestsOverHTTP(t *testing.T) {
 		{"an unknown version", with("Mcp-Protocol-Version", "1999-01-01"), ping, http.StatusBadRequest},
 	} {
 		status, _, text := d.post(t, tt.header, tt.body)
-		if status != tt.want || status == http.StatusNotFound && !strings.Contains(text, `"code":"mcp_session_not_found"`) {
+		if status != tt.want ||
+			status == http.StatusNotFound && !strings.Contains(text, `"code":"mcp_session_not_found"`) {
 			t.Errorf("%s: %d %.200s, want %d", tt.name, status, text, tt.want)
 		}
 	}

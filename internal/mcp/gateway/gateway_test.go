@@ -254,7 +254,8 @@ func TestACallThatAServerCannotKeepIsRefused(t *testing.T) {
 func TestACallOfAServerThatIsNotConnected(t *testing.T) {
 	v := &server{name: "x", state: Failed}
 	_, err := v.ready(t.Context(), tool.In{})
-	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "mcp_not_connected" || !strings.Contains(e.Msg, "server x is failed") ||
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != "mcp_not_connected" || !strings.Contains(e.Msg, "server x is failed") ||
 		!strings.Contains(e.Hint, "sandboxd mcp servers") {
 		t.Errorf("got %v", err)
 	}

@@ -32,8 +32,8 @@ func TestWhatAFileErrorIsCalled(t *testing.T) {
 		{"an error of a tool", &tool.Error{Code: "own", Msg: "as it is"}, "own: as it is"},
 		{"the guard's", denied, "path_denied: it is denied"},
 	} {
-		err := toolkit.FileError("read", guard.PathUse{Raw: "a"}, &os.PathError{Op: "open", Path: "/src/a", Err: tt.err})
-		e, ok := errors.AsType[*tool.Error](err)
+		err := &os.PathError{Op: "open", Path: "/src/a", Err: tt.err}
+		e, ok := errors.AsType[*tool.Error](toolkit.FileError("read", guard.PathUse{Raw: "a"}, err))
 		if !ok {
 			t.Fatalf("%s: got %T", tt.name, err)
 		}

@@ -112,9 +112,11 @@ func TestASessionLeavesAWorktreeForADirectory(t *testing.T) {
 		out, err := w.run(t, w.exit, in.Dir, tt.roots, tt.args)
 		e, refused := errors.AsType[*tool.Error](err)
 		switch {
-		case tt.want == "" && (!refused || e.Code != "no_directory" || !strings.Contains(e.Msg, "cannot leave worktree_1")):
+		case tt.want == "" && (!refused || e.Code != "no_directory" ||
+			!strings.Contains(e.Msg, "cannot leave worktree_1")):
 			t.Errorf("%+v: got %+v, %v, want no_directory", tt, out, err)
-		case tt.want != "" && (err != nil || out.Dir != tt.want || !strings.Contains(out.Text, "The session goes on in "+tt.want)):
+		case tt.want != "" && (err != nil || out.Dir != tt.want ||
+			!strings.Contains(out.Text, "The session goes on in "+tt.want)):
 			t.Errorf("%+v: got %+v, %v", tt, out, err)
 		}
 		if _, err := os.Lstat(in.Dir); err != nil {
