@@ -95,3 +95,57 @@ func TestAnAgentWorksAtOneThing(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+// What a call says comes before what its type says, and that before what the parent has; null is what nobody said.
+func TestN03_WhatTheProgramIsTold(t *testing.T) {
+	of := func(text string) *string { return &text }
+	three, yes := 3, true
+	plain := order{
+		Session: "s", Socket: "/run/a.sock", Agent: "ann", AgentType: "general-purpose", Parent: "up",
+		Prompt: "p", Description: "d", Model: of("of up"), MaxTurns: 10, Dir: "/w",
+	}
+	with := func(change func(*order)) order { o := plain; change(&o); return o }
+	typed := Type{SystemPrompt: "Be strict.", Model: "of the type", MaxTurns: 7}
+	for _, tt := range []struct {
+		name   string
+		change func(*run)
+		want   order
+	}{
+		{"nothing more", func(*run) {}, plain},
+		{"a parent without a model", func(r *run) { r.parent.ID = "other" }, with(func(o *order) {
+			o.Parent, o.Model = "other", nil
+		})},
+		{"a type", func(r *run) { r.session.Type, r.kind = "Mine", typed }, with(func(o *order) {
+			o.AgentType, o.SystemPrompt, o.Model, o.MaxTurns = "Mine", of("Be strict."), of("of the type"), 7
+		})},
+		{"a call that says otherwise", func(r *run) {
+			r.kind, r.args.Model, r.args.MaxTurns = typed, of("of the call"), &three
+		}, with(func(o *order) {
+			o.SystemPrompt, o.Model, o.MaxTurns = of("Be strict."), of("of the call"), 3
+		})},
+		{"a tool that it has and one that it has not", func(r *run) {
+			r.session.Only, r.session.Without = []string{"Read"}, []string{"Bash"}
+		}, with(func(o *order) { o.AllowedTools, o.DisallowedTools = []string{"Read"}, []string{"Bash"} })},
+		{"the rest of a call", func(r *run) {
+			r.args.Background, r.args.Isolation, r.args.Team = &yes, of("worktree"), of("crew")
+			r.args.Mode, r.args.Resume, r.session.Dir = of("plan"), of("s"), "/w/.worktrees/ann"
+		}, with(func(o *order) {
+			o.Background, o.Isolation, o.Team = &yes, of("worktree"), of("crew")
+			o.Mode, o.Resume, o.Dir = of("plan"), of("s"), "/w/.worktrees/ann"
+		})},
+	} {
+		f := newFeature(part.Host{Socket: "/run/a.sock", Model: func(id string) string {
+			return map[string]string{"up": "of up"}[id]
+		}})
+		r := &run{
+			f: f, args: args{Prompt: "p", Description: "d"}, parent: tool.Session{ID: "up"},
+			session: tool.Session{ID: "s", Agent: "ann", Dir: "/w"},
+		}
+		tt.change(r)
+		got, _ := json.Marshal(r.order())
+		want, _ := json.Marshal(tt.want)
+		if string(got) != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", tt.name, got, want)
+		}
+	}
+}
