@@ -34,8 +34,8 @@ func TestN04_WhichToolsAnAgentMayHave(t *testing.T) {
 		{"a tool that the list lacks", below(tool.Session{Only: []string{"Read"}}), "Bash", false, true},
 		{"one that is taken away", below(tool.Session{Without: []string{"Read"}}), "Read", false, false},
 		{
-			"in the list and taken away", below(tool.Session{Only: []string{"Read"}, Without: []string{"read"}}), "Read",
-			false, false,
+			"in the list and taken away",
+			below(tool.Session{Only: []string{"Read"}, Without: []string{"read"}}), "Read", false, false,
 		},
 		{"one that a session above lacks", deep(narrow), "Grep", false, true},
 		{"one that it has", deep(narrow), "Read", true, true},

@@ -69,6 +69,26 @@ func TestACopyWhoseSidesDifferFails(t *testing.T) {
 	refuses(t, err, "store_differs", "sessions is not the same: here has 1 rows")
 }
 
+// A row that the destination does not take ends the copy, whose error names the rows of its batch.
+func TestTheRowsThatCannotBeCopiedAreNamed(t *testing.T) {
+	p := between(t)
+	row(t, p.From, "s1")
+	row(t, p.From, "s2")
+	err := p.To.DB.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON sessions
+			BEGIN SELECT RAISE(ABORT, 'no such text'); END`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.copyTable(t.Context(), p.tables[0])
+	if err == nil || !strings.Contains(err.Error(), `the rows from "s1" to "s2": `) ||
+		!strings.Contains(err.Error(), "no such text") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // row adds a session.
 func row(t *testing.T, s Side, id string) {
 	t.Helper()

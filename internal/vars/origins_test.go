@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/route/routetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/vars"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
@@ -374,6 +376,15 @@ func TestTheWebHasHosts(t *testing.T) {
 	a := hear(`{}`, "a.example")
 	if hosts(before) != "" || hosts(a) != "a.example" || shown() != "a.example" {
 		t.Errorf("got %q, %q and %q", hosts(before), hosts(a), shown())
+	}
+	p := f.Part(part.Host{Sessions: oneSession{}})
+	for line, want := range map[string]string{
+		"GET /sessions/s/vars/" + a: `"hosts":["a.example"]`,
+		"GET /sessions/s/origins":   `{"session":["web","tool"],"hosts":["a.example"]}`,
+	} {
+		if got := routetest.Call(t, p.Routes, tool.RoleAgent, line, ""); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
 	}
 	f.mustCall("WriteVar", `{"name":"mine","value":"after it"}`)
 	if got := hosts("mine"); got != "a.example" {

@@ -249,12 +249,13 @@ func TestFleet_OnePlaceToApprove(t *testing.T) {
 		Parts struct {
 			Store struct {
 				Away string `json:"away_since"`
+				Why  string
 			}
 		}
 	}
 	place.do("GET", "/status", nil, &status)
-	if status.Parts.Store.Away == "" {
-		t.Error("the status does not say since when the database is away")
+	if s := status.Parts.Store; s.Away == "" || s.Why == "" {
+		t.Errorf("the status does not say since when the database is away, and why: %+v", s)
 	}
 	if err := server.Run(); err != nil {
 		t.Fatal(err)
