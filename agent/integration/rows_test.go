@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // quick are flags of tests that let requests fail.
@@ -114,6 +116,9 @@ func TestL22_TheConversationIsSummedUp(t *testing.T) {
 		Step{Text: "SUMMARY", In: 1, Out: 1}, Step{Text: "done", In: 100, Out: 1}, Step{Text: "more", In: 1, Out: 1})
 	r := d.Command(m, withQuick("--context-window", "25000", "find it")...)
 	end := ends(t, r, 0, "success")
+	if !strings.Contains(r.Out.String(), `{"type":"system","subtype":"compact","text":"about 15`) {
+		t.Errorf("nobody is told of the summary:\n%s", r.Out)
+	}
 	asked := m.Asked()
 	if asked[1].Body["tools"] != nil || !strings.Contains(asked[1].Raw, "found-it") {
 		t.Errorf("the summary is asked by %s", asked[1].Raw)
@@ -185,20 +190,37 @@ func TestL23_TheTypesOfMessages(t *testing.T) {
 	m := NewModel(t, Step{Text: "I look", Calls: []Call{bash("t", "true")}}, Step{Text: "done"})
 	r := d.Command(m, "--json", "go")
 	ends(t, r, 0, "success")
-	seen := map[string]bool{}
+	seen := map[string]string{}
 	for _, msg := range r.Messages(t) {
-		seen[msg["type"].(string)] = true
+		seen[msg["type"].(string)] = strings.Join(slices.Sorted(maps.Keys(msg)), " ")
 	}
-	for _, want := range []string{
-		"system", "userMessage", "partialMessage", "assistant", "toolUse", "toolProgress", "toolResult", "result",
+	for name, fields := range map[string]string{
+		"system":         "cwd mode model session_id subtype type",
+		"userMessage":    "text type",
+		"partialMessage": "text type",
+		"assistant":      "content model stop_reason text type",
+		"toolUse":        "input tool_name tool_use_id type",
+		"toolProgress":   "call_id state tool_name tool_use_id type",
+		"toolResult":     "call_id content is_error status tool_name tool_use_id type verdict wall_ms",
+		"result": "cost_breakdown duration_ms errors is_cancelled num_turns session_id subtype text total_cost_usd " +
+			"type usage",
 	} {
-		if !seen[want] {
-			t.Errorf("no %s among %v", want, seen)
+		if seen[name] != fields {
+			t.Errorf("%s has %q, want %q", name, seen[name], fields)
 		}
-		delete(seen, want)
+		delete(seen, name)
 	}
 	if len(seen) > 0 {
 		t.Errorf("more types: %v", seen)
+	}
+	if init := r.Messages(t, "system")[0]; init["subtype"] != "init" || init["cwd"] != d.Workspace ||
+		init["mode"] != "auto" || init["session_id"] != r.Result(t)["session_id"] {
+		t.Errorf("it begins with %v", init)
+	}
+	for i, want := range []string{"tool_use", "end_turn"} {
+		if got := r.Messages(t, "assistant")[i]["stop_reason"]; got != want {
+			t.Errorf("answer %d stopped by %v, want %s", i, got, want)
+		}
 	}
 	result := r.Messages(t, "toolResult")[0]
 	if result["status"] != "SUCCESS" || result["verdict"] != "allow" || result["is_error"] != false {
@@ -434,6 +456,17 @@ func TestA18_AReviewIsForThePersonAlone(t *testing.T) {
 	r.Wait()
 	if end := r.Result(t); end["subtype"] != "success" || !strings.Contains(r.Out.String(), "loses history") {
 		t.Errorf("%v\n%s", end, r.Out)
+	}
+	for _, p := range r.Messages(t, "toolProgress") {
+		why, _ := json.Marshal(p["why"])
+		until, err := time.Parse(time.RFC3339, fmt.Sprint(p["expires_at"]))
+		if p["state"] == "running" {
+			continue
+		}
+		if p["approval_id"] != id || err != nil || until.IsZero() || !strings.Contains(string(why), "push") ||
+			(p["review"] != nil) != (p["state"] == "reviewed") {
+			t.Errorf("of the question: %v", p)
+		}
 	}
 	asked := m.Asked()
 	if !strings.Contains(asked[1].Raw, "git push --force") || asked[1].Body["tools"] != nil || strings.Contains(asked[2].Raw, "loses history") {
