@@ -29,6 +29,37 @@ func TestNoDaemonIsStartedForADirectoryWithAColon(t *testing.T) {
 	}
 }
 
+// Whoever names a socket has a daemon of their own: none is started in its place, and none gets a key.
+func TestNoDaemonIsStartedForASocketThatIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	started := filepath.Join(dir, "started")
+	program := "#!/bin/sh\necho \"$ANTHROPIC_API_KEY$OPENAI_API_KEY$CODEANY_API_KEY.\" >" + started + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "sandboxd"), []byte(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	for _, key := range []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEANY_API_KEY"} {
+		t.Setenv(key, "secret")
+	}
+	places := map[string]string{"SANDBOXD_RUNTIME_DIR": filepath.Join(dir, "run")}
+	env := func(name string) string { return places[name] }
+	if _, err := Find(t.Context(), "/src", env, func(string) {}); err == nil {
+		t.Error("a daemon that ends at once answers")
+	}
+	if text, err := os.ReadFile(started); err != nil || string(text) != ".\n" {
+		t.Errorf("the daemon that is started has %q, %v", text, err)
+	}
+	_ = os.Remove(started)
+	places["SANDBOXD_SOCKET"] = filepath.Join(dir, "named.sock")
+	socket, err := Find(t.Context(), "/src", env, func(string) {})
+	if err == nil || socket != places["SANDBOXD_SOCKET"] {
+		t.Errorf("got %s, %v", socket, err)
+	}
+	if _, err := os.Stat(started); err == nil {
+		t.Error("a daemon was started although a socket is named")
+	}
+}
+
 // What somebody has put in the place of the daemon's log is not written to, and nobody waits for it.
 func TestTheLogOfTheDaemonIsItsOwn(t *testing.T) {
 	dir := t.TempDir()
