@@ -127,6 +127,39 @@ func TestTheRowsOfPartsAreShownAndDecideNothing(t *testing.T) {
 	}
 }
 
+// What a host gives and lacks is a row each, with the reason; only what settings require has to be there.
+func TestTheRowsOfAHost(t *testing.T) {
+	report := sandbox.Report{
+		Isolation: "landlock", Layers: []string{"landlock:7", "seccomp"},
+		Missing: []string{"cgroup2: not delegated", "netns"},
+	}
+	h := doctor.Host{Settings: guard.Settings{Require: []string{"landlock", "netns"}}, RoleSplit: "advisory"}
+	for split, says := range map[string]string{
+		"enforced": "the daemon has a uid of its own", "advisory": "advisory: an agent has the uid of the daemon",
+	} {
+		h.RoleSplit = split
+		found, err := doctor.Examine(t.Context(), &host{report: report}, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []doctor.Finding{
+			{"rung", true, true, "the second: Landlock and seccomp without namespaces"},
+			{"landlock:7", true, true, "the kernel gives it"},
+			{"seccomp", false, true, "the kernel gives it"},
+			{"cgroup2", false, false, "not delegated"},
+			{"netns", true, false, "missing on this host"},
+			{"role_split", false, split == "enforced", says},
+		} {
+			if !slices.ContainsFunc(found, func(f doctor.Finding) bool {
+				return f.Layer == want.Layer && f.Needed == want.Needed && f.Proved == want.Proved &&
+					strings.HasPrefix(f.What, want.What)
+			}) {
+				t.Errorf("%s: want %+v among %+v", split, want, found)
+			}
+		}
+	}
+}
+
 // Whose rights tools have is said where others than the daemon's own uid call.
 func TestToolRightsAreSaid(t *testing.T) {
 	for _, tt := range []struct {
