@@ -316,7 +316,7 @@ func TestN09_AnAgentInAWorktree(t *testing.T) {
 	d := newAgents(t, `
 call Bash '{"command":"pwd; git status --porcelain"}' > "$here/seen"
 [ -e "$cwd/../../change" ] && call Write '{"file_path":"new.txt","content":"x"}' > "$here/wrote"
-echo '{"text":"done"}'
+echo '{"text":"done","tool_calls":["Write"]}'
 `, "")
 	git := func(args ...string) string {
 		t.Helper()
@@ -353,7 +353,7 @@ echo '{"text":"done"}'
 	r = d.call(root, "Agent", ask+`,"isolation":"worktree","name":"x"}`)
 	data := dataOf(t, r)
 	if data.Worktree == nil || data.Worktree.Path != d.ws+"/.worktrees/x" || data.Worktree.Branch != "worktree-x" ||
-		!strings.Contains(r.FinalText, "\n[Worktree kept: "+d.ws+"/.worktrees/x (branch: worktree-x)]") {
+		r.FinalText != "done\n[Worktree kept: "+d.ws+"/.worktrees/x (branch: worktree-x)]\n[Tools used: Write]" {
 		t.Errorf("got %+v\n%s", r, d.read("spawn/wrote"))
 	}
 	if text := d.read("ws/.worktrees/x/new.txt"); text != "x" {
