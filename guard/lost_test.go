@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"errors"
 	"io"
 	"os"
@@ -62,7 +63,11 @@ func lostBy(t *testing.T, r *Rules, line, dir string) string {
 
 func TestAFileIsLostWhereGitHasNoCopy(t *testing.T) {
 	dir := work(t)
+	if err := os.Link(filepath.Join(dir, "new.go"), filepath.Join(dir, "hard.go")); err != nil {
+		t.Fatal(err)
+	}
 	for line, want := range map[string]string{
+		"rm hard.go": "hard.go", "rm new.go hard.go": "hard.go new.go",
 		"> new.go": "new.go", ": > changed.go": "changed.go", "echo x >| new.go": "new.go", "x &> new.go": "new.go",
 		"> clean.go": "", "> staged.go": "", "> empty.go": "", "> missing.go": "", "> sub/clean.go": "",
 		"> link": "new.go", "{ x; } > new.go": "new.go", "exec > new.go": "new.go", "cd sub && > new.go": "sub/new.go",
@@ -258,9 +263,18 @@ func TestAnArchiveReplacesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "a.zip"), packed.String())
+	// tar with new.go in it; Go writes no bzip2.
+	const bz2 = "QlpoOTFBWSZTWUhbPfYAAC7bgMmAQAFPgAAQZoWegAgIIABUUAAABo0Ekp6hoHqGgA3EjX9FYzICOouIxvkIYG+hxOwidSJvphkiyzmJ" +
+		"3gZyoBAR8LCl+LuSKcKEgkLZ77A="
+	squeezed, err := base64.StdEncoding.DecodeString(bz2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "a.tbz"), string(squeezed))
 	write(t, filepath.Join(dir, "no.tar"), "this is none")
 	for line, want := range map[string]string{
 		"tar xf a.tar": "new.go", "tar -xf a.tar -C .": "new.go", "tar --extract --file=a.tar": "new.go", "tar xzf a.tgz": "changed.go",
+		"tar xjf a.tbz": "new.go",
 		"tar xf sub.tar": "sub/new.go", "tar xf sub.tar --strip-components=1": "new.go", "tar xf a.tar -C sub": "sub/new.go",
 		"unzip -o a.zip": "new.go", "unzip -oq a.zip -d sub": "sub/new.go", "git archive HEAD | tar x": "changed.go",
 		"git archive HEAD . | tar -x -C .": "changed.go", "tar xf clean.tar": "", "tar tf a.tar": "", "tar xf a.tar -C empty": "",

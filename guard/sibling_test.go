@@ -79,6 +79,9 @@ func TestSiblingsAsk(t *testing.T) {
 		{"a secret below", "touch ../holds/secret/x", guard.Deny, "holds"},
 		{"out by a link", "mkdir -p ../out/x", guard.Deny, ""},
 		{"above the parent", "mkdir -p ../../w", guard.Deny, ""},
+		{"a tree that is copied into one", "cp -r src ../there", guard.Deny, ""},
+		{"an archive that is unpacked in one", "tar xf a.tar -C ../there", guard.Deny, ""},
+		{"the modes of a tree", "chmod -R u+w ../there", guard.Deny, ""},
 		{"one is not enough", "mkdir -p ../w /usr/w", guard.Deny, "+w"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,6 +131,13 @@ func siblingsOf(t *testing.T, dir, line string, change func(*guard.Settings)) (v
 			v = guard.Ask
 		}
 	}
+	for _, ref := range refs {
+		if ref.Code == "sibling_asked" && !slices.ContainsFunc(uses.Siblings, func(s guard.Sibling) bool {
+			return strings.Contains(ref.Message, " the directory "+s.Path+",")
+		}) {
+			t.Errorf("%s: the question names no directory: %s", line, ref.Message)
+		}
+	}
 	asked := slices.ContainsFunc(refs, func(r guard.Refusal) bool { return r.Code == "sibling_asked" })
 	if v == guard.Ask != asked && v != guard.Deny {
 		t.Errorf("%s: %s, asked: %v", line, v, asked)
@@ -162,6 +172,12 @@ func TestNoSiblings(t *testing.T) {
 		t.Errorf("under read_only: %+v, want one denial and no question", refs)
 	}
 	if os.Geteuid() == 0 {
+		if err := os.Chown(dir+"/there", 12345, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if v, open := siblingsOf(t, dir, "touch ../there/x", nil); v != guard.Deny || open != "" {
+			t.Errorf("the directory belongs to somebody else: %s, %q", v, open)
+		}
 		if err := os.Chown(dir, 12345, 12345); err != nil {
 			t.Fatal(err)
 		}

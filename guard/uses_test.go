@@ -70,6 +70,28 @@ func TestALinkInADirectoryWhoseNameIsAPattern(t *testing.T) {
 	}
 }
 
+// TestACdThatMayFailIsReadBothWays: the file counts in both directories, unless the one is there.
+func TestACdThatMayFailIsReadBothWays(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(base, "there"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"there", "new"} {
+		s := Settings{AllowedReadPaths: []string{filepath.Join(base, dir)}}
+		for line, want := range map[string]Verdict{
+			"cd " + dir + " && cat y": Allow,
+			"cd " + dir + "; cat y":   map[string]Verdict{"there": Allow, "new": Deny}[dir],
+		} {
+			if j := JudgeCommand(line, base, "/home/x", s); j.Verdict != want {
+				t.Errorf("%s: %s, want %s: %+v", line, j.Verdict, want, j.Reasons)
+			}
+		}
+	}
+}
+
 // TestAWorkspaceWhoseNameIsAPattern: what may be written there may be written by a pattern.
 func TestAWorkspaceWhoseNameIsAPattern(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())

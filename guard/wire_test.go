@@ -3,6 +3,8 @@ package guard
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -124,5 +126,51 @@ func TestAnErrorOfAnyKindDenies(t *testing.T) {
 	refused := Denied{Type: "path", Value: "/x", Refusals: []Refusal{{Message: "first"}, {Message: "second"}}}
 	if refused.Error() != "first" {
 		t.Errorf("the text of a denial is %q", refused.Error())
+	}
+}
+
+// Callers act on codes: each refusal has its own.
+func TestTheCodeSaysWhatIsRefused(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("round", filepath.Join(dir, "round")); err != nil {
+		t.Fatal(err)
+	}
+	lists := Settings{
+		AllowedReadPaths: []string{dir, "/usr"}, AllowedWritePaths: []string{dir}, DeniedPaths: []string{dir + "/secret"},
+		DeniedCommands: []string{"rm"},
+	}
+	for _, tt := range []struct {
+		line string
+		s    Settings
+		code string
+	}{
+		{"rm x", lists, "command_denied"},
+		{"ls", Settings{AllowedCommands: []string{"git"}}, "command_not_allowed"},
+		{"./git status", Settings{AllowedCommands: []string{"git"}}, "command_not_allowed"},
+		{"$x y", lists, "command_unknown"},
+		{"cat secret/key", lists, "path_denied"},
+		{"rm -r .", Settings{DeniedPaths: lists.DeniedPaths}, "path_denied"},
+		{"cat /etc/hosts", lists, "path_outside_read_scope"},
+		{"touch /usr/x", lists, "path_outside_write_scope"},
+		{`cat "$x"`, lists, "path_unknown"},
+		{"python3 -c 'f()'", lists, "opaque"},
+		{"set +B; ls", lists, "opaque"},
+		{"cat round/x", lists, "path_unknown"},
+	} {
+		j := JudgeCommand(tt.line, dir, "/home/dev", tt.s)
+		if j.Verdict == Allow || j.Reasons[0].Code != tt.code {
+			t.Errorf("%s: %s %+v, want %s", tt.line, j.Verdict, j.Reasons, tt.code)
+		}
+	}
+	for path, code := range map[string]string{
+		"~other/x": "path_tilde_user", "round/x": "path_loop", "/proc/1/environ": "path_proc", "a\x01": "path_control_character",
+		"/etc/hosts": "path_outside_read_scope",
+	} {
+		if j := JudgePath(path, Read, dir, "/home/dev", lists); j.Verdict != Deny || j.Reasons[0].Code != code {
+			t.Errorf("%q: %s %+v, want %s", path, j.Verdict, j.Reasons, code)
+		}
 	}
 }

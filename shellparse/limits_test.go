@@ -44,6 +44,8 @@ func TestA10_LimitsRefuseFast(t *testing.T) {
 				strings.Repeat("a", 60_000) + " >> f; done; done",
 			"",
 		},
+		{"a value that doubles", "x=a; " + strings.Repeat("x=$x$x; ", 20), "too_large"},
+		{"a here-document of brackets", "cat <<'E'\n" + strings.Repeat("[", 49) + "\nE", "too_deep"},
 		{"exported names", many("export a", ";", 300), "too_large"},
 		{"deep functions", fork(40), "too_deep"},
 		{"functions that call twice", fork(20), "too_large"},
@@ -94,4 +96,17 @@ func fork(n int) string {
 		b.WriteString("f" + strconv.Itoa(i) + "() { f" + strconv.Itoa(i-1) + "; f" + strconv.Itoa(i-1) + "; }\n")
 	}
 	return b.String() + "f" + strconv.Itoa(n-1)
+}
+
+// What is just within a limit is read.
+func TestWhatIsWithinTheLimitsIsRead(t *testing.T) {
+	for name, src := range map[string]string{
+		"64 KiB":                         "echo " + strings.Repeat("a", 64<<10-5),
+		"48 brackets in a here-document": "cat <<'E'\n" + strings.Repeat("[", 48) + "\nE",
+		"values of half a megabyte":      "x=a; " + strings.Repeat("x=$x$x; ", 18),
+	} {
+		if _, err := Parse(src, Options{Dir: "/w"}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
