@@ -139,8 +139,8 @@ func TestTheCodeSaysWhatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	lists := Settings{
-		AllowedReadPaths: []string{dir, "/usr"}, AllowedWritePaths: []string{dir}, DeniedPaths: []string{dir + "/secret"},
-		DeniedCommands: []string{"rm"},
+		AllowedReadPaths: []string{dir, "/usr"}, AllowedWritePaths: []string{dir},
+		DeniedPaths: []string{dir + "/secret"}, DeniedCommands: []string{"rm"},
 	}
 	for _, tt := range []struct {
 		line string
@@ -166,8 +166,8 @@ func TestTheCodeSaysWhatIsRefused(t *testing.T) {
 		}
 	}
 	for path, code := range map[string]string{
-		"~other/x": "path_tilde_user", "round/x": "path_loop", "/proc/1/environ": "path_proc", "a\x01": "path_control_character",
-		"/etc/hosts": "path_outside_read_scope",
+		"~other/x": "path_tilde_user", "round/x": "path_loop", "/proc/1/environ": "path_proc",
+		"a\x01": "path_control_character", "/etc/hosts": "path_outside_read_scope",
 	} {
 		if j := JudgePath(path, Read, dir, "/home/dev", lists); j.Verdict != Deny || j.Reasons[0].Code != code {
 			t.Errorf("%q: %s %+v, want %s", path, j.Verdict, j.Reasons, code)
