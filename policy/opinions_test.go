@@ -58,6 +58,9 @@ func TestP08_P09_TheCallbackDecidesBeforeTheMode(t *testing.T) {
 			if d.Verdict != tt.want || d.By != tt.by {
 				t.Errorf("got %s by %s, want %s by %s", d.Verdict, d.By, tt.want, tt.by)
 			}
+			if tt.err != nil && d.Reasons[0].Rule != "core.callback" {
+				t.Errorf("%+v, want a deny by core.callback", d.Reasons)
+			}
 		})
 	}
 }

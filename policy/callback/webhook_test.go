@@ -71,6 +71,35 @@ func TestP08_AWebhookAnswersOrFails(t *testing.T) {
 	}
 }
 
+// A program reads on stdin what a webhook gets by POST.
+func TestTheQuestionSaysWhichCall(t *testing.T) {
+	const want = `{"tool":"Bash","input":{"command":"ls"},"session_id":"s1","mode":"auto","cwd":"/src"}`
+	c := Context{Session: tool.Session{ID: "s1", Mode: tool.ModeAuto, Dir: "/src"}}
+	var posted, typed, stdin string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		posted, typed = r.Method+" "+string(b), r.Header.Get("Content-Type")
+		io.WriteString(w, `{"behavior": "allow", "updatedInput": {"command": "true"}}`)
+	}))
+	defer s.Close()
+	run := func(_ context.Context, in []byte) ([]byte, error) {
+		stdin = string(in)
+		return []byte(`{"behavior": "deny", "message": "no"}`), nil
+	}
+	args := json.RawMessage(`{"command":"ls"}`)
+	allow, err := Webhook(s.URL, time.Minute)(t.Context(), "Bash", args, c)
+	if err != nil || string(allow.Input) != `{"command": "true"}` || posted != "POST "+want || typed != "application/json" {
+		t.Errorf("a webhook got %s of %s and said %+v, %v; want POST %s", posted, typed, allow, err, want)
+	}
+	deny, err := Command(time.Minute, run)(t.Context(), "Bash", args, c)
+	if err != nil || deny.Reason != "no" || stdin != want {
+		t.Errorf("a program got %s and said %+v, %v; want %s", stdin, deny, err, want)
+	}
+}
+
 func TestAWebhookThatDoesNotAnswerFails(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // else the server does not see that the client left

@@ -331,6 +331,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		judged(k, c)
 		ended(k, c, tool.Allow, tool.StatusSuccess)
 	}
+	for session, want := range map[string]int{"1903": 0, "1910": 1} { // of 6000 the newest 4096 are known
+		c := newCall("q", session)
+		c.Request.Hypothetical = true
+		if got := judged(k, c).Session.Day.Calls; got != want {
+			t.Errorf("session %s has %d calls, want %d", session, got, want)
+		}
+	}
 	first := judged(k, newCall("x", "0"))
 	last := judged(k, newCall("y", "5999"))
 	if first.Session.Day.Calls != 0 || last.Session.Day.Calls != 1 || last.Account.Day.Calls != 6001 {
