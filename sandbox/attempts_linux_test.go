@@ -330,6 +330,9 @@ var modeAttempts = []attempt{
 	{"chmod set-group-id", eperm, func(w world) error {
 		return own(w, func(f string) error { return sys(unix.SYS_FCHMODAT, at(), cstr(f), 0o2755) })
 	}},
+	{"chmod set-group-id of a directory", eperm, func(w world) error {
+		return sys(unix.SYS_FCHMODAT, at(), cstr(w.Workspace+"/free"), 0o2755)
+	}},
 	{"fchmod set-user-id", eperm, func(w world) error {
 		return own(w, func(f string) error {
 			fd, err := unix.Open(f, unix.O_RDONLY, 0)

@@ -255,7 +255,8 @@ func TestX40_EnvironmentIsAnAllowList(t *testing.T) {
 	}
 	for _, want := range []string{
 		"LC_TIME=C\n", "GIVEN=by the settings\n", "MORE=by the call\n",
-		"GOCACHE=/run/go-build\n", "HOME=",
+		"GOCACHE=/run/go-build\n", "CARGO_HOME=/run/cargo\n", "HOME=",
+		"npm_config_cache=/run/cache/npm\n", "PIP_CACHE_DIR=/run/cache/pip\n", "XDG_CACHE_HOME=/run/cache/xdg\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
@@ -397,5 +398,18 @@ func TestLauncherKilledMidCall(t *testing.T) {
 	}
 	if e, out := runIn(t, box, ws, "echo", "again"); e.Code != 0 || out != "again\n" {
 		t.Errorf("the next call: %+v %q", e, out)
+	}
+}
+
+// Even an empty file costs memory of the kernel, which no limit of bytes counts.
+func TestTheNumberOfFilesInSharedMemoryIsBounded(t *testing.T) {
+	cage := newCage(t, Options{})
+	needCage(t, cage)
+	ws := shortTemp(t)
+	for _, profile := range Profiles {
+		box := newBox(t, cage, profile, guard.Settings{AllowedWritePaths: []string{ws}})
+		if e, out := runIn(t, box, ws, "stat", "-f", "-c", "%c", "/dev/shm"); e.Code != 0 || out != "65536\n" {
+			t.Errorf("%s: /dev/shm holds %q files, want 65536", profile, out)
+		}
 	}
 }

@@ -75,3 +75,15 @@ func TestToolsWithAuthoritiesOfTheirOwnFindThoseOfTheSession(t *testing.T) {
 		}
 	}
 }
+
+// What exists only inside, or is another thing there, is told from the private files that file tools see.
+func TestWhatExistsOnlyInside(t *testing.T) {
+	for path, want := range map[string]string{
+		"/proc/1/environ": "/proc", "/sys": "/sys", "/dev/shm/x": "/dev", "/run/go-build/x": "/run/go-build",
+		"/run/cargo/config.toml": "/run/cargo", "/run/cache/npm/x": "", "/tmp/x": "", "/process": "", "/run": "",
+	} {
+		if got := InsideOnly(path); got != want {
+			t.Errorf("%s lies in %q, want %q", path, got, want)
+		}
+	}
+}
