@@ -404,7 +404,7 @@ func TestLauncherKilledMidCall(t *testing.T) {
 // Even an empty file costs memory of the kernel, which no limit of bytes counts.
 func TestTheNumberOfFilesInSharedMemoryIsBounded(t *testing.T) {
 	cage := newCage(t, Options{})
-	needCage(t, cage)
+	needCage(t, cage, "userns")
 	ws := shortTemp(t)
 	for _, profile := range Profiles {
 		box := newBox(t, cage, profile, guard.Settings{AllowedWritePaths: []string{ws}})

@@ -124,7 +124,9 @@ func TestWhatTheDocumentSaysOfTheSession(t *testing.T) {
 		Target: tool.Target{Session: tool.Session{
 			ID: "s1", Account: "acc", Dir: "/src", Home: "/home/u", Profile: sandbox.ProfileLight, Mode: tool.ModePlan,
 		}},
-		Judgement: tool.Judgement{Settings: guard.Settings{AllowNestedSandbox: true, AllowedWritePaths: []string{"/src"}}},
+		Judgement: tool.Judgement{
+			Settings: guard.Settings{AllowNestedSandbox: true, AllowedWritePaths: []string{"/src"}},
+		},
 	}
 	c.Facts.Origins = tool.Origins{
 		Args:  map[string][]tool.Origin{"a": {tool.OriginWeb, tool.OriginModel}, "b": {tool.OriginWeb}},
@@ -168,7 +170,8 @@ func TestWhatTheDocumentSaysOfACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	cat := in.Commands[0]
-	got := fmt.Sprintf("%s %s %v %v %v %v %s %s", cat.Name, cat.Path, cat.Known, cat.Argv, cat.Env, cat.Via, cat.Dir, cat.Text)
+	got := fmt.Sprintf(
+		"%s %s %v %v %v %v %s %s", cat.Name, cat.Path, cat.Known, cat.Argv, cat.Env, cat.Via, cat.Dir, cat.Text)
 	if want := "cat /usr/bin/cat false [cat -- a/f /b/$x] [A B] [pipeline] /src cat -- a/f /b/$x"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -181,7 +184,8 @@ func TestWhatTheDocumentSaysOfACommand(t *testing.T) {
 	}
 	i := slices.IndexFunc(in.Commands, func(c input.Command) bool { return c.Name == "tool" })
 	inner := in.Commands[i]
-	if n, m := len(inner.Prefixes), len(inner.Literal); n != 9 || m != 16 || inner.Prefixes[8] != "tool 0 1 2 3 4 5 6 7" {
+	n, m := len(inner.Prefixes), len(inner.Literal)
+	if n != 9 || m != 16 || inner.Prefixes[8] != "tool 0 1 2 3 4 5 6 7" {
 		t.Errorf("%d prefixes, want 9; %d literal, want 16: %q %q", n, m, inner.Prefixes, inner.Literal)
 	}
 	if want := []string{"pipeline", "xargs", "sh -c"}; !slices.Equal(inner.Via, want) {
