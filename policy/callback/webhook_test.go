@@ -91,7 +91,8 @@ func TestTheQuestionSaysWhichCall(t *testing.T) {
 	}
 	args := json.RawMessage(`{"command":"ls"}`)
 	allow, err := Webhook(s.URL, time.Minute)(t.Context(), "Bash", args, c)
-	if err != nil || string(allow.Input) != `{"command": "true"}` || posted != "POST "+want || typed != "application/json" {
+	if err != nil || string(allow.Input) != `{"command": "true"}` || posted != "POST "+want ||
+		typed != "application/json" {
 		t.Errorf("a webhook got %s of %s and said %+v, %v; want POST %s", posted, typed, allow, err, want)
 	}
 	deny, err := Command(time.Minute, run)(t.Context(), "Bash", args, c)
