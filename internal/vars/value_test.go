@@ -142,12 +142,12 @@ func TestDescriptionsAndTagsAreBounded(t *testing.T) {
 func TestReadVarNamesTheAuthorOfWhatItGives(t *testing.T) {
 	f := newFixture(t, vars.Options{Now: time.Now})
 	texts := map[tool.Origin]string{
-		tool.OriginPerson: strings.Repeat("p", 1<<20), tool.OriginTool: strings.Repeat("t", 1<<20),
+		tool.OriginPerson: strings.Repeat("p", 300<<10), tool.OriginTool: strings.Repeat("t", 300<<10),
 	}
 	f.put("v", texts[tool.OriginPerson])
 	done := make(chan error)
 	go func() {
-		for range 50 {
+		for range 25 {
 			for by, text := range texts {
 				if _, _, err := f.Put(t.Context(), f.session, "v", vars.Change{Value: &text}, by); err != nil {
 					done <- err
