@@ -310,15 +310,15 @@ func (d *Decisions) save(batch []*judgedCall) {
 	}
 }
 
-// savedBytes is how much is written in one transaction, unless one decision is more.
-const savedBytes = 256 << 10
+// savedBytes is how much is written in one transaction, unless one decision is more. Calls wait for it.
+const savedBytes = 32 << 10
 
 func (d *Decisions) insert(ctx context.Context, batch []*judgedCall, texts []string) error {
 	return d.db.Write(ctx, func(tx *sql.Tx) error {
 		for i, j := range batch {
 			// A call that a client runs is judged twice, and the second time counts.
-			_, err := tx.ExecContext(ctx,
-				`INSERT INTO decisions (call_id, at, judged, account, session, tool, revision, verdict, record)
+			err := d.db.Writing(tx).Run(`INSERT INTO decisions (call_id, at, judged, account, session, tool, revision,
+					verdict, record)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (call_id) DO UPDATE SET at = excluded.at,
 				account = excluded.account, session = excluded.session, tool = excluded.tool,
 				revision = excluded.revision, verdict = excluded.verdict, record = excluded.record`,

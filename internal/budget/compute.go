@@ -57,7 +57,8 @@ func (b *Budget) processors(a *account) int {
 // the work is over then.
 func (h *Hold) Compute(ctx context.Context) (done func()) { return h.computeAt(ctx, false) }
 
-// ComputeNext is Compute before all others of the account that wait: for work after which the hold is given back.
+// ComputeNext is Compute before all others of the account that wait: for work after which the hold is given back, or
+// for which others wait.
 func (h *Hold) ComputeNext(ctx context.Context) (done func()) { return h.computeAt(ctx, true) }
 
 func (h *Hold) computeAt(ctx context.Context, first bool) (done func()) {

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"modernc.org/sqlite"
@@ -87,6 +90,32 @@ func (db *DB) copyNow() {
 	defer db.log.mu.Unlock()
 	close(db.log.copying)
 	db.log.copying = nil
+}
+
+// syncLog syncs the log, if a commit does not do that itself. Other writes go on meanwhile. What a checkpoint has copied
+// from the log by then is safe as well: it syncs the log before it copies, and the database after it.
+func (db *DB) syncLog() error {
+	if db.path == "" || db.sync == full {
+		return nil
+	}
+	names := []string{db.path + "-wal"}
+	first := !db.entered.Load()
+	if first { // the name of the log, which stays as long as the database is open
+		names = append(names, filepath.Dir(db.path))
+	}
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(db.flush(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	if first {
+		db.entered.Store(true)
+	}
+	return nil
 }
 
 // close waits until the log is copied.

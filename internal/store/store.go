@@ -97,10 +97,13 @@ type DB struct {
 	path   string                 // of the file; "" for an in-memory or a shared database
 	file   os.FileInfo            // the file at path when it was opened
 	tight  atomic.Bool
-	log    log
-	asIs   bool
-	hub    hub
-	shared *shared // nil over a file, which one daemon has to itself
+	// Of WriteSynced: whether the directory of the log was synced, and what syncs a file.
+	entered atomic.Bool
+	flush   func(*os.File) error
+	log     log
+	asIs    bool
+	hub     hub
+	shared  *shared // nil over a file, which one daemon has to itself
 }
 
 // Open opens or creates the database and brings every schema up to date. The
@@ -125,7 +128,7 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 			return nil, err
 		}
 	}
-	db := &DB{stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs, log: log{pages: map[string]int{}}}
+	db := &DB{stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs, log: log{pages: map[string]int{}}, flush: (*os.File).Sync}
 	var err error
 	if db.writer, err = connect(o.Path, sync, "immediate"); err != nil {
 		return nil, err

@@ -236,31 +236,6 @@ func TestCorruptFilesAreNamed(t *testing.T) {
 	}
 }
 
-// TestASyncedWriteIsOneOfSQLite: it waits for the disk, and the next one does not.
-func TestASyncedWriteIsOneOfSQLite(t *testing.T) {
-	for _, sync := range []string{"normal", "full"} {
-		db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "s.db"), Sync: sync},
-			storetest.Notes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		level := func(write func(context.Context, func(*sql.Tx) error) error) (n int) {
-			t.Helper()
-			err := write(t.Context(), func(tx *sql.Tx) error { return tx.QueryRow(`PRAGMA synchronous`).Scan(&n) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		usual := map[string]int{"normal": 1, "full": 2}[sync]
-		if got := []int{level(db.Write), level(db.WriteSynced), level(db.Write)}; got[0] != usual || got[1] != 2 ||
-			got[2] != usual {
-			t.Errorf("sync %s: levels %v", sync, got)
-		}
-	}
-}
-
 // TestTightNeedsNoRoomForTheLog: on a disk that is nearly full the log of the database does not
 // grow, and nothing is lost.
 func TestTightNeedsNoRoomForTheLog(t *testing.T) {

@@ -23,24 +23,12 @@ func (db *DB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
 }
 
 // WriteSynced is Write. When it returns nil, this change and all earlier ones survive a loss of power, whatever
-// Options.Sync says.
+// Options.Sync says. If only the sync fails, the change is there, and a loss of power may undo it.
 func (db *DB) WriteSynced(ctx context.Context, fn func(*sql.Tx) error) error {
-	if db.shared != nil { // PostgreSQL syncs each commit
-		return db.writeInTime(ctx, fn)
-	}
-	db.copyLog(ctx)
-	release, err := db.acquire(ctx)
-	if err != nil {
+	if err := db.Write(ctx, fn); err != nil {
 		return err
 	}
-	defer release()
-	if db.sync != full {
-		if err := db.pragma(ctx, "synchronous", full); err != nil {
-			return err
-		}
-		defer db.pragma(context.WithoutCancel(ctx), "synchronous", db.sync)
-	}
-	return db.write(ctx, fn)
+	return db.syncLog()
 }
 
 // write is Write. The caller has the turn.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/provenance"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -161,6 +162,7 @@ func (a apart) Scan(dest ...any) error {
 // reads are of the same moment.
 func (s *System) read(ctx context.Context, session string, fn func(tx *sql.Tx, h head) error) error {
 	return s.begun(ctx, session, func() error {
+		defer budget.Of(ctx).Compute(ctx)() // values may have megabytes
 		return s.db.Read(ctx, func(tx *sql.Tx) error {
 			h, err := s.load(tx.QueryRow(selectHead, session), session)
 			if err == nil {

@@ -78,6 +78,7 @@ func (v Value) piece(ctx context.Context, at int64) (piece string, err error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+	defer budget.Of(ctx).ComputeNext(ctx)() // readers of other accounts wait for the token
 	err = v.s.db.Read(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRow(`SELECT `+v.s.db.Text(`substr(`+valueOf+`, $4, $5)`)+` FROM vars
 			WHERE session = $1 AND name = $2 AND updated = $3`, v.session, v.name, v.updated, at+1, pieceBytes).
@@ -127,9 +128,11 @@ func (s *System) whole(ctx context.Context, session, name string) (r record, err
 		if err != nil {
 			return r, err
 		}
+		done := budget.Of(ctx).Compute(ctx) // the value may have megabytes
 		err = s.db.Read(ctx, func(tx *sql.Tx) error {
 			return s.readRow(tx, s.selectValue()+` AND updated = $3`, session, name, r.updated).Scan(&r.value)
 		})
+		done()
 		if !errors.Is(err, sql.ErrNoRows) {
 			return r, err
 		}

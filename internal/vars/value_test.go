@@ -5,10 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/store/storetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/vars"
 )
@@ -136,6 +138,54 @@ func TestDescriptionsAndTagsAreBounded(t *testing.T) {
 	if _, _, err := f.Update(t.Context(), f.session, "v", vars.Change{Value: text(2)}, tool.OriginPerson); err != nil {
 		t.Errorf("a variable of before: %v", err)
 	}
+}
+
+// Large values are read in the turn of the account at a processor, so that readers leave one to others.
+func TestLargeValuesAreReadInTurn(t *testing.T) {
+	storetest.FileOnly(t) // a server does not live by the clock of the test
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, vars.Options{Now: time.Now})
+		f.put("v", strings.Repeat("a", 3<<20))
+		b := budget.New(budget.Limits{Bytes: 256 << 20, Processors: 1})
+		hold, err := b.Request("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hold.Release()
+		ctx := budget.With(t.Context(), hold)
+		_, value, _, err := f.Read(ctx, f.session, "v")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, read := range map[string]func() error{
+			"a piece": func() (err error) {
+				for _, err = range value.Pieces(ctx) {
+					break
+				}
+				return err
+			},
+			"ReadVar": func() error {
+				_, err := f.Injected()[0].Run(ctx, tool.In{Session: f.session, Args: []byte(`{"name":"v"}`)}, nil)
+				return err
+			},
+			"a reference": func() error {
+				_, _, err := f.Resolve(ctx, f.session, []byte(`{"x":"$VAR_REF{{v:0:1}}"}`))
+				return err
+			},
+		} {
+			end := hold.Compute(ctx)
+			done := make(chan error, 1)
+			go func() { done <- read() }()
+			synctest.Wait()
+			if len(done) > 0 {
+				t.Errorf("%s did not wait for the turn", name)
+			}
+			end()
+			if err := <-done; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }
 
 // What ReadVar gives has the author that it names, also while others write the variable.
