@@ -97,15 +97,18 @@ func TestWhatTheDocumentSaysOfATool(t *testing.T) {
 	}{
 		{"without annotations", tool.Spec{Name: "A"}, input.Tool{Name: "A", Destructive: true, OpenWorld: true}},
 		{
-			"that changes nothing", tool.Spec{Name: "A", Class: tool.ClassRead, ReadOnly: true},
+			"that changes nothing",
+			tool.Spec{Name: "A", Class: tool.ClassRead, ReadOnly: true},
 			input.Tool{Name: "A", Class: "read", ReadOnly: true, OpenWorld: true},
 		},
 		{
-			"with annotations", tool.Spec{Name: "A", Annotations: &tool.Annotations{OpenWorld: true}},
+			"with annotations",
+			tool.Spec{Name: "A", Annotations: &tool.Annotations{OpenWorld: true}},
 			input.Tool{Name: "A", OpenWorld: true},
 		},
 		{
-			"of a server", tool.Spec{Name: "mcp__git__push__all", Annotations: &tool.Annotations{Destructive: true}},
+			"of a server",
+			tool.Spec{Name: "mcp__git__push__all", Annotations: &tool.Annotations{Destructive: true}},
 			input.Tool{Name: "mcp__git__push__all", Destructive: true, Server: "git"},
 		},
 	} {
@@ -138,9 +141,12 @@ func TestWhatTheDocumentSaysOfTheSession(t *testing.T) {
 	}
 	got := []any{in.Version, in.Mode, in.Session, in.Settings, in.Authors, in.Origins.Hosts, in.Elsewhere}
 	want := []any{
-		1, tool.ModePlan, input.Session{ID: "s1", Account: "acc", Dir: "/src", Home: "/home/u", Profile: "light"},
+		1, tool.ModePlan,
+		input.Session{ID: "s1", Account: "acc", Dir: "/src", Home: "/home/u", Profile: "light"},
 		input.Settings{AllowNestedSandbox: true, WorkspaceRoots: []string{"/src"}},
-		[]tool.Origin{tool.OriginModel, tool.OriginWeb}, []string{"x.test"}, false,
+		[]tool.Origin{tool.OriginModel, tool.OriginWeb},
+		[]string{"x.test"},
+		false,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
