@@ -151,8 +151,8 @@ func resolve(env func(string) string, uid int) (Daemon, error) {
 		p.socket(env, "SANDBOXD_SOCKET", "agentSocket", &p.AgentSocket),
 		p.socket(env, "SANDBOXD_OPERATOR_SOCKET", "operatorSocket", &p.OperatorSocket))
 	if err == nil && p.AgentSocket == p.OperatorSocket {
-		err = fmt.Errorf("SANDBOXD_SOCKET and SANDBOXD_OPERATOR_SOCKET: both are %q; agents could approve their own calls",
-			p.AgentSocket)
+		err = fmt.Errorf("SANDBOXD_SOCKET and SANDBOXD_OPERATOR_SOCKET: both are %q; "+
+			"agents could approve their own calls", p.AgentSocket)
 	}
 	p.Database = filepath.Join(p.StateDir, "state.db")
 	p.AuditDir = p.StateDir

@@ -92,8 +92,8 @@ func (db *DB) copyNow() {
 	db.log.copying = nil
 }
 
-// syncLog syncs the log, if a commit does not do that itself. Other writes go on meanwhile. What a checkpoint has copied
-// from the log by then is safe as well: it syncs the log before it copies, and the database after it.
+// syncLog syncs the log, if a commit does not do that itself. Other writes go on meanwhile. What a checkpoint has
+// copied from the log by then is safe as well: it syncs the log before it copies, and the database after it.
 func (db *DB) syncLog() error {
 	if db.path == "" || db.sync == full {
 		return nil

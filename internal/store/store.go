@@ -128,7 +128,10 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 			return nil, err
 		}
 	}
-	db := &DB{stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs, log: log{pages: map[string]int{}}, flush: (*os.File).Sync}
+	db := &DB{
+		stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs, log: log{pages: map[string]int{}},
+		flush: (*os.File).Sync,
+	}
 	var err error
 	if db.writer, err = connect(o.Path, sync, "immediate"); err != nil {
 		return nil, err
