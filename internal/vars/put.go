@@ -41,8 +41,8 @@ const rowBytes = 64 << 10
 
 // valueOf and sizeOf are the value of a variable and its bytes, in a query of vars.
 const (
-	valueOf = `coalesce((SELECT l.value FROM var_large l WHERE l.id = vars.large), value)`
-	sizeOf  = `length(value) + coalesce((SELECT length(l.value) FROM var_large l WHERE l.id = vars.large), 0)`
+	valueOf = `coalesce((SELECT l.value FROM var_large l WHERE l.id = large), value)`
+	sizeOf  = `length(value) + coalesce((SELECT length(l.value) FROM var_large l WHERE l.id = large), 0)`
 )
 
 // Put adds a variable or replaces one: only its creation time and, where the
