@@ -59,8 +59,21 @@ func Canonical(raw json.RawMessage) ([]byte, error) {
 func Check(raw []byte) error { return check(raw, func(name string) string { return name }) }
 
 // CheckFolded is Check for readers that take a field in any case, as encoding/json does:
-// "Block" and "block" are one field then.
-func CheckFolded(raw []byte) error { return check(raw, strings.ToLower) }
+// "Block" and "block" are one field then, and so are "reason" and "rea\u017fon".
+func CheckFolded(raw []byte) error {
+	return check(raw, func(name string) string { return strings.Map(least, name) })
+}
+
+// least returns the least of the characters that differ from r only in case, by which encoding/json finds a field.
+func least(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}
 
 func check(raw []byte, fold func(string) string) error {
 	if !utf8.Valid(raw) {
@@ -84,7 +97,7 @@ func tooDeep(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '{', '[':
-			if depth++; depth > maxDepth+1 {
+			if depth++; depth > maxDepth {
 				return true
 			}
 		case '}', ']':
@@ -143,10 +156,11 @@ func checkFields(raw []byte, fold func(string) string) error {
 					return err
 				}
 				fields := open[len(open)-1]
-				if name = fold(name); fields[name] {
+				one := fold(name)
+				if fields[one] {
 					return fmt.Errorf("field %q is given twice", name)
 				}
-				fields[name] = true
+				fields[one] = true
 			}
 			i, key = end-1, false
 		}
