@@ -26,8 +26,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/web"
 )
 
-// Groups returns the tools that need no session. The file tools of one returned list share their memory of which session read
-// which file.
+// Groups returns the tools that need no session. The file tools of one returned list share their memory of which
+// session read which file.
 func Groups() []catalog.Group {
 	seen := newSeen()
 	return []catalog.Group{
