@@ -41,7 +41,7 @@ func shown() []try {
 				}
 				shown += strings.TrimSuffix(part, "\n")
 			}
-			if !strings.HasSuffix(shown, "; git push --force origin main") {
+			if !strings.Contains(shown, "; git push --force origin main") {
 				return "BROKEN: the end is left out", []byte(told)
 			}
 			return "the whole command is shown", nil
