@@ -1,6 +1,6 @@
 // Package strictjson refuses JSON that two readers could understand differently.
 //
-// [Check] accepts one value of valid UTF-8 in which no object has a field twice and nothing is
+// [Check] accepts one value of valid UTF-8 in which no object has a field twice and no field is
 // nested deeper than 200 levels. encoding/json accepts more: it takes the last of two equal fields,
 // and makes U+FFFD of half a surrogate pair. Use [CheckFolded] before a reader that ignores case in
 // names of fields, as encoding/json does with structs.
@@ -55,7 +55,7 @@ func Canonical(raw json.RawMessage) ([]byte, error) {
 }
 
 // Check reports what encoding/json lets through: invalid UTF-8, half of a surrogate pair,
-// a field given twice, more than one value, and nesting beyond 200 levels.
+// a field given twice, more than one value, and nesting beyond 200 levels below the first.
 func Check(raw []byte) error { return check(raw, func(name string) string { return name }) }
 
 // CheckFolded is Check for readers that take a field in any case, as encoding/json does:
@@ -97,7 +97,7 @@ func tooDeep(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '{', '[':
-			if depth++; depth > maxDepth {
+			if depth++; depth > maxDepth+1 { // a value with all of them lies in the object of its request
 				return true
 			}
 		case '}', ']':

@@ -42,8 +42,8 @@ func TestWhatReadersCouldUnderstandDifferently(t *testing.T) {
 		{"a pair", `["\ud83d\ude00", "\\ud800", "\\\ud83d\ude00\u0041"]`, "", ""},
 		{"half an object", `{"a":`, "not JSON", "not JSON"},
 		{"nothing", ``, "not JSON", "not JSON"},
-		{"200 levels", strings.Repeat("[", 200) + strings.Repeat("]", 200), "", ""},
-		{"more levels", strings.Repeat("[", 201) + strings.Repeat("]", 201), "nested deeper than 200 levels", "nested deeper than 200 levels"},
+		{"200 levels in a list", strings.Repeat("[", 201) + strings.Repeat("]", 201), "", ""},
+		{"more levels", strings.Repeat("[", 202) + strings.Repeat("]", 202), "nested deeper than 200 levels", "nested deeper than 200 levels"},
 	} {
 		for how, got := range map[string]error{tt.plain: strictjson.Check([]byte(tt.text)), tt.folded: strictjson.CheckFolded([]byte(tt.text))} {
 			if how == "" && got != nil || how != "" && (got == nil || !strings.HasPrefix(got.Error(), how)) {
@@ -112,7 +112,7 @@ func walk(d *json.Decoder, depth int) error {
 	if err != nil || open != json.Delim('{') && open != json.Delim('[') {
 		return err
 	}
-	if depth == 200 {
+	if depth == 201 {
 		return errors.New("too deep")
 	}
 	seen := map[any]bool{}
