@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -69,7 +70,9 @@ func (b *binder) not(format string, args ...any) {
 // code binds the files that the call executes, and names what cannot be bound.
 func (b *binder) code() {
 	uses := b.c.Facts.Uses
+	done := budget.Of(b.ctx).Compute(b.ctx) // a long line has thousands of commands
 	files, unbound := b.rules().CodeOf(uses, b)
+	done()
 	files = slices.DeleteFunc(files, func(f guard.Code) bool { return b.fixed(f.Names...) })
 	b.c.Binding.Not = unbound
 	switch {

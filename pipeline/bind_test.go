@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/budget"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/shellparse"
@@ -406,4 +408,35 @@ func TestWhatOtherWorkspacesMayChangeIsNotFixed(t *testing.T) {
 	if b.fixed("/usr/bin/env") {
 		t.Error("a file of another workspace is fixed")
 	}
+}
+
+// A line with thousands of commands is looked through in the turn of its account at a processor.
+func TestWhatACallExecutesIsLookedForInTurn(t *testing.T) {
+	_, command := workshop(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		w := command("true")
+		c := tool.NewCall(w.request(hello))
+		p := w.pipeline()
+		hold, err := budget.New(budget.Limits{Bytes: 256 << 20, Processors: 1}).Request("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hold.Release()
+		ctx := budget.With(t.Context(), hold)
+		if err := p.again(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		end := hold.Compute(ctx)
+		done := make(chan error, 1)
+		go func() { done <- p.bind(ctx, c) }()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("it did not wait for the turn")
+		}
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		hold.Compute(ctx)() // nothing has kept it
+	})
 }

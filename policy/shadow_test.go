@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxd/sandboxd/internal/store"
@@ -235,6 +236,37 @@ func TestNobodyWaitsForAShadow(t *testing.T) {
 	if n := len(w.counts.ended); n != r.Same {
 		t.Errorf("%d calls have ended, want the %d that were judged: the others are counted for ever", n, r.Same)
 	}
+}
+
+// Calls are judged 20 ms after the first of them, together, unless somebody waits for them.
+func TestAShadowJudgesTheCallsOf20msTogether(t *testing.T) {
+	const first, second = shadowGather - time.Nanosecond, time.Nanosecond
+
+	synctest.Test(t, func(t *testing.T) {
+		w := newShadowWorld(t, Options{}, Options{})
+		judged := func() int {
+			synctest.Wait()
+			w.counts.mu.Lock()
+			defer w.counts.mu.Unlock()
+			return w.counts.judged
+		}
+		c := newCall(t, tool.ModeAuto, "Todo", noArgs)
+		w.run(t, c)
+		time.Sleep(first)
+		w.run(t, c)
+		if n := judged(); n != 0 {
+			t.Fatalf("%d calls are judged at once", n)
+		}
+		time.Sleep(second)
+		if n := judged(); n != 2 {
+			t.Errorf("%d calls are judged after %v, want both", n, shadowGather)
+		}
+		w.run(t, c)
+		w.shadow.Flush()
+		if n := judged(); n != 3 {
+			t.Errorf("%d calls are judged when somebody waits for them, want 3", n)
+		}
+	})
 }
 
 // stuckCounts judge nothing until somebody lets them.

@@ -90,14 +90,22 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// complain prints an error and its hint. Of joined errors it prints each on a line of its own.
+// complain prints an error with its code, and its hint. Of joined errors it prints each on a line of its own.
 func complain(w io.Writer, err error) {
 	for _, one := range several(err) {
-		fmt.Fprintln(w, "sandboxd: error:", one)
+		fmt.Fprintf(w, "sandboxd: error: %v%s\n", one, code(one))
 	}
 	if e, ok := toolError(err); ok && e.Hint != "" {
 		fmt.Fprintln(w, "sandboxd: hint:", e.Hint)
 	}
+}
+
+// code returns the code of err in brackets, by which docs/troubleshooting.md lists errors.
+func code(err error) string {
+	if e, ok := toolError(err); ok && e.Code != "" {
+		return " (" + e.Code + ")"
+	}
+	return ""
 }
 
 // several returns the errors that err joins, or err alone.
@@ -121,7 +129,8 @@ func toolError(err error) (*tool.Error, bool) {
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		return (*tool.Error)(e), true
 	}
-	return errors.AsType[*tool.Error](err)
+	e := tool.ErrorOf(err)
+	return e, e != nil
 }
 
 // usageError is an error in the command line.

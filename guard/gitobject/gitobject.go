@@ -9,11 +9,15 @@
 // The second argument is the git directory itself: a .git file is not followed. The hash is in raw bytes, 20 or 32. For
 // a submodule it is the id of its commit.
 //
-// Loose objects and packs are read, of repositories with SHA-1 or SHA-256, with work trees of their own and with
-// alternates. Refs in the format reftable are not read: HEAD is an error then. Whoever may write the repository wrote
-// the bytes, so that nothing in them is trusted: what is not well formed is an error, sizes are bounded, and no program
-// of git runs, which would obey the configuration of the repository. Hashes are not compared with what they name:
-// who writes objects can commit as well.
+// A [Repo] reads HEAD once: its answers are of one commit. It reads 64 MB of objects in all; beyond that is an error.
+//
+// Loose objects and packs (with an index of version 2) are read, of repositories with SHA-1 or SHA-256, with work trees
+// of their own and with alternates. Refs in the format reftable are not read: HEAD is an error then.
+//
+// Whoever may write the repository wrote the bytes, so that nothing in them is trusted: what cannot be read is an
+// error, sizes are bounded, and no program of git runs, which would obey the configuration of the repository. It is no
+// check of the repository: the order and modes of trees, names that come twice, checksums, and whether a hash is that
+// of what it names are not looked at, because who writes objects can commit as well.
 package gitobject
 
 import (

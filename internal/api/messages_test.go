@@ -206,9 +206,9 @@ func TestD08_TheMetadataOfASession(t *testing.T) {
 		Messages []any
 	}
 	must(t, json.Unmarshal(text, &file))
-	for _, key := range []string{"createdAt", "updatedAt"} {
-		if _, err := time.Parse(time.RFC3339Nano, file.Metadata[key].(string)); err != nil {
-			t.Errorf("%s: %v", key, err)
+	for key, want := range map[string]time.Time{"createdAt": got.CreatedAt, "updatedAt": got.UpdatedAt} {
+		if at, err := time.Parse(time.RFC3339Nano, file.Metadata[key].(string)); err != nil || !at.Equal(want) {
+			t.Errorf("%s is %v, %v, want %v", key, at, err, want)
 		}
 		delete(file.Metadata, key)
 	}

@@ -1,12 +1,17 @@
-// Package daemon puts the stages together and keeps them running.
+// Package daemon is what the program sandboxd does. It reads the configuration, builds the request
+// path (policies, questions, hooks, sandbox, variables, record) with the features, and serves it.
+// It also holds what the commands do without a daemon.
 //
-// [Serve] runs the daemon until its context ends: two sockets, reloads, notices to the service
-// manager. It reads the configuration itself.
+// [Serve] runs the daemon until its context ends: two Unix sockets, TCP where metrics.listen or
+// web.listen is set, reloads, notices to the service manager. It reads the configuration itself.
 //
 //	err := daemon.Serve(ctx, "v1", nil, os.Stderr)
 //
-// Other programs read the configuration into a [Site] with [Load]. [Standalone] runs one command
-// through the same request path without a daemon.
+// [Load] reads the configuration into a [Site], which answers without a daemon. Offline judges calls
+// and runs nothing; Doctor and Idle say what is missing on the host and what has no effect; Projects,
+// ProjectOf and StoreStatus look. ChangeProjects, AcceptRecord, StoreMigrate and StoreCopy change
+// what daemons use, and refuse while one uses it. [Standalone] runs one command through the same
+// request path, and [OpenExecStore] is for undoing what it changed.
 //
 // Guaranteed: a reload with a configuration that cannot be used leaves the old one in force, and
 // Serve does not start with one. When Serve returns, nothing that it started runs.

@@ -214,8 +214,10 @@ const (
 func (r *running) follow(ctx context.Context, box sandbox.Box, in tool.In) (unseen bool, err error) {
 	now := make(map[string]stamp, len(r.seen))
 	err = search.WalkFiles(ctx, box, in.Dir, func(path string, modified, size, inode int64) bool {
-		now[path] = stamp{modified, size, inode}
-		return len(now) < maxFollowed
+		if unseen = len(now) == maxFollowed; !unseen {
+			now[path] = stamp{modified, size, inode}
+		}
+		return !unseen
 	})
 	if err != nil {
 		return false, err
@@ -246,5 +248,5 @@ func (r *running) follow(ctx context.Context, box sandbox.Box, in tool.In) (unse
 		}
 	}
 	r.seen = now
-	return len(now) >= maxFollowed, nil
+	return unseen, nil
 }

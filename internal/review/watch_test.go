@@ -331,6 +331,31 @@ func TestTextFitsEightyColumnsAndIsWhole(t *testing.T) {
 	}
 }
 
+// However long they are, arguments, a result and a diff stand whole in their blocks.
+func TestLongTextsOfAQuestionAreWhole(t *testing.T) {
+	long := func(what string) string { return strings.Repeat(what+" ", 50_000) + "the end of " + what }
+	item := approvals.Item{
+		Type: approvals.TypeResult, Tool: "Write", Status: approvals.StatusPending, Result: long("result"),
+		Changes: &tool.Changing{Kept: true, Diff: long("diff")},
+	}
+	item.Args, _ = json.Marshal(map[string]string{"file_path": "/w/a", "content": long("content")})
+	text := Render(item, time.Now(), Screen{Width: 80})
+	for _, label := range []string{"content", "result", "diff"} {
+		_, below, found := strings.Cut(text, "\n  "+label+":\n")
+		var joined strings.Builder
+		for line := range strings.Lines(below) {
+			part, inside := strings.CutPrefix(line, "    ")
+			if !inside {
+				break
+			}
+			joined.WriteString(strings.TrimSuffix(part, "\n"))
+		}
+		if got, want := joined.String(), long(label); !found || got != want {
+			t.Errorf("of %s, %d characters are shown, want %d", label, len(got), len(want))
+		}
+	}
+}
+
 func TestRiskyWords(t *testing.T) {
 	for _, tt := range []struct {
 		in   string

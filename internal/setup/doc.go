@@ -8,16 +8,17 @@
 //	err = plan.Undo(ctx, setup.Show{Out: os.Stdout})
 //
 // Do prints the whole plan, asks [Show].Confirm, and then runs the steps in order. It skips what
-// exists already, and prints how that differs. It stops at an error; run it again to continue.
+// exists already, and prints if its content, mode or owner differs. It stops at an error; run it
+// again to continue.
 //
 // The manifest is a file that lists what was made. A step is written into it before it is done.
 // Undo removes what the manifest lists, the newest first. So it also undoes a setup that was
-// interrupted. What it leaves, it prints with the reason.
+// interrupted. What it leaves, it prints with the reason. Where systemd does not run, it disables no unit.
 //
-// Guaranteed: users, groups, directories and files that exist are not changed by Do. But users
-// become members of groups, and units that exist are enabled and started. Undo removes a directory
-// only if it is empty. It removes a file only if its content is as setup makes it. Parent directories
-// that a step had to make stay.
+// Guaranteed: users, groups, directories and files that exist when the plan is shown are not changed
+// by Do, save a directory that an interrupted setup had begun. But users become members of groups,
+// and units that exist are enabled and started. Undo removes a directory only if it is empty. It
+// removes a file only if its content is as setup makes it. Parent directories that a step had to make stay.
 //
 // A new kind of step needs a [Kind], a function that adds the step, and a case in undo.go.
 package setup

@@ -88,11 +88,14 @@ func (p *Plan) unusable(path string, info fs.FileInfo, o owner) error {
 func (p *Plan) differs(info fs.FileInfo, mode fs.FileMode, o owner) string {
 	st := info.Sys().(*syscall.Stat_t)
 	u, known := p.host.user(o.user)
+	g, grouped := p.host.group(o.group)
 	switch {
 	case info.Mode().Perm() != mode:
 		return fmt.Sprintf("kept, with mode %04o and not %04o", info.Mode().Perm(), mode)
 	case known && int(st.Uid) != u.uid:
 		return fmt.Sprintf("kept, of uid %d and not of %s", st.Uid, o.user)
+	case grouped && int(st.Gid) != g.gid:
+		return fmt.Sprintf("kept, of gid %d and not of %s", st.Gid, o.group)
 	}
 	return "kept"
 }

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -85,5 +86,39 @@ func TestUndoLeavesTheFilesOfOthers(t *testing.T) {
 				t.Errorf("it says %s", &out)
 			}
 		})
+	}
+}
+
+// What is kept is shown with what differs from what setup would make.
+func TestWhatIsKeptIsShownWithWhatDiffers(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"etc/passwd": fmt.Sprintf("me:x:%d:%d::/:/bin/sh\nother:x:%d:1::/:/bin/sh\n", os.Getuid(), os.Getgid(), os.Getuid()+1),
+		"etc/group":  fmt.Sprintf("mine:x:%d:\nothers:x:%d:\n", os.Getgid(), os.Getgid()+1),
+		"etc/file":   "text",
+	} {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o640)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Lstat(filepath.Join(root, "etc/file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Plan{host: Host{Root: root}}
+	for _, tt := range []struct {
+		mode fs.FileMode
+		o    owner
+		want string
+	}{
+		{0o640, owner{user: "me", group: "mine"}, "kept"},
+		{0o600, owner{user: "me", group: "mine"}, "kept, with mode 0640 and not 0600"},
+		{0o640, owner{user: "other", group: "mine"}, fmt.Sprintf("kept, of uid %d and not of other", os.Getuid())},
+		{0o640, owner{user: "me", group: "others"}, fmt.Sprintf("kept, of gid %d and not of others", os.Getgid())},
+	} {
+		if got := p.differs(info, tt.mode, tt.o); got != tt.want {
+			t.Errorf("%v %+v: %q, want %q", tt.mode, tt.o, got, tt.want)
+		}
 	}
 }

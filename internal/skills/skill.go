@@ -12,15 +12,18 @@
 //	k, found := set.Find("tidy") // by name or alias
 //
 // The tool Skill pushes a skill onto the stack of the session ([tool.Session]). While it is there,
-// the request path refuses tools that the skill does not list, save Skill itself; a skill that lists
-// none refuses none. A route ends the innermost skill. A skill grants nothing: policies and settings
-// judge each call as before.
+// the request path refuses tools that the skill does not list, save Skill itself. A skill without
+// the key allowed-tools refuses none, one whose list is empty refuses all. Of skills within each
+// other the innermost that has a list decides. The lists around it count too if it comes from the
+// workspace, or with [Config].StrictNesting. A route ends the innermost skill. A skill grants nothing:
+// policies and settings judge each call as before.
 //
 // A SKILL.md that cannot be accepted (too large, no front matter, a link that leaves the workspace)
-// is no skill, and [Set].Ignored says why. A directory without a SKILL.md is skipped.
+// is no skill, and [Set].Ignored says why. A directory without a SKILL.md, or whose SKILL.md is a
+// link to nothing, is skipped.
 //
-// Files are read with bounds, never executed. Supporting files are listed, not read. Links of the
-// user's packages are followed, but not into directories that sessions can write.
+// Files are read with bounds, never executed. Supporting files are listed, not read. A package of
+// the user, or its SKILL.md, may be a link, but not into a directory that sessions can write.
 package skills
 
 import (

@@ -1,6 +1,6 @@
 // Package strictjson refuses JSON that two readers could understand differently.
 //
-// [Check] accepts one value of valid UTF-8 in which no object has a field twice and nothing is
+// [Check] accepts one value of valid UTF-8 in which no object has a field twice and no field is
 // nested deeper than 200 levels. encoding/json accepts more: it takes the last of two equal fields,
 // and makes U+FFFD of half a surrogate pair. Use [CheckFolded] before a reader that ignores case in
 // names of fields, as encoding/json does with structs.
@@ -55,12 +55,25 @@ func Canonical(raw json.RawMessage) ([]byte, error) {
 }
 
 // Check reports what encoding/json lets through: invalid UTF-8, half of a surrogate pair,
-// a field given twice, more than one value, and nesting beyond 200 levels.
+// a field given twice, more than one value, and nesting beyond 200 levels below the first.
 func Check(raw []byte) error { return check(raw, func(name string) string { return name }) }
 
 // CheckFolded is Check for readers that take a field in any case, as encoding/json does:
-// "Block" and "block" are one field then.
-func CheckFolded(raw []byte) error { return check(raw, strings.ToLower) }
+// "Block" and "block" are one field then, and so are "reason" and "rea\u017fon".
+func CheckFolded(raw []byte) error {
+	return check(raw, func(name string) string { return strings.Map(least, name) })
+}
+
+// least returns the least of the characters that differ from r only in case, by which encoding/json finds a field.
+func least(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
+	}
+}
 
 func check(raw []byte, fold func(string) string) error {
 	if !utf8.Valid(raw) {
@@ -84,7 +97,7 @@ func tooDeep(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '{', '[':
-			if depth++; depth > maxDepth+1 {
+			if depth++; depth > maxDepth+1 { // a value with all of them lies in the object of its request
 				return true
 			}
 		case '}', ']':
@@ -143,10 +156,11 @@ func checkFields(raw []byte, fold func(string) string) error {
 					return err
 				}
 				fields := open[len(open)-1]
-				if name = fold(name); fields[name] {
+				one := fold(name)
+				if fields[one] {
 					return fmt.Errorf("field %q is given twice", name)
 				}
-				fields[name] = true
+				fields[one] = true
 			}
 			i, key = end-1, false
 		}

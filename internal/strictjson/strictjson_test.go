@@ -29,6 +29,8 @@ func TestWhatReadersCouldUnderstandDifferently(t *testing.T) {
 		{"a field twice, written otherwise", `{"a":1,"\u0061":2}`, `field "a" is given twice`, `field "a" is given twice`},
 		{"a field twice below", `[{"a":{"b":1,"b":1}}]`, `field "b" is given twice`, `field "b" is given twice`},
 		{"a field in two cases", `{"Block":1,"block":2}`, "", `field "block" is given twice`},
+		{"a field in two cases of ASCII and beyond", `{"reason":1,"rea\u017fon":2}`, "", `field "reaſon" is given twice`},
+		{"a field in three cases beyond ASCII", `{"\u03c2":1,"\u03c3":2}`, "", `field "σ" is given twice`},
 		{"texts in a list", `{"k":["x","a","a"]}`, "", ""},
 		{"two values", `{} {}`, "text after the end of the JSON value", "text after the end of the JSON value"},
 		{"text behind", `{}x`, "text after the end of the JSON value", "text after the end of the JSON value"},
@@ -40,7 +42,7 @@ func TestWhatReadersCouldUnderstandDifferently(t *testing.T) {
 		{"a pair", `["\ud83d\ude00", "\\ud800", "\\\ud83d\ude00\u0041"]`, "", ""},
 		{"half an object", `{"a":`, "not JSON", "not JSON"},
 		{"nothing", ``, "not JSON", "not JSON"},
-		{"200 levels", strings.Repeat("[", 200) + strings.Repeat("]", 200), "", ""},
+		{"200 levels in a list", strings.Repeat("[", 201) + strings.Repeat("]", 201), "", ""},
 		{"more levels", strings.Repeat("[", 202) + strings.Repeat("]", 202), "nested deeper than 200 levels", "nested deeper than 200 levels"},
 	} {
 		for how, got := range map[string]error{tt.plain: strictjson.Check([]byte(tt.text)), tt.folded: strictjson.CheckFolded([]byte(tt.text))} {
@@ -106,12 +108,12 @@ func decoded(raw []byte) error {
 }
 
 func walk(d *json.Decoder, depth int) error {
-	if depth > 200 {
-		return errors.New("too deep")
-	}
 	open, err := d.Token()
 	if err != nil || open != json.Delim('{') && open != json.Delim('[') {
 		return err
+	}
+	if depth == 201 {
+		return errors.New("too deep")
 	}
 	seen := map[any]bool{}
 	for d.More() {

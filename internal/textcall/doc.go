@@ -13,9 +13,12 @@
 // at, so a tag in the result of a tool or in a question does not run. [Parse] knows no roles. Its
 // time is linear in the text: beyond a bound of work it finds no further tags.
 //
-// The calls of a session run one after the other. Too many within a time window are blocked.
-// Clients may register callables beside the tools of a session: templates and HTTP requests. Their
-// calls are judged, approved and recorded like those of tools.
+// The calls of a session run one after the other. Too many within a time window are blocked, and
+// those that are blocked count too. It ends when the window has passed, or by text/reset.
+//
+// Clients may register callables: templates, HTTP requests, other names for tools, and names that
+// only answer an error. One with the name of a tool takes its place in text. Calls of them are
+// judged, approved and recorded like those of tools.
 package textcall
 
 import (

@@ -1,9 +1,11 @@
-// Package tools holds the built-in tools. Those that search files are in package search, those that
-// fetch pages in package web. Package toolkit is what all of them share.
+// Package tools holds the built-in tools for files, the shell, the web and the session. Those that
+// search files are in package search, those that fetch pages in package web. Package toolkit is what
+// all of them share. Tools of a feature are in its package; config.BuiltIn lists all.
 //
 // A tool is a small value that implements [tool.Tool]. It says what a call would touch, and then
-// reaches files, programs and hosts only through the [sandbox.Box] of the call. Tools of
-// [SessionGroup] change the session, through [Sessions]. No tool judges.
+// reaches files, programs and hosts only through the [sandbox.Box] of the call. Only the operator's
+// keys and certificates are read by the daemon, for the web tools. Tools of [SessionGroup] change
+// the session, through [Sessions]. No tool judges.
 //
 //	registry := catalog.NewRegistry(tools.Groups()...)
 //	registry.SetDefaults(catalog.Defaults{AllGroups: true})
@@ -24,8 +26,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools/web"
 )
 
-// Groups returns every built-in tool. The file tools of one returned list share their memory of which session read
-// which file.
+// Groups returns the tools that need no session. The file tools of one returned list share their memory of which
+// session read which file.
 func Groups() []catalog.Group {
 	seen := newSeen()
 	return []catalog.Group{

@@ -32,7 +32,16 @@ func shown() []try {
 	return append(out,
 		try{"a line that scrolls the command away", "the whole command is shown", func(w *world) (string, []byte) {
 			told := w.onScreen("echo " + strings.Repeat("x ", 3000) + "; git push --force origin main")
-			if !strings.Contains(told, "git push --force origin main") {
+			_, below, _ := strings.Cut(told, "\n  command:\n")
+			shown := ""
+			for line := range strings.Lines(below) {
+				part, inside := strings.CutPrefix(line, "    ")
+				if !inside {
+					break
+				}
+				shown += strings.TrimSuffix(part, "\n")
+			}
+			if !strings.Contains(shown, "; git push --force origin main") {
 				return "BROKEN: the end is left out", []byte(told)
 			}
 			return "the whole command is shown", nil

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/client"
 )
 
 // listed are the names of the definitions that a client gets.
@@ -72,5 +74,16 @@ func TestT50_TheConfigurationSaysWhatIsDeferred(t *testing.T) {
 	got := d.listed(d.session(), "")
 	if slices.Contains(got, "Glob") || !slices.Contains(got, "Config") {
 		t.Errorf("the session lists %q", got)
+	}
+}
+
+func TestTheConfigurationSaysWhichToolsThereAre(t *testing.T) {
+	d := newDaemon(t, "tools: {allowed: [Read, Config]}\n")
+	s := d.session()
+	if got := d.listed(s, ""); !slices.Equal(got, []string{"Config", "Read"}) {
+		t.Errorf("the session lists %q", got)
+	}
+	if r := d.call(s, "Bash", `{"command":"true"}`); r.Status != client.StatusNotFound {
+		t.Errorf("Bash: got %s %q", r.Status, r.FinalText)
 	}
 }

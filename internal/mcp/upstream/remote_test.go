@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -20,11 +21,15 @@ import (
 )
 
 // TestM07_BothKindsOfRemoteServers: a server of type sse answers by the events of one long connection, and one of type
-// http in the answers to requests. Neither is spoken to as the other.
+// http in the answers to requests. Neither is spoken to as the other, and neither is offered roots, sampling or
+// questions.
 func TestM07_BothKindsOfRemoteServers(t *testing.T) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "echo"}, nil)
 	srv.AddTool(&mcp.Tool{Name: "echo", InputSchema: map[string]any{"type": "object"}},
-		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if p := r.Session.InitializeParams(); p == nil || !reflect.DeepEqual(p.Capabilities, &mcp.ClientCapabilities{}) {
+				t.Errorf("the server was told %+v", p)
+			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "answer"}}}, nil
 		})
 	server := func(*http.Request) *mcp.Server { return srv }

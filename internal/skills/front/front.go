@@ -16,8 +16,15 @@
 // Anchors, aliases, tags and merge keys mean nothing here and stay text, so a value cannot expand.
 // A byte order mark and CRLF are accepted; line numbers are those of the file.
 //
-// [Parse] has no error: a file whose front matter does not end is all body. Its time is linear, and
-// callers bound the file ([MaxFile], [MaxMatter]). Values are not checked: that is package check.
+//	m := front.Parse(text)
+//	name := m.Text("name")            // "" if there is none
+//	tools, given := m.Get("allowed-tools")
+//	list := tools.List(true)
+//
+// [Parse] has no error. A file whose front matter does not end is all body, [Matter].Closed is false
+// then, and there are no fields. Of two fields with one key the last counts. Lines before the first
+// key are dropped. The time is linear, and callers bound the file ([MaxFile], [MaxMatter]). Values
+// are not checked: that is package check.
 package front
 
 import (
@@ -38,7 +45,7 @@ type Matter struct {
 	Fields []Field
 	// Closed reports whether the file begins with front matter that ends. If not, the whole file is body.
 	Closed bool
-	Body   string // with line feeds only
+	Body   string // with a line feed for each CRLF
 	Line   int    // of the first line of Body, from 1
 }
 

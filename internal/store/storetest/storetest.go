@@ -1,12 +1,14 @@
-// Package storetest is the suite that every database behind package store must pass.
+// Package storetest is the suite that every database behind package store must pass: SQLite over a
+// file and PostgreSQL. A database in memory passes [Basics].
 //
 //	func TestPostgres(t *testing.T) { storetest.Run(t, openPostgres) }
 //
 // It tests guarantees, not SQL. A guarantee of package store that holds for each database gets a
 // case in [Run].
 //
-// Tests of packages that store open their database with [At]: SQLite, or PostgreSQL if
-// [OverPostgres] asks for it.
+// Tests of packages whose tables daemons share open their database with [At]: SQLite, or PostgreSQL
+// if [OverPostgres] asks for it. One path is one database. Package approvals has tests of its own
+// for PostgreSQL.
 package storetest
 
 import (
