@@ -1,5 +1,7 @@
 // Package deploy embeds the systemd units that sandboxd setup installs. Setup replaces the path
-// /usr/bin/sandboxd in them with its own.
+// /usr/bin/sandboxd in them with its own. The script install, for make install, installs the unit
+// below user too: it replaces /usr/bin/ with its prefix. So each of their lines that starts the
+// program begins with "ExecStart=/usr/bin/sandboxd ", the blank included.
 //
 // The other files in this directory are not part of the program: scripts for make, and a dashboard
 // for Grafana.

@@ -10,7 +10,7 @@ import (
 
 var archAttempts = append(refused(eperm, map[string]uintptr{
 	"iopl": unix.SYS_IOPL, "ioperm": unix.SYS_IOPERM, "modify_ldt": unix.SYS_MODIFY_LDT,
-	"lookup_dcookie": unix.SYS_LOOKUP_DCOOKIE,
+	"lookup_dcookie": unix.SYS_LOOKUP_DCOOKIE, "uselib": unix.SYS_USELIB,
 }), []attempt{
 	{"call of the x32 ABI", enosys, func(world) error { return sys(0x40000000 | unix.SYS_GETPID) }},
 	{"mount by the x32 ABI", enosys, func(world) error { return sys(0x40000000 | unix.SYS_MOUNT) }},

@@ -1,6 +1,6 @@
 // Package gitobject reads which content the last commit of a git repository has for a path.
 //
-// The files of the git directory go in, the hash of a blob comes out:
+// Files go in, the hash of a blob comes out:
 //
 //	r := gitobject.Open(files, "/src/.git")
 //	defer r.Close()
@@ -12,7 +12,8 @@
 // A [Repo] reads HEAD once: its answers are of one commit. It reads 64 MB of objects in all; beyond that is an error.
 //
 // Loose objects and packs (with an index of version 2) are read, of repositories with SHA-1 or SHA-256, with work trees
-// of their own and with alternates. Refs in the format reftable are not read: HEAD is an error then.
+// of their own and with alternates, also where these lie outside of the git directory: the repository names absolute
+// paths, and Files must refuse what may not be read. Refs in the format reftable are not read: HEAD is an error then.
 //
 // Whoever may write the repository wrote the bytes, so that nothing in them is trusted: what cannot be read is an
 // error, sizes are bounded, and no program of git runs, which would obey the configuration of the repository. It is no
@@ -34,7 +35,8 @@ import (
 
 // Files are those that are read, by absolute path.
 type Files interface {
-	// Open opens a regular file, or reports [fs.ErrNotExist].
+	// Open opens a regular file. [fs.ErrNotExist] means that nothing is there; anything else that is no regular file
+	// is another error.
 	Open(path string) (File, error)
 	// List has the names in a directory.
 	List(dir string) ([]string, error)
@@ -164,7 +166,11 @@ func (r *Repo) commit(common string) ([]byte, error) {
 		if ref = strings.TrimSpace(ref); !filepath.IsLocal(ref) || ref == "refs/heads/.invalid" {
 			return nil, fmt.Errorf("%w: HEAD is %q", errForm, ref)
 		}
-		text, err = r.line(filepath.Join(common, ref))
+		at := common
+		if ownRef(ref) {
+			at = r.dir
+		}
+		text, err = r.line(filepath.Join(at, ref))
 		if errors.Is(err, fs.ErrNotExist) {
 			return r.packed(common, ref)
 		}
@@ -173,6 +179,16 @@ func (r *Repo) commit(common string) ([]byte, error) {
 		}
 	}
 	return nil, errForm
+}
+
+// ownRef reports whether each work tree has a ref of this name for itself (git-worktree(1), Refs).
+func ownRef(ref string) bool {
+	for _, own := range []string{"refs/bisect/", "refs/worktree/", "refs/rewritten/"} {
+		if strings.HasPrefix(ref, own) {
+			return true
+		}
+	}
+	return !strings.HasPrefix(ref, "refs/")
 }
 
 // packed finds a ref in packed-refs; nil: it is not there.

@@ -228,6 +228,10 @@ func TestObjectsElsewhere(t *testing.T) {
 	m := load(t, dir)
 	same(t, m, dir+"/two/.git", tree(t, dir+"/two"))
 	same(t, m, dir+"/one/.git/worktrees/three", tree(t, dir+"/three"))
+	git(t, dir+"/three", "symbolic-ref", "HEAD", "refs/worktree/own")
+	git(t, dir+"/three", "commit", "-qm", "without parents") // the work tree has no ref of this name yet
+	m = load(t, dir)
+	same(t, m, dir+"/one/.git/worktrees/three", tree(t, dir+"/three"))
 	m[dir+"/one/.git/objects/info/alternates"] = []byte(dir + "/two/.git/objects\n../objects\n") // a circle
 	same(t, m, dir+"/two/.git", tree(t, dir+"/two"))
 }

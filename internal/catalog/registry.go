@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -230,13 +231,7 @@ func (r *Registry) Enabled(s tool.Session) []tool.Tool {
 			byName[name] = t
 		}
 	}
-	for _, g := range r.groups {
-		for name, t := range r.ofGroup(g, s) {
-			if switched(s, r.defaults, name) && r.lets(t) {
-				byName[name] = t
-			}
-		}
-	}
+	maps.Insert(byName, r.alone(s))
 	if len(byName) > 0 {
 		for _, t := range r.injected {
 			if name := t.Spec().Name; byName[name] == nil && s.MayHave(name) {
@@ -412,11 +407,28 @@ func (r *Registry) enabled(s tool.Session, name string) bool {
 	return own(s) && s.May(name)
 }
 
+// alone has the enabled tools that a session has beside those of all sessions.
+func (r *Registry) alone(s tool.Session) iter.Seq2[string, tool.Tool] {
+	return func(yield func(string, tool.Tool) bool) {
+		for _, g := range r.groups {
+			for name, t := range r.ofGroup(g, s) {
+				if switched(s, r.defaults, name) && r.lets(t) && !yield(name, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// anyEnabled reports whether a session has any tool that is not injected.
 func (r *Registry) anyEnabled(s tool.Session) bool {
 	for name := range r.tools {
 		if r.enabled(s, name) {
 			return true
 		}
+	}
+	for range r.alone(s) {
+		return true
 	}
 	return false
 }

@@ -275,3 +275,28 @@ func TestT50_DeferredToolsAreNotListed(t *testing.T) {
 		t.Errorf("a deferred tool cannot be called: %v", err)
 	}
 }
+
+// TestV18_ToolsOfOneSessionBringTheInjectedOnes: a session whose only tools are its own has the injected ones too,
+// listed, found and explained.
+func TestV18_ToolsOfOneSessionBringTheInjectedOnes(t *testing.T) {
+	r := catalog.NewRegistry(catalog.Group{Name: "mcp", Of: func(s tool.Session) map[string]tool.Tool {
+		if s.ID == "has" {
+			return map[string]tool.Tool{"mcp__x__read": named("mcp__x__read")}
+		}
+		return nil
+	}})
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
+	r.Inject(named("ReadVar"))
+	for session, want := range map[string][]string{"has": {"ReadVar", "mcp__x__read"}, "has none": {}} {
+		s := tool.Session{ID: session}
+		if got := names(r.Enabled(s)); !slices.Equal(got, want) {
+			t.Errorf("%s: enabled are %q, want %q", session, got, want)
+		}
+		if _, err := r.Lookup(s, "ReadVar"); (err == nil) != (len(want) > 0) {
+			t.Errorf("%s: ReadVar is found with error %v", session, err)
+		}
+		if got := r.Prompt(s); (got != "") != (len(want) > 0) {
+			t.Errorf("%s: the prompt is %q", session, got)
+		}
+	}
+}

@@ -1,27 +1,34 @@
 // Package diskspace bounds what agents take of the disks of the daemon.
 //
-// A reserve of free space stays on the file systems of the record and of the sessions'
-// private files. When it is touched, agents get nothing more: their calls that run are ended
-// (package [github.com/sandboxd/sandboxd/sandbox/limit] does that), and new ones are refused.
-// Before that, an account is refused that keeps more than is free above the reserve ([Options].PerAccount
-// instead, if set). Less than a sixteenth of the reserve is never too much:
+// A reserve of free space stays on the file systems of the record and of the sessions' private
+// files. When it is touched, new calls of agents are refused. Of those that run, the ones that
+// wrote much are ended, or all if none did (package [github.com/sandboxd/sandboxd/sandbox/limit]
+// does that).
+//
+// Before that, an account is refused that keeps more than is free above the reserve, and with twice
+// as much its running calls are ended too. With [Options].PerAccount, that number counts for both.
+// Less than a sixteenth of the reserve is never too much.
 //
 //	g := diskspace.New(diskspace.Options{State: state, Private: state + "/cage", …})
 //	g.Begin()                         // once Sessions and Files can be asked
 //	err := g.Admit("team", "", bytes) // before a request of an agent that makes the daemon keep more
+//	g.Look()                          // instead, before one of an operator, which is never refused
+//	err = g.Room(n)                   // before the database gets a value of n bytes, whoever writes
+//	g.Forget(session)                 // after a session was deleted
 //	g.Stop()                          // it measures no more
 //	g.Close()                         // after the database was closed, whose locks it would drop
 //
-// The sandbox gets [Guard.Reserve], and calls Over and Took itself. An account whose call took
-// the reserve is refused for some seconds.
+// The sandbox gets [Guard.Reserve], and asks by itself: Over reports whether the calls of a
+// session's account must end, and Took notes which session took the reserve. Its account is refused
+// for some seconds.
 //
-// What an account keeps are the private files, the variables of both kinds with their hosts, the
-// transcripts and the output of jobs of its sessions. It is measured
-// beside the requests, when the free space has changed much, an account has sent much, a session was
-// deleted, or some time has passed: what is known is some moments old. The free space is looked at
-// by each request. The log and the
-// database have a part of the reserve as blocks of their own, where the file system can do that:
-// they can be written when the disk is full.
+// What an account keeps are the private files, the variables (of packages vars and scopes, with
+// branches and pages), the transcripts and the output of jobs of its sessions, and its global
+// variables, which have no session. It is measured beside the requests, when the free space has
+// changed much, an account has sent much, a session was deleted, or some time has passed: what is
+// known is some moments old. The free space is looked at by each request. The log and the database
+// have a part of the reserve as blocks of their own, where the file system can do that: they can be
+// written when the disk is full.
 //
 // Not bounded: the workspaces, which are people's; the record, which nobody may cut. A Guard
 // is safe for concurrent use until Stop.

@@ -6,21 +6,27 @@
 // also from the next daemon.
 //
 //	all, err := jobs.Open(ctx, options) // all fields of the options must be set
-//	job, err := all.Open(call, false)   // by the request path
+//	job, err := all.Open(call, false)   // by the request path; true: its output may be withheld
+//	job.Started(proc)                   // by the tool, when the program runs
 //	job.Output().Write(printed)         // by the tool
 //	data, text := job.Detach(cancel)    // by the request path, if it answers before the end
 //	j, err := all.Find(caller, job.ID()) // by others, after Detach
+//	job.Ended(exit)                     // by the tool, when the program has ended
 //	job.Close(call)                     // by the request path, when the call has ended
 //
-// [Definition] is the part of the daemon: the tools and routes that read a job, type into it and
-// end it.
+// A job that is closed without Detach is deleted with its output: the answer had all of it.
+//
+// [Definition] is the part of the daemon: the tools and routes that read a job, type into it,
+// resize its terminal, forward its ports and end it.
 //
 // Guarantees:
 //   - A job is running, exited, killed (with the name of who did it) or lost (the daemon ended
 //     without a shutdown). It ends with its session and with its daemon.
 //   - The size of its output on the disk is bounded, and so is the rate. The oldest output goes.
 //   - Nobody can read output that a hook or a person may withhold before it is released. If it is
-//     withheld, it is deleted.
-//   - Only the account that made a job, and operators, can use it. For everybody else it does not
-//     exist.
+//     withheld, it is deleted. If the daemon dies before that, nobody can read it either, and it is
+//     deleted with the job.
+//   - Only the account that made a job, and operators, can find, read, type into or end it. For
+//     everybody else it does not exist. Not so for a port that an operator forwards: whoever
+//     reaches the port can connect to the program.
 package jobs

@@ -15,15 +15,15 @@
 //
 // Guarantees:
 //   - Of returns an error for a directory that nobody allowed, for a project that is gone
-//     (removed or moved with nothing else in its place, or now a link), and for one that the rules
-//     in force refuse.
+//     (removed, moved, or now a link or a file), and for one that the rules in force refuse.
+//     Another directory in the same place counts as the project.
 //   - A change is recorded first, then written to the disk, then put in force. If a step fails, the
 //     change is not in force before the next start.
 //
-// The package does not know who may change the list: the socket of the request decides that. Routes
-// call [Changes], which the daemon implements, because calls and rules must follow a change. What no
-// project may be because of the host is in [Host.Check]; because of the configuration, in
-// config.Project.
+// Its routes are for operators; the socket of a request says who is one. The functions ask nobody.
+// Routes call [Changes], which the daemon implements, because calls and rules must follow a change.
+// What no project may be because of the host is in [Host.Check]; because of the configuration, in
+// the method Project of config.Config.
 package projects
 
 import (

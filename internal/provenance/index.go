@@ -30,6 +30,7 @@ type texts struct {
 	mu   sync.Mutex // guards what follows
 	x    Shingles
 	last int64 // id of the newest text in it
+	size int   // bytes, guarded by the mutex of the Index
 }
 
 // Copied returns the authors of the outside texts of a session of which text holds a
@@ -55,7 +56,7 @@ func (i *Index) Copied(session string, newest int64, text string, read Reader) (
 			return 0, err
 		}
 		t.last = newest
-		i.grown(added)
+		i.grown(session, t, added)
 	}
 	return t.x.Match(text), nil
 }
@@ -64,7 +65,10 @@ func (i *Index) Copied(session string, newest int64, text string, read Reader) (
 func (i *Index) Forget(session string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.sessions, session)
+	if t := i.sessions[session]; t != nil {
+		i.size -= t.size
+		delete(i.sessions, session)
+	}
 }
 
 func (i *Index) of(session string) *texts {
@@ -83,9 +87,13 @@ func (i *Index) of(session string) *texts {
 
 // grown counts what is in memory now and drops all of it when it is too much: what is needed
 // is read again, without what the session has forgotten since.
-func (i *Index) grown(bytes int) {
+func (i *Index) grown(session string, t *texts, bytes int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.sessions[session] != t { // forgotten meanwhile
+		return
+	}
+	t.size += bytes
 	if i.size += bytes; i.Bound > 0 && i.size > i.Bound {
 		i.sessions, i.size = nil, 0
 	}

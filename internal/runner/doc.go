@@ -16,6 +16,10 @@
 // [NewTerminal] gives the program a new terminal instead. Keys go there. What the program draws is
 // filtered, so that it cannot make the terminal of this process do anything but draw.
 //
-// The package does not decide whether the program may run. It never runs the program outside the
-// cage that it was given.
+// Run returns when the program has ended. Then Ended says how, or NotStarted why it could not be
+// started. After a run on a new terminal the person's terminal has its modes again, but what is
+// typed there is read until this process ends: read nothing from it afterwards.
+//
+// The package does not decide whether the program may run, and never runs it outside of a cage: Run
+// uses the one that it is given, Leased makes one.
 package runner

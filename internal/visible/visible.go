@@ -3,9 +3,10 @@
 //	fmt.Println(visible.Text("rm\u00a0-rf \u202ex")) // rm\u{a0}-rf \u{202e}x
 //
 // [Text] is for a field of a line. [NewWriter] is for everything that a program prints: lines stay
-// lines, and JSON stays the same JSON. Both leave only characters that are known to be visible.
-// Everything else is written as an escape: what moves the cursor, changes direction, joins, fills
-// or is blank, what a font need not know, and marks without a letter or in piles.
+// lines, and JSON stays the same JSON unless it has carriage returns, which are escaped, between
+// its tokens. A Write must not end inside of a character. Both leave only characters that are known
+// to be visible. Everything else is written as an escape: what moves the cursor, changes direction,
+// joins, fills or is blank, what a font need not know, and marks without a letter or in piles.
 //
 // [NewScreen] is for a program that draws on a terminal of its own. It passes colours and the
 // cursor, and characters that nobody can see.

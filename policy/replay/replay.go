@@ -1,9 +1,9 @@
 // Package replay judges recorded calls again, by other policies.
 //
-// [Run] takes recorded decisions in the order in which the calls were judged, and one or two
-// judges. Its [Report] says which calls would be judged otherwise, by which rules, and which cannot
-// be judged again. [Suggest] proposes rules for questions that people answered alike, and tries
-// them in the same way.
+// [Run] takes recorded decisions in the order in which the calls were judged first, and one or two
+// judges. Its [Report] says which calls would be judged otherwise and by which rules, and counts,
+// by reason, those that cannot be judged again. [Suggest] proposes rules for questions that people
+// answered alike, and tries them in the same way.
 //
 //	r := replay.Run{Now: engine.Judge(), Since: monday}
 //	report, err := r.Of(ctx, policy.Records{DB: db})
@@ -12,9 +12,10 @@
 // A call is judged by the judge of real calls, over the input that was recorded. Settings, tool,
 // hooks, callback and cage are taken to say what they said then. Rules that count see the calls
 // that really ran before, with what the policies find about those. Nothing is guessed: a call that
-// was not recorded whole is in Unknown, with the reason.
+// cannot be judged exactly, because it was not recorded whole or by what rules ask of it, is counted
+// in Unknown.
 //
-// No call runs, no person is asked and nothing is changed.
+// No call runs, no person is asked and nothing is changed; Suggest uses a temporary directory.
 package replay
 
 import (

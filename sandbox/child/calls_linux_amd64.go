@@ -12,6 +12,7 @@ var archCallNames = []call{
 	{nr: unix.SYS_IOPL, name: "iopl"},
 	{nr: unix.SYS_IOPERM, name: "ioperm"},
 	{nr: unix.SYS_MODIFY_LDT, name: "modify_ldt"},
+	{nr: unix.SYS_USELIB, name: "uselib", path: 1},
 	{nr: unix.SYS_CHOWN, name: "chown", path: 1},
 	{nr: unix.SYS_LCHOWN, name: "lchown", path: 1},
 	{nr: unix.SYS_UTIME, name: "set the times of", path: 1},

@@ -15,11 +15,12 @@
 // Guaranteed: if Unchanged reports true, nothing was made, removed or renamed in the
 // added directories since they were added or since the last call, and the owner, mode and
 // content of added paths are as they were. It reports false when it cannot know: for a path that
-// exists, on a file system whose times may be coarse or come from another machine, after a change that is more
-// recent than the clock's step, and where something was mounted over a path. An added path that
-// is a link stands for its target.
+// exists on a file system that is not in trustedFileSystems, after a change that is more recent than
+// the clock's step (a second where times have no nanoseconds), and where something was mounted over
+// a path since it was added. An added path that is a link stands for its target.
 //
-// A file system that updates change times with every change belongs in trustedFileSystems.
+// A file system belongs in trustedFileSystems if it updates change times with every change, and only
+// this kernel changes it. Overlayfs is one of them, also where its lower directories are not.
 //
 // Not guaranteed: anything about what lies deeper, or in a directory that this process cannot
 // reach. A program that has mapped a file can write it without a new change time.

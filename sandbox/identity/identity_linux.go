@@ -96,17 +96,20 @@ func Takes() bool {
 }
 
 // Do runs f on one thread with the rights of the ID to files. f starts no goroutine that
-// needs them. If they cannot be taken, f is not run.
-func (id ID) Do(f func() error) error {
+// needs them. If they cannot be taken, f is not run. If they cannot be given back, Do fails
+// after f, and the goroutine must end.
+func (id ID) Do(f func() error) (err error) {
 	if !id.Valid() {
 		return fmt.Errorf("%w of uid %d, gid %d: no process can have them", ErrNotTaken, id.UID, id.GID)
 	}
 	runtime.LockOSThread()
 	back, err := id.take()
 	defer func() {
-		if back() == nil { // else the thread ends with its goroutine
-			runtime.UnlockOSThread()
+		if failed := back(); failed != nil { // the thread ends with its goroutine
+			err = errors.Join(err, fmt.Errorf("give back the rights of uid %d: %w", id.UID, failed))
+			return
 		}
+		runtime.UnlockOSThread()
 	}()
 	if err != nil {
 		return fmt.Errorf("%w of uid %d: %w", ErrNotTaken, id.UID, err)
@@ -118,8 +121,9 @@ func (id ID) Do(f func() error) error {
 // kernel takes from the whole process the right to write in its own /proc.
 var changing sync.RWMutex
 
-// Unchanged runs f while no thread changes its ids, in a process that may write the id maps of
-// its children.
+// Unchanged runs f in a process that may write the id maps of its children: while no thread changes
+// its ids. A process of root may always, and one that cannot take ids never changes them; there f
+// only runs.
 func Unchanged(f func() error) error {
 	if os.Geteuid() == 0 || !Takes() { // root may always, others never had other ids
 		return f()
@@ -148,7 +152,7 @@ func (id ID) take() (back func() error, err error) {
 	back = func() error {
 		changing.RLock()
 		defer changing.RUnlock()
-		if uid >= 0 {
+		if uid >= 0 { // these two are the effective ids, which the kernel lets everybody take
 			setID(unix.SYS_SETFSUID, uid)
 		}
 		setID(unix.SYS_SETFSGID, gid)

@@ -11,7 +11,8 @@ const (
 // archRules are for calls that only this architecture has.
 func archRules() []rule {
 	t := refuse(unix.EPERM, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_KEXEC_FILE_LOAD,
-		unix.SYS_LOOKUP_DCOOKIE)
+		unix.SYS_LOOKUP_DCOOKIE,
+		unix.SYS_USELIB) // maps a file to execute it by its path, which no launcher is asked about
 	for _, r := range []struct {
 		nr  uint32
 		arg int

@@ -1,14 +1,17 @@
-// Package golden holds files that are made from the code: documents, tables in
-// documents, and lists of what the code does.
+// Package golden lets a test compare a committed file, or a section of a page, with what the code
+// says now, and write it: documents, tables in documents, and lists of what the code does.
 //
 //	golden.Check(t, "../docs/openapi.json", document)
 //	golden.Section(t, "../docs/policies.md", "modes", table)
 //
-// A test calls Check or Section with what the code says now, and fails when the file
-// says something else. With the flag -update it writes the file instead; "make generate"
-// does so for all of them. That command finds the packages by their import of this one, and the
-// tests by their names: each has Generated in its name, and a test without it fails. A section
-// must stand in its page already.
+// A test calls Check or Section, and fails when the file says something else. With the flag -update
+// it writes the file instead; [Update] reports that. "make generate" does so for all of them. It
+// finds the packages by their import of this one (in the module agent it runs ./integration alone),
+// and the tests by their names: each has Generated in its name, and a test without it fails. A
+// section must stand in its page already.
+//
+// A test that calls [Slow] first is skipped unless -update is set or it is a run of make long. So
+// only make generate, after which .ci/run looks for differences, holds its file to the code.
 package golden
 
 import (

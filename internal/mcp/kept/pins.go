@@ -9,13 +9,14 @@
 //	// states["read"].Why: "" as pinned, or why it is withheld
 //	err = store.Accept(ctx, server, tool) // after a person has looked at the definition
 //
-// Compare also remembers that it has seen the server. A tool that the server did not have then is
-// never pinned by Compare later, and neither is a tool that asks for a person.
+// Compare also remembers that it has seen the server. What it did not pin then (trust was not set,
+// the tool asks for a person, or the server did not have it) only Accept pins; later Compares say
+// Added, or Flagged.
 //
-// Pins survive restarts, and daemons may share them. [Store.Changes] tells when a person has
-// accepted a definition, at any daemon. [Store.Holds] says whether the pin of one tool is still the
-// one that the caller saw. Owners are of one daemon; [Forget] deletes one in the transaction that
-// deletes its session.
+// Pins survive restarts, and daemons may share them. [Store.Changes] tells that a person may have
+// accepted a definition, at any daemon: read the pins again. [Store.Holds] says whether the pin of
+// one tool is still the one that the caller saw. Owners are of one daemon; [Forget] deletes one in
+// the transaction that deletes its session.
 //
 // The package does not make definitions canonical and does not judge them: callers do, with package
 // vet.

@@ -3,15 +3,18 @@
 //
 //	p, err := listen.Open("127.0.0.1:8765", "/home/ann/.config/sandboxd/mcp-token")
 //	defer p.Close()
-//	by, err := p.Caller(w, r) // of each request that came by p
+//	by, err := p.Caller(w, r) // of each request that came by p, before anything else
+//
+// A [Port] is a net.Listener for an HTTP server, and serves nothing itself. Caller may set a header
+// of the answer; whoever calls it sends the error.
 //
 // A port does not say who calls, as a Unix socket does. So a request must bear the token of a file, and is the request
 // of whoever owns that file: a user who puts another file there can only let in others as that same user. The file is
 // read for each request, so another token counts at once, and without the file nobody is let in.
 //
-// What is refused: a Host that is not the port itself (a page of the web whose name leads here), another Origin, a
-// request without the token, a path that is not that of MCP; a file that others could have read, or that a link leads
-// to.
+// What is refused: a Host that is not the port itself (a page of the web whose name leads here; localhost with the
+// port is itself), another Origin, a request without the token, a path that is not that of MCP; a file that others may
+// read or write now, that is a link, or that has a second name. Directories above it may be links.
 //
 // Not known: the process that sends a request. Whoever can read the file is its owner.
 package listen

@@ -92,7 +92,7 @@ func (l Lists) Has(name string) bool {
 }
 
 // Sandbox says what a server of type stdio may access. Its read paths and denied paths are added to the session's
-// lists.
+// lists. A remote server may access the host of its URL; of the network it has caFile, upstreamProxy and deniedDomains.
 type Sandbox struct {
 	AllowedReadPaths  []string      `json:"allowedReadPaths,omitempty" yaml:"allowedReadPaths"`
 	AllowedWritePaths []string      `json:"allowedWritePaths,omitempty" yaml:"allowedWritePaths"`
@@ -160,24 +160,34 @@ func (s Server) Check(name string) error {
 
 // idle returns the keys that are set but have no effect for this type.
 func (s Server) idle() []string {
+	stdio, n := s.Kind() == TypeStdio, s.Sandbox.Network
 	var names []string
 	for _, k := range []struct {
 		key  string
 		set  bool
 		kept bool // this type reads it
 	}{
-		{"command", s.Command != "", s.Kind() == TypeStdio},
-		{"args", len(s.Args) > 0, s.Kind() == TypeStdio},
-		{"env", len(s.Env) > 0, s.Kind() == TypeStdio},
-		{"envFiles", len(s.EnvFiles) > 0, s.Kind() == TypeStdio},
+		{"command", s.Command != "", stdio},
+		{"args", len(s.Args) > 0, stdio},
+		{"env", len(s.Env) > 0, stdio},
+		{"envFiles", len(s.EnvFiles) > 0, stdio},
 		{"url", s.URL != "", s.Remote()},
 		{"headers", len(s.Headers) > 0, s.Remote()},
 		{"headerFiles", len(s.HeaderFiles) > 0, s.Remote()},
 		{"id", s.ID != "", s.Kind() == TypeClaudeAIProxy},
 		{"sandbox paths", len(s.Sandbox.AllowedReadPaths)+len(s.Sandbox.AllowedWritePaths)+
-			len(s.Sandbox.DeniedPaths) > 0, s.Kind() == TypeStdio},
-		{"limits.memoryBytes", s.Limits.MemoryBytes > 0, s.Kind() == TypeStdio},
-		{"limits.processes", s.Limits.Processes > 0, s.Kind() == TypeStdio},
+			len(s.Sandbox.DeniedPaths) > 0, stdio},
+		{"sandbox.network.allowedDomains", len(n.AllowedDomains) > 0, stdio},
+		{"sandbox.network.hosts", len(n.Hosts) > 0, stdio},
+		{"sandbox.network.intercept", len(n.Intercept) > 0, stdio},
+		{"sandbox.network.secrets", len(n.Secrets) > 0, stdio},
+		{"sandbox.network.allowLocalBinding", n.AllowLocalBinding, stdio},
+		{"sandbox.network.search", n.Search != nil, false},
+		{"sandbox.network.deniedDomains", len(n.DeniedDomains) > 0, stdio || s.Remote()},
+		{"sandbox.network.caFile", n.CAFile != "", stdio || s.Remote()},
+		{"sandbox.network.upstreamProxy", n.UpstreamProxy != "", stdio || s.Remote()},
+		{"limits.memoryBytes", s.Limits.MemoryBytes > 0, stdio},
+		{"limits.processes", s.Limits.Processes > 0, stdio},
 	} {
 		if k.set && !k.kept {
 			names = append(names, k.key)

@@ -40,6 +40,12 @@ func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
 		{"no address", `{"type":"http"}`, "url: it is missing"},
 		{"another scheme", `{"type":"http","url":"ftp://example.com"}`, "neither http nor https"},
 		{"a user in the address", `{"type":"http","url":"https://a:b@example.com"}`, "without a user"},
+		{
+			"a network that a remote server has not",
+			`{"type":"http","url":"http://a.example","sandbox":{"network":{"allowedDomains":["b.example"],
+				"hosts":{"b.example":"10.0.0.1"},"allowLocalBinding":true,"deniedDomains":["c.example"]}}}`,
+			"sandbox.network.allowedDomains, sandbox.network.hosts, sandbox.network.allowLocalBinding does nothing",
+		},
 		{"keys of another type", `{"type":"http","url":"http://a.example","command":"x"}`, "command does nothing"},
 		{"an unknown key", `{"command":"x","cmd":"y"}`, `unknown field "cmd"`},
 		{"a key given twice", `{"command":"x","command":"y"}`, "given twice"},

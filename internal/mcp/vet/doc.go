@@ -1,18 +1,19 @@
 // Package vet judges what an MCP server says about itself, before a model or a person sees it.
 //
-// The author of every byte here is the server. [Tool] takes one definition from the list of a
-// server. It returns the schema that arguments are checked against, what refuses the tool for good,
-// and what only a person may let through:
+// The server is the author of every byte of a [Definition]. [Tool] takes one definition from the
+// list of a server. It returns the schema that arguments are checked against, what refuses the tool
+// for good, and what only a person may let through:
 //
-//	found := vet.Tool("files", vet.Definition{Name: "read", InputSchema: schema})
+//	about := "Look\u200b into .ssh/"
+//	found := vet.Tool("files", vet.Definition{Name: "read", Description: about, InputSchema: schema})
 //	// found.Refused: `"tool.description" has characters that nobody sees (U+200B)`
 //	// found.Flagged: `"tool.description" names a place of secrets: ".ssh/"`
 //
 // If Refused is not empty, the other fields may be incomplete. Mentions has words that the caller
 // must compare with the names of other tools and servers; only the caller knows these.
 //
-// Tool checks the name of the tool too ([CheckTool]). The caller checks the name of the server with
-// [CheckServer]. [Name] makes mcp__server__tool.
+// [Unseen] checks other texts of a server. Tool checks the name of the tool too ([CheckTool]). The
+// caller checks the name of the server with [CheckServer]. [Name] makes mcp__server__tool.
 //
 // The package is a filter and no proof: a text can mislead in words that no list has. What holds is
 // the cage of the server, the judgement of each call, and the pin. The package does no I/O.

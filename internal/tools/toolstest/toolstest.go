@@ -6,7 +6,8 @@
 //
 // A call takes the steps of the pipeline that a tool sees: schema, Uses, Run, format. Nothing is
 // judged, and nothing is confined: [HostBox] starts programs on the host with the rights of the
-// test. It refuses what Denied names, paths with a symbolic link, and all network connections.
+// test, and of a Spec only Argv, Dir, Stdout and Stderr act. For the tool itself it refuses what
+// Denied names, symbolic links in what it opens, and all network connections.
 package toolstest
 
 import (
@@ -32,8 +33,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HostBox is a box without a sandbox: it opens exactly the path, refuses the paths of Denied, and starts programs on
-// the host.
+// HostBox is a box without a sandbox, which starts programs on the host. It opens a path to read, and the directory of
+// one to write, which it makes.
 type HostBox struct {
 	Denied []string
 	Before func(guard.PathUse) // is called before each open

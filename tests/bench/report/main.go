@@ -1,10 +1,11 @@
 // Command report prints what the benchmarks wrote into the file RESULTS: the times, and the ratios
-// and counted values beside their limits and those of a baseline.
+// and counted values beside their limits and those of a baseline. Each benchmark that ends appends
+// a line to the file that SANDBOXD_BENCH_OUT names; make bench sets it and calls report.
 //
 //	report [-baseline FILE] [-save FILE] RESULTS
 //
-// It exits 1 if a limit does not hold, and 2 if it cannot read a file. -save writes the figures as
-// the next baseline.
+// It exits 1 if a limit does not hold, and 2 if it cannot read or write a file or RESULTS is
+// empty. -save writes the figures as the next baseline, also when a limit does not hold.
 package main
 
 import (
