@@ -1,5 +1,8 @@
 // Package host finds the daemon of this user, or starts one, and opens a session in it.
 //
+//	socket, err := host.Find(ctx, dir, os.Getenv, say)                // starts one, if need be
+//	session, err := host.Open(ctx, client.New(socket), host.Choice{}) // a new one
+//
 // A daemon that is started serves one directory, goes on when the agent has ended, and gets no
 // key of a model. None is started where SANDBOXD_SOCKET names the socket, or where a socket is
 // there that this user may not use.

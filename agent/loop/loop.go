@@ -1,6 +1,13 @@
 // Package loop is the agent: it asks a model, makes the calls that the model wants, gives it
 // the results, and asks again, until the model is done.
 //
+//	a, err := loop.New(daemon, session, loop.Options{Asker: asker, Model: "m"}) // session: of package host
+//	r := a.Prompt(ctx, "build it", hear) // hear gets each Message; r.Subtype is loop.Success or why not
+//	r = a.Prompt(ctx, "and test it", hear)
+//
+// Prompts of one [Agent] follow each other: it is not for several goroutines. [Agent.Line] reads a
+// prompt from a line of a program, or a control, which changes how the next prompts are worked on.
+//
 // It has no tool of its own. Every call is a call of its session in the daemon, where it is
 // judged, confined and recorded; the definitions of the tools come from there, and so do
 // skills and MCP servers. What was said is saved there, so that it can go on.

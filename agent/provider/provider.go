@@ -5,6 +5,13 @@
 // [Event]. A server that speaks the chat completions of OpenAI is translated on the way out
 // and on the way in.
 //
+//	c, err := provider.New(provider.Server{Provider: "openai", BaseURL: url, Key: key})
+//	a := provider.Asker{Client: c}
+//	answer, err := a.Ask(ctx, provider.Request{Model: "m", MaxTokens: 100, Messages: said}, hear)
+//	for _, call := range answer.Content.Calls() { … } // then ask again, with a Result for each
+//
+// [New] connects to nobody. A [Client] asks once; an [Asker] asks again where that may help.
+//
 // An answer is whole or it is an [*Error]: a stream without message_stop or finish_reason, of
 // another content type, or with nothing in it does not count. No error text holds the key,
 // and the key goes to the configured address alone: redirections are not followed. [Asker]

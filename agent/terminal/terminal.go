@@ -1,8 +1,18 @@
 // Package terminal shows people what an agent does, and reads what they type.
 //
-// What the model says goes to the one writer, as it comes; calls with their verdicts, questions
-// that wait for a person, costs and errors to the other. On a terminal what models and programs
-// wrote never moves the cursor: what is not visible is shown as an escape.
+//	show := terminal.People(terminal.Visible(os.Stdout), terminal.Visible(os.Stderr), failed)
+//	for line := range terminal.Input(os.Stdin, prompt, failed) {
+//		agent.Prompt(ctx, line, show)
+//	}
+//
+// [People] returns what shows the messages of an agent: what the model says goes to the first
+// writer, as it comes; calls with their verdicts, questions that wait for a person, costs and errors
+// go to the second. [Lines] writes a line of JSON for each message instead, for programs. What could
+// not be written goes to failed, and the next message is tried all the same. Input that cannot be
+// read goes there too, and nothing more is read.
+//
+// Guaranteed with writers of [Visible]: on a terminal what models and programs wrote never moves the
+// cursor; what is not visible is shown as an escape. A file or a pipe gets every byte as it is.
 package terminal
 
 import (

@@ -1,5 +1,5 @@
 // Package agents starts agents, and knows those of an account: which ones work, which one started which,
-// and how much each has used.
+// and how much each has used. [Definition] is the part of the daemon.
 //
 // The tool Agent makes a session below that of its call, or continues one that it made before. The program of
 // agents.spawner works in it, and what the program answers is the result of the call. Without such a program the

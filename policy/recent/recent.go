@@ -1,6 +1,10 @@
 // Package recent counts calls in windows of a minute, an hour and a day, for rules that limit how
 // many may run.
 //
+//	k := recent.New(time.Now)
+//	k.Judge(call, func(before func() *input.Recent) []string { … }) // the rules with a finding
+//	k.End(call)
+//
 // For each call, [Counter.Judge] comes first and [Counter.End] last. Judge gives the rules what was
 // counted before, as [input.Recent], for the session and the account of the call. It then counts
 // the call, with the rules that had a finding about it. End takes the call away again if it did not
