@@ -3,9 +3,8 @@
 //	socket, err := host.Find(ctx, dir, os.Getenv, say)                // starts one, if need be
 //	session, err := host.Open(ctx, client.New(socket), host.Choice{}) // a new one
 //
-// A daemon that is started serves one directory, goes on when the agent has ended, and gets no
-// key of a model. None is started where SANDBOXD_SOCKET names the socket, or where a socket is
-// there that this user may not use.
+// A daemon that is started serves one directory, goes on when the agent has ended, and gets no key of a model. None is
+// started where SANDBOXD_SOCKET names the socket, or where a socket is there that this user may not use.
 package host
 
 import (

@@ -10,8 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/agent/provider"
 )
 
-// ask has the model answer the conversation so far. continued says that the answer goes on
-// with the one before.
+// ask has the model answer the conversation so far. continued says that the answer goes on with the one before.
 func (w *work) ask(ctx context.Context, continued bool) (provider.Answer, error) {
 	r := provider.Request{
 		Model: w.options.Model, MaxTokens: w.options.MaxTokens, System: w.system, Messages: w.history.request(),

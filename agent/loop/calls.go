@@ -98,8 +98,7 @@ func (w *work) call(ctx context.Context, c provider.Block) (text string, isError
 	return strings.Join(append([]string{cmp.Or(text, "(no output)")}, r.SystemMessages...), "\n\n"), isError
 }
 
-// follow makes a call and tells how it goes. A daemon that is full took nothing, and is asked
-// again.
+// follow makes a call and tells how it goes. A daemon that is full took nothing, and is asked again.
 func (w *work) follow(ctx context.Context, c provider.Block) (r client.Result, err error) {
 	var review sync.WaitGroup
 	defer review.Wait()
@@ -128,8 +127,7 @@ func (w *work) follow(ctx context.Context, c provider.Block) (r client.Result, e
 	return r, err
 }
 
-// review has a model say to the person who is asked what a call would do. The model that
-// works never sees it.
+// review has a model say to the person who is asked what a call would do. The model that works never sees it.
 func (w *work) review(ctx context.Context, m ToolProgress, c provider.Block) {
 	about, _ := json.Marshal(map[string]any{"task": w.prompt, "tool": c.Name, "arguments": c.Input, "why": m.Why})
 	said, err := w.aside(ctx, `A person must allow or refuse one call of another agent. Say to that person, in at most

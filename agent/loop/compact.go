@@ -15,8 +15,7 @@ const (
 	compactions = 3
 )
 
-// contextSize estimates how much the model reads: what the server counted last, and the texts
-// that came since.
+// contextSize estimates how much the model reads: what the server counted last, and the texts that came since.
 type contextSize struct{ tokens, bytes int }
 
 func (c *contextSize) known(u provider.Usage) { *c = contextSize{tokens: int(u.Input + u.Output)} }

@@ -9,9 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/agent/provider"
 )
 
-// Line reads a line of input, which is a text, or an object with the type user or control. It
-// returns the prompt in it. A control has none: it changes how the next prompts are worked on,
-// or hear is told why not; then nothing changes.
+// Line reads a line of input, which is a text, or an object with the type user or control. It returns the prompt in it.
+// A control has none: it changes how the next prompts are worked on, or hear is told why not; then nothing changes.
 func (a *Agent) Line(line string, hear func(Message)) (prompt string) {
 	prompt, err := a.read(line)
 	if err != nil {

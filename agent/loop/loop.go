@@ -1,23 +1,15 @@
-// Package loop is the agent: it asks a model, makes the calls that the model wants, gives it
-// the results, and asks again, until the model is done.
+// Package loop is the agent: it asks a model, makes the calls that it wants, gives it the results, and asks again.
 //
 //	a, err := loop.New(daemon, session, loop.Options{Asker: asker, Model: "m"}) // session: of package host
 //	r := a.Prompt(ctx, "build it", hear) // hear gets each Message; r.Subtype is loop.Success or why not
-//	r = a.Prompt(ctx, "and test it", hear)
 //
-// Prompts of one [Agent] follow each other: it is not for several goroutines. [Agent.Line] reads a
-// prompt from a line of a program, or a control, which changes how the next prompts are worked on.
+// It has no tool of its own. Every call is one of its session in the daemon, where it is judged, confined and recorded.
+// Tools, skills and MCP servers come from there. What was said is saved there, so that it can go on.
 //
-// It has no tool of its own. Every call is a call of its session in the daemon, where it is
-// judged, confined and recorded; the definitions of the tools come from there, and so do
-// skills and MCP servers. What was said is saved there, so that it can go on.
+// A prompt always ends with a [Result], whatever happened; what came until then is in it. When the context ends,
+// running calls are cancelled, and the transcript stays one that can go on: every call has its result.
 //
-// A prompt always ends with a [Result], whatever happened; what came until then is in it.
-// When the context ends, running calls are cancelled, and the transcript stays one that can
-// go on: every call has its result.
-//
-// Nothing of an answer runs that is not whole, that was cut off at its limit of tokens, or
-// that took more than the budget.
+// Nothing runs of an answer that is not whole, was cut off at its limit of tokens, or took more than the budget.
 package loop
 
 import (

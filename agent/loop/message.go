@@ -8,10 +8,9 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// Message is something that happened, for whoever shows it. The types are those of the
-// public agent SDKs; those that tell of what this agent does not have (hookStarted,
-// hookProgress, taskStarted, taskProgress, authStatus, filesPersisted, localCommandOutput,
-// promptSuggestion, toolUseSummary) are never sent.
+// Message is something that happened, for whoever shows it. The types are those of the public agent SDKs; those that
+// tell of what this agent does not have (hookStarted, hookProgress, taskStarted, taskProgress, authStatus,
+// filesPersisted, localCommandOutput, promptSuggestion, toolUseSummary) are never sent.
 type Message any
 
 // The messages.

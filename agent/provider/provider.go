@@ -1,21 +1,17 @@
 // Package provider asks a model and reads its answer while it comes.
 //
-// Everything inside is in the form of the Anthropic API: a conversation is a list of
-// [Message] with blocks, an answer ends with a stop reason, a stream is a sequence of
-// [Event]. A server that speaks the chat completions of OpenAI is translated on the way out
-// and on the way in.
+// Everything inside is in the form of the Anthropic API: a conversation is a list of [Message] with blocks, an answer
+// ends with a stop reason, a stream is a sequence of [Event]. A server that speaks the chat completions of OpenAI is
+// translated on the way out and on the way in.
 //
 //	c, err := provider.New(provider.Server{Provider: "openai", BaseURL: url, Key: key})
 //	a := provider.Asker{Client: c}
 //	answer, err := a.Ask(ctx, provider.Request{Model: "m", MaxTokens: 100, Messages: said}, hear)
 //	for _, call := range answer.Content.Calls() { … } // then ask again, with a Result for each
 //
-// [New] connects to nobody. A [Client] asks once; an [Asker] asks again where that may help.
-//
-// An answer is whole or it is an [*Error]: a stream without message_stop or finish_reason, of
-// another content type, or with nothing in it does not count. No error text holds the key,
-// and the key goes to the configured address alone: redirections are not followed. [Asker]
-// asks again.
+// An answer is whole or it is an [*Error]: a stream without message_stop or finish_reason, of another content type, or
+// with nothing in it does not count. No error text holds the key, and the key goes to the configured address alone:
+// redirections are not followed. [Asker] asks again.
 //
 // The events of a stream are read by the decoders of the two official SDKs. The rest of the
 // SDKs is not linked: starting with it takes 3.5 times as long as a program without.
@@ -105,8 +101,7 @@ func (b *Blocks) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]Block)(b))
 }
 
-// Block is a part of a message: "text", "thinking", "redacted_thinking", "tool_use" or
-// "tool_result".
+// Block is a part of a message: "text", "thinking", "redacted_thinking", "tool_use" or "tool_result".
 type Block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`

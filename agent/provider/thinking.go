@@ -2,8 +2,7 @@ package provider
 
 import "fmt"
 
-// Thinking says how long a model may think before it answers. The zero value leaves that to
-// the server.
+// Thinking says how long a model may think before it answers. The zero value leaves that to the server.
 type Thinking struct {
 	Type   string `json:"type"`                    // "", "adaptive", "enabled" or "disabled"
 	Budget int    `json:"budget_tokens,omitempty"` // of "enabled"

@@ -5,14 +5,10 @@
 //		agent.Prompt(ctx, line, show)
 //	}
 //
-// [People] returns what shows the messages of an agent: what the model says goes to the first
-// writer, as it comes; calls with their verdicts, questions that wait for a person, costs and errors
-// go to the second. [Lines] writes a line of JSON for each message instead, for programs. What could
-// not be written goes to failed, and the next message is tried all the same. Input that cannot be
-// read goes there too, and nothing more is read.
-//
-// Guaranteed with writers of [Visible]: on a terminal what models and programs wrote never moves the
-// cursor; what is not visible is shown as an escape. A file or a pipe gets every byte as it is.
+// What the model says goes to the first writer, as it comes; calls with their verdicts, questions that wait for a
+// person, costs and errors to the other. [Lines] is for programs instead. After a message that could not be written the
+// next is tried; after input that could not be read nothing more is read. With [Visible], on a terminal what models and
+// programs wrote never moves the cursor: what is not visible is shown as an escape.
 package terminal
 
 import (
@@ -58,8 +54,7 @@ func People(out, err io.Writer, failed func(error)) func(loop.Message) {
 	return (&screen{out: out, err: err, failed: failed}).show
 }
 
-// Lines returns what writes each message as one line of JSON, with its type in front: the name
-// of the Go type.
+// Lines returns what writes each message as one line of JSON, with its type in front: the name of the Go type.
 func Lines(out io.Writer, failed func(error)) func(loop.Message) {
 	return func(m loop.Message) {
 		name := reflect.TypeOf(m).Name()

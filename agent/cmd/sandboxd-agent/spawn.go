@@ -49,8 +49,7 @@ func readOrder(r io.Reader, maxTurns int) (order, error) {
 	return o, nil
 }
 
-// spawn runs one sub-agent. What that may do is the daemon's affair: this program only knows
-// its session.
+// spawn runs one sub-agent. What that may do is the daemon's affair: this program only knows its session.
 func spawn(s settings) int {
 	o, err := readOrder(os.Stdin, s.options.MaxTurns)
 	if err != nil {
