@@ -43,7 +43,7 @@ func share(t *testing.T, d *running, session string, in map[string]any) (sharedL
 	if err != nil || made.ID == "" {
 		t.Fatalf("%+v: %v", made, err)
 	}
-	return made, &browser{t: t, origin: "http://" + u.Host}
+	return made, &browser{t: t, by: http.DefaultClient, origin: "http://" + u.Host}
 }
 
 func (l sharedLink) path() string {
@@ -360,7 +360,7 @@ func TestW03_TheCommandsOfLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	viewer := &browser{t: t, origin: "http://" + u.Host}
+	viewer := &browser{t: t, by: http.DefaultClient, origin: "http://" + u.Host}
 	if got := viewer.send("GET", u.Path, "", nil); got.StatusCode != 401 {
 		t.Errorf("the link: %s", got.Status)
 	}

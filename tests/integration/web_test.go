@@ -1,13 +1,18 @@
 package integration
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -24,6 +29,7 @@ import (
 // browser asks the page of a daemon as a browser does, without running its script.
 type browser struct {
 	t      *testing.T
+	by     *http.Client
 	origin string
 	cookie *http.Cookie
 	csrf   string
@@ -52,6 +58,11 @@ func freePort(t *testing.T) string {
 // openPage logs in by a link that the operator socket gave.
 func openPage(t *testing.T, d *running, as string) *browser {
 	t.Helper()
+	return openPageBy(t, d, as, http.DefaultClient)
+}
+
+func openPageBy(t *testing.T, d *running, as string, by *http.Client) *browser {
+	t.Helper()
 	var link struct{ URL string }
 	said, err := d.exec("sandboxd", "web", "--as", as)
 	if err != nil {
@@ -59,7 +70,7 @@ func openPage(t *testing.T, d *running, as string) *browser {
 	}
 	link.URL = strings.TrimSpace(said)
 	origin, _, _ := strings.Cut(link.URL, "/login")
-	b := &browser{t: t, origin: origin}
+	b := &browser{t: t, by: by, origin: origin}
 	got := b.send("GET", strings.TrimPrefix(link.URL, origin), "", nil)
 	if got.StatusCode != 200 || len(got.Cookies()) != 1 {
 		t.Fatalf("login: %s", got.Status)
@@ -93,7 +104,7 @@ func (b *browser) send(method, path, body string, header map[string]string) *htt
 			req.Host = value
 		}
 	}
-	got, err := http.DefaultClient.Do(req)
+	got, err := b.by.Do(req)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -155,7 +166,7 @@ func TestW04_W07_OnlyThePageChangesSomething(t *testing.T) {
 			t.Errorf("%s: %s, want %d", tt.name, got.Status, tt.want)
 		}
 	}
-	stranger := &browser{t: t, origin: b.origin}
+	stranger := &browser{t: t, by: http.DefaultClient, origin: b.origin}
 	for _, path := range []string{"/", "/v1/approvals", "/v1/events", "/sessions", "/record"} {
 		if got := stranger.send("GET", path, "", nil); got.StatusCode != 401 {
 			t.Errorf("without a login: %s: %s", path, got.Status)
@@ -285,6 +296,53 @@ func TestW04_ThePageIsNotOpenToTheNetwork(t *testing.T) {
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v: %s; want %q", config, err, out, want)
 		}
+	}
+}
+
+// With a certificate and its key, which is another file, the page speaks TLS under the name of the certificate.
+func TestW04_ThePageSpeaksTLS(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewTLSServer(nil) // has a certificate of example.com
+	t.Cleanup(other.Close)
+	pair := other.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, trusted := t.TempDir(), x509.NewCertPool()
+	trusted.AddCert(other.Certificate())
+	for file, block := range map[string]pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(&block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := newDaemon(t, fmt.Sprintf("web: {listen: '127.0.0.1:0', tls: {certFile: %s/cert.pem, keyFile: %[1]s/key.pem}}\n", dir))
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: trusted},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+port)
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	b := openPageBy(t, d, "Ada", &http.Client{Transport: transport})
+	if !strings.HasPrefix(b.origin, "https://example.com:") || !b.cookie.Secure {
+		t.Errorf("the page is %s, and its cookie %+v", b.origin, b.cookie)
+	}
+	plain := "http://127.0.0.1:" + b.origin[strings.LastIndex(b.origin, ":")+1:]
+	got, err := http.Get(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Body.Close()
+	if got.StatusCode != http.StatusBadRequest {
+		t.Errorf("without TLS it answers %s", got.Status)
 	}
 }
 
