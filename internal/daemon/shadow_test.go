@@ -262,3 +262,17 @@ func TestTheDaemonsCallsAreJudgedAgainAsTheyWere(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// TestTheFilesOfAShadowAreWatched: a change of them needs no reload, as one of policy.dirs does not.
+func TestTheFilesOfAShadowAreWatched(t *testing.T) {
+	d := withPolicies(t, "{shadow: @/next}", map[string]string{"next/a.rego": denies("ls", "")})
+	revision := func() string { return d.statusOf(d.current).Policy.Shadow.Revision }
+	before := revision()
+	for n := range 3000 { // each change is another one: the watch may begin after the first
+		d.write("next/a.rego", denies("ls", "")+strings.Repeat("\n", n))
+		if time.Sleep(20 * time.Millisecond); revision() != before {
+			return
+		}
+	}
+	t.Errorf("the shadow is still %s", before)
+}

@@ -265,7 +265,7 @@ func TestAProjectThatIsGoneDenies(t *testing.T) {
 }
 
 // What was gone when the daemon started has no settings, so it stays out when it comes
-// back, until somebody allows it again.
+// back, until somebody allows it again, or the configuration is read again.
 func TestAProjectThatComesBackHasSettings(t *testing.T) {
 	p := newPlace(t, each())
 	p.allow("a")
@@ -278,6 +278,17 @@ func TestAProjectThatComesBackHasSettings(t *testing.T) {
 	}
 	if w, err := p.list.Of(p.at("a")); err == nil {
 		t.Fatalf("got %+v: settings that allow everything", w)
+	}
+	p.list.Use(each())
+	if w, err := p.list.Of(p.at("a")); err != nil || len(w.Settings.AllowedWritePaths) != 1 {
+		t.Errorf("after a reload: %+v, %v", w, err)
+	}
+	if err := os.Rename(p.at("a"), p.at("away")); err != nil {
+		t.Fatal(err)
+	}
+	p.open(each())
+	if err := os.Rename(p.at("away"), p.at("a")); err != nil {
+		t.Fatal(err)
 	}
 	p.allow("a")
 	if w, err := p.list.Of(p.at("a")); err != nil || len(w.Settings.AllowedWritePaths) != 1 {

@@ -2,7 +2,9 @@ package textcall
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -434,5 +436,45 @@ func TestConfigOfTextIsChecked(t *testing.T) {
 	}
 	if err := (&Config{}).Check(); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestC27_AFailureOfTheEngineDoesNotBreakTheQueue: a call that fails before it has a result gives its turn back.
+func TestC27_AFailureOfTheEngineDoesNotBreakTheQueue(t *testing.T) {
+	w := newWorld(t)
+	call := func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = w.f.perform(ctx, tool.Session{ID: "s"}, Call{"Read", encode(map[string]string{"file_path": "/a"}), ""},
+			tool.Request{})
+		return err
+	}
+	change := func(statement string) {
+		t.Helper()
+		err := w.f.host.DB.Write(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.Exec(statement)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(`INSERT INTO callables (session, name, spec) VALUES ('s', 'x', '{')`)
+	if err := call(); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("with a row that cannot be read: %v", err)
+	}
+	change(`DELETE FROM callables`)
+	w.do = func(tool.Request) tool.Result { panic("of the request path") }
+	if err := call(); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("after a failure, and with a panic: %v", err)
+	}
+	w.do = nil
+	if err := call(); err != nil {
+		t.Errorf("after two failures: %v", err)
 	}
 }

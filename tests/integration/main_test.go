@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -296,4 +297,18 @@ func waitFor(ok func() bool) bool {
 		pause = min(2*pause, 50*time.Millisecond)
 	}
 	return false
+}
+
+// TestDaemonsOfTestsHaveTheirTables: one that starts makes none, which package prebuilt is for.
+func TestDaemonsOfTestsHaveTheirTables(t *testing.T) {
+	d := newPlaces(t, "")
+	state, err := os.ReadFile(filepath.Join(d.work, "state/state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"hook_permissions", "decisions", "approval_questions", "callables"} {
+		if !bytes.Contains(state, []byte("CREATE TABLE "+table+" ")) {
+			t.Errorf("the database has no table %s", table)
+		}
+	}
 }
