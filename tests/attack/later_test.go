@@ -99,13 +99,17 @@ func runsLater() []try {
 	return out
 }
 
-// x2 changes what is there. It holds when the file is as it was, and the answer says why.
+// x2 changes what is there, and git has a copy of. It holds when the file is as it was, and the answer says why.
 func x2(title, name string, act func(w *world, session string) (string, []byte)) try {
 	return try{title, "unchanged, and told", func(w *world) (string, []byte) {
 		path := filepath.Join(w.ws, name)
 		if _, err := os.Stat(path); err != nil {
 			w.file(path, "before\n", 0o644)
 			w.own(w.ws)
+			if !strings.HasPrefix(name, ".git/") { // else it is the only copy, which is asked about for that
+				w.git("add", "-f", name)
+				w.git("commit", "-qm", "x")
+			}
 		}
 		before, err := os.ReadFile(path)
 		w.must(err)

@@ -201,19 +201,21 @@ func (w *world) fresh() {
 		w.file(filepath.Join(w.ws, name), text, 0o644)
 	}
 	w.must(os.Chmod(w.ws+"/deploy.sh", 0o755))
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "main", "--template="},
-		{"add", "."},
-		{"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "-m", "first"},
-	} {
-		cmd := exec.Command("git", append([]string{"-C", w.ws}, args...)...)
-		cmd.Env = append(os.Environ(), "HOME="+w.home)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			w.t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
 	w.own(w.ws)
+	w.git("init", "-q", "-b", "main", "--template=")
+	w.git("add", ".")
+	w.git("commit", "-q", "-m", "first")
 	w.made = w.inodes()
+}
+
+// git is git of the user of the daemon in the workspace.
+func (w *world) git(args ...string) {
+	w.t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", w.ws, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), "HOME="+w.home), w.credential()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
 }
 
 // inodes tells one state of the workspace from another: whatever is done to a file changes its ctime.
