@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,5 +241,35 @@ func TestCallsShareNoIPC(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestALauncherServesOneProfile: a strict call after a light one of the same session and settings is a strict one, and
+// the other way round.
+func TestALauncherServesOneProfile(t *testing.T) {
+	ws := shortTemp(t)
+	b := newCage(t, Options{Roots: are(ws)})
+	if b.Probe().Isolation != "namespaces" {
+		needs.Missing(t, "namespaces: %v", b.Probe().Missing)
+	}
+	in := map[Profile][]string{}
+	for range 2 {
+		for _, profile := range Profiles {
+			box, err := b.Box(t.Context(), "one", profile, guard.Settings{AllowedWritePaths: []string{ws}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, ipc := runIn(t, box, ws, "readlink", "/proc/self/ns/ipc")
+			in[profile] = append(in[profile], ipc)
+			box.Close()
+		}
+	}
+	for profile, calls := range in {
+		if slices.ContainsFunc(Profiles, func(p Profile) bool { return p != profile && slices.Contains(in[p], calls[0]) }) {
+			t.Errorf("%s calls are in a namespace of another profile: %q", profile, in)
+		}
+	}
+	if light := in[ProfileLight]; light[0] != light[1] {
+		t.Errorf("light calls are in %q: not in that of their launcher", light)
 	}
 }
