@@ -237,15 +237,15 @@ func (u *DiskUse) endedAt() time.Time {
 	return u.ended
 }
 
-// wroteRoom reports whether the private files of the call took more than half of what was free
-// above the reserve of a file system when it began.
+// wroteRoom reports whether the private files of the call took much, and more than half of what was
+// free above the reserve of a file system when it began.
 func (u *DiskUse) wroteRoom(d *Disk, device uint64, now Space) bool {
 	before, ok := u.held[device]
 	keep := d.reserve.Keep(before)
 	if !ok || before.Avail <= keep || now.Avail >= before.Avail {
 		return false
 	}
-	room := (before.Avail - keep) / 2
+	room := max((before.Avail-keep)/2, uint64(d.much(before)))
 	return before.Avail-now.Avail > room && u.changed(device, u.Private, int64(room)) > int64(room)
 }
 

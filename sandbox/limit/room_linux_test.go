@@ -201,7 +201,8 @@ func TestDeletedFilesThatAreOpen(t *testing.T) {
 }
 
 // TestWhatTookTheRoomIsRemoved: when a call has ended that wrote much while the reserve was touched, or more than half
-// of what was free above it, its private files of that time go. Those of other calls stay.
+// of what was free above it, its private files of that time go. Those of other calls stay, and those of a call that wrote
+// little to a disk that was nearly full.
 func TestWhatTookTheRoomIsRemoved(t *testing.T) {
 	const mib = 1 << 20
 	for _, tt := range []struct {
@@ -214,6 +215,7 @@ func TestWhatTookTheRoomIsRemoved(t *testing.T) {
 		{"by others", 64 * mib, 4 * mib, mib / 2, false, false},
 		{"by an operator", 64 * mib, 4 * mib, 2 * mib, true, false},
 		{"more than half of what was free", 10 * mib, 8*mib + mib/2, 2 * mib, false, true},
+		{"half of nearly nothing, and little", 8*mib + 4096, 8 * mib, 4096, false, false},
 		{"less than half of it", 20 * mib, 18 * mib, 2 * mib, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
