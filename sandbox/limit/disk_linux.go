@@ -28,7 +28,7 @@ const (
 // then. It ends a call
 //
 //   - that wrote more than its limit;
-//   - whose private files took more than half of what was free above the reserve when it
+//   - whose private files took much, and more than half of what was free above the reserve when it
 //     began. When it has ended, what it wrote there is removed;
 //   - that wrote much, when the reserve is touched; if none did, all of them. What
 //     such a call wrote to its private files is removed, if the reserve is still touched;
