@@ -41,6 +41,7 @@ require (
 	github.com/moby/sys/userns v0.1.0 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
+	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 )
 
@@ -85,7 +86,7 @@ require (
 	github.com/yashtewari/glob-intersection v0.2.0 // indirect
 	golang.org/x/crypto v0.57.0
 	golang.org/x/time v0.16.0
-	golang.org/x/tools v0.50.0 // indirect
+	golang.org/x/tools v0.50.0
 	google.golang.org/protobuf v1.36.12 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect

@@ -3,6 +3,7 @@ package attack
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,12 @@ func runsLater() []try {
 		out = append(out, x2("an existing .envrc, "+x.how, "pkg/x/.envrc", func(w *world, s string) (string, []byte) {
 			return w.outcome(s, "Bash", bash(x.command))
 		}))
+		if x.how != "linked to another file" { // to unlink a file by Python is asked about, whatever its name is
+			out = append(out, plain("an existing file that nothing obeys, "+x.how, strings.ReplaceAll(x.command, ".envrc", "plain.txt")))
+		}
 	}
+	out = append(out, plain("a program that writes an existing file that nothing obeys",
+		"python3 -c 'open(\"pkg/x/plain.txt\",\"w\").write(\"touch PWNED\")'"))
 	out = append(out, try{"an existing .envrc, another directory in the place of its own", "not there, or told", func(w *world) (string, []byte) {
 		w.file(w.ws+"/pkg/x/.envrc", "before\n", 0o644)
 		w.own(w.ws)
@@ -116,6 +122,24 @@ func x2(title, name string, act func(w *world, session string) (string, []byte))
 		outcome, told := act(w, w.session())
 		after, err := os.ReadFile(path)
 		return keptAndTold(name, err == nil && bytes.Equal(before, after), outcome, told), told
+	}}
+}
+
+// plain does to a file that nothing obeys what another try does to one that something obeys. That is let through: so the
+// other try is stopped for the name.
+func plain(title, command string) try {
+	return try{title, "written", func(w *world) (string, []byte) {
+		const name = "pkg/x/plain.txt"
+		w.file(filepath.Join(w.ws, name), "before\n", 0o644)
+		w.own(w.ws)
+		w.git("add", name)
+		w.git("commit", "-qm", "x")
+		outcome, told := w.outcome(w.session(), "Bash", bash(command))
+		after, err := os.ReadFile(filepath.Join(w.ws, name))
+		if outcome != contained || err != nil || !strings.Contains(string(after), "touch PWNED") {
+			return fmt.Sprintf("%s, with %q in it, %v", outcome, after, err), told
+		}
+		return "written", told
 	}}
 }
 
