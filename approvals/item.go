@@ -80,6 +80,7 @@ type Facts struct {
 	Class    tool.Class           `json:"class,omitempty"`
 	Mode     tool.Mode            `json:"mode,omitempty"`
 	Dir      string               `json:"dir,omitempty"`
+	Home     string               `json:"home,omitempty"` // of the program that runs the call, if not the session's
 	Profile  sandbox.Profile      `json:"profile,omitempty"`
 	Commands []shellparse.Command `json:"commands,omitempty"`
 	Opaque   []shellparse.Opaque  `json:"opaque,omitempty"`
@@ -117,7 +118,7 @@ func itemOf(c *tool.Call, kind Type) Item {
 
 func factsOf(c *tool.Call) Facts {
 	f := Facts{
-		Class: c.Facts.Class, Mode: c.Facts.Mode, Dir: c.In.Dir, Profile: c.Session.Profile,
+		Class: c.Facts.Class, Mode: c.Facts.Mode, Dir: c.In.Dir, Home: c.Request.Home, Profile: c.Session.Profile,
 		Hosts: c.Facts.Uses.Hosts, Origins: c.Facts.Origins,
 		WritePaths: c.Settings.AllowedWritePaths, Domains: c.Settings.Network.AllowedDomains,
 		Unlisted:    c.Settings.Network.Unlisted,

@@ -286,7 +286,7 @@ func (o Options) find(c *tool.Call) error {
 		return err
 	}
 	c.Tool, c.Spec = t, o.Tools.Spec(t)
-	c.In.Dir, c.In.Home, c.In.Roots = c.Session.Dir, c.Session.Home, c.Workspace.Roots
+	c.In.Dir, c.In.Home, c.In.Roots = c.Session.Dir, cmp.Or(c.Request.Home, c.Session.Home), c.Workspace.Roots
 	c.Result.Tool = c.Spec.Name
 	return nil
 }

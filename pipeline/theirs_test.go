@@ -44,6 +44,20 @@ func TestTreesThatAnotherProgramReads(t *testing.T) {
 	}
 }
 
+// ~ of what a client runs leads to its HOME. Rules keep the home of the session.
+func TestTheHomeOfAClient(t *testing.T) {
+	for want, given := range map[string]string{"/elsewhere": "/elsewhere", "/home/u": ""} {
+		w := newWorld(tool.Spec{})
+		w.session.Home = "/home/u"
+		req := w.request(hello)
+		req.DryRun, req.Theirs, req.Home = true, true, given
+		got := w.pipeline().Decide(t.Context(), req)
+		if got.In.Home != want || got.Session.Home != "/home/u" {
+			t.Errorf("HOME %q: got ~ as %s, and %s for rules", given, got.In.Home, got.Session.Home)
+		}
+	}
+}
+
 // A host that no list names is asked about when a program of the cage connects. Nobody sees the
 // connection of another program, so that it is asked about before.
 func TestHostsThatAnotherProgramReaches(t *testing.T) {

@@ -261,14 +261,16 @@ type decideAnswer struct {
 // decide asks the daemon, making the session when it is new.
 func (h hook) decide(ctx context.Context, i hookEvent, c ourCall) (decideAnswer, error) {
 	session := sessionOf(h.Agent, i.Session)
-	home, _ := os.UserHomeDir() // "" is an unknown home; ~ is then unknown too
 	args, err := json.Marshal(c.args)
 	if err != nil {
 		return decideAnswer{}, err
 	}
 	body := map[string]any{
-		"session_id": session, "tool": c.tool, "args": json.RawMessage(args), "cwd": c.dir, "home": home,
+		"session_id": session, "tool": c.tool, "args": json.RawMessage(args), "cwd": c.dir,
 		"wait": h.Wait, "hold": h.leases(c), "outside": c.outside,
+	}
+	if home := os.Getenv("HOME"); home != "" && !h.leases(c) { // a shell without HOME takes that of the user database
+		body["home"] = home
 	}
 	if h.Agent == clients.Codex && c.tool == "Bash" && !c.outside {
 		body["typed"] = true // what Codex writes to a program that runs comes to no hook

@@ -243,9 +243,10 @@ func TestAnUnknownAgentIsToldTheKnownOnes(t *testing.T) {
 	}
 }
 
-// TestWhatADaemonIsToldOfACommand: which ones it holds for sandboxd exec, and which may be
-// typed into.
+// TestWhatADaemonIsToldOfACommand: which ones it holds for sandboxd exec, which may be typed into, and where the home of
+// the others is.
 func TestWhatADaemonIsToldOfACommand(t *testing.T) {
+	t.Setenv("HOME", "/elsewhere")
 	server := `{"command":"` + cage(testExe, testCall) + `"}`
 	for _, tt := range []struct {
 		name, agent, in string
@@ -281,6 +282,9 @@ func TestWhatADaemonIsToldOfACommand(t *testing.T) {
 			}
 			if typed := d.asked[0]["typed"] == true; d.asked[0]["hold"] != tt.hold || typed != tt.typed {
 				t.Errorf("hold is %v, typed %v", d.asked[0]["hold"], d.asked[0]["typed"])
+			}
+			if home, ok := d.asked[0]["home"]; ok == tt.hold || ok && home != "/elsewhere" { // the sandbox has its own
+				t.Errorf("HOME is %v", home)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxd/sandboxd/pipeline"
 	"github.com/sandboxd/sandboxd/policy/input"
 	"github.com/sandboxd/sandboxd/sandbox"
+	"golang.org/x/sys/unix"
 )
 
 func (s *Server) callRoutes() []route.Route {
@@ -218,7 +219,7 @@ type decideRequest struct {
 	Tool    string          `json:"tool"`
 	Args    json.RawMessage `json:"args,omitempty"`
 	Dir     string          `json:"cwd,omitempty"`
-	Home    string          `json:"home,omitempty"`
+	Home    string          `json:"home,omitempty"`    // HOME of the client, where ~ leads
 	Wait    bool            `json:"wait,omitempty"`    // if the verdict is ask, wait until a person answers
 	Lease   bool            `json:"hold,omitempty"`    // keep what may run for POST /calls/{id}/run
 	Typed   bool            `json:"typed,omitempty"`   // the client may type into the program, unjudged
@@ -248,6 +249,17 @@ func (s *Server) decide(r *http.Request) (any, error) {
 		}
 	}
 	req.RunsAs = clientRights(me)
+	if in.Home != "" && in.Home != me.Home {
+		if in.Lease {
+			return nil, route.BadRequest("home and hold: in the sandbox, the home is that of the session, " + me.Home)
+		}
+		if !filepath.IsAbs(in.Home) || len(in.Home) >= unix.PathMax {
+			return nil, route.BadRequest(fmt.Sprintf("home must be an absolute path of less than %d bytes", unix.PathMax))
+		}
+		req.Home = in.Home
+		// Nobody's answer about ~ of one home is one for another.
+		req.RunsAs = cmp.Or(req.RunsAs, "the daemon") + " with HOME=" + in.Home
+	}
 	req.Ask, req.Lease, req.Outside, req.Typed = in.Wait, in.Lease, in.Outside, in.Typed
 	req.Theirs = !in.Lease
 	return s.follow(r, req, func(ctx context.Context, req tool.Request) any {

@@ -125,6 +125,29 @@ func TestDecideKeepsToTheWorkspace(t *testing.T) {
 	}
 }
 
+// TestDecideTakesTheHomeOfTheClient: ~ of a call that a client runs itself leads to the HOME of the client. What it
+// runs in the sandbox has the home of the session.
+func TestDecideTakesTheHomeOfTheClient(t *testing.T) {
+	w := newWorld(t)
+	id := w.session(tool.RoleAgent)
+	for _, tt := range []struct {
+		name, more string
+		status     int
+	}{
+		{"its own", `,"home":"` + HomeOf(os.Getuid()) + `"`, 200},
+		{"another", `,"home":"/elsewhere"`, 200},
+		{"relative", `,"home":"elsewhere"`, 400},
+		{"longer than a path", `,"home":"/` + strings.Repeat("x", 4096) + `"`, 400},
+		{"its own, in the sandbox", `,"hold":true,"home":"` + HomeOf(os.Getuid()) + `"`, 200},
+		{"another, in the sandbox", `,"hold":true,"home":"/elsewhere"`, 400},
+	} {
+		a := w.do(tool.RoleAgent, "POST", "/decide", `{"session_id":"`+id+`","tool":"Echo","args":{}`+tt.more+`}`)
+		if a.status != tt.status {
+			t.Errorf("%s: got %d %+v, want %d", tt.name, a.status, a.Error, tt.status)
+		}
+	}
+}
+
 // TestWhoReportsIsNotTheirsToSay: a line of a command that ran elsewhere names its
 // reporter as the kernel does, and the words of the client as the client's.
 func TestWhoReportsIsNotTheirsToSay(t *testing.T) {

@@ -146,6 +146,7 @@ func openDaemon(ctx context.Context, h *Site, stop context.CancelCauseFunc) (_ *
 		Edited: func(ctx context.Context, of approvals.Item, args json.RawMessage) (string, error) {
 			call := tool.Request{
 				Account: of.Account, Session: of.SessionID, Tool: of.Tool, Args: of.Args, Dir: of.Facts.Dir,
+				Home:   of.Facts.Home,
 				RunsAs: of.RunsAs, DryRun: of.Facts.Elsewhere, Theirs: of.Facts.Elsewhere, Outside: of.Facts.Outside,
 				Typed: of.Facts.Typed,
 			}

@@ -48,6 +48,8 @@ type Request struct {
 	// Theirs: with DryRun, the client runs it by its own program, which no sandbox of ours holds: nothing
 	// leaves denied files out of what it finds.
 	Theirs bool
+	// Home is where ~ of the arguments leads in that program, "" as in the session. Rules keep the home of the session.
+	Home string
 	// Typed: with DryRun, the client may type into the program that it starts, unseen.
 	Typed bool
 	Dir   string         // of a call that somebody else runs; "" is the session's

@@ -71,7 +71,11 @@ func secrets() []try {
 		{"a session that starts in the secrets", refused, func(w *world) (string, []byte) {
 			return w.request("a", "POST", "/sessions", w.fill(`{"cwd":"{home}/.ssh"}`))
 		}},
-		{"a session whose home is elsewhere", denied, func(w *world) (string, []byte) {
+		{"~ of a client whose HOME is elsewhere", denied, func(w *world) (string, []byte) {
+			w.must(os.Symlink(w.home+"/.ssh/id_rsa", w.ws+"/notes"))
+			return w.request("a", "POST", "/decide", w.fill(`{"session_id":"`+w.session()+`","tool":"Bash","args":{"command":"cat ~/notes"},"home":"{ws}"}`))
+		}},
+		{"a client whose HOME is elsewhere", denied, func(w *world) (string, []byte) {
 			return w.request("a", "POST", "/decide", w.fill(`{"session_id":"`+w.session()+`","tool":"Bash","args":{"command":"cat {home}/.ssh/id_rsa"},"home":"/nowhere"}`))
 		}},
 		{"check with settings of the caller", denied, func(w *world) (string, []byte) {

@@ -19,7 +19,6 @@ import (
 
 // readWhole are structs, by file, or fields, whose names no code reads, with the reason.
 var readWhole = map[string]string{
-	"api/calls.go:Home":    "sent by the hook and ignored: to be refused or used",
 	"hooks/input.go":       "a hook gets what the agent sends as it is",
 	"config/explain.go":    "it is written as YAML",
 	"tools/todo.go:Active": "models that were trained on another TodoWrite send it",

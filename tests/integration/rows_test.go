@@ -20,6 +20,7 @@ type question struct {
 			Sum  string `json:"sha256"`
 		} `json:"bound"`
 		NotBound []string `json:"not_bound"`
+		Writes   []string `json:"writes"`
 	} `json:"facts"`
 }
 
