@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
-	"github.com/sandboxd/sandboxd/internal/flaky"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
@@ -281,7 +280,6 @@ func TestManyProgramsOfABoundCall(t *testing.T) {
 
 // TestACancelledCallOfManyBoundPrograms: they wait for the launcher when the call ends.
 func TestACancelledCallOfManyBoundPrograms(t *testing.T) {
-	flaky.Mark(t, "root/landlock: the launcher had not ended the call after five seconds, 2026-11-29, 1 of some 60 runs of CI")
 	everywhere(t, func(t *testing.T, b Backend, ws string) {
 		needBinding(t, b)
 		for _, profile := range Profiles {

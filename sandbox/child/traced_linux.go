@@ -116,11 +116,14 @@ func (t *traced) check(s *server) bool {
 			s.endReplaced(t)
 			return false // its end must be waited for here, or its call never ends
 		}
-		_ = unix.PtraceDetach(id)
-		return true
+		return letGo(id)
 	}
 	return gone == len(slices.Compact([]int{t.id, t.tid}))
 }
+
+// letGo stops tracing a stopped process. It returns false if somebody has killed the process since it stopped: this
+// launcher still is its tracer then, and must wait for its end. Otherwise no parent ever sees it end.
+func letGo(id int) bool { return unix.PtraceDetach(id) == nil }
 
 // mayGo looks at a stopped process.
 func (t *traced) mayGo(s *server, id, event int) bool {
