@@ -1,5 +1,10 @@
 // Package undo keeps what calls change in files, and puts it back.
 //
+//	p, err := undo.Definition().Open(ctx, host)
+//	ctx, err = p.Journal.Keep(ctx, c)  // before a call; what it changes under this ctx is kept
+//	err = p.Journal.Collect(ctx, c)    // after it: c.Changes says what changed, and what is kept
+//	err = p.Close()
+//
 // It is a part of the daemon, and the journal of the request path. Keep gives a call a
 // [sandbox.Keeper]. File tools tell it of each change before they make the change: it copies the
 // old content to a store in the state directory, which no program in a sandbox sees, and writes a

@@ -1,5 +1,9 @@
 // Package web serves a page on which people answer questions, and watch what agents do.
 //
+//	p, err := web.Definition().Open(ctx, host) // host.Config says where, host.Operators answers for the page
+//	err = p.Serve(ctx)                         // until ctx is done
+//	p.Routes                                   // of the daemon: POST /web/links answers a Link for one login
+//
 // It has a listener of its own (web.listen, off by default). That is on loopback unless it speaks
 // TLS. `sandboxd web --as Ada` gets a link over the operator socket. The link is good for one
 // login within a minute. The browser then has a cookie. Changes also need a second token, which

@@ -1,6 +1,11 @@
 // Package gateway keeps the MCP servers of sessions, and makes their tools tools of the daemon.
 // [Definition] is the part of the daemon.
 //
+//	p, err := gateway.Definition().Open(ctx, host)
+//	p.Groups[0].Of(session) // its tools by name; when first asked, its servers begin to connect
+//	p.Forget(ctx, session)  // it was deleted: its servers end
+//	err = p.Close()         // all servers end
+//
 // Each session has its own servers: those of the configuration, or those that an operator set for
 // it. Each tool that a server offers and that was let in is one [tool.Tool], named
 // mcp__server__tool. A call of it takes the one request path.

@@ -1,6 +1,9 @@
 // Package entered has the tools EnterWorktree and ExitWorktree: a session goes to work in a git
 // worktree of its own, and comes back. It is a part of the daemon; package worktree does the work.
 //
+//	p, err := entered.Definition().Open(ctx, host)
+//	p.Groups[0].Tools // the two; Output.Dir of a call is the directory that the session has from then on
+//
 // Both calls are judged as the git commands that they stand for. The store keeps which worktrees a
 // session is in, so they are known after a restart of the daemon. ExitWorktree removes a worktree
 // in which something was changed only if the call says so; files that git ignores do not count.
