@@ -82,7 +82,8 @@ func (e Event) ignores(a FailureAction) string {
 }
 
 // canBlock reports whether a block prevents something at this event. After a call a block can only withhold the result,
-// so a hook that fails there does not block.
+// so a hook that fails there does not block. At TaskCompleted it prevents something only where a client tells the event
+// and waits for the answer: the daemon tells it of a task that is stored already.
 func (e Event) canBlock() bool {
 	switch e {
 	case PreToolUse, PermissionRequest, UserPromptSubmit, ConfigChange, TaskCreated, TaskCompleted, PreCompact,

@@ -4,7 +4,7 @@
 //	r, err := hooks.New(hooks.Options{Hooks: map[string][]hooks.Definition{
 //		"preToolUse": {{Command: "/etc/sandboxd/guard", Matcher: "^Bash$"}},
 //	}})
-//	advice, err := r.Before(ctx, call)  // preToolUse
+//	advice, err := r.Before(ctx, call)  // preToolUse, then permissionRequest
 //	advice, err = r.After(ctx, call)    // postToolUse or postToolUseFailure
 //	answer, err := r.Fire(ctx, hooks.SessionStart, hooks.Input{SessionID: id})
 //
@@ -15,12 +15,14 @@
 //
 // A hook that fails (no start, non-zero exit, time-out, output that is too large
 // or is broken JSON) blocks where its event can block, unless its definition says
-// otherwise. A hook that panics fails.
+// otherwise. A hook that panics fails. A command that exits with 2 does not fail: it
+// answers that it blocks.
 //
 // A command gets the input as JSON on stdin and never in its text, a clean
 // environment, and / as its directory: the directory of a session holds files
 // that others wrote, and many programs run what they find there. When it ends, or
-// at its time-out, everything that it started is killed (package reaper). Where its
+// at its time-out, everything that it started is killed (package reaper); if something
+// cannot be killed, the hook fails. Where its
 // definition says so, it runs in the sandbox instead, as tools do.
 //
 // The request path calls Before, After, [Registry.Changed], [Registry.Moved] and
@@ -35,9 +37,10 @@
 // agent. Only the latter may call the daemon; [Registry.Descends] finds the calls of
 // all others, and the daemon refuses them.
 //
-// What starts, watches and ends programs outside of the sandbox belongs here. The
-// package asks no person, evaluates no policy and writes no record: it returns advice,
-// and Options.Observe hears of each run.
+// What starts, watches and ends programs outside of the sandbox belongs here, except
+// the programs that print a secret (package secrets). The package asks no person,
+// evaluates no policy and writes no record: it returns advice, and Options.Observe
+// hears of each run that its caller waited for.
 package hooks
 
 import (

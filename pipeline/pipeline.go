@@ -1,22 +1,29 @@
 // Package pipeline is the request path. Every call of every front door goes through [Pipeline.Do],
-// and nothing else runs a tool for an agent. A call that a client runs takes the same path in two
-// halves, [Pipeline.Decide] and [Pipeline.Lease].
+// [Pipeline.Decide] or [Pipeline.Lease], and nothing else runs a tool for an agent.
 //
 //	p := pipeline.New(pipeline.Options{Sessions: …, Tools: …, Policy: …})
 //	result := p.Do(ctx, tool.Request{Account: "ann", Session: id, Tool: "Bash", Args: args})
 //
-// A call moves forward through fixed stages, which fill the fields of its [tool.Call]. The first
-// stages admit the call, see admission. Hooks and policies may replace the arguments; they are
-// judged as replaced. After a person has answered, the call is judged again. Then an [Executor]
-// performs the call, see perform. stages.go has what each stage needs.
+// A call moves forward through fixed stages, which fill the fields of its [tool.Call]: lookup,
+// resolve, before (hooks), judge, approve; then, by an [Executor], begin (record), run, settle,
+// format, remember, after (hooks), end (record). Hooks and policies may replace the arguments; they
+// are judged as replaced. After a person has answered, the call is judged again. stages.go has what
+// each stage needs.
+//
+// A client that runs the program itself calls Decide with Request.Lease and, within ten minutes,
+// Lease, which judges again, hands the call out and waits. [Pipeline.ConnectLease] judges its
+// connections. [Pipeline.EndLease] brings the end of the program; without it, Lease waits until its
+// context ends. What another agent runs by itself is only judged, by Decide: the guarantees about
+// records and results do not hold for it.
 //
 // After a reload, call [Pipeline.Next] and send new calls to the path that it returns.
 //
 // Guaranteed:
 //   - Any error before run denies.
 //   - What was judged is what runs.
-//   - No begin record, no run. No end record, no result. A call that goes on as a job is answered
-//     before its end; its result is not.
+//   - No begin record, no run. No end record, no result: Do and Lease return none. What was streamed
+//     already cannot be taken back. A call that goes on as a job is answered at once; its result comes
+//     only after its end record.
 //   - A cancelled context stops the call before its next stage. But once a tool has run, what it
 //     changed is still judged.
 package pipeline

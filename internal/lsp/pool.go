@@ -102,15 +102,11 @@ func (f *feature) with(ctx context.Context, in tool.In, name string, ask func(co
 	asking, cancel := context.WithTimeoutCause(ctx, timeout, late)
 	defer cancel()
 	err = ask(asking, s.run)
-	var refused refusedError
-	if err != nil && !errors.As(err, &refused) {
-		if errors.As(err, new(*tool.Error)) {
-			err = f.explain(ctx, name, err)
-		} else {
-			err = f.explain(ctx, name, s.run.explain(err))
-		}
-	} else if err != nil {
-		err = failed(name, err)
+	if err != nil && !errors.As(err, new(refusedError)) && !errors.As(err, new(*tool.Error)) {
+		err = s.run.explain(err)
+	}
+	if err != nil {
+		err = f.explain(ctx, name, err)
 	}
 	if !s.run.usable() || errors.Is(context.Cause(asking), late) {
 		s.end()

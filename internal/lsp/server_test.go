@@ -133,7 +133,7 @@ func behave(how, id string, heard []string, question []byte, say, send func(stri
 	case "has many values":
 		send(`{"jsonrpc":"2.0","id":` + id + `,"result":[` + strings.Repeat("0,", maxValues) + `0]}`)
 	case "refuses":
-		send(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-1,"message":"column is beyond end of line"}}`)
+		send(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-1,"message":"column is beyond end of line TOKEN"}}`)
 	case "asks for much":
 		send(`{"jsonrpc":"2.0","id":7,"method":"workspace/configuration","params":{"items":[` +
 			strings.Repeat("{},", maxItems) + `{}]}}`)
@@ -219,7 +219,7 @@ func served(t *testing.T, how, answer string) *world {
 		Env: map[string]string{behaviour: how, answers: strings.ReplaceAll(answer, "DIR", "file://"+w.dir)},
 	}}
 	w.f = newFeature(part.Host{
-		Sessions: w, Companions: w, Log: slog.New(slog.DiscardHandler), Redact: func(s string) string { return s },
+		Sessions: w, Companions: w, Log: slog.New(slog.DiscardHandler), Redact: func(s string) string { return strings.ReplaceAll(s, "TOKEN", "***") },
 	}, c)
 	w.part = w.f.part()
 	w.tool = w.part.Groups[0].Tools[0]

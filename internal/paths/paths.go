@@ -5,11 +5,13 @@
 //
 // Daemon and client must agree, so the answers never depend on the configuration. [Resolve] uses
 // the environment and the user of the process. [AgentSocket] and [OperatorSocket] also look which
-// sockets exist. They take one only from a directory in which nobody but the user, or root, can put
-// anything, unless a variable names it.
+// sockets exist. They take one of the user only from a directory in which nobody else, but root, can
+// put anything, unless SANDBOXD_SOCKET, SANDBOXD_OPERATOR_SOCKET or SANDBOXD_RUNTIME_DIR names it.
+// What lies in /run/sandboxd is taken as it is: only root can make that directory, so its owner is
+// trusted.
 //
-// The package creates nothing. An error of Resolve says which variable to set. The agent links this
-// package, so it imports only the standard library.
+// The package creates nothing. An error of Resolve says which variable to set. The program
+// sandboxd-agent links this package, so it imports only the standard library.
 package paths
 
 import (
@@ -24,7 +26,7 @@ import (
 
 // Daemon are the paths of one daemon.
 type Daemon struct {
-	RuntimeDir     string // 0700, holds the sockets
+	RuntimeDir     string // holds the sockets; only its owner can write there
 	AgentSocket    string
 	OperatorSocket string
 	StateDir       string // 0700, one daemon at a time

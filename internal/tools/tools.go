@@ -1,11 +1,13 @@
-// Package tools holds the built-in tools for files, the shell, the web and the session. Those that
-// search files are in package search, those that fetch pages in package web. Package toolkit is what
-// all of them share. Tools of a feature are in its package; config.BuiltIn lists all.
+// Package tools holds the built-in tools for files, the shell, the web and the session, and the
+// tools that an operator configures ([NewCustom]). Those that search files are in package search,
+// those that fetch pages in package web. Package toolkit is what all of them share. Tools of a
+// feature are in its package; config.BuiltIn lists the names of all but the operator's.
 //
 // A tool is a small value that implements [tool.Tool]. It says what a call would touch, and then
-// reaches files, programs and hosts only through the [sandbox.Box] of the call. Only the operator's
-// keys and certificates are read by the daemon, for the web tools. Tools of [SessionGroup] change
-// the session, through [Sessions]. No tool judges.
+// reaches files, programs and hosts only through the [sandbox.Box] of the call. For the web tools the
+// daemon itself reads the operator's keys and certificates, or runs the program that prints a key.
+// Tools of [SessionGroup] change the session, through [Sessions], or stand for what this daemon lacks
+// ([RemoteTrigger]). No tool judges.
 //
 //	registry := catalog.NewRegistry(tools.Groups()...)
 //	registry.SetDefaults(catalog.Defaults{AllGroups: true})
@@ -15,8 +17,8 @@
 // changes the session. A failure that the model can act on is a [*tool.Error] with a hint. Other
 // errors, such as that of a cancelled context, are returned as they are.
 //
-// Guaranteed: memory is bounded whatever is on the disk, and a file that a tool writes is replaced
-// whole or not at all.
+// Guaranteed: memory is bounded whatever is on the disk, and a file that Write, Edit or NotebookEdit
+// writes is replaced whole or not at all. Programs write as they like.
 package tools
 
 import (

@@ -4,11 +4,13 @@
 //	url := pgtest.URL(t)      // an empty database of a server that all tests of the process share
 //	s := pgtest.Start(t)      // a server of this test, which may be killed
 //
-// Without the package postgresql of the distribution, package needs skips or fails the test. A
-// server ends with the process of the tests, however that ends, and its directory goes. A server
-// that was killed and not run again leaves its directory.
+// Without the package postgresql of the distribution, package needs skips or fails the test. The
+// shared server ends with the process of the tests, however that ends, and one of Start with its
+// test; once a server runs, its directory goes then. A server that was killed and not run again
+// leaves its directory.
 //
-// faults.go has what may go wrong: a proxy that is slow or cut, a standby, a full disk.
+// faults.go has what may go wrong: a proxy that is slow or cut, a standby, a restored backup, a wrong
+// clock, a small disk.
 package pgtest
 
 import (
@@ -47,7 +49,7 @@ var (
 	count  atomic.Int64
 )
 
-// URL is the address of an empty database, which goes with the test.
+// URL is the address of an empty database, which goes with its server.
 func URL(t testing.TB) string {
 	t.Helper()
 	bin := programs(t)

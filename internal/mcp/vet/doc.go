@@ -18,5 +18,5 @@
 // The package is a filter and no proof: a text can mislead in words that no list has. What holds is
 // the cage of the server, the judgement of each call, and the pin. The package does no I/O.
 //
-// A new suspicious wording is one line in suspects.txt.
+// A new suspicious wording is one line in suspects.txt: a name, a tab, an expression in lower case.
 package vet

@@ -196,6 +196,7 @@ func TestNamesOfServers(t *testing.T) {
 	}
 	for text, want := range map[string]bool{
 		"a\tb\r\n": false, "\xff": true, "a\x1b": true, "\u202e": true, "ü": false,
+		"a\u034f": true, "a\u2800": true, "a\u180b": true, "\u2764\ufe0f\u200d": false,
 	} {
 		if got := vet.Unseen(text); (got != "") != want {
 			t.Errorf("%q: %q", text, got)

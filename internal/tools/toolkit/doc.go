@@ -1,5 +1,5 @@
 // Package toolkit is what the built-in tools share: decoding arguments, finding the judged path,
-// opening files, asking for memory, and errors for a model.
+// opening files and telling their kind, showing paths, asking for memory, and errors for a model.
 //
 //	args, err := toolkit.Decode[struct{ Path string }](in)
 //	file, err := toolkit.Path(in, args.Path, guard.Read)   // in Uses
@@ -9,6 +9,7 @@
 // A tool calls [Path] in Uses, and [Judged] in Run. Judged returns only paths that were judged, and
 // resolves nothing again. [Open] does not check this: the box decides what it opens.
 //
-// Errors about arguments and files are [*tool.Error] that tell a model what to do instead. Nothing
-// here judges.
+// A call may use [Need] once, for all the memory that it needs: a second time, calls can wait for each
+// other. Errors about arguments and files are [*tool.Error]; most tell a model what to do instead.
+// Nothing here judges.
 package toolkit
