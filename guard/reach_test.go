@@ -1,10 +1,43 @@
 package guard
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// TestPathsThatNameNothing: each has an error of its own, with a hint.
+func TestPathsThatNameNothing(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("/"+strings.Repeat("x", 250), 12)
+	if err := os.Symlink(long, dir+"/long"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"":                              "path_empty",
+		"x":                             "path_no_directory",
+		"/a\xff":                        "path_invalid_utf8",
+		"/" + strings.Repeat("x", 4096): "path_too_long",
+		dir + "/long":                   "",
+		dir + "/long" + long[:1200]:     "path_too_long",
+		"~":                             "path_no_directory",
+		"~ann/x":                        "path_tilde_user",
+	} {
+		_, err := Resolve(path, "relative", "")
+		got := ""
+		if e, ok := errors.AsType[*PathError](err); ok {
+			got = e.Code
+			if e.Hint == "" {
+				t.Errorf("%.80q: no hint in %+v", path, e)
+			}
+		}
+		if got != want {
+			t.Errorf("%.80q: got %q, %v; want %q", path, got, err, want)
+		}
+	}
+}
 
 // TestReachFindsWhoDecidesWhatAPathNames: each name on the way counts, not only
 // the last.

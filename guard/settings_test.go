@@ -34,6 +34,7 @@ func TestLimitsAreOnlyLowered(t *testing.T) {
 }
 
 func TestOutputActionIsOneOfTwo(t *testing.T) {
+	long := strings.Repeat("x", 100)
 	for text, want := range map[string]string{
 		`{"limits": {"outputAction": "kill"}}`: "",
 		`{"limits": {}}`:                       "",
@@ -41,6 +42,11 @@ func TestOutputActionIsOneOfTwo(t *testing.T) {
 		`{"limits": {"outputAction": "Kill"}}`: `limits.outputAction: "Kill" is not truncate or kill`,
 		`{"limits": {"outputAction": true}}`:   "limits.outputAction: true is not a value for it: want a text",
 		`{"limits": {"memoryBytes": "2GB"}}`:   `limits.memoryBytes: "2GB" is not a value for it: want a whole number of bytes`,
+		`{"limits": {"processes": "many"}}`:    `limits.processes: "many" is not a value for it: want a whole number`,
+		`{"autoAllowBashIfSandboxed": 1}`:      `autoAllowBashIfSandboxed: 1 is not a value for it: want true or false`,
+		`{"env": ["A=b"]}`:                     `env: ["A=b"] is not a value for it: want names with texts`,
+		`{"network": {"search": "any"}}`:       `network.search: "any" is not a value for it: want a provider, and perhaps its url`,
+		`{"limits": "` + long + `"}`:           `limits: "` + long[:59] + `… is not an object`,
 		`{"limits": {"outputaction": "kill"}}`: `unknown key "limits.outputaction": write "outputAction"`,
 	} {
 		s, err := ParseSettings([]byte(text))

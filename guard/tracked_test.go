@@ -60,6 +60,32 @@ func trackedIn(t *testing.T, r *Rules, line, dir string) string {
 	return strings.Join(got, " ")
 }
 
+// TestWhereTheIndexOfARepositoryIs: a submodule and a linked work tree name their directory in a file, which may be
+// relative to it; an index may share most of its entries with another file.
+func TestWhereTheIndexOfARepositoryIs(t *testing.T) {
+	for name, change := range map[string]func(dir string){
+		"in .git": func(string) {},
+		"beside it, by a relative path": func(dir string) {
+			runGit(t, dir, "init", "-q", "--separate-git-dir", dir+"/sub.git")
+			if err := os.WriteFile(dir+"/.git", []byte("gitdir: sub.git\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"split": func(dir string) { runGit(t, dir, "update-index", "--split-index") },
+		"split, and changed since": func(dir string) {
+			runGit(t, dir, "update-index", "--split-index")
+			runGit(t, dir, "add", "src/b.pyc")
+		},
+	} {
+		dir := tracking(t)
+		change(dir)
+		r := NewRules(Settings{AllowedWritePaths: []string{dir}})
+		if got := trackedIn(t, r, "rm -rf build dist", dir); got != "yes no" {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
 func TestADeletionKnowsWhatGitTracks(t *testing.T) {
 	dir := tracking(t)
 	for line, want := range map[string]string{
@@ -71,6 +97,8 @@ func TestADeletionKnowsWhatGitTracks(t *testing.T) {
 		"rm -rf dist":                   "no",
 		"rm -rf dist build":             "no yes",
 		"cd build && rm -rf ../dist":    "no",
+		"cd src; rm -rf build":          "no", // the cd does not fail
+		"cd gone; rm -rf build":         "no yes",
 		"rm -f *.js":                    "yes",
 		"rm -f *.map":                   "no",
 		"rm -f build/*.sh":              "yes",

@@ -62,6 +62,14 @@ func TestPathsOfACommandsAnswer(t *testing.T) {
 	}
 }
 
+// TestOpaquePartsOfACommandsAnswer: what the guard cannot read is in the facts, with its place.
+func TestOpaquePartsOfACommandsAnswer(t *testing.T) {
+	f := JudgeCommand(`ls; eval "$X"`, "/w", "/h", Settings{}).CommandAnswer().Facts
+	if len(f.Opaque) != 1 || f.Opaque[0].Code == "" || f.Opaque[0].Message == "" || f.Opaque[0].At.Col != 10 {
+		t.Errorf("got %+v", f.Opaque)
+	}
+}
+
 // broken is a pipe whose reader has gone.
 type broken struct{}
 

@@ -476,6 +476,13 @@ func TestTheModelReadsWhatWasRefused(t *testing.T) {
 		row("b.test", "network.unlisted: ask", "nobody is there"), row("c.test", "person", "not\x1b now"), look,
 		row("e.test", "network.deniedDomains: *.test", "r"), row("f.test", "limits.networkBytes", "r"),
 	}
+	for rule, want := range map[string]string{
+		"limits.connections": "allowed by limits.connections", "core.connection": "refused by core.connection",
+	} {
+		if got := whyRefused(row("g.test", rule, "")); got != want {
+			t.Errorf("%s: got %q, want %q", rule, got, want)
+		}
+	}
 	want := `[sandbox: stopped connect a.test:443; allowed by network.allowedDomains]
 [sandbox: stopped connect b.test:443; nobody is there; allowed by network.allowedDomains]
 [sandbox: stopped connect c.test:443; not  now]

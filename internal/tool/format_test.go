@@ -150,6 +150,12 @@ func TestT28_FollowingTheHintGivesThePartLeftOut(t *testing.T) {
 			t.Fatalf("parts %d+%d of %q are not what %q leaves out", start, length, formatted, final)
 		}
 	})
+	// Characters that begin, or end, with the same bytes are different ones.
+	for formatted, final := range map[string]string{"x\u00e9y": "x\u00e8y", "x\u00e9": "x\u0129"} {
+		if got := tool.Hint("v", formatted, final, true); !strings.Contains(got, `"start": 1, "length": 1`) {
+			t.Errorf("%q of which %q is shown: got %q", formatted, final, got)
+		}
+	}
 	short := tool.Hint("X_result", "a", "a", false)
 	if !strings.Contains(short, "X_result") || strings.Contains(short, "truncated") {
 		t.Errorf("got %q, want a short line that the result is kept", short)
