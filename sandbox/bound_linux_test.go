@@ -287,9 +287,15 @@ func TestACancelledCallOfManyBoundPrograms(t *testing.T) {
 			writeFile(t, ws+"/run.sh", evilScript)
 			files := []Bound{sealed(t, goodScript, ws+"/run.sh")}
 			ctx, cancel := context.WithCancel(context.Background())
+			left := 20 // lines, so that several programs wait at any time
 			p, err := box.Start(ctx, Spec{
 				Argv: []string{"bash", "-c", "while :; do ./run.sh & ./run.sh; done"}, Dir: ws, Bound: files,
-				Stdout: writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil }),
+				Stdout: writerFunc(func(b []byte) (int, error) {
+					if left -= bytes.Count(b, []byte("\n")); left <= 0 {
+						cancel()
+					}
+					return len(b), nil
+				}),
 			})
 			done(t, err)
 			if e, err := p.Wait(); err != nil || e.Signal != "SIGKILL" {
