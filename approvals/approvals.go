@@ -1,23 +1,29 @@
 // Package approvals is the queue of questions to people.
 //
 // A call that needs a person is filed as an [Item]. It waits until somebody answers, the question
-// times out, or the caller leaves. Only a person's yes, or a [Grant] that a person gave before,
-// approves. Every other end is a refusal or an error, and the caller must treat an error as a
-// refusal.
+// times out, the caller leaves, or the daemon cancels it ([Queue.CancelSession], [Queue.Close]). A
+// question is refused at once if nobody is there to answer, or if too many wait. Only a person's
+// yes, or a [Grant] that a person gave before, approves. Every other end is a refusal or an error,
+// and the caller must treat an error as a refusal.
 //
-//	q, err := approvals.New(ctx, db, approvals.Options{Approver: true})
-//	go q.Follow(ctx, failed)                                     // needed if daemons share db
-//	answer, err := q.Execution(ctx, call)                        // waits
+//	q, err := approvals.New(ctx, db, approvals.Options{Approver: true}) // db has approvals.Schema
+//	go q.Follow(ctx, func(err error) { log.Print(err) })         // needed if daemons share db
+//	answer, err := q.Execution(ctx, call)                        // waits; call.Digest is set
 //	item, err := q.Decide(ctx, id, approvals.Decision{Approved: true, By: "ann"}) // elsewhere
 //	err = q.Close("")                                            // refuses the callers that wait
+//
+// [Queue.Result], [Queue.Changes] and [Queue.Connection] ask about other things than the start of
+// a call, and wait likewise. [Tools] has the tool by which a model asks a person. [Queue.List] has
+// the ids that Decide takes.
 //
 // Several daemons may share the database of one queue. A question belongs to the daemon that asked
 // it. Anybody may answer it, at any of these daemons, and only once. [Queue.Follow] brings such an
 // answer to the call that waits.
 //
 // Guarantees:
-//   - An answer serves only calls with the digest that was shown. All equal calls that wait at one
-//     daemon share one question and its answer.
+//   - All equal calls that wait at one daemon share one question and its answer. The answer serves
+//     only calls with the digest that was shown, or with that of the person's edit. If it is
+//     remembered, it becomes a [Grant], which serves later calls with the same arguments.
 //   - An acknowledged answer survives a kill of the daemon.
 //   - A restart approves nothing. A question that waited waits again without a caller, or it has
 //     expired. A question about a result or about changes is cancelled: its call is gone. Both ends

@@ -2,15 +2,23 @@
 //
 // [JudgeCommand] and [JudgePath] judge one command line or one path:
 //
+//	settings := guard.DefaultSettings("/work", "/home/dev", nil)
 //	j := guard.JudgeCommand("cat ~/.ssh/id_rsa", "/work", "/home/dev", settings)
 //	// j.Verdict == guard.Deny; j.Reasons[0].Code == "path_denied"
 //
-// Callers that judge often do the steps themselves, in this order: [Settings.Normalise],
-// [NewRules], [Rules.ScriptUses], [Rules.Check]. ScriptUses reads directories and git indexes to
-// find what a parsed script would touch ([Uses]). It does not look into denied places. Check
-// compares the uses with the settings ([Settings]) and does not look at the disk. A call without a
-// [Refusal] is allowed. The fields of a Refusal say whether a person may allow it, and whether a
-// sandbox that holds is enough.
+// Callers that judge often do the steps themselves, in this order:
+//
+//	settings, warnings, err := settings.Normalise()
+//	rules := guard.NewRules(settings)
+//	script, err := shellparse.Parse(command, shellparse.Options{Dir: "/work", Home: "/home/dev"})
+//	uses := rules.ScriptUses(script, "/work") // of one path: Uses.Paths, resolved by rules.Resolve
+//	refusals := rules.Check(uses)
+//
+// ScriptUses looks at the disk to find what a script would touch ([Uses]): at names, directories
+// and the data of git. It does not look into denied places. Check compares the uses with the
+// [Settings] and does not look at the disk. A call without a [Refusal] is allowed by the settings;
+// policies may still deny it. The fields of a Refusal say whether a person may allow it, and
+// whether a sandbox that holds is enough. An error of Parse, Resolve or Normalise is a denial.
 //
 // Guaranteed: Check gives the same answer for the same uses and settings. A path, command or
 // construct that cannot be known is refused or asked about, if the settings have a list that it

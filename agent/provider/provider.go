@@ -1,20 +1,20 @@
 // Package provider asks a model and reads its answer while it comes.
 //
-// Everything inside is in the form of the Anthropic API: a conversation is a list of [Message] with blocks, an answer
-// ends with a stop reason, a stream is a sequence of [Event]. A server that speaks the chat completions of OpenAI is
-// translated on the way out and on the way in.
+// All types have the form of the Anthropic API. A server that speaks the chat completions of OpenAI
+// is translated in both directions. The function hear gets each [Event] of the stream.
 //
 //	c, err := provider.New(provider.Server{Provider: "openai", BaseURL: url, Key: key})
-//	a := provider.Asker{Client: c}
+//	a := provider.Asker{Client: c, Base: 2 * time.Second, Max: time.Minute, Said: say, Spent: spent}
 //	answer, err := a.Ask(ctx, provider.Request{Model: "m", MaxTokens: 100, Messages: said}, hear)
 //	for _, call := range answer.Content.Calls() { … } // then ask again, with a Result for each
 //
-// An answer is whole or it is an [*Error]: a stream without message_stop or finish_reason, of another content type, or
-// with nothing in it does not count. No error text holds the key, and the key goes to the configured address alone:
-// redirections are not followed. [Asker] asks again.
+// Said, Spent and hear must be set. If an [*Error] says Again, Ask asks again, and hear gets a new
+// stream. An answer without an error is whole. A stream without message_stop or finish_reason, of
+// another content type, or with nothing in it is an error; so are the end of ctx and an error of
+// Spent. No error text holds the key, and the key goes to the configured address alone:
+// redirections are not followed. [Spending] adds costs; [Effort] and [MaxThinking] make Thinking.
 //
-// The events of a stream are read by the decoders of the two official SDKs. The rest of the
-// SDKs is not linked: starting with it takes 3.5 times as long as a program without.
+// The decoders of the two official SDKs read the stream. The rest is not linked: it starts slowly.
 package provider
 
 import (

@@ -1,10 +1,11 @@
 // The command sandboxd judges, confines, runs and records the tool calls of AI agents. It is the
-// daemon (sandboxd serve), the commands that talk to it, and the launcher that sandboxd starts for
-// sandboxed programs.
+// daemon (sandboxd serve), the commands that talk to it, the commands that need none (exec, check,
+// setup and others), and the launcher that sandboxd starts for sandboxed programs.
 //
-// rootCmd lists the commands of the top level; each of them adds its own subcommands. Most are one
-// function that returns a cobra.Command. A command returns an error and prints none: run prints it
-// with its hint, and returns the exit status that belongs to it.
+// main.go lists the commands of the top level; each of them adds its own subcommands. Most are one
+// function that returns a cobra.Command. A command returns its error. main.go prints it with its
+// hint, and exits with the status that belongs to it. Exceptions are exec and hook: they have
+// statuses of their own, and print their errors themselves.
 package main
 
 import (

@@ -1,16 +1,17 @@
 // Package audit is the record of the daemon: one JSON line when a call begins, one when it ends,
 // and one for each other event that its callers append, such as a question, a session or a reload.
 //
-//	err := opts.CheckDatabase(path) // before the database is opened, which would make one
-//	lock, err := audit.LockState(ctx, state) // one writer at a time; held while the log is open
-//	log, err := audit.Open(ctx, audit.Options{Dir: state, KeyFile: key}, audit.NewMirror(db))
+//	opts := audit.Options{Dir: state, KeyFile: key}
+//	err := opts.CheckDatabase(path) // before db is opened, which would make the file path
+//	lock, err := audit.LockState(ctx, state) // one writer at a time; released after log.Close
+//	log, err := audit.Open(ctx, opts, audit.NewMirror(db)) // db has the tables of audit.Schema
 //	err = log.Begin(ctx, call) // nil: the line is in the file, the call may run
 //	err = log.End(ctx, call)   // an error: the result must be withheld
-//	err = log.Close()          // before the database is closed
-//	rep, err := audit.Verify(ctx, opts, mirror) // may run beside a daemon
+//	err = log.Close()          // before db is closed; then lock.Release()
+//	rep, err := audit.Verify(ctx, opts, audit.MirrorAt(path)) // may run beside a daemon; see rep.Bad
 //
-// A program that is not the daemon writes single lines with [Shared]. [Find] and [Tail] read lines
-// and check nothing.
+// [Log.Append] writes other events. A program that is not the daemon writes single lines with
+// [Shared]. [Find] and [Tail] read lines and check nothing.
 //
 // Every line has a number, the hash of the line before and a hash over its own bytes. Every 1,000
 // lines and at [Log.Close] there is a checkpoint, signed with a key that must lie in another
@@ -22,8 +23,8 @@
 //   - Somebody who can write the file, but has neither the key nor the database, cannot alter,
 //     remove, reorder or cut off a synced line without [Verify] noticing. Somebody who can write
 //     both, but not the directory of the key, cannot do so up to the head beside the key.
-//   - When Begin and End return nil, the line survives a kill of the daemon. It survives a loss of
-//     power after the next sync, or at once with Sync "always".
+//   - When Begin, End and Append return nil, the line survives a kill of the daemon. It survives a
+//     loss of power after the next sync, or at once with Sync "always".
 //   - A line has digests of arguments and results, never the values. Every free text in it goes
 //     through a [Redactor].
 //   - If a sync of the file fails, every later line is an error until the daemon starts again.
@@ -32,8 +33,9 @@
 // cut off or added; hashes need no key, so they protect from accidents alone. Whoever can write the
 // directory of the key too can rewrite everything, except what the anchor keeps.
 //
-// [Open] refuses with [ErrTampered]; [Accept] begins again, and records that. A field of a line is in
-// [Entry] and, if somebody else chose its text, in Entry.redact.
+// [Open] refuses a record that was changed with [ErrTampered]; [Accept] begins again, and records
+// that. A new field of a line belongs in [Entry]. If somebody else chooses its text, it must be
+// redacted in entry.go.
 package audit
 
 import (

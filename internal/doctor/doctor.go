@@ -7,20 +7,22 @@
 // files are bound, whose uid and rights the daemon and its tools have. Settings
 // without effect and the rows of features are shown, and never make [Failed] true.
 //
+//	// backend is the sandbox.Backend of the daemon, settings its normalised guard.Settings
 //	found, err := doctor.Examine(ctx, backend, doctor.Host{
 //		Settings: settings, Profile: sandbox.ProfileStrict, Dir: "/src",
 //	})
-//	if doctor.Failed(found) {
+//	if err != nil || doctor.Failed(found) {
 //		os.Exit(1)
 //	}
 //
-// An act that could not be tried is never proved. What the kernel does not give is
-// a finding, needed when sandbox.require names it. A proof holds for this moment
-// and this host: it says nothing about bugs of the kernel that nobody tried.
+// An act whose shell did not start is not proved. An act that fails for another
+// reason, as when its program is missing, counts as stopped. What the kernel does
+// not give is a finding, needed when sandbox.require names it. A proof holds for
+// this moment and this host: it says nothing about bugs of the kernel that nobody
+// tried.
 //
 // A new act belongs here. A row about a feature belongs to the definition of the
-// feature (package part) and comes in Host.Parts. The package changes and repairs
-// nothing.
+// feature (package part) and comes in Host.Parts. The package repairs nothing.
 package doctor
 
 import (

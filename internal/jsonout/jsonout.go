@@ -6,16 +6,17 @@
 //
 //	err := jsonout.Write(w, map[string]any{"data": result})
 //
-// If Write fails, w may have a part of the text. If w is a [bufio.Writer] with a large enough
-// buffer, Write uses it and the caller must flush it.
+// If Write fails, w may have a part of the text. If w is a [bufio.Writer] with a buffer of at least
+// 32 KiB, Write uses it and the caller must flush it.
 //
 // A [Text] is a string that is made while it is written. [Chars] is a string that lies in bytes. A
-// type with a method MarshalJSON or MarshalText is marshalled as a whole, so it must be small. A
-// [json.RawMessage] is written as it stands, spaces included; if it has several lines, it is
-// compacted to one.
+// type with a method MarshalJSON or MarshalText is marshalled as a whole, so it must be small; so
+// is a map whose keys are no plain strings. A [json.RawMessage] is written as it stands, spaces
+// included; if it has several lines, it is compacted to one.
 //
 // Write panics for two things that it does not support: the option string in tags, and two fields
-// of one name. The types of the daemon have neither, which a test of package api shows.
+// of one name. The types of the daemon have neither, which a test of package api shows. It does not
+// end for a value that contains itself.
 package jsonout
 
 import (

@@ -14,14 +14,17 @@
 //
 // Name and Open are required. A part with tool groups, routes or types of the API needs
 // Describe too, because the documents and the checks of the configuration are made without
-// a daemon. Parts do not import each other, and no stage imports a feature. The list is
-// features in package daemon, which opens parts in this order and closes them in the
+// a daemon. Parts do not import each other, and no stage imports a feature. The list is in
+// internal/daemon/parts.go. The daemon opens parts in this order and closes them in the
 // opposite one; Host.TaskJobs and Host.Teams are what earlier parts have brought. The
 // stages of the request path that have routes or metrics join as a [Part], too.
 //
-// Open may use the databases, Dir, Config, Sessions, Record, Events and Log of its [Host].
-// The request path and the sockets begin after it: Do, Tools, Busy, Hooked, Fire, Known,
-// Roots, Admit, Operators and ServeAgents are for Serve, for routes and for tools.
+// The daemon calls Open once, then Serve, and Close when Serve and all calls have ended. The
+// other functions of a Part are called between Open and Close, by several goroutines at once.
+//
+// Open may use DB, Local, Dir, Free, Config, Sessions, Used, Record, Events, TaskJobs, Teams,
+// Socket, Redact, Pieces and Log of its [Host]. The request path and the sockets begin after it:
+// everything else in Host is for Serve, for routes and for tools.
 package part
 
 import (

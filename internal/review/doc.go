@@ -2,22 +2,28 @@
 //
 // The questions are kept by the daemon, in package approvals; this package is the
 // side of the person. It lists them, shows one with everything that is known about
-// it, and sends the answer. Watch does so on a terminal with one key for each
-// answer, WatchJSON with a line of JSON for each. Terminal asks whoever started a
-// command, without a daemon.
+// it, and sends the answer. [Watch] does so on a terminal with one key for each
+// answer, [WatchJSON] with a line of JSON for each. A [Terminal] asks whoever started
+// a command, without a daemon.
 //
 //	q := review.NewQueue(client.New(operatorSocket))
 //	items, err := q.List(ctx, "pending")
 //	fmt.Print(review.Render(items[0], time.Now(), review.Screen{Width: 80}))
 //	_, err = q.Decide(ctx, items[0].ID, review.Answer{Approved: true})
+//	err = review.Watch(ctx, q, os.Stdin, os.Stdout) // instead; until ctx or a key ends it
+//
+// [Queue.Grants] lists the answers that are remembered, and [Queue.Revoke] removes one.
 //
 // Text of the model cannot draw on the terminal: control characters, direction marks
 // and invisible characters become visible escapes. A question on the screen shows its
-// arguments, results and changes whole; only the description of a tool and the address
-// of a connection are shortened, and end with an ellipsis then. Lists have one line for
-// each question. A key is ignored for a moment after another question came to the
-// screen: it was meant for the question before. Leaving answers nothing. The daemon
-// refuses a question without an answer when its time is up.
+// arguments, results and changes whole. The description of a tool and the address of a
+// connection are shortened, and end with an ellipsis then; so is the digest of a file.
+// Lists have one line for each question.
+//
+// In Watch, a key is ignored for a moment after another question came to the screen: it
+// was meant for the question before. Leaving Watch answers nothing. The daemon refuses a
+// question without an answer when its time is up. A Terminal waits without a limit, and
+// refuses if there is no terminal or if its context ends.
 //
 // The package does not decide who may answer, nor whether an answer still holds:
 // the daemon does both.

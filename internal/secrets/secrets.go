@@ -2,11 +2,12 @@
 // or from a program of the operator.
 //
 //	r := &secrets.Reader{}
+//	secret := guard.Secret{Host: "api.test", File: "/etc/token"} // an element of Network.Secrets
 //	token, err := r.Value(ctx, secret) // each time it is needed: another file is used at once
 //
 // Guaranteed: an error never has the secret in it, and nothing is returned that could not be a
-// header or that could not be masked in an answer. A secret is one line of at most 8 KiB; its
-// file is a regular file that only its owner can read (those of systemd are its own).
+// header or that could not be masked in an answer. A secret is one line of at most 8 KiB. Its file
+// is a regular file that neither its group nor others can use (those of systemd are its own).
 //
 // Files are read each time. What a program prints is kept for [Lasts], and that it failed for
 // [FailureLasts], by one Reader. A program runs outside of the sandbox, with the rights and the

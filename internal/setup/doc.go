@@ -3,22 +3,26 @@
 // [System] plans a daemon with a user of its own, which serves several accounts. [Person] plans the
 // daemon of one person. A plan is a list of steps. Each step makes one thing: see [Kind].
 //
+//	host := setup.Host{Program: "/usr/bin/sandboxd", Run: run, Systemd: true} // run starts a program
 //	plan, err := setup.System(host, setup.Options{Accounts: []string{"ann"}, Workspaces: dirs})
 //	err = plan.Do(ctx, setup.Show{Out: os.Stdout})
-//	err = plan.Undo(ctx, setup.Show{Out: os.Stdout})
+//	err = plan.Undo(ctx, setup.Show{Out: os.Stdout}) // later, of the same plan
 //
-// Do prints the whole plan, asks [Show].Confirm, and then runs the steps in order. It skips what
-// exists already, and prints if its content, mode or owner differs. It stops at an error; run it
-// again to continue.
+// Do prints the whole plan, asks [Show].Confirm if it is set, and then runs the steps in order. If
+// the answer is no, the error is [ErrDeclined]; with DryRun it only prints. It skips what exists
+// already, and prints if its content, mode or owner differs. It stops at an error; run it again to
+// continue.
 //
 // The manifest is a file that lists what was made. A step is written into it before it is done.
-// Undo removes what the manifest lists, the newest first. So it also undoes a setup that was
-// interrupted. What it leaves, it prints with the reason. Where systemd does not run, it disables no unit.
+// Undo asks likewise, and removes what the manifest lists, the newest first. So it also undoes a
+// setup that was interrupted. What it leaves, it prints with the reason. Where systemd does not
+// run, Do starts no unit, and Undo disables none.
 //
-// Guaranteed: users, groups, directories and files that exist when the plan is shown are not changed
-// by Do, save a directory that an interrupted setup had begun. But users become members of groups,
+// Guaranteed: Do does not change users, groups, directories and files that exist when the plan is
+// shown, save a directory that an interrupted setup had begun. But users become members of groups,
 // and units that exist are enabled and started. Undo removes a directory only if it is empty. It
-// removes a file only if its content is as setup makes it. Parent directories that a step had to make stay.
+// removes a file only if its content is as setup makes it. Parent directories that a step had to
+// make stay, except the directory of the manifest.
 //
 // A new kind of step needs a [Kind], a function that adds the step, and a case in undo.go.
 package setup

@@ -1,4 +1,8 @@
-// Package textcall lets a model that can only write text call tools. It is a part of the daemon.
+// Package textcall lets a model that can only write text call tools. It is a part of the daemon:
+//
+//	p, err := textcall.Definition().Open(ctx, host) // host.Config is a *textcall.Config
+//	p.Routes // below /sessions/{id}/text and /sessions/{id}/callables
+//	calls, further := textcall.Parse(text, 1) // without a daemon: the calls in a text
 //
 // A call is a tag in the text of the model: [CALL: name({"key": "value"})].
 //
@@ -9,16 +13,19 @@
 //     only the first tag counts ([Config].MaxCalls).
 //  3. The client appends the message of the answer, and asks its model again if continue is true.
 //
-// The model writes the text. The client names its role: only text of the role assistant is looked
-// at, so a tag in the result of a tool or in a question does not run. [Parse] knows no roles. Its
-// time is linear in the text: beyond a bound of work it finds no further tags.
+// The model writes the text. The client names its role: text/reply looks only at text of the role
+// assistant, so a tag in the result of a tool or in a question does not run. The route text/parse
+// and [Parse] run nothing. The time of Parse is linear in the text: beyond a bound of work it finds
+// no further tags.
 //
 // The calls of a session run one after the other. Too many within a time window are blocked, and
-// those that are blocked count too. It ends when the window has passed, or by text/reset.
+// those that are blocked count too. They do not reach the request path. It ends when the window has
+// passed, or when an operator uses text/reset.
 //
 // Clients may register callables: templates, HTTP requests, other names for tools, and names that
-// only answer an error. One with the name of a tool takes its place in text. Calls of them are
-// judged, approved and recorded like those of tools.
+// only answer an error. One with the name of a tool takes its place in text; one that is not enabled
+// takes the tool away. Calls of those that are enabled are judged, approved and recorded like those
+// of tools.
 package textcall
 
 import (

@@ -6,19 +6,21 @@
 //
 //	conn := frame.New(os.Stdin, os.Stdout, frame.Limits{})
 //	transport := &mcp.IOTransport{Reader: conn, Writer: conn.Writer()}
-//	conn.Close() // ends reading
+//	conn.Close()          // closes stdin and ends reading
+//	conn.Writer().Close() // closes stdout
 //
-// All answers must go through Writer, in whole lines.
+// All answers must go through Writer, in whole lines: the filter writes there too. With
+// Limits.Requests, Read waits while that many requests have no answer.
 //
 // Guarantees, of each line that Read returns: it is one JSON object that the SDK decodes. It has at
 // most Limits.Line bytes and about Limits.Values values, and nests at most Limits.Depth deep.
 // (Small values take thirty times their bytes once decoded.) The filter holds no more bytes of a
-// line than that.
+// line than that, beside a buffer of 64 KiB.
 //
-// A line that is no JSON object, such as a banner, is dropped and counted. An object that is too
-// large or no message fails alone and is counted. If it is a request, the other program gets an
-// error. If it is an answer, the reader gets an error with its id instead. If it has no id, it is
-// dropped.
+// A line that is no JSON object, such as a banner, is dropped and counted ([Conn.Dropped]). An
+// object that is too large or no message fails alone and is counted ([Conn.Failed]). If it is a
+// request, the other program gets an error. If it is an answer, the reader gets an error with its
+// id instead. If it has no id, or one of more than 256 bytes, it is dropped.
 //
 // The package does not know the messages of MCP, and does not check that ids are of somebody's
 // request.

@@ -1,17 +1,22 @@
 // Package serve shows one session of the daemon as an MCP server.
 //
 // A [Face] is made over a client of the daemon. So every call takes the one request path: it is
-// judged, approved, confined and recorded like any other, and the daemon knows by the socket whose
-// it is. [Face.Stdio] serves one client over two pipes, in every version of the protocol that the
-// SDK speaks. [HTTP] serves many clients over HTTP, and makes their faces.
+// judged, approved, confined and recorded like any other, and the daemon knows by the connection
+// whose it is. [Face.Stdio] serves one client over two pipes, in every version of the protocol that
+// the SDK speaks. [HTTP] serves many clients over HTTP, and makes and ends their faces.
 //
-//	face, err := serve.New(ctx, serve.Options{API: api, Session: session, Log: log})
+//	api := client.New(agentSocket)
+//	face, err := serve.New(ctx, serve.Options{API: api, Session: "s1", Log: slog.Default()})
 //	defer face.Close()
-//	err = face.Stdio(ctx, os.Stdin, os.Stdout)
+//	err = face.Stdio(ctx, os.Stdin, os.Stdout) // until stdin or ctx ends
+//
+//	h := serve.NewHTTP(api, version, slog.Default()) // h.Routes() go into the daemon's server
+//	defer h.Close()
 //
 // A client sees the tools of the session as the daemon describes them, without ToolSearch;
-// variables as resources, var://SESSION/NAME, by the rules of ReadVar; and skills as prompts. A
-// change of the tools or the skills is announced. Arguments go to the daemon as they came.
+// variables as resources, var://SESSION/NAME, by the rules of ReadVar; and the skills that a user
+// may call as prompts. A tool whose schema the SDK cannot serve is left out, with a warning in Log.
+// A change of the tools or the skills is announced. Arguments go to the daemon as they came.
 //
 // Guarantees:
 //   - No answer of a client is an approval. A client may show the question to its user. "accept"

@@ -11,20 +11,21 @@
 //	---
 //	The text.
 //
-// A key begins in column 0. A line with # there is a comment. Every other line continues the value
-// before it. A [Field] gives its value as text (quotes and block scalars are undone) or as a list.
-// Anchors, aliases, tags and merge keys mean nothing here and stay text, so a value cannot expand.
-// A byte order mark and CRLF are accepted; line numbers are those of the file.
+// A key begins in column 0. A line with # there is a comment; in a value without quotes, so is what
+// follows # between spaces. Every other line continues the value before it. A [Field] gives its
+// value as text (quotes and block scalars are undone) or as a list. Anchors, aliases, tags and
+// merge keys mean nothing here and stay text, so a value cannot expand. A byte order mark and CRLF
+// are accepted; line numbers are those of the file.
 //
-//	m := front.Parse(text)
+//	m := front.Parse(text)            // of at most MaxFile bytes
 //	name := m.Text("name")            // "" if there is none
 //	tools, given := m.Get("allowed-tools")
-//	list := tools.List(true)
+//	list := tools.List(true)          // m.Body is what follows the front matter
 //
 // [Parse] has no error. A file whose front matter does not end is all body, [Matter].Closed is false
-// then, and there are no fields. Of two fields with one key the last counts. Lines before the first
-// key are dropped. The time is linear, and callers bound the file ([MaxFile], [MaxMatter]). Values
-// are not checked: that is package check.
+// then, and there are no fields. Of two fields with one key, Get and Text return the last. Lines
+// before the first key are dropped. The time is linear, and callers bound the file ([MaxFile],
+// [MaxMatter]). Values are not checked: that is package check.
 package front
 
 import (

@@ -1,14 +1,21 @@
 // Package storetest is the suite that every database behind package store must pass: SQLite over a
 // file and PostgreSQL. A database in memory passes [Basics].
 //
-//	func TestPostgres(t *testing.T) { storetest.Run(t, openPostgres) }
+//	func TestFile(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Open { // each time another database, empty
+//			path := filepath.Join(t.TempDir(), "db")
+//			return func(ctx context.Context, s ...store.Schema) (*store.DB, error) {
+//				return store.Open(ctx, store.Options{Path: path}, s...)
+//			}
+//		})
+//	}
 //
 // It tests guarantees, not SQL. A guarantee of package store that holds for each database gets a
 // case in [Run].
 //
-// Tests of packages whose tables daemons share open their database with [At]: SQLite, or PostgreSQL
-// if [OverPostgres] asks for it. One path is one database. Package approvals has tests of its own
-// for PostgreSQL.
+// Tests of packages whose tables daemons share open their database with [At], and close it: SQLite,
+// or PostgreSQL if the variable [OverPostgres] is postgres. One path is one database, and ":memory:"
+// another one each time. [FileOnly] skips a test that is about SQLite alone.
 package storetest
 
 import (
