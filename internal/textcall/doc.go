@@ -23,9 +23,9 @@
 // passed, or when an operator uses text/reset.
 //
 // Clients may register callables: templates, HTTP requests, other names for tools, and names that
-// only answer an error. One with the name of a tool takes its place in text; one that is not enabled
-// takes the tool away. Calls of those that are enabled are judged, approved and recorded like those
-// of tools.
+// only answer an error. One with the name of a tool takes its place in text, and hides the tool
+// while it is not enabled. Calls of callables that are enabled are judged, approved and recorded
+// like those of tools.
 package textcall
 
 import (

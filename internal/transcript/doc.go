@@ -5,6 +5,7 @@
 // metadata in the first and each message in one of its own. So a part of a long transcript can be
 // read without the rest.
 //
+//	d, err := transcript.Open(path) // or transcript.OpenRows(ctx, db); Close ends either
 //	unlock := d.Lock("s1")
 //	n, err := d.Write(transcript.Metadata{ID: "s1"}, nil, 0, messages)
 //	err = n.Place(tx, "s1") // in the transaction that changes the session
@@ -12,10 +13,12 @@
 //	unlock()
 //	f, err := d.Read("s1")
 //	page, err := f.Page(f.Messages()-50, 50)
+//	err = f.Close()
 //
 // Whoever saves holds the lock of the session from reading the old transcript to Placed. Readers do
 // not wait for it. After an error, call [New.Drop]. Over rows, Place returns [ErrStale] if another
-// daemon has saved since the old transcript was read.
+// daemon has saved since the old transcript was read. When a session is deleted, call Forget in the
+// transaction, and Remove after it.
 //
 // Guaranteed for files: a file is replaced whole, with its content on the disk. A process that is
 // killed leaves the old file or the new one. Whoever reads sees one of them. Files have mode 0600,

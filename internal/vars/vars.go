@@ -4,9 +4,15 @@
 // unless its tool says NoCache; the model and people add their own. In a string argument
 // $VAR_REF{{name}} or $VAR_REF{{name:start:length}} stands for the text:
 //
-//	s := vars.New(db, vars.Options{})
-//	v, created, err := s.Put(ctx, session, "greeting", vars.Change{Value: &text}, tool.OriginPerson)
-//	args, origins, err := s.Resolve(ctx, session, []byte(`{"command":"echo $VAR_REF{{greeting}}"}`))
+//	s := vars.New(db, vars.Options{}) // db has the tables of vars.Schema
+//	text := "hello"
+//	v, created, err := s.Put(ctx, "s1", "greeting", vars.Change{Value: &text}, tool.OriginPerson)
+//	args, origins, err := s.Resolve(ctx, "s1", []byte(`{"command":"echo $VAR_REF{{greeting}}"}`))
+//	v, value, found, err := s.Read(ctx, "s1", "greeting") // value.Pieces(ctx) has the text
+//
+// List lists variables, Update changes one, and Remove deletes all but rules. The daemon calls
+// [System.DropPending] once at its start, and SessionCreated, SessionForked and SessionDeleted in
+// the transactions of package sessions.
 //
 // The request path calls Resolve before a call is judged, and Remember after it has run. If the
 // result waits for a person or a hook, Remember stores the variables as pending, and nobody can
@@ -14,7 +20,7 @@
 //
 // Arguments without a reference come back byte for byte. Text that comes in by a reference is not
 // searched for references again, unless the value was written on purpose by the model, a person or
-// a rule ([Options].Nested).
+// a rule. [Options].Nested can extend that to all values.
 //
 // A session holds [Options].Capacity variables. The least recently visited go first. Those with
 // keep never go, so they can exceed the capacity. Every value knows its authors, and so does every

@@ -1,27 +1,30 @@
 // Package web serves a page on which people answer questions, and watch what agents do.
 //
-//	p, err := web.Definition().Open(ctx, host) // host.Config says where, host.Operators answers for the page
-//	err = p.Serve(ctx)                         // until ctx is done
-//	p.Routes                                   // of the daemon: POST /web/links answers a Link for one login
+//	p, err := web.Definition().Open(ctx, host) // host.Config says where, host.Operators answers
+//	p.Routes            // of the daemon: POST /web/links answers a Link for one login; shares
+//	err = p.Serve(ctx)  // until ctx is done; at once if the page is off
+//	err = p.Close()
 //
 // It has a listener of its own (web.listen, off by default). That is on loopback unless it speaks
 // TLS. `sandboxd web --as Ada` gets a link over the operator socket. The link is good for one
-// login within a minute. The browser then has a cookie. Changes also need a second token, which
-// only pages of this origin show.
+// login within a minute. The browser then has a cookie, for web.sessionHours. Changes also need a
+// second token, which only pages of this origin show.
 //
 // The page is a client of the operator's API, with the rights of the operator who made the link.
 // Below /v1/ the listener serves all reads, and the changes that relay.go lists. No change in that
-// list runs something new or changes the daemon as a whole. The record names the person, as the
-// operator wrote the name.
+// list makes a new call, except an undo, or changes the daemon as a whole. The record names the
+// person, as the operator wrote the name.
 //
 // Text of others is shown as text, with what cannot be seen as an escape. Secrets of known forms
 // are masked in everything but the questions, which are shown as they will be answered (A-20).
 //
-// An operator can also make links for viewers (POST /sessions/{id}/shares). Whoever has one reads
-// one session, with secrets masked, until the link ends or is revoked, and cannot change it.
+// An operator can also make links for viewers (POST /sessions/{id}/shares), with a password or
+// without. Whoever has one reads one session, with secrets masked, until the link ends or is
+// revoked, and cannot change it.
 //
 // What is refused: another Host than the listener's (DNS rebinding), requests that another site or
-// another port made, and changes without the second token or in another form than JSON.
+// another port made, except to open a link, and changes without the second token or in another
+// form than JSON. Viewers send the password of a link as a form.
 //
 // Not guaranteed: a server on another port of the same host name gets the cookie when a person
 // visits it, because browsers share cookies between ports, and could then use it. Where that

@@ -1,8 +1,9 @@
 // Package worktree makes and removes git worktrees for agents. It runs git in the sandbox of a
 // call.
 //
+//	git := worktree.Git{Box: box, Host: host, Session: session} // the box of the call
 //	t, err := git.New(ctx, dir, roots, "try") // .worktrees/try, on the branch worktree-try
-//	what, err := git.Changed(ctx, t)          // what would be lost
+//	what, err := git.Changed(ctx, t)          // what would be lost; "": nothing
 //	err = git.Remove(ctx, t, false)           // an error if work would be lost
 //
 // [Git.New] begins with the last commit. If the name is taken, its error is worktree_exists.
@@ -11,8 +12,9 @@
 //
 // Guaranteed: the hooks of the repository do not run. Hooks of the configuration may refuse a
 // worktree. Remove without discard refuses if git finds changed or new files, also if they came
-// after Changed, and keeps a branch that has new commits. A directory that was put in the place of
-// a worktree, or a link to one, is not removed and not emptied (worktree_replaced).
+// after Changed. If the branch has new commits, it removes the worktree, keeps the branch, and
+// returns an error. A directory that was put in the place of a worktree, or a link to one, is not
+// removed and not emptied (worktree_replaced).
 //
 // Files that git ignores are removed without a warning. What git prints comes from the repository:
 // it is bounded, and a directory outside of the workspace is refused. Filters that the

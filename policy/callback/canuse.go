@@ -6,11 +6,14 @@
 // call. A webhook or command gets the id, mode and directory of the session.
 //
 //	var ask callback.CanUseTool = callback.ReadOnlyPolicy{}.Evaluate
-//	opinion, err := ask(ctx, "Write", args, callback.Context{})
-//	// opinion.Verdict: deny
+//	ask = callback.NewComposite([]callback.ListPolicy{{Kind: "readOnly"}}).Evaluate // of a list
+//	ask = callback.Webhook("http://127.0.0.1:9000/ask", time.Second)
+//	opinion, err := ask(ctx, "Write", args, callback.Context{Session: session})
+//	// ReadOnlyPolicy: opinion.Verdict is deny
 //
 // Guaranteed: the zero opinion denies. An answer of a webhook or command that is late, too large or
-// not well formed is an error. Callers must deny on errors.
+// not well formed is an error. Callers must deny on errors, and read nil as no opinion: a webhook
+// says so with 204 or {}, a command with no output or {}.
 //
 // Package policy decides what an opinion means beside rules and mode.
 package callback

@@ -1,20 +1,27 @@
 // Package permission reads permission rules: "Bash(git log *)", "Read(//etc/**)".
 //
-// An operator writes [Rules]; those of a workspace count only where they ask or deny. [Tables] turns
-// them into data for rego/core/rules.rego, and returns an error for a rule that is malformed or seen
-// to match nothing. [NewIndex] takes the keys of that data. For each call, [Index.Kinds] says which
-// tables can have an entry; the others are not evaluated.
+// An operator writes [Rules]. [Tables] turns them into data for rego/core/rules.rego, or returns an
+// error for a rule that is malformed or seen to match nothing. [NewIndex] takes the keys of that
+// data. For each call, [Index.Kinds] says which tables can have an entry; the others are not
+// evaluated.
 //
-//	err := permission.Rules{Allow: []string{"Bash(a | b)"}}.Check()
+//	rules := permission.Rules{Allow: []string{"Bash(git log *)"}, Deny: []string{"Read(//etc/**)"}}
+//	tables, err := permission.Tables(rules) // rules.Check() returns the error alone
+//	kinds := permission.NewIndex(tables).Kinds(document) // an *input.Document: one call
+//	err = permission.Rules{Allow: []string{"Bash(a | b)"}}.Check()
 //	// rule "Bash(a | b)" in allow: it can never match: …
 //
-// Tables are looked up by whole keys, so the number of rules with other keys costs nothing. Patterns
+// Tables are looked up by whole keys, so rules with other keys cost nothing. Patterns
 // with the same key are tried one by one: those of one program, all paths that hold at any depth,
 // such as Edit(*.go), and all commands whose first word has a star.
 //
-// A new file tool belongs in pathTools. A new kind of rule is an add method, its table in both lists
-// of Index.Kinds (one that is missing there is never asked), a rule in rego/core/rules.rego, and an
-// example in someRules of policy/index_test.go.
+// The package decides nothing: the Rego file does. Rules of a workspace count only if they ask or
+// deny; package policy sees to that.
+//
+// A new file tool belongs in the list of tools with paths in rules.go. A new kind of rule is a
+// method beside those for paths and commands, its table in both lists of Index.Kinds (one that is
+// missing there is never asked), a rule in rego/core/rules.rego, and an example in
+// policy/index_test.go.
 //
 // These are rules of policies, which people write. [guard.Rules] are something else: the settings
 // of a call, prepared for checks on paths and commands.

@@ -5,15 +5,18 @@
 // by reason, those that cannot be judged again. [Suggest] proposes rules for questions that people
 // answered alike, and tries them in the same way.
 //
+//	engine, err := policy.New(ctx, options) // the other policies; db has the record of the daemon
 //	r := replay.Run{Now: engine.Judge(), Since: monday}
 //	report, err := r.Of(ctx, policy.Records{DB: db})
 //	// report.Tighter, report.Looser, report.Flips
+//	s := replay.Suggest{Least: 3, Options: inForce}
+//	suggested, err := s.Of(ctx, policy.Records{DB: db})
 //
 // A call is judged by the judge of real calls, over the input that was recorded. Settings, tool,
 // hooks, callback and cage are taken to say what they said then. Rules that count see the calls
 // that really ran before, with what the policies find about those. Nothing is guessed: a call that
-// cannot be judged exactly, because it was not recorded whole or by what rules ask of it, is counted
-// in Unknown.
+// cannot be judged exactly, as it was not recorded whole or by what rules ask of it, is counted
+// in Unknown. Dry runs and explanations are counted in Questions and left out.
 //
 // No call runs, no person is asked and nothing is changed; Suggest uses a temporary directory.
 package replay

@@ -1,11 +1,14 @@
 // Package child is the launcher: the process between the daemon and confined programs. The
-// daemon starts one for each session, profile and set of rules. This is how a binary becomes it:
+// daemon starts one for each session, profile and set of rules. This is how a binary becomes it,
+// as the first act of its main:
 //
 //	if child.IsChild() {
 //		child.Main() // never returns
 //	}
 //
-// With the flag of package reaper, Main runs a program of the operator's instead.
+// Package launch starts the binary with [Flag] as its only argument, and with a socket; without
+// the socket, Main ends with an error. With the flag of package reaper, Main runs a program of the
+// operator's instead.
 //
 // The launcher builds a root directory from the template that the daemon sends, and moves
 // into it. Then it makes processes, also ahead of their calls. For each it clones an init
@@ -25,10 +28,9 @@
 // Not guaranteed: without namespaces, processes may stay if somebody kills the init process of
 // their call. Not here: which paths are allowed. The template says so.
 //
-// A step of the root belongs in build or foundation (template_linux.go), a step that confines
-// a process into confineOps (call_linux.go). This package imports the standard library,
-// x/sys/unix and a few packages of this folder only, so that the launcher stays small and starts
-// fast.
+// A step of the root belongs in template_linux.go, a step that confines a process in
+// call_linux.go. This package imports the standard library, x/sys/unix and a few packages of this
+// folder only, so that the launcher stays small and starts fast.
 package child
 
 import (

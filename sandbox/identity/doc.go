@@ -7,15 +7,16 @@
 // While Do runs f, the kernel judges access to files by the uid, the gid and the groups of the
 // ID, and what f makes belongs to it. So there is no check before the access that could be out
 // of date. f must not start goroutines that need these rights. The process needs CAP_SETUID and
-// CAP_SETGID; [Takes] says whether it has them.
+// CAP_SETGID; [Takes] says whether it has them. [HasUID] and [HasGID] say whether its user
+// namespace has an id.
 //
 // Do is not for starting programs: execve gives a program the uid and gid of this process again.
 // Whoever starts one for an ID sets its credentials from the fields. Whoever starts a process in a
 // new user namespace does it inside of [Unchanged].
 //
 // Guaranteed: f has these rights to files and no more, or it is not run and the error is
-// [ErrNotTaken]. Afterwards the thread has its own rights again. If it cannot get them back, Do
-// fails, and the goroutine has the thread for itself: the caller must end that goroutine. Not
-// guaranteed: other rights of the process, as CAP_SYS_ADMIN and CAP_KILL, are not taken away. Not
-// here: who may ask for which rights.
+// [ErrNotTaken]. Otherwise the error of f is that of Do. Afterwards the thread has its own rights
+// again. If it cannot get them back, Do fails, and the goroutine has the thread for itself: the
+// caller must end that goroutine. Not guaranteed: other rights of the process, as CAP_SYS_ADMIN and
+// CAP_KILL, are not taken away. Not here: who may ask for which rights.
 package identity

@@ -5,31 +5,38 @@
 // processes ready that are confined and wait behind slots. A call takes a slot and sends a
 // script through it; the channel in the slot says how the call ended.
 //
-//	pool := launch.NewPool(func() (*launch.Launcher, error) { return launch.Start(options) })
+//	o := launch.Options{Child: "/usr/lib/sandboxd/sandboxd-child", Root: dir}
+//	pool := launch.NewPool(func() (*launch.Launcher, error) { return launch.Start(o) })
+//	entry := launch.Entry{Limits: limits}                        // what the call needs of its slot
+//	config := launch.Config{Template: template, Key: key}        // package view makes the template
 //	l, err := pool.Get(ctx, session, config, entry)
 //	defer l.Release()
 //	slot, err := l.Enter(ctx, entry)
 //	s := script.Compile(slot.Slot, call)
-//	err = l.Begin(slot, s, files)
+//	err = l.Begin(slot, s, []*os.File{stdin, stdout, stderr})
 //	reply, ok := <-slot.End // not ok: the launcher ended, and the call with it
 //	pool.Forget(session)    // ends its launchers; pool.Close ends all
 //
-// Each slot of Enter must go to Begin, once, because Begin closes its descriptor. EPIPE from Begin means that
-// the process behind the slot was killed while it waited: nothing ran, and Enter gives another slot. After an
-// error of Begin, nobody may wait for End. [Launcher.Signal] and [Launcher.Kill] are for a call that runs.
+// Each slot of Enter must go to Begin, once, because Begin closes its descriptor. EPIPE from Begin
+// means that the process behind the slot was killed while it waited: nothing ran, and Enter gives
+// another slot. After an error of Begin, nobody may wait for End. [Launcher.Signal] and
+// [Launcher.Kill] are for a call that runs. [Launcher.Dial] connects to a port of the loopback that
+// the calls of a launcher share. [Launcher.Serve] makes a launcher of no pool ready, [Launcher.Close]
+// ends it.
 //
 // A slot is valid as long as no path has appeared that must be hidden from the call, or kept.
 // [Launcher.Enter] checks that before each call, and has the launcher cover what is new.
 //
-// A [Pool] has the launchers of all sessions. When it starts one and there are more than [Pool.Max], it ends those
-// that are idle, the longest idle first, and never one with a call. It ends each that has been idle for [IdleTime].
-// From the second session on, it tries to keep one started for the next.
+// A [Pool] has the launchers of all sessions. If it starts one and there are more than [Pool.Max],
+// it ends those that are idle, the longest idle first, and never one between Get and Release. It
+// ends each that has been idle for [IdleTime]. From the second session on, it tries to keep one
+// started for the next.
 //
 // A launcher that somebody has stopped answers nothing. It is ended when a call in it must end, or
 // when one has waited for a process until its time was over.
 //
 // Guaranteed: when a launcher ends, for whatever reason, every call in it that was begun ends, and
-// its End is closed, after the processes are gone. Launcher and Pool are safe for concurrent use; Max must
-// be set before the first Get. Not here: what a script does (package script), and the launcher's own
-// side (package child).
+// its End is closed, after the processes are gone. Launcher and Pool are safe for concurrent use;
+// Max must be set before the first Get. Not here: what a script does (package script), and the
+// launcher's own side (package child).
 package launch

@@ -1,17 +1,18 @@
 // Package reaper runs one program of the operator's outside the sandbox, and ends everything
 // that it started when the daemon says so or dies.
 //
-// The daemon starts a reaper for each run of a hook or of the spawner, and may do so ahead:
-// sandboxd-child with the argument [Flag]. Descriptor 3 is a stream socket to the daemon, on
-// which each message is one JSON value:
+// Package hooks starts a reaper for each run of a hook, of the spawner or of the operator's
+// callback, and may do so ahead: sandboxd-child with the argument [Flag], which calls [Main].
+// Descriptor 3 ([SocketFD]) is a stream socket to the daemon, on which each message is one JSON
+// value:
 //
 //	daemon  Order                which program to run; its descriptors 0 to 2 come with the
 //	                             first byte
 //	reaper  Report{Error}        it did not start; the reaper ends
 //	        Report{Started}      it runs
 //	daemon  Terminate            SIGTERM for the process group of the program; any number of them
-//	reaper  Report{Ended, Code}  the program has ended; what it left behind runs on, unless it is
-//	                             Alone
+//	reaper  Report{Ended, Code}  the program has ended, by Signal if one ended it; what it left
+//	                             behind runs on, unless it is Alone
 //	daemon  end of its stream    kill all that is left; so it is when the daemon dies
 //	reaper  Report{Left}         that many processes could not be killed
 //	        end of its stream    nothing else is left

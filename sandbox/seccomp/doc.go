@@ -6,16 +6,18 @@
 // no memory that they point to.
 //
 //	filters := seccomp.New()
-//	plain, listen := filters.For(noNamespaces)
+//	plain, listen := filters.For(false) // true: for the isolation level without namespaces
+//	bound := filters.Bound(false)       // for a call with bound files
 //
-// listen asks a listener where plain refuses, so that the act can be reported, and also about
-// connect. It asks about nothing that plain refuses with ENOSYS. [Filters.Bound] is listen for a
-// call with bound files: it also asks about each call of package bound.
+// Each is a [wire.Program]. They are shared, so do not change them. listen asks
+// a listener where plain refuses, so that the act can be reported, and also about connect. It asks
+// about nothing that plain refuses with ENOSYS. bound is listen that also asks about each call of
+// package bound.
 //
 // Guaranteed: plain and listen refuse the same calls, if the listener answers as plain does. Not
 // here: installing a filter and answering the listener; package child does that.
 //
-// A new rule belongs in commonRules, or into withoutNamespaces for the level without namespaces,
-// with the reason beside it. make generate then writes what the filter does with each call
-// number below 1024 into testdata, for the architecture on which it runs.
+// A new rule belongs in rules_linux.go, or in no_namespaces_linux.go for the level without
+// namespaces, with the reason beside it. make generate then writes what the filter does with each
+// call number below 1024 into testdata, for the architecture on which it runs.
 package seccomp

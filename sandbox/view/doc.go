@@ -6,12 +6,15 @@
 // file tools and the masking of sockets and FIFOs all ask the same [View], so that all of them
 // see the same files.
 //
-//	v := view.New(options, settings, rules, sessionDir, os.Environ())
+//	options := view.Options{Home: "/home/dev", Roots: []string{"/work"}}
+//	v := view.New(options, settings, guard.NewRules(settings), sessionDir, os.Environ())
 //	if v.Hidden("/home/other/x") != "" { … }        // a file tool refuses
-//	t, err := v.Template(base, "", protected)       // what a launcher builds
+//	t, err := v.Template(base, "", nil)             // what a launcher builds; base has the filters
+//	sockets := view.NewSockets()                    // one for all views; Close ends it
+//	masks := v.Masks(sockets, "")                   // before each call: sockets come and go
 //
-// The settings are normalised, and the rules made of them. [View.Masks] names the sockets to
-// hide: ask it before each call, because they come and go.
+// The settings are normalised. Env and Shown of the View are what programs get. [View.Own],
+// [View.Writable] and [View.OnHost] say where the directories of a session lie on the host.
 //
 // Guaranteed: a template shows no file that [guard.Rules.Check] refuses to read, except
 // [wire.SystemPaths], and makes no file writable that it refuses to write. Without namespaces it
@@ -21,5 +24,5 @@
 // 200,000 files of each workspace.
 //
 // Not here: the mounts themselves, which package child makes, and what git or an editor runs
-// later (package later). A variable that programs need belongs in environment (env_linux.go).
+// later (package later). A variable that programs need belongs in env_linux.go.
 package view

@@ -5,16 +5,21 @@
 // a service, a registry or this machine, what it feeds to a database, and code in its words that
 // does harm.
 //
-//	does := effect.Of(&call, nil) // aws s3 rm s3://backups
+//	does := effect.Of(&call, nil) // call: aws s3 rm s3://backups; nil: no word is from outside
 //	// does.Acts: aws, s3 rm, s3://backups, destroys
+//	effect.Statements("DROP TABLE users", "psql") // what the SQL of a file does, for a client
+//
+// [Maker] says what a program makes of what it prints. [Queries] says whether its input is
+// statements, [Knows] whether it has a line.
 //
 // The knowledge is text, one verb on a line, in tables/, which tables/README.md explains. What a
 // line cannot say is a function that the line names with do (git, delete, sql, …). A new program
 // belongs in a table. A program without a line has no effects here: nil says that none is
 // known, not that there is none.
 //
-// Guaranteed: a word that is only known when it runs is taken for what does harm, unless a
-// variable from outside of the line makes it. Nothing here judges: that is package policy.
+// Guaranteed: a word that is only known when it runs is taken for what does harm, unless the second
+// argument of Of says that variables from outside of the line make it. Nothing here judges: that is
+// package policy.
 package effect
 
 import (

@@ -7,8 +7,14 @@
 //
 //	file, err := source.Parse("git push | tee log")
 //
-// Two checks are left to the caller: [Heredoc], for each here-document of the tree, and [Check],
-// before [ParsePosix]. That reads text as a shell does that knows nothing of bash's own.
+// Two checks are left to the caller. One is [Heredoc], for each here-document of the tree. The
+// other is [Check], before [ParsePosix]: that reads text as a shell does that knows nothing of
+// bash's own, makes none of the checks of Parse, and returns the errors of the parser.
+//
+//	err = source.Check(text)
+//	file, read, err := source.ParsePosix(text) // places belong to read, not to text
+//
+// [OnlyBash] says whether that tree may differ from the one of Parse.
 //
 // A new difference between bash and the parser belongs here: as a function over text and
 // tree that returns an [*Error] with the code "parser_difference", called in [Parse]. It

@@ -5,6 +5,7 @@
 // machine slows all of them alike:
 //
 //	func BenchmarkCall(b *testing.B) {
+//		plain, strict := func() { … }, func() { … } // one call each; they fail b themselves
 //		bench.Compare(b, []bench.Case{
 //			{Name: "plain", Run: plain},
 //			{Name: "strict", Run: strict, N: 200},
@@ -12,10 +13,11 @@
 //	}
 //
 // A ratio is the median over the rounds of the ratio of the two medians within a
-// round. Ratios are judged; times are only printed. What is counted and not timed
-// (bytes, descriptors) is reported with Value, which may have a limit too. With
-// SANDBOXD_BENCH_OUT set, every benchmark appends one JSON line, a Result, to that file; the
-// command in report turns the file into a table.
+// round. Ratios are judged, after Limit.Plus was taken off; times are only printed. What is
+// counted and not timed (bytes, descriptors) is reported with Value, which may have a limit too.
+// A ratio or a value over its limit fails the benchmark. With SANDBOXD_BENCH_OUT set, every
+// Compare and Value appends one JSON line, a Result, to that file; the command in report turns the
+// file into a table.
 //
 // Benchmarks run with -benchtime 1x: Compare decides itself how often.
 package bench

@@ -1,7 +1,7 @@
-// Package needs skips tests that a host cannot run, and fails them where nothing
-// may be skipped: with SANDBOXD_REQUIRE_KERNEL_TESTS=1, as in CI.
+// Package needs skips tests that a host cannot run, and fails them where what the host should have
+// may not be missing: with SANDBOXD_REQUIRE_KERNEL_TESTS=1, as in CI.
 //
-//	needs.Program(t, "git")
+//	path := needs.Program(t, "git")
 //	needs.Root(t, "to mount")
 //	if err := mount(dir); err != nil {
 //		needs.Missing(t, "mount: %v", err)
@@ -9,8 +9,8 @@
 //
 // Program and Missing are for what the kernel or a package of the host should give: with that
 // variable they fail the test. Root and Elsewhere are for what another run shows, as another
-// user or with more installed: they always skip. Tests call these and never Skip itself; a test
-// of tests/house looks for that.
+// user or with more installed: they always skip. All of them end the test. Tests call these and
+// never Skip itself; a test of tests/house looks for that.
 package needs
 
 import (

@@ -1,14 +1,15 @@
 // Package pty gives tests a terminal to run programs on.
 //
 //	person, program := pty.Open(t, 80)
+//	cmd := exec.Command("bash", "-c", "read -p 'run it? ' answer")
 //	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 //	cmd.SysProcAttr = pty.Session()
-//	…
-//	screen := pty.Until(t, person, "run it?")
+//	err := cmd.Start()
+//	screen := pty.Until(t, person, "run it?") // fails the test after a minute without output
 //	person.WriteString("n\n")
 //
 // Where the host has no terminals, package needs skips or fails the test. When the test ends, both
-// ends are closed.
+// ends are closed. The test ends the program.
 package pty
 
 import (

@@ -22,8 +22,8 @@
 //	tools, given := m.Get("allowed-tools")
 //	list := tools.List(true)          // m.Body is what follows the front matter
 //
-// [Parse] has no error. A file whose front matter does not end is all body, [Matter].Closed is false
-// then, and there are no fields. Of two fields with one key, Get and Text return the last. Lines
+// [Parse] has no error. If the front matter does not end, the file is all body, without fields,
+// and [Matter].Closed is false. Of two fields with one key, Get and Text return the last. Lines
 // before the first key are dropped. The time is linear, and callers bound the file ([MaxFile],
 // [MaxMatter]). Values are not checked: that is package check.
 package front

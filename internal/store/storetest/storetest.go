@@ -14,7 +14,7 @@
 // case in [Run].
 //
 // Tests of packages whose tables daemons share open their database with [At], and close it: SQLite,
-// or PostgreSQL if the variable [OverPostgres] is postgres. One path is one database, and ":memory:"
+// or PostgreSQL if the variable [OverPostgres] is postgres. One path is one database; ":memory:" is
 // another one each time. [FileOnly] skips a test that is about SQLite alone.
 package storetest
 

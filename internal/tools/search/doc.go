@@ -1,16 +1,23 @@
 // Package search has the tools Glob and Grep, and the walk over a directory tree that they share.
 //
 // Each directory and file is opened through the box of the call. So files that the settings deny
-// are left out, and a link that is swapped in is not followed. Hidden and ignored files are left
-// out, too: .gitignore and .git/info/exclude count within a repository, .ignore everywhere.
+// are left out, and a link that is swapped in is not followed. Ignored files, hidden files and
+// node_modules are left out, too: .gitignore and .git/info/exclude count within a repository,
+// .ignore everywhere. Glob finds hidden files if its pattern names a dot. Grep leaves out binary
+// files, and files that policies withhold.
 //
+//	// in, box: the arguments of the Run of a tool; root: a guard.PathUse of its Uses
 //	found, err := search.FindLines(ctx, in, box, root, `func \w+`)
-//	ignored := search.NewIgnores(readFile).Ignored("/src", "/src/bin/a.o")
+//	ignored := search.NewIgnores(func(path string) []byte { … }).Ignored("/src", "/src/bin/a.o")
+//
+// [WalkFiles] visits the files, [ReadLines] and [ReadWhole] read one.
 //
 // Guaranteed: memory is bounded whatever the pattern and the tree are. A pattern is a regular
-// expression of package regexp, so a match takes linear time. The size of a tree is not bounded: a
-// walk ends early only when its context ends, or when Grep has found enough.
+// expression of package regexp, so a match takes linear time. The size of a tree is not bounded,
+// save that a walk enters at most 20,000 directories below one. A walk ends early only when its
+// context ends, or when Grep has found enough.
 //
-// The answer counts directories that could not be read, and says what was cut. Files that the
-// settings deny are neither named nor counted (X-37).
+// The answer says what was cut, and counts directories that could not be read or were not entered.
+// Files that the settings deny are neither named nor counted (X-37). Directories that they deny are
+// not named, but they are counted.
 package search

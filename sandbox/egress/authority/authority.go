@@ -3,14 +3,16 @@
 //	a, err := authority.New("api.test")
 //	bundle := a.PEM()               // what programs of one session trust
 //	cert, err := a.Leaf("api.test") // for tls.Config.GetCertificate
+//	if a.Stale() { … }              // before each call: make another one
 //
 // Guaranteed: the key stays in memory and signs only the certificate of the authority itself and
 // those of hosts. Who trusts the authority trusts it only for its names and names below them
-// (RFC 5280 4.2.1.10). Leaf signs for any host; a client refuses other names.
+// (RFC 5280 4.2.1.10). Leaf signs for any host name; a client refuses other names. It is safe for
+// concurrent use, and makes the certificate of a host once.
 //
 // The caller gives at least one name: an authority without names is trusted for all. It makes
-// one for each session and shows it to nobody else. Certificates end after 14 days, those of
-// hosts with the authority: before each call, replace one that is [Authority.Stale].
+// one for each session and shows its key to nobody. Certificates end 14 days after New, those of
+// hosts with the authority. [Authority.Stale] says that less than half of that is left.
 package authority
 
 import (
