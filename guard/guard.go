@@ -9,7 +9,7 @@
 // Callers that judge often do the steps themselves, in this order:
 //
 //	settings, warnings, err := settings.Normalise()
-//	rules := guard.NewRules(settings)
+//	rules := guard.NewRules(settings) // a guard.Prepared keeps those of the last settings
 //	script, err := shellparse.Parse(command, shellparse.Options{Dir: "/work", Home: "/home/dev"})
 //	uses := rules.ScriptUses(script, "/work") // of one path: Uses.Paths, resolved by rules.Resolve
 //	refusals := rules.Check(uses)

@@ -4,8 +4,8 @@
 //
 // main.go lists the commands of the top level; each of them adds its own subcommands. Most are one
 // function that returns a cobra.Command. A command returns its error. main.go prints it with its
-// hint, and exits with the status that belongs to it. Exceptions are exec and hook: they have
-// statuses of their own, and print their errors themselves.
+// hint, and exits with the status that belongs to it. exec and hook have statuses of their own, and
+// print their errors themselves.
 package main
 
 import (

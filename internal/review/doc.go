@@ -16,9 +16,10 @@
 //
 // Text of the model cannot draw on the terminal: control characters, direction marks
 // and invisible characters become visible escapes. A question on the screen shows its
-// arguments, results and changes whole. The description of a tool and the address of a
-// connection are shortened, and end with an ellipsis then; so is the digest of a file.
-// Lists have one line for each question.
+// arguments and its result whole, and its changes as far as the daemon sends them: it
+// counts the others. The description of a tool, the method and path of a connection and
+// the digests of files are shortened, and end with an ellipsis then. Lists have one line
+// for each question.
 //
 // In Watch, a key is ignored for a moment after another question came to the screen: it
 // was meant for the question before. Leaving Watch answers nothing. The daemon refuses a

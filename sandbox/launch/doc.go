@@ -21,7 +21,7 @@
 // means that the process behind the slot was killed while it waited: nothing ran, and Enter gives
 // another slot. After an error of Begin, nobody may wait for End. [Launcher.Signal] and
 // [Launcher.Kill] are for a call that runs. [Launcher.Dial] connects to a port of the loopback that
-// the calls of a launcher share. [Launcher.Serve] makes a launcher of no pool ready, [Launcher.Close]
+// the calls of a launcher share. [Launcher.Serve] readies a launcher of no pool, [Launcher.Close]
 // ends it.
 //
 // A slot is valid as long as no path has appeared that must be hidden from the call, or kept.

@@ -9,12 +9,12 @@
 //	options := view.Options{Home: "/home/dev", Roots: []string{"/work"}}
 //	v := view.New(options, settings, guard.NewRules(settings), sessionDir, os.Environ())
 //	if v.Hidden("/home/other/x") != "" { … }        // a file tool refuses
-//	t, err := v.Template(base, "", nil)             // what a launcher builds; base has the filters
+//	t, err := v.Template(base, "", nil) // for a launcher; base has Profile, Scratch and filters
 //	sockets := view.NewSockets()                    // one for all views; Close ends it
 //	masks := v.Masks(sockets, "")                   // before each call: sockets come and go
 //
-// The settings are normalised. Env and Shown of the View are what programs get. [View.Own],
-// [View.Writable] and [View.OnHost] say where the directories of a session lie on the host.
+// The settings are normalised. Env of the View is the environment, Shown the paths at their own
+// place. [View.Own], [View.Writable] and [View.OnHost] say where a session keeps files on the host.
 //
 // Guaranteed: a template shows no file that [guard.Rules.Check] refuses to read, except
 // [wire.SystemPaths], and makes no file writable that it refuses to write. Without namespaces it

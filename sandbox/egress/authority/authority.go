@@ -7,8 +7,8 @@
 //
 // Guaranteed: the key stays in memory and signs only the certificate of the authority itself and
 // those of hosts. Who trusts the authority trusts it only for its names and names below them
-// (RFC 5280 4.2.1.10). Leaf signs for any host name; a client refuses other names. It is safe for
-// concurrent use, and makes the certificate of a host once.
+// (RFC 5280 4.2.1.10). Leaf signs for any host name; a client refuses other names. An Authority is
+// safe for concurrent use.
 //
 // The caller gives at least one name: an authority without names is trusted for all. It makes
 // one for each session and shows its key to nobody. Certificates end 14 days after New, those of
