@@ -9,12 +9,12 @@
 //	t := claude.Tool("TaskCreate")
 //	// t.Act is clients.Pass
 //	f, ok := t.Field("subject") // not ok: the table does not know this argument
-//	claude.Newer(claude.Installed("/usr/bin/claude")) // the table may be out of date
+//	claude.Newer(claude.Installed("/usr/bin/claude")) // true: the table may be out of date
 //
 // A tool that no table has is judged by its name: a permission rule may allow it, and otherwise a
 // person is asked. Package adapter acts on the tables. This package runs nothing. Installed
 // alone looks at the disk, for the version of a program.
 //
-// A new tool is one line in the table of its client; the end of clients.go describes the columns. A
+// A new tool is one line in the table of its client; clients.go describes the columns. A
 // new client is a new table, and a name in the list in clients.go.
 package clients

@@ -19,8 +19,8 @@
 // no further tags.
 //
 // The calls of a session run one after the other. Too many within a time window are blocked, and
-// those that are blocked count too. They do not reach the request path. It ends when the window has
-// passed, or when an operator uses text/reset.
+// those that are blocked count too. They do not reach the request path. The block ends when the
+// window has passed, or when an operator uses text/reset.
 //
 // Clients may register callables: templates, HTTP requests, other names for tools, and names that
 // only answer an error. One with the name of a tool takes its place in text, and hides the tool

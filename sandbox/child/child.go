@@ -6,9 +6,9 @@
 //		child.Main() // never returns
 //	}
 //
-// Package launch starts the binary with [Flag] as its only argument, and with a socket; without
-// the socket, Main ends with an error. With the flag of package reaper, Main runs a program of the
-// operator's instead.
+// Package launch starts the binary under a name by which IsChild knows it, with [Flag] as its only
+// argument, and with a socket. Without the socket, Main ends with an error. With the flag of package
+// reaper, Main runs a program of the operator's instead.
 //
 // The launcher builds a root directory from the template that the daemon sends, and moves
 // into it. Then it makes processes, also ahead of their calls. For each it clones an init

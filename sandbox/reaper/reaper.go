@@ -1,8 +1,8 @@
 // Package reaper runs one program of the operator's outside the sandbox, and ends everything
 // that it started when the daemon says so or dies.
 //
-// Package hooks starts a reaper for each run of a hook, of the spawner or of the operator's
-// callback, and may do so ahead: sandboxd-child with the argument [Flag], which calls [Main].
+// Package hooks starts a reaper for each program of the operator that it runs, such as a hook or the
+// spawner, and may do so ahead: sandboxd-child with the argument [Flag], which calls [Main].
 // Descriptor 3 ([SocketFD]) is a stream socket to the daemon, on which each message is one JSON
 // value:
 //

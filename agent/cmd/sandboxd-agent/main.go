@@ -1,6 +1,6 @@
-// The command sandboxd-agent works on a task with a model and the tools of a daemon. Its commands
-// models and spawn list models, and run one sub-agent for the daemon. usage.txt lists the commands,
-// flags and exit codes; docs/agent.md explains them.
+// The command sandboxd-agent works on a task with a model and the tools of a daemon.
+// `sandboxd-agent models` lists models, `sandboxd-agent spawn` runs one sub-agent for the daemon.
+// usage.txt lists the commands, flags and exit codes; docs/agent.md explains them.
 package main
 
 import (

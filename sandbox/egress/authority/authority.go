@@ -11,7 +11,7 @@
 // safe for concurrent use.
 //
 // The caller gives at least one name: an authority without names is trusted for all. It makes
-// one for each session and shows its key to nobody. Certificates end 14 days after New, those of
+// one for each session and gives it to no other. Certificates end 14 days after New, those of
 // hosts with the authority. [Authority.Stale] says that less than half of that is left.
 package authority
 
