@@ -254,7 +254,8 @@ func (s *Server) decide(r *http.Request) (any, error) {
 			return nil, route.BadRequest("home and hold: in the sandbox, the home is that of the session, " + me.Home)
 		}
 		if !filepath.IsAbs(in.Home) || len(in.Home) >= unix.PathMax {
-			return nil, route.BadRequest(fmt.Sprintf("home must be an absolute path of less than %d bytes", unix.PathMax))
+			return nil, route.BadRequest(
+				fmt.Sprintf("home must be an absolute path of less than %d bytes", unix.PathMax))
 		}
 		req.Home = in.Home
 		// Nobody's answer about ~ of one home is one for another.
