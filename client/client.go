@@ -1,9 +1,10 @@
 // Package client talks to a running daemon over one of its Unix sockets.
 //
-// A [Client] is made from the path of a socket. The socket decides what the client may do, see
-// docs/http.md. The methods cover what an agent needs: sessions, calls, variables, jobs, events,
-// and calls that the client starts itself ([Client.RunLease]). [Client.Do] sends any other request
-// of the HTTP API.
+// [New] makes a [Client] from the path of a socket, and [Over] one that sends its requests another
+// way. Nothing has to be closed. The socket decides what the client may do, see docs/http.md. There
+// are methods for calls, variables, jobs, saved messages and events, for looking at scopes of
+// variables, and for calls that the client starts itself ([Client.RunLease]). [Client.Do] sends any
+// other request of the HTTP API.
 //
 //	c := client.New(socket) // connects at the first request
 //	s, err := c.SessionFor(ctx, dir)

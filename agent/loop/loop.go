@@ -1,15 +1,15 @@
 // Package loop is the agent: it asks a model, makes the calls that it wants, gives it the results, and asks again.
 //
-//	a, err := loop.New(daemon, session, loop.Options{Asker: asker, Model: "m"}) // session: of package host
-//	r := a.Prompt(ctx, "build it", hear) // hear gets each Message; r.Subtype is loop.Success or why not
+//	a, err := loop.New(daemon, session, options) // session: of host.Open
+//	r := a.Prompt(ctx, "build it", hear) // one at a time; hear gets each Message; r.Subtype: Success or why not
 //
-// It has no tool of its own. Every call is one of its session in the daemon, where it is judged, confined and recorded.
-// Tools, skills and MCP servers come from there. What was said is saved there, so that it can go on.
+// [Options] has no default for Asker, Model, MaxTokens, MaxTurns and Window. The agent has no tool of its own: each
+// call is one of the session, which the daemon judges, confines and records. Tools, skills and MCP servers come from
+// the daemon. It keeps what was said: New with the same session goes on there. Errors of a [Result] say what failed.
 //
-// A prompt always ends with a [Result], whatever happened; what came until then is in it. When the context ends,
-// running calls are cancelled, and the transcript stays one that can go on: every call has its result.
-//
-// Nothing runs of an answer that is not whole, was cut off at its limit of tokens, or took more than the budget.
+// A prompt always ends with a Result, with what came until then. When ctx ends, running calls are cancelled, and each
+// call in the transcript gets a result. No call runs of an answer that is cut off at its limit of tokens, is not whole,
+// or takes more than the budget.
 package loop
 
 import (

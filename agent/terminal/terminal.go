@@ -1,14 +1,14 @@
 // Package terminal shows people what an agent does, and reads what they type.
 //
 //	show := terminal.People(terminal.Visible(os.Stdout), terminal.Visible(os.Stderr), failed)
-//	for line := range terminal.Input(os.Stdin, prompt, failed) {
-//		agent.Prompt(ctx, line, show)
+//	for line := range terminal.Input(os.Stdin, prompt, failed) { // prompt is called before each line is read
+//		agent.Prompt(ctx, line, show) // agent: of package loop; failed gets errors of reading and writing
 //	}
 //
 // What the model says goes to the first writer, as it comes; calls with their verdicts, questions that wait for a
-// person, costs and errors to the other. [Lines] is for programs instead. After a message that could not be written the
-// next is tried; after input that could not be read nothing more is read. With [Visible], on a terminal what models and
-// programs wrote never moves the cursor: what is not visible is shown as an escape.
+// person, what hooks say, notices, costs and errors to the other. [Lines] is for programs: JSON. After a message that
+// could not be written the next is tried; after input that could not be read nothing more is read. On a terminal,
+// [Visible] shows what moves the cursor or is not visible as an escape. Without it only texts of one line are escaped.
 package terminal
 
 import (

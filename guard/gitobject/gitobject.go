@@ -2,23 +2,27 @@
 //
 // Files go in, the hash of a blob comes out:
 //
-//	r := gitobject.Open(files, "/src/.git")
+//	r := gitobject.Open(files, "/src/.git") // opens nothing yet; files implements Files
 //	defer r.Close()
-//	hash, err := r.Blob("cmd/main.go") // nil: HEAD does not have it
+//	hash, err := r.Blob("cmd/main.go") // nil: HEAD does not have it as a file
 //
-// The second argument is the git directory itself: a .git file is not followed. The hash is in raw bytes, 20 or 32. For
-// a submodule it is the id of its commit.
+// Open takes the git directory itself: a .git file is not followed. Blob takes a path relative to
+// the top of the work tree, with slashes. The hash is in raw bytes, 20 or 32. For a submodule it is
+// the id of its commit.
 //
-// A [Repo] reads HEAD once: its answers are of one commit. It reads 64 MB of objects in all; beyond that is an error.
+// A [Repo] reads HEAD once, so its answers are of one commit. It reads 64 MB of objects in all;
+// beyond that is an error. It is for one goroutine.
 //
-// Loose objects and packs (with an index of version 2) are read, of repositories with SHA-1 or SHA-256, with work trees
-// of their own and with alternates, also where these lie outside of the git directory: the repository names absolute
-// paths, and Files must refuse what may not be read. Refs in the format reftable are not read: HEAD is an error then.
+// It reads loose objects and packs (with an index of version 2), SHA-1 and SHA-256, linked work
+// trees and alternates. These may lie outside of the git directory: the repository names absolute
+// paths, and [Files] must refuse what may not be read. Refs in the format reftable are not read:
+// Blob returns an error then.
 //
-// Whoever may write the repository wrote the bytes, so that nothing in them is trusted: what cannot be read is an
-// error, sizes are bounded, and no program of git runs, which would obey the configuration of the repository. It is no
-// check of the repository: the order and modes of trees, names that come twice, checksums, and whether a hash is that
-// of what it names are not looked at, because who writes objects can commit as well.
+// Whoever may write the repository wrote the bytes, so nothing in them is trusted. What cannot be
+// read is an error, and sizes are bounded. No program of git runs, because it would obey the
+// configuration of the repository. The package does not check the repository: it looks at no
+// checksum, no order of trees, and not whether a hash is that of its object. Who writes objects can
+// commit as well.
 package gitobject
 
 import (

@@ -5,12 +5,18 @@
 // UTF-8 are errors. A success is {"data": …}, a list has "meta" beside it, and a failure is
 // {"error": {code, message, stage?, hint?, details?}} with a stable code; event streams, profiles
 // and metrics have a form of their own. A call that was judged is HTTP 200 whatever its status.
-// HTTP errors are for requests that were not judged: malformed, not let in, over the budget, or
-// about what does not exist.
+// All other requests that fail have an HTTP error, such as those that are malformed, not let in,
+// over the budget, or about what does not exist.
 //
 //	s := api.New(api.Options{Pipeline: p, Sessions: sessions, …})
-//	l, err := api.Listen(path, api.Access{})
-//	err = api.NewFront(s).Serve(ctx, l, tool.RoleAgent)
+//	l, err := api.Listen(path, api.Access{}) // the caller holds the lock of the state directory
+//	f := api.NewFront(s)
+//	err = f.Serve(ctx, l, tool.RoleAgent)    // returns when ctx has ended, and the calls with it
+//	f.Swap(other)                            // meanwhile: a reload made another Server
+//
+// A [Server] is one configuration, and [Front] keeps the listeners. Requests that have begun
+// before a Swap end on the old Server. A socket that the service manager made comes from
+// [Inherited], and [OfGroup] checks it. When ctx ends, running calls have Options.StopGrace.
 //
 // On a socket, the socket decides the role of a request, and the uid of its peer the
 // account. A program that runs a sub-agent has the account of that agent and reaches
@@ -19,19 +25,17 @@
 // role or account, except that an operator may name the account to act for. An operator
 // who names none reaches the sessions and calls of every account by their id.
 //
-// A [Server] is one configuration, and [Front] keeps the listeners: a reload makes another
-// Server and calls [Front.Swap]. Requests that have begun end on the old one.
-//
-// Each request passes the same checks in this order: the budget of the account (agents only), who
-// calls, the account that it is about, the role of the route, the query, room on the disk
-// (route.Route.Keeps). Then the handler runs.
+// Each request passes the same checks in this order: the budget of the account (agents only), no
+// other site in a browser, whether the route exists, who calls, the account that it is about, the
+// role of the route, the query, room on the disk (route.Route.Keeps). Then the handler runs.
 //
 // A route of a feature belongs to the part of the feature, and most routes of policies to package
-// policy. Here are those of sessions and their messages, calls, /decide and /check, leases,
-// /policies/explain, and the daemon (status, reload, stop, profiles). A new one is a route.Route in
-// the function of its file that lists routes, a row in docs/http.md, and a run of make generate. An
-// error code whose status is not 400 needs an entry in statuses (json.go). This package decides
-// nothing about calls; that is package pipeline.
+// policy. Here are those of sessions and their messages, tools and prompt, calls, /decide and
+// /check, leases, /policies/explain, and the daemon (health, status, metrics, reload, stop,
+// profiles). A new one is a route.Route in the function of its file that lists routes, a row in
+// docs/http.md, and a run of make generate. An error code whose status is not 400 needs an entry in
+// the table of json.go, unless the handler returns a route.Error, which has its status. This
+// package decides nothing about calls; that is package pipeline.
 package api
 
 import (

@@ -3,22 +3,29 @@
 // A value comes from the file, else from the defaults. For the keys in [Overrides], a
 // flag comes first, then a SANDBOXD_ variable:
 //
-//	c, err := config.Load(config.Source{File: file, Env: os.Getenv, Dir: dir})
+//	c, err := config.Load(config.Source{File: file, Env: os.Getenv, Dir: dir, Parts: features})
 //	engine, err := policy.New(ctx, c.Policy.Options())
 //	for _, v := range c.Explain() { … } // every value and where it came from
 //
+// The file may have the sections of Source.Parts, beside those of the core. After Load, a [Config]
+// is only read. One that comes beside an error serves only to look for more mistakes. A reload
+// loads another one and asks [Config.NeedsRestart] which change needs a restart. [Config.Project]
+// has the settings for a directory that a person allowed.
+//
 // Guaranteed: a configuration that Load returns without an error has passed every check
 // that needs nothing else. Unknown and repeated keys, rules that can never match,
-// relative paths, and files or programs that an agent could write are errors that name
-// the line. Whether the policies load is known only after policy.New; [Config.Placed]
-// gives such an error its line. Nothing is searched for: without a name no file is read,
-// least of all one in the workspace.
+// relative paths, and files or programs that an agent could write are errors. An error about a
+// value of the file names its line. Whether the policies load is known only after policy.New; if
+// that refuses an entry of policy.disable, [Config.Placed] adds the line. No configuration file is
+// searched for: it is Source.File, else SANDBOXD_CONFIG, else none, and least of all one in the
+// workspace.
 //
 // Here are the sections of the core and the checks across sections. The section of a
-// feature, with its own checks, is in the package of the feature (part.Config). A key of
-// the core that a running daemon cannot change is also in atStart.
+// feature, with its own checks, is in the package of the feature (part.Config). A key
+// that a running daemon cannot change is also in the list of restart.go.
 //
-// Load has no effect on the machine; it makes no directory.
+// Load also reads approvals.webhook.secretFile and store.passwordFile. It changes nothing on the
+// machine, and makes no directory.
 package config
 
 import (

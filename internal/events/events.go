@@ -4,19 +4,23 @@
 // waits: what a slow reader cannot take is counted, and the count is sent to it.
 //
 //	var b events.Broker
+//	routes := b.Routes() // GET /events, for package api; a route of a part uses b.Stream
 //	b.Publish(events.Event{Type: events.Reload, Status: "ok"})
 //
-// [Filter] keeps accounts apart: an agent sees the events of its account, an operator all of
-// them, or those of the account that the request names; everybody sees a reload that took
-// effect. A caller of [Broker.Stream] with another function decides itself what passes.
+// GET /events uses [Filter], which keeps accounts apart: an agent sees the events of its account,
+// an operator all of them, or those of the account that the request names; everybody sees a reload
+// that took effect. The request may narrow that to types and sessions. A caller of [Broker.Stream]
+// with another function decides itself what passes.
 //
 // Events name calls and say how they ended. They have no field for arguments, results or
-// values. The title and message of a notification are the words of a hook, which may repeat
-// what it read; such an event has no account, so only operators get it.
+// values. An event of a connection has the host, and that of a hook's notification its words (title
+// and message), which may repeat what the hook read. Notifications have no account, so only
+// operators who name no account get them.
 //
 // Nothing is stored: a listener that comes later, or again, has missed what happened before.
 //
-// A new type belongs here, in [Types], and in package client. The feature publishes it.
+// A new type belongs here and in [Types]; a new field of Event also in package client. The feature
+// publishes it.
 package events
 
 import (

@@ -3,9 +3,10 @@
 //
 //	var name = lazyregexp.New(`^[a-z]{1,64}$`)
 //
-//	name().MatchString("x")
+//	name().MatchString("x") // the first call of name compiles, later ones return the same
 //
-// An expression that does not compile panics at its first use, so that each needs a test that uses it.
+// An expression that does not compile panics whenever it is used, not when the program starts. So
+// each needs a test that uses it. Goroutines may share name.
 package lazyregexp
 
 import (

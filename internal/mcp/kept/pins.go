@@ -5,21 +5,24 @@
 // definition of the tool and its SHA-256. [Store.Compare] compares a list of tools with the pins.
 // If the server was never seen and trust is set, it pins the tools:
 //
-//	states, err := store.Compare(ctx, server, offered, true) // true: first sight pins
+//	k := kept.New(shared, own) // databases with Schema, which may be one
+//	server := kept.Server{Account: "uid-1000", Config: digest, Name: "git"}
+//	states, err := k.Compare(ctx, server, offered, true) // true: first sight pins
 //	// states["read"].Why: "" as pinned, or why it is withheld
-//	err = store.Accept(ctx, server, tool) // after a person has looked at the definition
+//	err = k.Accept(ctx, server, tool) // after a person has looked at the definition
 //
 // Compare also remembers that it has seen the server. What it did not pin then (trust was not set,
 // the tool asks for a person, or the server did not have it) only Accept pins; later Compares say
-// Added, or Flagged.
+// Added, or Flagged. Of a pinned tool with another definition they say Changed.
 //
 // Pins survive restarts, and daemons may share them. [Store.Changes] tells that a person may have
 // accepted a definition, at any daemon: read the pins again. [Store.Holds] says whether the pin of
-// one tool is still the one that the caller saw. Owners are of one daemon; [Forget] deletes one in
-// the transaction that deletes its session.
+// one tool is still the one that the caller saw, and [Store.All] lists pins for people. Owners are
+// of one daemon: [Store.SetOwner] stores one when a session is made, [Store.Owner] reads it, and
+// [Forget] deletes it in the transaction that deletes the session.
 //
 // The package does not make definitions canonical and does not judge them: callers do, with package
-// vet.
+// vet. Nothing here keeps a tool from a model: callers withhold it.
 package kept
 
 import (

@@ -1,10 +1,15 @@
-// Package servers is the section mcp of the configuration: which MCP servers sessions have, and how each is started
-// and bounded.
+// Package servers is the section mcp of the configuration: which MCP servers sessions have, and how
+// each is started and bounded.
 //
+//	c := servers.Defaults() // the file is decoded over it
+//	err := c.Check()
 //	good, wrong := servers.Parse(map[string]json.RawMessage{"git": []byte(`{"command":"mcp-server-git"}`)})
 //
-// [Config.Check] checks the section. [Parse] decodes and checks each server that an operator sends, with the same keys
-// in JSON; only Config.Check refuses a relative path of a command. Neither opens a file: [Server.Environ] and
-// [Server.Header] read the files with secrets, each time, and may fail then. A limit that nobody set is zero;
+// [Config.Check] checks the section. [Parse] decodes and checks each server that an operator sends,
+// with the same keys in JSON; only Config.Check refuses a relative path of a command. A server of
+// the type sdk comes from Go code alone; [Server.Check] checks it.
+//
+// None of the three reads a file; they resolve links in paths. [Server.Environ] and [Server.Header]
+// read the files with secrets, each time, and may fail then. A limit that nobody set is zero;
 // [Limits.WithDefaults] fills it in. The package starts nothing.
 package servers
