@@ -3,19 +3,21 @@
 // A [Log] gets events and the bytes that programs write. Each [Reader] takes them at its own pace:
 //
 //	l := output.NewLog(256 << 10)
-//	go send(l.Owner())                 // before the first write: the reader for whom writers wait
-//	l.Write("stdout", []byte("one\n")) // by the program
+//	r := l.Owner()                     // before the first write: the reader for whom writers wait
+//	l.Write("stdout", []byte("one\n")) // by the program, while r is read in another goroutine
+//	items, err := r.Next(ctx)          // waits; the items are valid until the next call
 //	l.Close()                          // nothing more comes; readers take the rest and get io.EOF
 //
-// A log has one owner at most. An owner that takes no more must call Close, or writers wait for it.
-// Other readers come from [Log.After].
+// A log has one owner: ask for it once. If the owner takes no more, it must call [Reader.Close], or
+// writers wait for it. Other readers come from [Log.After], behind the Seq of an item. Whoever
+// starts to read late misses what the log has dropped.
 //
 // Guarantees:
 //   - A Log bounds the bytes of output that it holds, and the number of items. It does not count
-//     the data of events.
+//     the data of events. The oldest items are dropped.
 //   - A writer waits only for the owner. If the owner takes nothing for ten seconds, writers wait
-//     no more until it takes something again. Other readers miss what they do not take in time. Events never
-//     wait: many of them can push out what the owner has not taken.
+//     no more until it takes something again. Other readers miss what they do not take in time.
+//     Events never wait: many of them can push out what the owner has not taken.
 //   - The text of an [Item] has whole characters: what is no UTF-8 becomes U+FFFD. Offsets count
 //     the bytes that were written, so a reader of valid text sees how many it missed.
 package output

@@ -8,11 +8,13 @@
 //	if by&provenance.ByWeb != 0 { … }
 //
 // The index is a cache in memory. The caller stores the texts, with ascending ids: newest is the id
-// of the last one, and read returns those that the index lacks. Call [Index.Forget] when a session
-// ends.
+// of the last one, 0 if there is none, and read passes on those that the index lacks, with their
+// authors. Without read, [ErrBehind] says that it lacks some. Call [Index.Forget] when a session
+// ends, and set [Index].Bound before the first use. [Hosts] is a list of hosts for the database.
 //
 // Guaranteed: a run of 32 bytes is found, but for filling (see below). An author cannot make the
-// search longer than a bound; past the bound the text counts as copied from everybody in the index.
+// search longer than a bound; past the bound the text counts as copied from every author that the
+// session has in the index.
 //
 // Not found: shorter runs, text that was changed in every run of 32 bytes, and runs around filling,
 // such as spaces, that stands in more than 64 places. Other sixteen bytes that stand in so many

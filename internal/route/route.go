@@ -1,7 +1,8 @@
 // Package route is how a part of the daemon offers HTTP routes.
 //
-// A [Route] is one literal: pattern, role, handler, and what the OpenAPI document says of it. A
-// part returns its routes, and package api serves them.
+// A [Route] is one literal: pattern, role, handler, what the OpenAPI document says of it, and
+// whether it keeps something on the disk or answers results of calls. A part returns its routes,
+// and package api serves them. Here p is the part, and its list a handler:
 //
 //	route.Route{
 //		Pattern: "GET /sessions/{id}/notes", Role: tool.RoleAgent, Handle: p.list,
@@ -9,11 +10,17 @@
 //			ID: "listNotes", Summary: "List notes", Query: route.PageQuery, Out: []Note{}, Paged: true,
 //		},
 //	}
+//	func (p *part) list(r *http.Request) (any, error) {
+//		page, err := route.Paging(r) // then the notes of route.CallerOf(r).Account
+//		return page.List(notes, len(notes), total), err
+//	}
 //
 // A handler reads strict JSON with [Read], pages with [Paging] and the caller with [CallerOf]. It
-// returns data, a special answer such as [Created], [Items], [Stream] or [Raw], or an error.
-// Package api refuses a caller without the role before the handler runs. Whether the caller's
-// account owns what the request names, the handler must check.
+// returns data, a special answer ([Created], [List], [Items], [Stream] or [Raw]), or an error:
+// [BadRequest], [Forbidden], [Missing], or a tool.Error, whose code has its status in package api.
+//
+// Before the handler runs, package api refuses a caller without the role, and a query that is not
+// in Spec. Whether the caller's account owns what the request names, the handler must check.
 //
 // The package opens no socket and decides nothing.
 package route

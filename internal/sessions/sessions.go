@@ -1,18 +1,22 @@
 // Package sessions keeps the conversations that calls belong to: where they work, in which mode,
 // with which tools.
 //
-//	s := sessions.New(db, sessions.Options{})
-//	s.Attach(parts...)   // they hear of new and deleted sessions
+//	s := sessions.New(db, sessions.Options{Transcripts: files}) // nil keeps no messages
+//	s.Attach(parts...)   // they hear of new, forked and deleted sessions
 //	err := s.Sweep(ctx)  // at the start: removes what a killed daemon left of deleted sessions
 //	go s.Follow(ctx, failed) // needed if daemons share db
 //	sess, err := s.Create(ctx, tool.Session{ID: "s1", Account: "uid-1000", Dir: "/home/me/repo"})
 //	sess, err = s.Session(ctx, sess.Account, sess.ID)
 //	err = s.Flush(ctx)   // from time to time and at the end: stores which sessions were used
 //
+// [Store.Patch] changes a session, [Store.Delete] removes it with all below it, and [Store.List]
+// lists those of an account. [Store.Ensure] returns the latest session with a tag that began in a
+// directory, or creates it.
+//
 // A session belongs to the account that created it. For every other account it does not exist: the
-// answer is the same "session_not_found". An id once used stays with its account, even after the
-// session is deleted, because records speak of it. The account may create it anew and finds it
-// empty, without the grants of before.
+// answer is the same "session_not_found". Only Create tells that an id is taken: "session_exists".
+// An id once used stays with its account, even after the session is deleted, because records speak
+// of it. The account may create it anew and finds it empty, without the grants of before.
 //
 // The messages of a session are kept by package transcript: in a file beside the database, or in
 // rows of a database that daemons share ([Store.Save], [Store.Messages], [Store.Cut],

@@ -337,6 +337,9 @@ func (s *Store) Recent(ctx context.Context, account string) (sess tool.Session, 
 
 // Sweep removes the transcripts of deleted sessions that a killed daemon left behind.
 func (s *Store) Sweep(ctx context.Context) error {
+	if s.o.Transcripts == nil {
+		return nil
+	}
 	ids, err := s.o.Transcripts.IDs()
 	if err != nil {
 		return err

@@ -103,6 +103,13 @@ func TestWhatADeletedSessionLeftGoes(t *testing.T) {
 	}
 }
 
+// A store that keeps no messages has none to remove.
+func TestSweepWithoutTranscripts(t *testing.T) {
+	if err := open(t, ":memory:", sessions.Options{}).Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A save keeps what it does not say, a cut without its message changes nothing, and a fork of nothing has no prompt.
 func TestWhatASaveAndACutLeave(t *testing.T) {
 	s, _ := kept(t)

@@ -4,11 +4,13 @@
 // are notices to other daemons ([DB.Notify]), a [Cache], pages of a list ([ReadPage]), turns by
 // account ([DB.ShareBy]), and what copies and status need (inspect.go, unfinished.go).
 //
-//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, notes.Schema())
+//	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, notes) // notes is a Schema
 //	err = db.Write(ctx, func(tx *sql.Tx) error {
 //		_, err := tx.Exec(`INSERT INTO notes (id, text) VALUES ($1, $2)`, id, text)
 //		return err
 //	})
+//	err = db.Read(ctx, func(tx *sql.Tx) error { … }) // cannot change anything
+//	err = db.Close()                                 // waits for the writer; reads that run fail
 //
 // When Write returns nil, the change survives a kill -9 of the daemon. With Sync "full", after
 // [DB.WriteSynced] and over PostgreSQL it also survives a loss of power. With "normal" a loss of
@@ -19,8 +21,9 @@
 // not wait for writers.
 //
 // SQL uses the placeholders $1, $2, … and the types and clauses that SQLite and PostgreSQL share.
-// Both pass the same suite, [github.com/sandboxd/sandboxd/internal/store/storetest]. Migrations are
-// written for each of the two. A migration is a new file; one that was applied never changes.
+// Both pass the same suite, [github.com/sandboxd/sandboxd/internal/store/storetest]. Tables that
+// daemons share have migrations for both ([EmbeddedBoth]), others for SQLite alone ([Embedded]). A
+// migration is a new file; one that was applied never changes.
 //
 // Over PostgreSQL one daemon writes at a time, behind an advisory lock, so that a write sees all
 // that was written before it, as over a file. The function of a transaction runs at most once. A

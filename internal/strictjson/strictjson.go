@@ -1,16 +1,19 @@
 // Package strictjson refuses JSON that two readers could understand differently.
 //
-// [Check] accepts one value of valid UTF-8 in which no object has a field twice and no field is
-// nested deeper than 200 levels. encoding/json accepts more: it takes the last of two equal fields,
-// and makes U+FFFD of half a surrogate pair. Use [CheckFolded] before a reader that ignores case in
-// names of fields, as encoding/json does with structs.
+// [Check] accepts one value of valid UTF-8 in which no object has a field twice, no escape is half
+// of a surrogate pair, and nothing is nested deeper than 200 levels below the first. encoding/json
+// accepts more: it takes the last of two equal fields, and makes U+FFFD of half a pair. Use
+// [CheckFolded] before a reader that ignores case in names of fields, as encoding/json does with
+// structs.
 //
 //	err := strictjson.Check([]byte(`{"tool": "Read", "tool": "Bash"}`))
 //	// err: field "tool" is given twice
 //
-// [Canonical] writes a value in the form over which digests are made. It keeps numbers as they are
-// written, so 1 and 1.0 have different digests. [Fields] is for texts that have passed Check; on
-// others it may panic. [Decode] does not call Check.
+// [Decode] reads one value and refuses fields that its target lacks. It does not call Check: call
+// that before. [Canonical] checks a value as Check does, and writes it in the form over which
+// digests are made. It keeps numbers as they are written, so 1 and 1.0 have different digests.
+// [Fields] is for texts that have passed Check; on others it may panic. [Values] counts the values
+// of any text, so that memory can be reserved.
 //
 // The package knows no types and no bound on the size of a text.
 package strictjson

@@ -2,8 +2,9 @@
 // moves through them, the [Tool] interface, and the shapes that go over the wire.
 //
 // A tool gets its input and a [sandbox.Box] bound to the judged settings. The request path first
-// calls [Tool.Uses], which says what the call would touch and has no side effects. It calls
-// [Tool.Run] only if the call was allowed:
+// calls [Tool.Uses], which says what the call would touch and has no side effects. It may do so
+// several times. It calls [Tool.Run] only if the call was allowed, with what Uses said in
+// [In].Judged:
 //
 //	type Echo struct{}
 //
@@ -11,10 +12,14 @@
 //	func (Echo) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 //	func (Echo) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) { … }
 //
+// A tool may have more methods: of [Program], if a client can start its program instead of Run; of
+// [Formatter], [Truncater] and [Compressor], for the text of its results. An error of Uses denies
+// the call, and one of Run is a result of status ERROR; make it an [*Error] to give code and hint.
+//
 // The package judges no call by itself and does no I/O. It has the pure rules that several stages
-// need: how a [Decision] is combined with the other judges ([Decision.Beside]), which tools the
-// skills of a session let through ([Session.Lets]), in which order a [Batch] runs. The built-in
-// tools are in package tools.
+// need, such as how a [Decision] is combined with the other judges ([Decision.Beside]), which tools
+// the skills of a session let through ([Session.Lets]), in which order a [Batch] runs, and how long
+// results are cut ([Truncate]). The built-in tools are in package tools.
 package tool
 
 import (

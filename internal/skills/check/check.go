@@ -1,23 +1,25 @@
 // Package check is a linter for skill packages. Its rules are fixed; no model is asked.
 //
 // Fourteen rules (SKILL, WF, PATH, STEP and SEQ) are those of the BMAD method. SPEC rules report
-// what violates the Agent Skills specification. REF rules report references that lead nowhere, and
-// files that cannot be read. SPEC and REF findings are at most MEDIUM.
+// what violates the Agent Skills specification. REF rules report references that lead nowhere,
+// absolute paths, and files that cannot be read. SPEC and REF findings are at most MEDIUM.
 //
-//	c := check.New("", dir) // no prefix of names is demanded
-//	packages, err := c.Find()
+//	c := check.New("", dir) // no prefix of names is demanded; paths are relative to dir
+//	packages, err := c.Find() // all below dir, or those of the directories that are named
 //	found := c.Check(packages...)
 //	check.Sort(found)
-//	check.Print(os.Stdout, found, len(packages))
+//	check.Print(os.Stdout, found, len(packages)) // or Annotate, Summary
+//	failed := check.Fails(found)                 // one is CRITICAL or HIGH
 //
-// Only Find returns an error, for a named directory that cannot be used. Check turns what it
-// cannot read into a finding.
+// Find returns an error only for a named directory that cannot be used. Check returns none: it
+// turns what it cannot read into a finding. Summary returns the error of its writer.
 //
-// Strangers write the files. Each is read once, with bounds, and none is executed. No file outside
-// of the package is read, also through a link; but whether a referenced path exists is looked up
-// wherever it leads. The functions in report.go escape names and texts for where they write them.
+// Strangers write the files. SKILL.md and the .md, .yaml, .yml and .csv files are each read once,
+// with bounds, and none is executed. No file outside of the package is read, also through a link;
+// but whether a referenced path exists is looked up wherever it leads. The functions in report.go
+// escape names and texts for where they write them.
 //
-// A new rule is a line in titles and a check in rules.go or beside.go.
+// A new rule is a line in the table of check.go and a check in rules.go or beside.go.
 package check
 
 import (
