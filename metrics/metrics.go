@@ -2,13 +2,17 @@
 // package that knows the Prometheus client.
 //
 //	m := metrics.New(version)
-//	m.SetTools([]string{"Bash", "Read"})
-//	m.Done(call)
+//	m.SetTools([]string{"Bash", "Read"}) // so SetRules and SetHooks; again after a reload
+//	m.Done(call)                         // when a call has ended, one method for each thing that is counted
 //	http.Handle("GET /metrics", m.Handler())
 //
+// [Set.Disk] and [Set.Budget] register numbers that are asked for at each scrape, and so does
+// [Set.Gauge] for a part: call each once, for a name that is not there yet. [Read] reads the output
+// of a handler back into [Totals], for people.
+//
 // Labels come from closed sets: paths, commands, accounts, sessions and texts of
-// the model never become one. A name outside of its set counts as "other", so
-// that nobody on a socket can make series grow.
+// the model never become one. The names of tools, rules and hooks are at most 200 each. A name
+// outside of its set counts as "other", so that nobody on a socket can make series grow.
 package metrics
 
 import (

@@ -83,11 +83,17 @@ func TestNamesFollowTheConventions(t *testing.T) {
 func TestWhatIsCounted(t *testing.T) {
 	s := New("v1")
 	exercise(s)
+	for _, stage := range []string{"hold", "job", "settle"} {
+		s.Stage(stage, 0)
+	}
 	text := scrape(t, s)
 	for _, want := range []string{
 		`sandboxd_requests_total{outcome="SUCCESS",tool="Bash"} 1`,
 		`sandboxd_request_duration_seconds_count{tool="Bash"} 1`,
 		`sandboxd_stage_duration_seconds_count{stage="judge"} 1`,
+		`sandboxd_stage_duration_seconds_count{stage="hold"} 1`,
+		`sandboxd_stage_duration_seconds_count{stage="job"} 1`,
+		`sandboxd_stage_duration_seconds_count{stage="settle"} 1`,
 		`sandboxd_policy_decisions_total{rule="mode:auto",verdict="allow"} 1`,
 		`sandboxd_policy_reloads_total{result="error"} 1`, `sandboxd_policy_reloads_total{result="success"} 1`,
 		`sandboxd_policy_last_reload_success_timestamp_seconds `,

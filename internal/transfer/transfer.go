@@ -1,8 +1,16 @@
 // Package transfer copies the state that daemons share between the file of one daemon and
-// PostgreSQL, in either direction, and verifies the copy. [Plan.Run] does all of it.
+// PostgreSQL, in either direction, and verifies the copy. [Plan.Run] does all of it:
+//
+//	p := transfer.Plan{
+//		From:   transfer.Side{DB: file, Name: "/var/lib/sandboxd", Transcripts: files},
+//		To:     transfer.Side{DB: shared, Name: "db.example", Transcripts: rows},
+//		Daemon: id, // that of the file
+//	}
+//	copied, err := p.Run(ctx) // number and hash of the rows of each table, the same on both sides
 //
 // Before Run, the caller stops all daemons on both sides, and brings the tables of both sides to
-// this version. The destination must be empty (store_not_empty), or a file with [Plan].Replace.
+// this version. Run does not check that. The destination must be empty (store_not_empty), or a file
+// with [Plan].Replace. The databases are opened AsIs, and the caller closes them.
 //
 //  1. Run marks the destination. No daemon opens a database with the mark.
 //  2. It copies table by table in the order of the primary keys, each batch in a transaction of its
@@ -13,9 +21,10 @@
 //  4. It removes the mark.
 //
 // Rows in PostgreSQL name their daemon, rows in a file do not. A copy from a file adds the id of
-// the daemon, and a copy to a file leaves it out.
+// the daemon, and a copy to a file leaves it out. Sessions of other daemons are copied to the file,
+// too, and keep their id.
 //
-// State that a daemon has to itself (the record, jobs, undo) is not copied.
+// State that a daemon has to itself, such as the record, jobs and undo, is not copied.
 package transfer
 
 import (

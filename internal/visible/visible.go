@@ -1,19 +1,22 @@
 // Package visible makes text of others safe for a terminal and honest for the eye.
 //
 //	fmt.Println(visible.Text("rm\u00a0-rf \u202ex")) // rm\u{a0}-rf \u{202e}x
+//	out := visible.NewWriter(os.Stdout)              // for everything that a program prints
 //
-// [Text] is for a field of a line. [NewWriter] is for everything that a program prints: lines stay
-// lines, and JSON stays the same JSON unless it has carriage returns, which are escaped, between
-// its tokens. A Write must not end inside of a character. Both leave only characters that are known
-// to be visible. Everything else is written as an escape: what moves the cursor, changes direction,
-// joins, fills or is blank, what a font need not know, and marks without a letter or in piles.
+// [Text] is for a field of a line, and [Row] writes such fields as a row of a table. With
+// [NewWriter], lines stay lines, and JSON stays the same JSON unless it has carriage returns, which
+// are escaped, between its tokens. A Write must not end inside of a character. Both leave only
+// characters that are known to be visible, and NewWriter also line breaks, tabs and the styles of
+// this package, whoever wrote them. Everything else is written as an escape: what moves the cursor,
+// changes direction, joins, fills or is blank, what a font need not know, and marks without a letter
+// or in piles.
 //
 // [NewScreen] is for a program that draws on a terminal of its own. It passes colours and the
-// cursor, and characters that nobody can see.
+// cursor, and characters that nobody can see. It leaves out everything else that terminals obey,
+// such as titles and the clipboard. There, a character may be cut between two writes.
 //
 // Two texts in valid UTF-8 that Text makes equal differ in tabs and spaces alone. This does not
-// hold for NewWriter: it does not escape backslashes. Styles of this package pass it, whoever wrote
-// them.
+// hold for NewWriter: it does not escape backslashes.
 //
 // Not guaranteed: that two visible characters look different, such as Latin and Cyrillic a.
 package visible

@@ -19,6 +19,7 @@ var noExample = map[string]string{
 	"tests/pty":                "it is called with a *testing.T",
 	"tests/tier":               "it is called with a *testing.T",
 	"internal/flaky":           "it is called with a *testing.T",
+	"internal/transfer":        "it needs a PostgreSQL",
 }
 
 // Code in a package doc that nothing runs is wrong one day, and nobody notices.
