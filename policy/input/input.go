@@ -4,13 +4,15 @@
 // the session, the arguments, and every path, host, command and unreadable part. What rules look
 // up is derived once, such as the directories above a path and the prefixes of a command.
 //
-//	in, err := input.New(call)
+//	in, err := input.New(call) // an error only if the arguments are no JSON object
 //	// in.Commands[0].Prefixes: git, git push
+//	value := in.Value(nil) // for the engine; not nil: only the fields that rules read
 //
-// Package policy then sets what it knows itself: Recent, Connection, Changes and RuleKinds. Rules
-// see the document and the data of their revision, nothing else. Time and random numbers are not
-// in it, so a decision can be repeated. The model wrote the arguments and all texts that are taken
-// from them. The document judges nothing.
+// [NewConnecting] is New for a connection of a call that runs, and [NewChanged] for what a call has
+// changed. Package policy then sets what it knows itself: Recent and RuleKinds. Rules see the
+// document and the data of their revision, nothing else. Time and random numbers are not in it, so
+// a decision can be repeated. The model wrote the arguments and all texts that are taken from them.
+// The document judges nothing.
 //
 // The schema is rego/schemas/input.json. A new field belongs there, in the Go type, and in the list
 // in value.go that makes it a value of the engine. A test compares the three.

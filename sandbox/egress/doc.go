@@ -2,9 +2,9 @@
 // checks what it carries, and keeps a ledger. Programs and hosts wrote what it reads; it trusts
 // neither.
 //
-// A [Network] belongs to one network namespace. After [NewNetwork] come ServeResolver and
-// ServeProxy, then [Network.Begin] for each call before its program runs, [Call.End] when the
-// program has ended, and Close when the namespace is gone.
+// A [Network] belongs to one network namespace. After [NewNetwork] come [Network.ServeResolver] and
+// [Network.ServeProxy], then [Network.Begin] for each call before its program runs, [Call.End] when
+// the program has ended, and [Network.Close] when the namespace is gone.
 //
 //   - The resolver gives each name that a running call may reach an address of its own in
 //     198.18.0.0/16. It never asks another resolver, so nothing leaves by look-ups.
@@ -36,6 +36,7 @@
 // are one, and there are [MaxRows] at most. A tool of the daemon connects with [NewCall] and
 // [Call.Dial]:
 //
+//	dialer := &egress.Dialer{}
 //	call := egress.NewCall(dialer, egress.CallOptions{Judge: judge, Network: settings, Limits: limits})
 //	conn, err := call.Dial(ctx, egress.Connection{Host: "docs.test", Port: 80, Protocol: "http", Via: "fetch"})
 //	…
@@ -51,5 +52,5 @@
 // an encrypted server name are not seen. Bytes are counted after they have passed. So each open
 // connection may pass more than the limit: a 256th of it, but at least 32 KiB and at most 1 MiB.
 //
-// Another protocol of the proxy gets a file beside socks.go and ends in destination and tunnel.
+// Another protocol of the proxy gets a file beside socks.go.
 package egress

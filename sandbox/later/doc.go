@@ -7,13 +7,15 @@
 // call the Index looks only at what has changed. Where inotify has no room, it compares change
 // times of directories or reads the tree again.
 //
+//	index := later.NewIndex() // one for all sessions
 //	trees := index.Trees(roots)
-//	before := trees.State()         // the sandbox shows its Kept files read-only
+//	before, began := trees.State(), time.Now() // the sandbox shows its Kept files read-only
 //	// … a call runs …
-//	created := trees.Quarantine(before, began, dir)
+//	created := trees.Quarantine(before, began, dir) // what it made; dir gets what is moved
 //
 // Take the State before the program starts, and call Quarantine when its processes are gone; for
-// a program that lasts, call it again and again. Close the Index last.
+// a program that lasts, call it again and again. Close the Index last. Before a file tool writes a
+// path, package sandbox asks [Trees.Keeps].
 //
 // Such files that exist are kept: the sandbox lets no program write, remove, rename or link
 // them. Such files that a call makes are found by Quarantine. It moves these to quarantine:

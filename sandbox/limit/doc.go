@@ -3,16 +3,21 @@
 //
 //	groups, err := limit.NewGroups() // nil, with the reason, on most hosts without root
 //	held := limit.Held(true, groups)
+//	disk := limit.NewDisk(limit.Reserve{})
+//	disk.Watch(use)                            // use is a DiskUse; as soon as the call runs
+//	exceeded, removed := disk.Unwatch(use)     // when no process of the call is left
+//	disk.Close()                               // last
 //
 // [NewGroups] makes control groups below the daemon's own, version 2 where memory and
-// pids are delegated to it, else version 1 for root. [Groups.Open] makes those of a launcher. The
-// launcher makes one below for each call that runs at the same time. [Groups.Start] starts the
-// launcher, so that all programs together weigh less than the daemon, if the cpu controller is
-// there. [Groups.Close] removes them
-// when the launcher has ended, and [Groups.Remove] all, when every launcher has.
+// pids are delegated to it, else version 1 for root. A process that starts the daemon as another
+// process calls [Leave] first. [Groups.Open] makes the groups of a launcher. The launcher
+// makes one below for each call that runs at the same time. [Groups.Start] starts the launcher, so
+// that all programs together weigh less than the daemon, if the cpu controller is there.
+// [Groups.Close] removes them when the launcher has ended, and [Groups.Remove] all, when every
+// launcher has.
 //
-// [Disk] ends calls that write more than their limit, or that take the [Reserve]. Watch a call as
-// soon as it runs, Unwatch it when no process of it is left, and Close the Disk last.
+// [Disk] ends calls that write more than their limit, or that take the [Reserve]. [FreeSpace] and
+// [Kept] measure a disk and directories.
 //
 // [Held] names what enforces each limit, for the report; a new limit gets an entry there.
 //

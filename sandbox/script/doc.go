@@ -8,17 +8,18 @@
 // names the operation that failed ([Explain]).
 //
 // A [Script] is such a list for one [Call]. The daemon asks for a slot with [Call.Room] bytes,
-// compiles the script for the memory behind that slot, and sends it once, in one message:
+// compiles the script for the memory behind that slot (a wire.Slot, which package launch has), and
+// sends it once, in one message:
 //
 //	s := script.Compile(slot, script.Call{Argv: []string{"true"}, Dir: "/work"})
-//	err := s.Send(descriptor, streams)
+//	err := s.Send(descriptor, streams) // of the slot; after an error no program was run
 //
-// If the program does not start, [Script.Failed] says why.
+// If the program does not start, [Script.Failed] says why, from the reply of the launcher.
 //
 // The caller gives at least one word of Argv, and no word with a NUL. Guaranteed then: a script
 // fits the memory that [Call.Room] asked for, and its last operation is an execve whose failure
 // ends the script. Not here: what confines a process, which package child has done before a
-// script arrives. A step that depends on the call belongs in programOps.
+// script arrives. A step that depends on the call belongs in script_linux.go.
 //
 // Methods are not safe for concurrent use.
 package script

@@ -11,9 +11,10 @@
 //	err := s.Open(stdin, stdout, stderr, stdio.Limit{Bytes: 1 << 20}, stop)
 //	send(s.Files, s.Devices) // to the program
 //	s.Start()                // also when sending failed
-//	s.Wait()                 // when the program has ended
+//	s.Wait()                 // when the program has ended; then call Exceeded
 //
-// After an error of Open there is nothing to start or to wait for.
+// A Streams is for one program. Exceeded says whether that wrote too much. The function stop is
+// called if a writer fails. After an error of Open there is nothing to start or to wait for.
 //
 // Guaranteed: a directory is refused, since a program could open what lies below it
 // without the mounts that hide and protect. Of the output that comes through the pipes

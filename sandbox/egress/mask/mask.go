@@ -1,11 +1,12 @@
 // Package mask hides secrets in what a host answers: it writes * over each of their bytes.
 //
-//	set := mask.New([]string{"ghp_0123456789"})
+//	set := mask.New([]string{"ghp_0123456789"}) // nil if there is nothing to hide; a nil set hides nothing
 //	body := set.Reader(answer.Body) // ghp_0123456789 reads as **************
+//	text := set.Text(message)       // the same for a text that is whole; Name is for names of headers
 //
 // It looks for each secret as it is, in upper and lower case, in hex, in base64 at each of its
 // three alignments, and as JSON, HTML and URLs escape it, with few or all characters escaped. A
-// new form belongs in formsOf.
+// new form belongs in forms.go.
 //
 // Guaranteed: what is masked keeps its length, so a length that was announced stays true. A
 // secret is found across any number of reads: what may be its beginning is held back until the
