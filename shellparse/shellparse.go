@@ -1,21 +1,22 @@
 // Package shellparse lists what a shell program may do.
 //
-// Text (or an argument vector) goes in; a [Script] comes out. It has every program
-// that the text can start: its words as the shell would resolve them, how it is
-// reached, and the files and hosts that it names. It also has the parts that nobody
-// can know without running the text.
+// Text goes into [Parse], or an argument vector into [Argv]; a [Script] comes out. It has every
+// program that the text can start: its words as the shell would resolve them, how it is reached,
+// and the files and hosts that it names. It also has the parts that nobody can know without running
+// the text.
 //
 //	s, err := shellparse.Parse("git push | tee log", shellparse.Options{Dir: "/src"})
 //	// s.Commands: git push, tee log (which writes /src/log)
 //
-// Parse never runs or expands anything against the system, and reads no file. What a script
-// file runs is not in the list, only the file ([Command.Code]), unless the text itself writes that
-// file. What Parse cannot tell, it says:
+// [Options] has what the shell will know: its directory, home and variables. Parse never runs or
+// expands anything against the system, and reads no file. What a script file runs is not in the
+// list, only the file ([Command.Code]), unless the text itself writes that file. What a program
+// executes though no word names it, [Command.Obeys] says. What Parse cannot tell, it says:
 //
 //   - a word that it cannot prove is marked unknown (Known is false);
 //   - a part that it cannot read is [Opaque];
-//   - text that it refuses is an [*Error]: too large, control characters, a construct that bash
-//     and the parser read differently.
+//   - text that it refuses is an [*Error], such as text that is too large or breaks off, control
+//     characters, and a construct that bash and the parser read differently.
 //
 // Callers refuse an Error. They refuse, or ask a person about, an Opaque part and an unknown
 // word that names a program or a file.

@@ -1,16 +1,17 @@
 // Package program knows what programs do with their words.
 //
-// A [Call] goes in: the name of a program and its words, as a shell would give them to it.
-// [Call.Analyse] tells a [Shell] which files the program uses and how, which hosts it talks to,
-// which other programs and which texts it starts, and which parts nobody can read here.
+// A [Call] goes in: the name of a program and its words, as a shell would give them to it, with the
+// program in front. [Call.Analyse] tells a [Shell] which files the program uses and how, which hosts
+// it talks to, which other programs and which texts it starts, and which parts nobody can read here.
 //
 //	call := program.Call{Shell: shell, Name: "tar", Argv: words} // tar -C src -xzf a.tgz
 //	call.Analyse()
 //	// shell is told: read a.tgz, write src and all below it
 //
-// If Analyse returns a name, only the shell can say what the call does: it has read the options
-// and told nothing more. What the call starts, the shell puts into Call.Inner and does after
-// Analyse.
+// If Analyse returns a name, only the shell can say what the call does. Then it has read the
+// options, and told at most that the program itself is code of the workspace. What the call starts,
+// the shell puts into Call.Inner and does after Analyse. [LooksFor] returns what a program executes
+// though no word names it, and [Steers] which variables make programs run other code.
 //
 // Most of the knowledge is text, one option on a line, in tables/, which tables/README.md
 // explains. The handlers (do_*.go) are for what a table cannot say. A new program belongs

@@ -1,4 +1,5 @@
-// Package attack tries to break the promises of the daemon, by goals.
+// Package attack tries to break the promises of the daemon, by goals. go test ./tests/attack runs
+// the tries; those that need several users or a disk of their own, as root alone.
 //
 // A promise has a list of tries. Each try is what somebody does who wants to break the
 // promise: a model with its tools, a harness on the agent socket, another user of the
@@ -10,5 +11,5 @@
 //
 // To add a try, add a row to the list of its promise and run make generate, which writes the
 // table of docs/security.md. A new promise gets a row in promises_test.go. A try that is much
-// like another one runs in make long only, if the table alike has it.
+// like another one runs in make long only, if the table at the top of disk_test.go has it.
 package attack

@@ -20,6 +20,7 @@ var noExample = map[string]string{
 	"tests/tier":               "it is called with a *testing.T",
 	"internal/flaky":           "it is called with a *testing.T",
 	"internal/transfer":        "it needs a PostgreSQL",
+	"tests/prebuilt":           "it is called in a TestMain",
 }
 
 // Code in a package doc that nothing runs is wrong one day, and nobody notices.

@@ -1,9 +1,15 @@
 // Package prebuilt makes what the tests of whole daemons run.
 //
-// A TestMain calls Programs once: it makes the programs in a directory, and the tables of an
-// empty state. A test then calls State for a daemon that need not make its tables itself. A
-// daemon makes some thirty tables when it first starts, a fifth of the processor time of that
-// start. State gives it the tables, as sandboxd store migrate leaves them, and nothing else.
+//	func TestMain(m *testing.M) {
+//		err := prebuilt.Programs(dir) // once: the programs, and the tables of an empty state
+//	}
+//
+//	err := prebuilt.State(dir, state) // in a test: a state directory with these tables
+//
+// Programs is for tests two directories below the root of the repository. The caller makes dir, and
+// removes it. A daemon that starts with the directory of State need not make its tables itself. It
+// makes some thirty when it first starts, a fifth of the processor time of that start. State gives
+// it the tables, as sandboxd store migrate leaves them, and nothing else.
 package prebuilt
 
 import (

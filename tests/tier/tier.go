@@ -7,9 +7,10 @@
 //
 //	for range tier.Rounds(t, 5, 200) { … }       // 5 kills in make test, 200 in make long
 //	rnd := tier.Rand(t)                          // the same numbers in each make test
-//	tier.Long(t, "prints 10 GB, four minutes")   // make long only
+//	tier.Long(t, "prints 10 GB, four minutes")   // make long only: skips the test elsewhere
 //
-// Packages that find seeds of their own, such as rapid, get theirs from the Makefile.
+// Tests that make their own numbers take [Seed]. Packages that find seeds of their own, such as
+// rapid, get theirs from the Makefile.
 package tier
 
 import (
