@@ -3,7 +3,7 @@
 //
 //	m := metrics.New(version)
 //	m.SetTools([]string{"Bash", "Read"}) // so SetRules and SetHooks; again after a reload
-//	m.Done(call)                         // when a call has ended, one method for each thing that is counted
+//	m.Done(call)                         // when a call has ended; other things have a method each
 //	http.Handle("GET /metrics", m.Handler())
 //
 // [Set.Disk] and [Set.Budget] register numbers that are asked for at each scrape, and so does

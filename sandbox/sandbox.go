@@ -4,16 +4,16 @@
 // programs are started only through the Box. Whoever asked for it closes it, which ends what
 // still runs.
 //
-//	backend, err := sandbox.NewBackend(sandbox.Options{Child: "/usr/libexec/sandboxd/sandboxd-child"})
+//	backend, err := sandbox.NewBackend(sandbox.Options{Child: "/usr/bin/sandboxd-child"})
 //	box, err := backend.Box(ctx, session, sandbox.ProfileStrict, settings)
 //	defer box.Close()
 //	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"/bin/true"}, Dir: "/work"})
 //	exit, err := proc.Wait()
 //
 // One calls [NewBackend] once. [WriteFile], [Create], [Remove] and [MakeDir] change files through a
-// Box. After an error of Box or Start no program runs; a [MissingError] names a layer that this host
-// lacks. Call [Backend.Forget] when a session is deleted and [Backend.Close] last: both end what
-// runs and remove private files.
+// Box. After an error of Box or Start no program runs; a [MissingError] names a layer that this
+// host lacks. Call [Backend.Forget] when a session is deleted and [Backend.Close] last: both end
+// what runs and remove private files.
 //
 // A Box checks paths and hosts, and no commands: the caller has judged Argv before.
 //

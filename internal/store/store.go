@@ -1,8 +1,8 @@
 // Package store keeps the daemon's state in a file of SQLite ([Open]), or in PostgreSQL, which
-// several daemons share ([OpenShared]). It knows no tables of others: each package that stores brings
-// its own as a [Schema] and keeps its own SQL. It gives transactions and migrations. Beside them there
-// are notices to other daemons ([DB.Notify]), a [Cache], pages of a list ([ReadPage]), turns by
-// account ([DB.ShareBy]), and what copies and status need (inspect.go, unfinished.go).
+// several daemons share ([OpenShared]). It knows no tables of others: each package that stores
+// brings its own as a [Schema] and keeps its own SQL. It gives transactions and migrations. Beside
+// them there are notices to other daemons ([DB.Notify]), a [Cache], pages of a list ([ReadPage]),
+// turns by account ([DB.ShareBy]), and what copies and status need (inspect.go, unfinished.go).
 //
 //	db, err := store.Open(ctx, store.Options{Path: dir + "/state.db"}, notes) // notes is a Schema
 //	err = db.Write(ctx, func(tx *sql.Tx) error {
@@ -27,14 +27,15 @@
 //
 // Over PostgreSQL one daemon writes at a time, behind an advisory lock, so that a write sees all
 // that was written before it, as over a file. The function of a transaction runs at most once. A
-// Write that gets no turn, and a Read that cannot connect, are [ErrUnavailable] after the timeout; a
-// server that falls silent is noticed after twice as long. A Read waits for one of the connections
-// that there are until its context ends. If a commit gets no answer, Write looks up whether it happened.
+// Write that gets no turn, and a Read that cannot connect, are [ErrUnavailable] after the timeout;
+// a server that falls silent is noticed after twice as long. A Read waits for one of the
+// connections that there are until its context ends. If a commit gets no answer, Write looks up
+// whether it happened.
 //
 // The file belongs to one daemon. Another program may hold its lock for at most ten seconds. After
 // somebody has put another file into its place, reads and writes are [ErrRestored] as long as it is
-// there; a file that was overwritten in place is not noticed. Over PostgreSQL a restored database is
-// noticed by the next new connection, and all is ErrRestored until the daemon restarts.
+// there; a file that was overwritten in place is not noticed. Over PostgreSQL a restored database
+// is noticed by the next new connection, and all is ErrRestored until the daemon restarts.
 //
 // A Write inside a Write waits for itself, and so does one inside a Read of an in-memory database:
 // use the transaction that is at hand.

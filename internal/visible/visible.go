@@ -8,8 +8,8 @@
 // are escaped, between its tokens. A Write must not end inside of a character. Both leave only
 // characters that are known to be visible, and NewWriter also line breaks, tabs and the styles of
 // this package, whoever wrote them. Everything else is written as an escape: what moves the cursor,
-// changes direction, joins, fills or is blank, what a font need not know, and marks without a letter
-// or in piles.
+// changes direction, joins, fills or is blank, what a font need not know, and marks without a
+// letter or in piles.
 //
 // [NewScreen] is for a program that draws on a terminal of its own. It passes colours and the
 // cursor, and characters that nobody can see. It leaves out everything else that terminals obey,

@@ -2,8 +2,8 @@
 // sandboxd policy explain, eval, bench, replay, diff, suggest and shadow.
 //
 // There are three kinds of such calls. Somebody describes one, for policies that are loaded here
-// ([Calls], [Measure]) or for a running daemon ([Described], [Call]). The daemon has judged one, and
-// judges it again ([Past]). Or calls were recorded, and other policies judge them ([Replay],
+// ([Calls], [Measure]) or for a running daemon ([Described], [Call]). The daemon has judged one,
+// and judges it again ([Past]). Or calls were recorded, and other policies judge them ([Replay],
 // [Difference]); [Suggest] proposes rules from the answers of people.
 //
 //	calls := whatif.Calls{Mode: tool.ModeDefault}

@@ -7,9 +7,9 @@
 //
 // For each call, [Counter.Judge] comes first and [Counter.End] last. Judge gives the rules what was
 // counted before, as [input.Recent], for the session and the account of the call. It then counts
-// the call, with the rules that had a finding about it. A call that is judged again is counted once.
-// End counts the verdict. It takes the call away again if that did not run, for example because it
-// was denied or nobody approved it.
+// the call, with the rules that had a finding about it. A call that is judged again is counted
+// once. End counts the verdict. It takes the call away again if that did not run, for example
+// because it was denied or nobody approved it.
 //
 // A call counts from when it was judged. While a function that has asked for the counts judges,
 // other calls of the account that ask for them wait, so they cannot pass a limit together. A call
@@ -17,8 +17,8 @@
 //
 // A window reaches back up to a twelfth further than its name says. Counts are in memory and begin
 // at zero with the process. If there are more than 4096 sessions or accounts, the one that was idle
-// for longest is forgotten. The caller of Judge bounds how many names of rules there are. Nothing is
-// decided here.
+// for longest is forgotten. The caller of Judge bounds how many names of rules there are. Nothing
+// is decided here.
 package recent
 
 import (

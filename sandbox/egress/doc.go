@@ -37,8 +37,10 @@
 // [Call.Dial]:
 //
 //	dialer := &egress.Dialer{}
-//	call := egress.NewCall(dialer, egress.CallOptions{Judge: judge, Network: settings, Limits: limits})
-//	conn, err := call.Dial(ctx, egress.Connection{Host: "docs.test", Port: 80, Protocol: "http", Via: "fetch"})
+//	call := egress.NewCall(dialer, egress.CallOptions{Judge: judge, Network: n, Limits: limits})
+//	conn, err := call.Dial(ctx, egress.Connection{
+//		Host: "docs.test", Port: 80, Protocol: egress.ProtocolHTTP, Via: egress.ViaFetch,
+//	})
 //	…
 //	for _, r := range call.End().Connections {
 //		fmt.Println(r.Host, r.Port, r.Verdict, r.BytesIn > 0)

@@ -1,8 +1,9 @@
 // Package program knows what programs do with their words.
 //
 // A [Call] goes in: the name of a program and its words, as a shell would give them to it, with the
-// program in front. [Call.Analyse] tells a [Shell] which files the program uses and how, which hosts
-// it talks to, which other programs and which texts it starts, and which parts nobody can read here.
+// program in front. [Call.Analyse] tells a [Shell] which files the program uses and how, which
+// hosts it talks to, which other programs and which texts it starts, and which parts nobody can
+// read here.
 //
 //	call := program.Call{Shell: shell, Name: "tar", Argv: words} // tar -C src -xzf a.tgz
 //	call.Analyse()

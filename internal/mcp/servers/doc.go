@@ -3,7 +3,7 @@
 //
 //	c := servers.Defaults() // the file is decoded over it
 //	err := c.Check()
-//	good, wrong := servers.Parse(map[string]json.RawMessage{"git": []byte(`{"command":"mcp-server-git"}`)})
+//	good, wrong := servers.Parse(sent) // by name: {"git": {"command": "mcp-server-git"}}
 //
 // [Config.Check] checks the section. [Parse] decodes and checks each server that an operator sends,
 // with the same keys in JSON; only Config.Check refuses a relative path of a command. A server of

@@ -9,7 +9,7 @@
 // [PrintChanges] writes them as a table; [Diff] returns the lines that one call changed. OfPath
 // takes a path of [Physical].
 //
-// It decides nothing: the daemon judges each undo, and says which files it left as they are. An undo
-// is a call, which can be undone by its id. What Answer.Print and Diff give is as the daemon says
-// it, so use a writer of package visible.
+// It decides nothing: the daemon judges each undo, and says which files it left as they are. An
+// undo is a call, which can be undone by its id. What Answer.Print and Diff give is as the daemon
+// says it, so use a writer of package visible.
 package ask

@@ -1,8 +1,8 @@
 // Package mask hides secrets in what a host answers: it writes * over each of their bytes.
 //
-//	set := mask.New([]string{"ghp_0123456789"}) // nil if there is nothing to hide; a nil set hides nothing
+//	set := mask.New([]string{"ghp_0123456789"}) // nil, which works too, if there is nothing to hide
 //	body := set.Reader(answer.Body) // ghp_0123456789 reads as **************
-//	text := set.Text(message)       // the same for a text that is whole; Name is for names of headers
+//	text := set.Text(message)       // for a text that is whole; Name is for names of headers
 //
 // It looks for each secret as it is, in upper and lower case, in hex, in base64 at each of its
 // three alignments, and as JSON, HTML and URLs escape it, with few or all characters escaped. A
