@@ -31,7 +31,7 @@
 //   - A program can make and use a denied path that does not exist. The path is moved to
 //     quarantine when the program ends, or within two seconds if it is a lasting one, and a
 //     [Denial] reports it, if the daemon may look there.
-//   - A program that runs sees a denied path that somebody outside makes meanwhile.
+//   - A program that runs sees a denied path that somebody outside makes or replaces meanwhile.
 //
 // What this host cannot enforce is named in [Report]. Not guaranteed: anything against a bug in
 // the kernel.

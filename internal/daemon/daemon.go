@@ -13,9 +13,9 @@
 // missing on the host and what has no effect; Projects, ProjectOf, StoreStatus and Recorded look.
 // PolicyOptions, ReplayOptions, AuditOptions and Backend prepare what other packages open.
 // ChangeProjects, AcceptRecord, StoreMigrate and StoreCopy change what daemons use. They refuse
-// while a daemon uses the state directory, and StoreCopy also while one uses PostgreSQL.
-// [Standalone] runs one command through the same request path, and [OpenExecStore] is for undoing
-// what it changed.
+// while a daemon uses the state directory that they change, and StoreCopy also while one uses
+// PostgreSQL. [Standalone] runs one command through the same request path, and [OpenExecStore] is
+// for undoing what it changed.
 //
 // Guaranteed: a reload with a configuration that cannot be used leaves the old one in force, and
 // Serve does not start with one. When Serve returns, nothing that it started runs.

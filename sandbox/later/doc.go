@@ -5,7 +5,7 @@
 // An [Index] knows these files in all directories of the trees that calls may write. It
 // reads a tree once. From then on the kernel reports changes (inotify), so before and after a
 // call the Index looks only at what has changed. Where inotify has no room, it compares change
-// times of directories or reads the tree again.
+// times of directories or reads the tree again. It forgets a tree when 32 others were used since.
 //
 //	index := later.NewIndex() // one for all sessions
 //	trees := index.Trees(roots)
@@ -27,8 +27,9 @@
 //   - a .git file that cannot be read;
 //   - a file in the place of a link, or of a kept file whose directory was moved away.
 //
-// All other new files are reported, and kept from then on. In a git directory, the files that
-// everyday commands write may be written.
+// If a file cannot be moved, the result says that it is still there. All other new files are
+// reported, and kept from then on. In a git directory, the files that everyday commands write may
+// be written.
 //
 // Files that a kept file leads to are kept too, inside of their tree: the targets of links;
 // hooks, configurations and programs that a configuration names; the git directory that a .git
