@@ -19,8 +19,8 @@ const maxNames = 200
 
 var (
 	stageNames = []string{
-		"lookup", "resolve", "before", "judge", "approve", "hold", "job", "begin", "run", "settle", "format", "remember",
-		"after",
+		"lookup", "resolve", "before", "judge", "approve", "hold", "job", "begin", "run", "settle", "format",
+		"remember", "after",
 	}
 	statuses = []string{
 		string(tool.StatusSuccess), string(tool.StatusError), string(tool.StatusExecutionRejected),
