@@ -25,7 +25,7 @@ func forbiddenActs() ([]act, func() error, error) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	return []act{
-		{"files", "read a denied file", "cat " + deniedForTest},
+		{"files", "read a denied file", ": < " + deniedForTest},
 		{"files", "write to the system", "echo x > /usr/.sandboxd-doctor"},
 		{"processes", "signal a process of the host", fmt.Sprintf("kill -0 %d", os.Getpid())},
 		{"network", "connect to the loopback of the host", fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d", port)},

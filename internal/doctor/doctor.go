@@ -15,9 +15,8 @@
 //		os.Exit(1)
 //	}
 //
-// An act whose shell did not start is not proved. An act that fails for another
-// reason, as when its program is missing, counts as stopped. What the kernel does
-// not give is a finding, needed when sandbox.require names it. A proof holds for
+// An act is not proved if its shell did not start, could not run a program, or was
+// ended by a signal. What the kernel does not give is a finding, needed when sandbox.require names it. A proof holds for
 // this moment and this host: it says nothing about bugs of the kernel that nobody
 // tried.
 //
@@ -29,6 +28,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -158,6 +158,8 @@ func tryAll(ctx context.Context, backend sandbox.Backend, h Host, acts []act) []
 		switch {
 		case err != nil:
 			f.What = a.what + ": not tried: " + err.Error()
+		case code > 125: // bash could not run it, or a signal ended it
+			f.What = fmt.Sprintf("%s: not tried: it ended with status %d %s", a.what, code, strings.TrimSpace(out))
 		case code == 0:
 			f.What = a.what + ": NOT stopped " + strings.TrimSpace(out)
 		default:

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type host struct {
 	holes   []string
 	binds   error
 	noBox   error
+	status  int      // of what is no hole; 0 stands for 1
 	denied  []string // of the box that was made
 	require []string
 }
@@ -49,7 +51,7 @@ func (b box) Start(_ context.Context, s sandbox.Spec) (sandbox.Proc, error) {
 		_, err := io.WriteString(s.Stdout, "done\n")
 		return proc{0}, err
 	}
-	return proc{1}, nil
+	return proc{cmp.Or(b.h.status, 1)}, nil
 }
 
 type proc struct{ code int }
@@ -106,6 +108,21 @@ func TestWhatWasNotTriedIsNotProved(t *testing.T) {
 	}
 	if !doctor.Failed(found) || !strings.Contains(found[0].What, "not tried: no cage here") {
 		t.Errorf("got %+v, want a failure that names the reason", found)
+	}
+}
+
+// TestAnActWithoutItsProgramIsNotProved: a shell that found no program, or was killed, has tried nothing.
+func TestAnActWithoutItsProgramIsNotProved(t *testing.T) {
+	for _, status := range []int{126, 127, 137} {
+		backend := &host{report: sandbox.Report{Isolation: "namespaces"}, status: status}
+		found, err := doctor.Examine(t.Context(), backend, doctor.Host{RoleSplit: "advisory"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("read a denied file: not tried: it ended with status %d", status)
+		if f := found[0]; f.Proved || !strings.HasPrefix(f.What, want) || !doctor.Failed(found) {
+			t.Errorf("%d: got %+v", status, f)
+		}
 	}
 }
 

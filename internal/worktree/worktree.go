@@ -172,13 +172,14 @@ func (g Git) Remove(ctx context.Context, t Tree, discard bool) error {
 	if err := g.remove(ctx, t, discard); err != nil {
 		return err
 	}
+	err := g.dropBranch(ctx, t, discard)
 	if g.Host.Hooked(part.WorktreeRemove) {
 		h := part.Happening{Event: part.WorktreeRemove, Session: g.Session, Path: t.Path}
 		if _, err := g.Host.Fire(ctx, h); err != nil {
 			g.Host.Log.Warn("hooks were not told of a worktree", "path", t.Path, "error", err)
 		}
 	}
-	return nil
+	return err
 }
 
 func (g Git) remove(ctx context.Context, t Tree, discard bool) error {
@@ -194,9 +195,17 @@ func (g Git) remove(ctx context.Context, t Tree, discard bool) error {
 			return fmt.Errorf("remove what git left of %q: %w", t.Path, err)
 		}
 	}
+	return nil
+}
+
+// dropBranch removes the branch of a worktree that is gone; without discard only if it is as the worktree began.
+func (g Git) dropBranch(ctx context.Context, t Tree, discard bool) error {
 	if !discard {
-		_, err := g.git(ctx, t.Repo, "update-ref", "-d", "refs/heads/"+t.Branch, t.Base) // only as it was
-		return err
+		_, err := g.git(ctx, t.Repo, "update-ref", "-d", "refs/heads/"+t.Branch, t.Base)
+		if err != nil {
+			return fmt.Errorf("the worktree is removed, its branch %s is not: %w", t.Branch, err)
+		}
+		return nil
 	}
 	_, err := g.git(ctx, t.Repo, "branch", "-q", "-D", t.Branch)
 	if err != nil && strings.Contains(err.Error(), "not found") { // the agent has removed or renamed it

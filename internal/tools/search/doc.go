@@ -18,6 +18,5 @@
 // context ends, or when Grep has found enough.
 //
 // The answer says what was cut, and counts directories that could not be read or were not entered.
-// Files that the settings deny are neither named nor counted. Directories that they deny are
-// not named, but they are counted.
+// What the settings deny is neither named nor counted.
 package search

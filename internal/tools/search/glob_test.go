@@ -87,12 +87,10 @@ func TestX37_GlobAndGrepLeaveOutWhatIsDenied(t *testing.T) {
 	e.Write("secret/f", "needle\n")
 	e.Write("open/key", "needle\n")
 	e.Box.Denied = []string{e.Dir + "/secret", e.Dir + "/open/key"}
-	if got := e.OK(Glob{}, m{"pattern": "**"}); !strings.HasPrefix(got, "open/f\n") ||
-		strings.Contains(got, "secret") || strings.Contains(got, "key") {
+	if got := e.OK(Glob{}, m{"pattern": "**"}); got != "open/f" {
 		t.Errorf("Glob shows %q", got)
 	}
-	if got := e.OK(Grep{}, m{"pattern": "needle"}); !strings.HasPrefix(got, "open/f\n") ||
-		strings.Contains(got, "secret") || strings.Contains(got, "key") {
+	if got := e.OK(Grep{}, m{"pattern": "needle"}); got != "open/f" {
 		t.Errorf("Grep shows %q", got)
 	}
 	e.Fails(Grep{}, m{"pattern": "needle", "path": "open/key"}, "path_denied")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/budget"
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"golang.org/x/sys/unix"
@@ -117,7 +118,9 @@ func (t *tree) enter(ctx context.Context, dir *os.File, path, rel string, outer 
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			t.refused++
+			if !denied(err) {
+				t.refused++
+			}
 			continue
 		}
 		if err := t.enter(ctx, sub, full, strings.TrimPrefix(rel+"/"+name, "/"), rules, visit); err != nil {
@@ -125,6 +128,15 @@ func (t *tree) enter(ctx context.Context, dir *os.File, path, rel string, outer 
 		}
 	}
 	return nil
+}
+
+// denied reports whether the settings deny a path. Nothing is said of it, not even that it is there.
+func denied(err error) bool {
+	if e, ok := errors.AsType[*tool.Error](err); ok {
+		return e.Code == "path_denied"
+	}
+	_, ok := errors.AsType[*guard.Denied](err)
+	return ok
 }
 
 func join(dir, name string) string {
