@@ -1,4 +1,5 @@
-// Package budget bounds what the agents together can make the daemon hold.
+// Package budget bounds the memory, connections and requests that agents take of the daemon, and
+// shares the processors among their accounts.
 //
 // There is one budget of bytes and connections for all accounts, and a limit of requests for each
 // account. Code that works for an account takes bytes before it uses memory, and gives them back
@@ -9,9 +10,22 @@
 //	defer h.Release()           // gives back everything that h has taken
 //	err = h.Take(8 << 20)       // before a body of 8 MiB is read
 //
-// An account may hold at most half of what the others leave. So one account alone gets half of the
-// limit, and a second one half of the rest. No single account can use everything up. With many busy
-// accounts the share of the next one becomes small, and its request fails with agents_busy.
+// When an account takes more, it may then have at most half of what the others leave. What it holds
+// already stays when others come. So one account alone gets half of the limit, and a second one half
+// of the rest. No single account can use everything up. With many busy accounts the share of the
+// next one becomes small, and its request fails with agents_busy.
+//
+// [Hold.Take] fails at once; [Hold.Wait] waits: wait once, for all that is needed. [Hold.Part] is given
+// back with h at the latest, [Hold.Keep] outlives h. Long work takes a turn of a processor:
+//
+//	done := h.Compute(ctx) // if ctx ends first, without a turn
+//	defer done()
+//
+// Within a turn wait for nothing: not for a person, a process, Wait or another turn.
+//
+// A listener calls [Budget.Connect] for a connection, Begin and End of what it returns around each
+// request, and Close. A connection without a request may be closed to make room for another one;
+// then Begin returns false.
 //
 // What is taken travels with the context of the request ([With], [Of]). A nil [Hold] takes nothing
 // and refuses nothing: operators and commands without a daemon have none.

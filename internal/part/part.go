@@ -19,8 +19,10 @@
 // opposite one; Host.TaskJobs and Host.Teams are what earlier parts have brought. The
 // stages of the request path that have routes or metrics join as a [Part], too.
 //
-// The daemon calls Open once, then Serve, and Close when Serve and all calls have ended. The
-// other functions of a Part are called between Open and Close, by several goroutines at once.
+// The daemon calls Open once, then Serve, and Close when Serve and all calls have ended. If the
+// start fails after Open, it calls Close without Serve. The other functions of a Part are called
+// between Open and Close, by several goroutines at once; those that measure what is kept also
+// during Close and after it.
 //
 // Open may use DB, Local, Dir, Free, Config, Sessions, Used, Record, Events, TaskJobs, Teams,
 // Socket, Redact, Pieces and Log of its [Host]. The request path and the sockets begin after it:

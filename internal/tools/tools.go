@@ -1,7 +1,8 @@
-// Package tools holds the built-in tools for files, the shell, the web and the session, and the
-// tools that an operator configures ([NewCustom]). Those that search files are in package search,
-// those that fetch pages in package web. Package toolkit is what all of them share. Tools of a
-// feature are in its package; config.BuiltIn lists the names of all but the operator's.
+// Package tools holds the built-in tools for files, the shell and the session, and the tools that an
+// operator configures ([NewCustom]). [Groups] has them with those of package search, which search
+// files, and of package web, which fetch pages. Package toolkit is what all of them share. Tools of a
+// feature are in its package; config.BuiltIn returns the groups of these tools and of the features
+// that it is given.
 //
 // A tool is a small value that implements [tool.Tool]. It says what a call would touch, and then
 // reaches files, programs and hosts only through the [sandbox.Box] of the call. For the web tools the
@@ -14,11 +15,12 @@
 //	all := registry.Enabled(tool.Session{}) // Bash, Edit, Glob, …
 //
 // To add a tool, write a file here and add an element to [Groups], or to [SessionGroup] if it
-// changes the session. A failure that the model can act on is a [*tool.Error] with a hint. Other
-// errors, such as that of a cancelled context, are returned as they are.
+// changes the session. A failure that the model can act on is a [*tool.Error] with a hint. Errors of
+// files are always one, also when the context was cancelled; others are returned as they are.
 //
-// Guaranteed: memory is bounded whatever is on the disk, and a file that Write, Edit or NotebookEdit
-// writes is replaced whole or not at all. Programs write as they like.
+// Guaranteed: memory is bounded whatever is on the disk. A reader sees the old or the whole new
+// content of a file that Write, Edit or NotebookEdit writes; nothing is forced to the disk, so this
+// does not hold after a power loss. Programs write as they like.
 package tools
 
 import (

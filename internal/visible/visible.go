@@ -6,14 +6,15 @@
 // [Text] is for a field of a line, and [Row] writes such fields as a row of a table. With
 // [NewWriter], lines stay lines, and JSON stays the same JSON unless it has carriage returns, which
 // are escaped, between its tokens. A Write must not end inside of a character. Both leave only
-// characters that are known to be visible, and NewWriter also line breaks, tabs and the styles of
-// this package, whoever wrote them. Everything else is written as an escape: what moves the cursor,
+// characters that are known to be visible, and spaces. Text writes a tab as four spaces; NewWriter
+// leaves line breaks, tabs and the styles of this package, whoever wrote them. Everything else is written as an escape: what moves the cursor,
 // changes direction, joins, fills or is blank, what a font need not know, and marks without a
 // letter or in piles.
 //
-// [NewScreen] is for a program that draws on a terminal of its own. It passes colours and the
-// cursor, and characters that nobody can see. It leaves out everything else that terminals obey,
-// such as titles and the clipboard. There, a character may be cut between two writes.
+// [NewScreen] is for a program that draws on a terminal of its own. It passes what draws: colours,
+// the cursor, erasing, inserting and scrolling, the other screen, modes of keys and of pasting, the
+// bell, and characters that nobody can see. It leaves out the rest: titles, the clipboard, links, the
+// mouse, and questions that a terminal answers. There, a character may be cut between two writes.
 //
 // Two texts in valid UTF-8 that Text makes equal differ in tabs and spaces alone. This does not
 // hold for NewWriter: it does not escape backslashes.

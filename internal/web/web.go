@@ -15,7 +15,8 @@
 // list makes a new call, except an undo, or changes the daemon as a whole. The record names the
 // person, as the operator wrote the name.
 //
-// Text of others is shown as text, with what cannot be seen as an escape. Secrets of known forms
+// Text of others is shown as text, with what cannot be seen as an escape, but not in the box where a
+// person edits arguments: what stands there is sent as it is. Secrets of known forms
 // are masked in everything but the questions, which are shown as they will be answered.
 //
 // An operator can also make links for viewers (POST /sessions/{id}/shares), with a password or

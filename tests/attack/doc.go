@@ -1,9 +1,11 @@
-// Package attack tries to break the promises of the daemon, by goals. go test ./tests/attack runs
-// the tries; those that need several users or a disk of their own, as root alone.
+// Package attack tries to break the promises of the daemon. go test ./tests/attack runs the tries,
+// but not those that are much like others: make long runs them. Those that need several users or a
+// disk of their own run as root only.
 //
 // A promise has a list of tries. Each try is what somebody does who wants to break the
 // promise: a model with its tools, a harness on the agent socket, another user of the
-// host, or whoever can write the state directory. It runs against the real daemon, over
+// host, or whoever can write the state directory; or it is something that fails: a hook, the
+// database, a person who does not answer. It runs against the real daemon, over
 // real sockets, with its real sandbox. After each try the test looks at the host: is a secret
 // in the answer or in the workspace, has a file outside changed, has a listener of the
 // host heard anything, does a process still run? Each of these fails the test, however the try

@@ -18,11 +18,11 @@ func TestT52_X36_ASearchOfADaemon(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{
 			`{"operation":"goToDefinition","file_path":"a.go","line":6,"character":12}`,
-			"a.go:5:type Server struct{}\n[note: 1 directories or ignore files could not be read]",
+			"a.go:5:type Server struct{}",
 		},
 		{
 			`{"operation":"goToDefinition","file_path":"` + d.ws + `/a.go","line":6,"character":25}`,
-			"a.go:3:func (s *Server) Close() {}\n[note: 1 directories or ignore files could not be read]",
+			"a.go:3:func (s *Server) Close() {}",
 		},
 		{
 			`{"operation":"documentSymbol","file_path":"a.go"}`,

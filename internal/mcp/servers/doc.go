@@ -1,5 +1,6 @@
-// Package servers is the section mcp of the configuration: which MCP servers sessions have, and how
-// each is started and bounded.
+// Package servers is the section mcp of the configuration: which MCP servers sessions have, how each
+// is started and bounded, what happens to the tools of a new one, and where the daemon itself is an
+// MCP server.
 //
 //	c := servers.Defaults() // the file is decoded over it
 //	err := c.Check()

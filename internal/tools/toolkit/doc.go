@@ -11,5 +11,6 @@
 //
 // A call may use [Need] once, for all the memory that it needs: a second time, calls can wait for each
 // other. Errors about arguments and files are [*tool.Error]; most tell a model what to do instead.
+// That of a cancelled context is one, too (io_error): look at ctx.Err().
 // Nothing here judges.
 package toolkit

@@ -1,6 +1,7 @@
 // Package web has the tools WebFetch and WebSearch: a page as Markdown, and the answers of a search
-// provider that the operator chose. Other text than HTML stays as it is, and what is no text is an
-// error.
+// provider that the operator chose. Other text than HTML stays as it is. What the server does
+// not declare as text is an error, images too; if it declares nothing, so is what has the bytes of no
+// text.
 //
 //	groups := []catalog.Group{{Name: "web", Tools: []tool.Tool{web.Fetch{}, web.NewSearch()}}}
 //
@@ -10,7 +11,7 @@
 // All connections go through the box of the call, whose judge sees every host. WebFetch follows
 // five redirects at most, and each hop is judged anew. WebSearch follows none.
 //
-// Guaranteed: time, size and nesting of what is read are bounded; the time that people take to
-// answer is not counted. Secrets of the provider are sent over TLS only, and masked in answers and
+// Guaranteed: time, size and nesting of what is read are bounded; the time to judge and
+// to make a connection, in which people may be asked, is not counted. Secrets of the provider are sent over TLS only, and masked in answers and
 // errors. The text itself is not judged: its author is the web ([tool.OriginWeb]).
 package web
