@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ func networkTailCmd() *cobra.Command {
 					return nil
 				}
 				if err == nil && asJSON {
-					err = printJSON(cmd.OutOrStdout(), e)
+					err = json.NewEncoder(cmd.OutOrStdout()).Encode(e)
 				} else if err == nil {
 					printConnection(cmd.OutOrStdout(), e)
 				}
