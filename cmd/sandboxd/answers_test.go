@@ -12,12 +12,17 @@ import (
 	"testing"
 )
 
-// answers is a daemon that has the data of its answers prepared, by "METHOD path". It refuses every other request.
+// answers is a daemon that has the data of its answers prepared, by "METHOD path" or "METHOD path body". It refuses
+// every other request.
 type answers map[string]string
 
 func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked := r.Method + " " + strings.TrimPrefix(r.URL.RequestURI(), "/v1")
-	data, ok := a[asked]
+	body, _ := io.ReadAll(r.Body)
+	data, ok := a[asked+" "+string(body)]
+	if !ok {
+		data, ok = a[asked]
+	}
 	switch {
 	case !ok:
 		w.WriteHeader(http.StatusNotFound)
@@ -44,8 +49,8 @@ func serveAnswers(t *testing.T, a answers) (home string) {
 		t.Cleanup(func() { srv.Close() })
 	}
 	for name, value := range map[string]string{
-		"HOME": home, "SANDBOXD_STATE_DIR": filepath.Join(home, "state"), "SANDBOXD_RUNTIME_DIR": filepath.Join(home, "run"),
-		"SANDBOXD_KEY_DIR": filepath.Join(home, "key"), "SANDBOXD_CONFIG": "", "SANDBOXD_SOCKET": agents,
+		"HOME": home, "SANDBOXD_STATE_DIR": filepath.Join(home, "state"),
+		"SANDBOXD_RUNTIME_DIR": filepath.Join(home, "run"), "SANDBOXD_KEY_DIR": filepath.Join(home, "key"), "SANDBOXD_CONFIG": "", "SANDBOXD_SOCKET": agents,
 		"SANDBOXD_OPERATOR_SOCKET": operators,
 	} {
 		t.Setenv(name, value)
@@ -74,7 +79,8 @@ func TestScriptsReadJSON(t *testing.T) {
 		"POST /hooks/test":                         `{"runs": [{"name": "h"}], "outcome": {"ask": true}}`,
 		"GET /policies/shadow?limit=20":            `{"revision": "r1", "missed": 3}`,
 		"GET /sessions/s/origins":                  `{"session": ["web"], "hosts": ["a.example"]}`,
-		"GET /events?type=connection":              "event: connection\ndata: {\"call_id\": \"c1\", \"connection\": {}}\n\n",
+		"GET /events?type=connection": "event: connection\n" +
+			"data: {\"call_id\": \"c1\", \"connection\": {}}\n\n",
 	})
 	conf := filepath.Join(home, "sandboxd.yaml")
 	t.Setenv("SANDBOXD_CONFIG", conf)
@@ -147,10 +153,13 @@ func TestPeopleReadWords(t *testing.T) {
 		"GET /sessions/s/skills?format=ignored": `[]`,
 		"POST /hooks/test": `{"runs": [{"name": "h", "duration_ns": 1000000}], ` +
 			`"outcome": {"ask": true, "reason": "why", "system_messages": ["be careful"]}}`,
-		"POST /calls/call_1/undo":                    `{"undone": "call_1", "conflicts": [{"path": "/a", "why": "it changed"}]}`,
-		"GET /sessions/s/origins":                    `{"session": ["person", "web"], "hosts": ["a.example", "b.example"]}`,
+		"POST /calls/call_1/undo": `{"undone": "call_1", ` +
+			`"conflicts": [{"path": "/a", "why": "it changed"}]}`,
+		"GET /sessions/s/origins": `{"session": ["person", "web"], ` +
+			`"hosts": ["a.example", "b.example"]}`,
 		"GET /sessions?limit=100&sort_by=updated_at": `[{"id": "s", "cwd": "/w", "transcript_damaged": true}]`,
-		"GET /sessions/s":                            `{"id": "s", "cwd": "/w", "transcript_damaged": true, "model": "m-1"}`,
+		"GET /sessions/s": `{"id": "s", "cwd": "/w", ` +
+			`"transcript_damaged": true, "model": "m-1"}`,
 		"GET /pages/p/variables/staged": `{"items": [{"key": "k", "op": "set", "status": "rejected", ` +
 			`"decision_reason": "a person said no"}]}`,
 		"GET /events?type=connection": "event: dropped\ndata: {\"dropped\": 7, \"time\": \"" + at + "\"}\n\n",
@@ -200,7 +209,7 @@ func TestPeopleReadWords(t *testing.T) {
 			"",
 		},
 		{"sessions show s", 0, "\nuser\n  {\"a\": 1}\n\nassistant\n  -> LS \n", ""},
-		{"policy rules", 0, "developer.", "note: which configuration the daemon uses is not known: nothing is prepared"},
+		{"policy rules", 0, "developer.", "note: which configuration the daemon uses is not known: nothing is"},
 		{"exec --call call_1 -- ls", 2, "", "only --report may be given with it, and no command"},
 		{"exec --call call_1 --mode auto", 2, "", "only --report may be given with it"},
 		{"docs openapi", 0, `"openapi": "3.1`, ""},
@@ -211,7 +220,8 @@ func TestPeopleReadWords(t *testing.T) {
 			var out, errs bytes.Buffer
 			exit := run(t.Context(), strings.Split(tt.args, " "), &out, &errs)
 			if exit != tt.exit || !strings.Contains(out.String(), tt.out) || !strings.Contains(errs.String(), tt.errs) {
-				t.Errorf("exit %d, want %d, %q and %q in\n%s\n%s", exit, tt.exit, tt.out, tt.errs, out.String(), errs.String())
+				t.Errorf("exit %d, want %d, %q and %q in\n%s\n%s", exit, tt.exit, tt.out, tt.errs, out.String(),
+					errs.String())
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,14 @@ func TestACallIsOneLine(t *testing.T) {
 		{
 			"no program", func(e *audit.Entry) { e.Tool, e.Exit, e.Ended = "Read", nil, "" },
 			"03:04:05 allow    ok                    1.2s  Read   make all",
+		},
+		{
+			"a signal ended it", func(e *audit.Entry) { e.Ended = "signal" },
+			"03:04:05 allow    signal                1.2s  Bash   make all",
+		},
+		{
+			"no program, and cancelled", func(e *audit.Entry) { e.Exit, e.Ended, e.Status = nil, "", "CANCELLED" },
+			"03:04:05 allow    cancelled             1.2s  Bash   make all",
 		},
 		{"judged only", func(e *audit.Entry) { e.DryRun = true }, "03:04:05 allow    judged                1.2s  Bash   make all"},
 		{"exec beside a daemon", func(e *audit.Entry) {
@@ -203,5 +212,37 @@ func TestWhatACallDidComesFromItsDecision(t *testing.T) {
 	})
 	if l.What != "" {
 		t.Errorf("got %q of a decision that is gone", l.What)
+	}
+}
+
+// What is damaged in the record is said, and no reason to show nothing.
+func TestADamagedRecordIsShown(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		show func(w io.Writer) error
+		want string
+	}{
+		{"a line that is none", func(w io.Writer) error {
+			return recordReader{out: w}.printEntry(t.Context(), []byte("torn"))
+		}, "(not a line of the log: 4 bytes)\n"},
+		{"an end that a crash tore", func(w io.Writer) error {
+			return printReport(w, audit.Report{Lines: 7, TornBytes: 9}, false)
+		}, "torn by a crash        9 bytes of line 8\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b strings.Builder
+			if err := tt.show(&b); err != nil || !strings.Contains(b.String(), tt.want) {
+				t.Errorf("%v, want %q in %q", err, tt.want, b.String())
+			}
+		})
+	}
+}
+
+// Ctrl-C ends log --follow, which is no error.
+func TestFollowingEndsWithTheCommand(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := new(calls).follow(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -36,9 +36,17 @@ func TestEveryCommandAnswers(t *testing.T) {
 	conf := filepath.Join(home, "sandboxd.yaml")
 	bad := filepath.Join(home, "bad.yaml")
 	for file, text := range map[string]string{
+		filepath.Join(work, "settings.yaml"): "deniedPaths: [secret.env]\n",
+		filepath.Join(work, "no.yaml"):       "filesystems: {}\n",
+		filepath.Join(home, "kept.yaml"):     "policy: {keepDecisions: 36h}\n",
+		filepath.Join(work, "fails/a.rego"): "package sandboxd.policies.acme.a\n\n" +
+			`findings contains {"id": "acme.a", "effect": "deny", "message": "m"} if input.tool.name == "No"` + "\n",
+		filepath.Join(work, "fails/a_test.rego"): "package sandboxd.policies.acme.a_test\n\n" +
+			"test_one if 1 == 2\n\ntodo_test_two if true\n",
 		conf: "sessions: {mode: plan}\n", bad: "sesions: {}\n", filepath.Join(work, "secret.env"): "A=b\n",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,6 +89,13 @@ func TestEveryCommandAnswers(t *testing.T) {
 		{"check path --op write /etc/x", 3, "/etc/x"},
 		{"check path --op change x", 1, "op"},
 		{"check path secret.env", 0, "allow"},
+		{"check path", 1, "no path: give one, or --jsonl"},
+		{"check path --settings settings.yaml secret.env", 3, "deny: read secret.env"},
+		{"check path --settings none.yaml secret.env", 1, "none.yaml: no such file"},
+		{"check path --settings no.yaml secret.env", 1, `no.yaml: unknown`},
+		{"check path --cwd fails x", 0, "/fails/x"},
+		{"check command", 1, "no command line: give one in quotes, or --jsonl"},
+		{"check command $x", 3, "runs    $x (not known)"},
 
 		{"policy check", 0, ""},
 		{"policy rules", 0, "developer."},
@@ -92,6 +107,9 @@ func TestEveryCommandAnswers(t *testing.T) {
 		{"policy init mine --owner acme", 1, "exists"},
 		{"policy fmt mine", 0, ""},
 		{"policy test mine", 0, "3 of 3 tests passed, and the examples of all rules hold"},
+		{"policy test fails", 1, "policy tests failed"},
+		{"policy test --json fails", 1, `"pass": false`},
+		{"--config " + home + "/kept.yaml policy replay --since 2d", 2, "decisions are kept for 36h0m0s"},
 		{"policy export out", 0, ""},
 		{"policy export out", 1, "not an empty directory"},
 
@@ -259,6 +277,11 @@ func TestWhereThereIsNothingToShow(t *testing.T) {
 	saysCode(t, nothingJudged(replay.Report{}, "7d"), "nothing_recorded", "no call of the last 7d is recorded")
 	if err := nothingJudged(replay.Report{Calls: 1}, "7d"); err != nil {
 		t.Error(err)
+	}
+	const unknown = "no recorded call of the last 7d can be judged again"
+	err := nothingJudged(replay.Report{Unknown: []replay.Unknown{{Calls: 1}}}, "7d")
+	if err == nil || err.Error() != unknown {
+		t.Errorf("got %v, want %s", err, unknown)
 	}
 
 	socket := filepath.Join(t.TempDir(), "o")

@@ -8,6 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/internal/api"
 	"github.com/sandboxd/sandboxd/internal/audit"
+	"github.com/sandboxd/sandboxd/internal/diskspace"
 	"github.com/sandboxd/sandboxd/internal/projects"
 	"github.com/sandboxd/sandboxd/internal/review"
 	"github.com/sandboxd/sandboxd/policy"
@@ -56,12 +57,17 @@ func TestStatusIsForPeople(t *testing.T) {
 	bad.Policy.Failure = &policy.Failure{At: at, Error: "does not compile"}
 	bad.Parts = map[string]any{
 		"audit":    audit.Status{Anchor: &audit.AnchorStatus{Failing: "no such disk"}},
+		"disk":     diskspace.Use{Free: 1 << 20, Low: true, Full: 3, Unheld: "not \x1b[31mhere"},
+		"other":    7,
 		"projects": []projects.Status{{Problem: "the project /\x1b[31mx is gone"}},
 	}
 	text := showStatus(bad, review.Screen{Width: 40, Terminal: true})
 	for _, want := range []string{
 		"! what it holds now was refused at 2026-01-02 03:04:05: line 3: unknown key; line 4: another",
 		"! what the files hold now could not be loaded: does not compile",
+		"! 1.0 MiB free, 0 bytes of them kept for the record; sessions keep 0 bytes; agents are refused until there is",
+		"! 3 accounts keep too much and are refused; the log of the daemon names them",
+		`! the log and the database have no blocks in reserve: not \u{1b}[31mhere`, "other 7",
 		`! missing: netns: \u{1b}[31mno`, `! the project /\u{1b}[31mx is gone`, "! advisory:", "! the record is not anchored: no such disk", "2 waiting for a person: sandboxd approvals watch",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
@@ -71,6 +77,19 @@ func TestStatusIsForPeople(t *testing.T) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if n := len([]rune(line)); n > 40 {
 			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+}
+
+// Where the agent is another user than the daemon, tools with the rights of the daemon are more than it could do.
+func TestStatusSaysWhoseRightsToolsHave(t *testing.T) {
+	for _, tt := range []struct{ split, rights, want string }{
+		{"enforced", "daemon", "rights     ! tools have the rights of the daemon, whoever calls; docs/security.md, rights of"},
+		{"enforced", "caller", "rights     tools have the rights of the user that calls"},
+	} {
+		text := showStatus(api.Status{RoleSplit: tt.split, Rights: tt.rights}, review.Screen{Width: 80})
+		if !strings.Contains(text, tt.want) {
+			t.Errorf("%+v: the status lacks %q:\n%s", tt, tt.want, text)
 		}
 	}
 }
