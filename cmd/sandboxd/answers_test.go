@@ -50,7 +50,8 @@ func serveAnswers(t *testing.T, a answers) (home string) {
 	}
 	for name, value := range map[string]string{
 		"HOME": home, "SANDBOXD_STATE_DIR": filepath.Join(home, "state"),
-		"SANDBOXD_RUNTIME_DIR": filepath.Join(home, "run"), "SANDBOXD_KEY_DIR": filepath.Join(home, "key"), "SANDBOXD_CONFIG": "", "SANDBOXD_SOCKET": agents,
+		"SANDBOXD_RUNTIME_DIR": filepath.Join(home, "run"), "SANDBOXD_KEY_DIR": filepath.Join(home, "key"),
+		"SANDBOXD_CONFIG": "", "SANDBOXD_SOCKET": agents,
 		"SANDBOXD_OPERATOR_SOCKET": operators,
 	} {
 		t.Setenv(name, value)
