@@ -308,6 +308,15 @@ func TestHookNeverAllowsByFailure(t *testing.T) {
 			t.Errorf("%.80q: got %q, %v, want an error", in, got, err)
 		}
 	}
+	large := strings.Repeat(" ", maxInput) + claudeBash
+	got, err := runHook(t, &decider{verdict: tool.Allow}, clients.ClaudeCode, large)
+	if got != "" || err == nil || !strings.Contains(err.Error(), "the hook call is larger than 33554432 bytes") {
+		t.Errorf("a large one: got %q, %v", got, err)
+	}
+	why, _ := firstReason(tool.Decision{Verdict: tool.Deny})
+	if why != "the rules of sandboxd: deny" {
+		t.Errorf("a denial without a reason says %q", why)
+	}
 }
 
 // A field is what its name says in exactly this spelling, as for the agent that wrote it:

@@ -1,12 +1,15 @@
 package adapter
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 func entryFor(client, file string) MCPEntry {
@@ -36,6 +39,11 @@ func TestM24_TheEntryOfAnMCPClient(t *testing.T) {
 			`{"mcpServers": {"sandboxd": {"command": "/old/sandboxd", "args": [], "env": {"A": "b"}}}}`,
 			[]string{`"/opt/sandboxd"`, `"env": {"A": "b"}`},
 			"{}",
+		},
+		{
+			"of Codex, behind a line that does not end", "codex", strings.TrimSuffix(toml, "\n"),
+			[]string{toml + "\n[mcp_servers.sandboxd]\n"},
+			"",
 		},
 		{"of Codex", "codex", toml, []string{toml, "[mcp_servers.sandboxd]\n", "tool_timeout_sec = 330\n"}, toml},
 		{"of Codex, a new file", "codex", "", []string{"command = \"/opt/sandboxd\"\nargs = [\"mcp\"]\n"}, ""},
@@ -113,5 +121,30 @@ func TestM24_AnEntryOfOthersIsNotChanged(t *testing.T) {
 				t.Errorf("the file is now\n%s", got)
 			}
 		})
+	}
+}
+
+// An entry that is not there is no change, and a client that nobody knows is an error with those that are known.
+func TestM24_WhatIsNotThereIsNotRemoved(t *testing.T) {
+	for _, tt := range []struct{ name, client, old string }{
+		{"no servers", "cursor", "{\"a\":  1}"},
+		{"servers of others", "cursor", `{"mcpServers":  {"git": {"command": "x"}}}`},
+		{"no servers in TOML", "codex", "model = \"o\""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "settings")
+			if err := os.WriteFile(file, []byte(tt.old), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var said strings.Builder
+			err := entryFor(tt.client, file).Uninstall(&said)
+			if got := read(t, file); err != nil || got != tt.old || !strings.Contains(said.String(), "does not have the entry") {
+				t.Errorf("%v, it says %q, and the file is\n%s", err, said.String(), got)
+			}
+		})
+	}
+	e, ok := errors.AsType[*tool.Error](entryFor("emacs", "x").Install(io.Discard))
+	if !ok || e.Code != "unknown_agent" || !strings.Contains(e.Hint, "codex") {
+		t.Errorf("got %+v", e)
 	}
 }

@@ -314,6 +314,29 @@ func TestRequestsAreStrict(t *testing.T) {
 			"mode_not_allowed", "",
 		},
 		{"a directory outside the workspace", "POST", "/sessions", `{"cwd":"/etc"}`, 403, "cwd_outside_workspace", ""},
+		{
+			"a tool of the client that the daemon is to run", "POST", "/decide",
+			`{"session_id":"` + id + `","tool":"Echo","outside":true,"hold":true}`, 400, "validation_error",
+			"the daemon cannot run a tool that it does not have",
+		},
+		{"a check of nothing", "POST", "/check", `{}`, 400, "validation_error", "give either command, or path and op"},
+		{
+			"a check of two things", "POST", "/check", `{"command":"ls","path":"a","op":"read"}`, 400,
+			"validation_error", "give either command, or path and op",
+		},
+		{"a check of another use", "POST", "/check", `{"path":"a","op":"change"}`, 400, "validation_error", "path and op"},
+		{
+			"a check under settings that there are not", "POST", "/check", `{"command":"ls","settings":{"networks":{}}}`,
+			400, "validation_error", `settings: unknown key "networks"`,
+		},
+		{
+			"a check with a home that leads nowhere", "POST", "/check", `{"command":"ls ~","home":"me"}`, 400,
+			"validation_error", "cwd and home must be absolute",
+		},
+		{
+			"a connection to no host", "POST", "/calls/x/connect", `{"host":"a b","port":443,"protocol":"tls","via":"proxy"}`,
+			400, "validation_error", "host",
+		},
 		{"a page that is too large", "GET", "/sessions?limit=101", "", 400, "validation_error", "limit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
