@@ -60,6 +60,22 @@ func serveAnswers(t *testing.T, a answers) (home string) {
 	return home
 }
 
+// typed makes a text the standard input.
+func typed(t *testing.T, text string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "typed")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin := os.Stdin
+	os.Stdin = f
+	t.Cleanup(func() { os.Stdin = stdin; f.Close() })
+}
+
 // With --json a script reads one JSON document, and no table.
 func TestScriptsReadJSON(t *testing.T) {
 	home := serveAnswers(t, answers{
@@ -144,11 +160,12 @@ func TestPeopleReadWords(t *testing.T) {
 			`"next_offset": 4, "output_bytes": 8}`,
 		"GET /jobs/j/output?offset=4": `{"job_id": "j", "state": "exited", "exit_code": 3, "output": "two\n", ` +
 			`"next_offset": 8, "output_bytes": 8}`,
-		"GET /jobs/w/output?offset=0":    `{"job_id": "w", "state": "running", "withheld": true}`,
-		"DELETE /sessions/s/cron/cron_1": `null`,
-		"GET /sessions/s/mcp":            `[{"name": "git", "status": "failed", "error": "no program"}]`,
-		"POST /sessions/none/skills/end": `{"ended": null, "running": []}`,
-		"POST /sessions/two/skills/end":  `{"ended": "k", "running": [{}, {}]}`,
+		"GET /jobs/w/output?offset=0":                                     `{"job_id": "w", "state": "running", "withheld": true}`,
+		`POST /jobs/j/input {"end":false,"text":"typed\nwithout an end"}`: `null`,
+		"DELETE /sessions/s/cron/cron_1":                                  `null`,
+		"GET /sessions/s/mcp":                                             `[{"name": "git", "status": "failed", "error": "no program"}]`,
+		"POST /sessions/none/skills/end":                                  `{"ended": null, "running": []}`,
+		"POST /sessions/two/skills/end":                                   `{"ended": "k", "running": [{}, {}]}`,
 		"GET /sessions/s/skills": `[{"name": "every", "available": true, "tool_restrictions": null}, ` +
 			`{"name": "no", "available": true, "tool_restrictions": []}]`,
 		"GET /sessions/s/skills?format=ignored": `[]`,
@@ -176,6 +193,9 @@ func TestPeopleReadWords(t *testing.T) {
 		{"allow --remove /w", 0, "/w is taken back; 2 calls there were ended\n", ""},
 		{"jobs output j", 0, "one\ntwo\n", "job j: exited (3)"},
 		{"jobs output w", 0, "", "note: what the job prints is withheld until its result is released"},
+		{"jobs input j -", 0, "", ""},
+		{"jobs input k -", 1, "", "nothing is prepared for POST /jobs/k/input"},
+		{"check path --jsonl", 0, `"invalid`, ""},
 		{"jobs input j", 2, "", "there is nothing to send: give a TEXT, or --end"},
 		{"jobs forward j http", 2, "", `PORT "http" is no number`},
 		{"cron delete cron_1", 0, "", ""},
@@ -218,6 +238,7 @@ func TestPeopleReadWords(t *testing.T) {
 		{"__complete tools show ", 0, "WebFetch\n", "ShellCompDirectiveNoFileComp"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
+			typed(t, "typed\nwithout an end")
 			var out, errs bytes.Buffer
 			exit := run(t.Context(), strings.Split(tt.args, " "), &out, &errs)
 			if exit != tt.exit || !strings.Contains(out.String(), tt.out) || !strings.Contains(errs.String(), tt.errs) {

@@ -30,6 +30,7 @@ func TestPolicyCommandRefusesBadInput(t *testing.T) {
 		{"eval", `{"tool": "Read", "command": "ls"}`, "either a command or a tool"},
 		{"eval", `{"command": "ls", "args": {}}`, "a command has no args"},
 		{"eval", `{"tool": "WebFetch", "hosts": ["a.example"]}`, "unknown field"},
+		{"eval", `{"command": "ls", "connection": {"host": "a.example"}}`, "leave connection and changes out"},
 		{"eval --confined perhaps -c ls", "", "want true or false"},
 		{"eval --cwd / -c ls", "", "the whole system"},
 		{"check --profile lax", "", `"lax"`},

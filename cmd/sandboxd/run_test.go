@@ -43,7 +43,8 @@ func TestEveryCommandAnswers(t *testing.T) {
 			`findings contains {"id": "acme.a", "effect": "deny", "message": "m"} if input.tool.name == "No"` + "\n",
 		filepath.Join(work, "fails/a_test.rego"): "package sandboxd.policies.acme.a_test\n\n" +
 			"test_one if 1 == 2\n\ntodo_test_two if true\n",
-		conf: "sessions: {mode: plan}\n", bad: "sesions: {}\n", filepath.Join(work, "secret.env"): "A=b\n",
+		filepath.Join(home, "old/state.db"): "",
+		conf:                                "sessions: {mode: plan}\n", bad: "sesions: {}\n", filepath.Join(work, "secret.env"): "A=b\n",
 	} {
 		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
 		if err != nil {
@@ -110,6 +111,9 @@ func TestEveryCommandAnswers(t *testing.T) {
 		{"policy test fails", 1, "policy tests failed"},
 		{"policy test --json fails", 1, `"pass": false`},
 		{"--config " + home + "/kept.yaml policy replay --since 2d", 2, "decisions are kept for 36h0m0s"},
+		{"store migrate --json " + home + "/old", 0, `"changed": [`},
+		{"store migrate " + home + "/old", 0, ": up to date"},
+		{"store status --json " + home + "/old", 0, `"kind": "sqlite"`},
 		{"policy export out", 0, ""},
 		{"policy export out", 1, "not an empty directory"},
 
