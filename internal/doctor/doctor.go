@@ -16,9 +16,9 @@
 //	}
 //
 // An act is not proved if its shell did not start, could not run a program, or was
-// ended by a signal. What the kernel does not give is a finding, needed when sandbox.require names it. A proof holds for
-// this moment and this host: it says nothing about bugs of the kernel that nobody
-// tried.
+// ended by a signal. What the kernel does not give is a finding, needed when
+// sandbox.require names it. A proof holds for this moment and this host: it says
+// nothing about bugs of the kernel that nobody tried.
 //
 // A new act belongs here. A row about a feature belongs to the definition of the
 // feature (package part) and comes in Host.Parts. The package repairs nothing.

@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// NewScreen returns a writer for a person's terminal, for a program that draws on a terminal
-// of its own: text and what draws pass (colours, the cursor, erasing, inserting, scrolling, the
-// other screen, modes of keys and of pasting, the bell). The rest is left out: titles, the clipboard, questions that a terminal answers as if the person
-// typed, changes of its size and its fonts, strings of any kind, and controls in 8 bits.
-// Sequences and characters may be cut anywhere between two writes.
+// NewScreen returns a writer for a person's terminal, for a program that draws on a terminal of its
+// own: text and what draws pass (colours, the cursor, erasing, inserting, scrolling, the other
+// screen, modes of keys and of pasting, the bell). The rest is left out: titles, the clipboard,
+// questions that a terminal answers as if the person typed, changes of its size and its fonts,
+// strings of any kind, and controls in 8 bits. Sequences and characters may be cut anywhere between
+// two writes.
 func NewScreen(w io.Writer) io.Writer { return &screen{to: w} }
 
 // screen follows the sequences of a terminal.

@@ -7,9 +7,9 @@
 // [NewWriter], lines stay lines, and JSON stays the same JSON unless it has carriage returns, which
 // are escaped, between its tokens. A Write must not end inside of a character. Both leave only
 // characters that are known to be visible, and spaces. Text writes a tab as four spaces; NewWriter
-// leaves line breaks, tabs and the styles of this package, whoever wrote them. Everything else is written as an escape: what moves the cursor,
-// changes direction, joins, fills or is blank, what a font need not know, and marks without a
-// letter or in piles.
+// leaves line breaks, tabs and the styles of this package, whoever wrote them. Everything else is
+// written as an escape: what moves the cursor, changes direction, joins, fills or is blank, what a
+// font need not know, and marks without a letter or in piles.
 //
 // [NewScreen] is for a program that draws on a terminal of its own. It passes what draws: colours,
 // the cursor, erasing, inserting and scrolling, the other screen, modes of keys and of pasting, the

@@ -123,7 +123,8 @@ func (g Git) New(ctx context.Context, dir string, roots []string, name string) (
 		err = g.made(ctx, t)
 	}
 	if err != nil {
-		return t, errors.Join(err, g.remove(context.WithoutCancel(ctx), t, true))
+		ctx = context.WithoutCancel(ctx)
+		return t, errors.Join(err, g.remove(ctx, t, true), g.dropBranch(ctx, t, true))
 	}
 	return t, nil
 }

@@ -29,7 +29,8 @@ func Unseen(text string) string {
 		case r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F || r == 0x061C:
 			return fmt.Sprintf("has characters that turn the direction of text (U+%04X)", r)
 		case unicode.Is(unicode.Cf, r) && r != 0x200D || r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0 ||
-			r == 0x034F || r == 0x2800 || r == 0x17B4 || r == 0x17B5 || r >= 0x180B && r <= 0x180F || r >= 0xFE00 && r <= 0xFE0E || r >= 0xE0100 && r <= 0xE01EF:
+			r == 0x034F || r == 0x2800 || r == 0x17B4 || r == 0x17B5 || r >= 0x180B && r <= 0x180F ||
+			r >= 0xFE00 && r <= 0xFE0E || r >= 0xE0100 && r <= 0xE01EF:
 			return fmt.Sprintf("has characters that nobody sees (U+%04X)", r)
 		}
 	}

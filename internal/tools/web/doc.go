@@ -11,7 +11,8 @@
 // All connections go through the box of the call, whose judge sees every host. WebFetch follows
 // five redirects at most, and each hop is judged anew. WebSearch follows none.
 //
-// Guaranteed: time, size and nesting of what is read are bounded; the time to judge and
-// to make a connection, in which people may be asked, is not counted. Secrets of the provider are sent over TLS only, and masked in answers and
-// errors. The text itself is not judged: its author is the web ([tool.OriginWeb]).
+// Guaranteed: time, size and nesting of what is read are bounded; the time to judge and to make a
+// connection, in which people may be asked, is not counted. Secrets of the provider are sent over
+// TLS only, and masked in answers and errors. The text itself is not judged: its author is the web
+// ([tool.OriginWeb]).
 package web
