@@ -30,7 +30,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/projects"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/sessions"
-	"github.com/sandboxd/sandboxd/internal/store"
+	"github.com/sandboxd/sandboxd/internal/store/storetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/transcript"
 	"github.com/sandboxd/sandboxd/internal/vars"
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	dir, err = filepath.EvalSymlinks(dir)
 	must(t, err)
-	db, err := store.Open(t.Context(), store.Options{Path: ":memory:"},
+	db, err := storetest.At(t.Context(), t, ":memory:",
 		sessions.Schema(), vars.Schema(), approvals.Schema(), audit.Schema(), policy.Schema())
 	must(t, err)
 	t.Cleanup(func() { db.Close() })
