@@ -125,7 +125,7 @@ func (t *tree) follow() {
 		if more := t.followed[path]; more.kind > old.kind {
 			old = more
 		}
-		if old.kind >= k {
+		if old.kind >= k && old.kind != unreadable {
 			return
 		}
 		if len(t.followed) >= maxFollowed {
@@ -171,6 +171,9 @@ func (t *tree) follow() {
 		case f.kind == gitPointer:
 			t.followPointer(path, f, reach, &names)
 		case f.kind == gitMark:
+		case f.kind == unreadable: // git finds its files there by their names
+			t.reachNames(path, reach)
+			t.reachNames(path+"/.git", reach)
 		case f.link != "":
 			reach(path, followedKind(f.kind))
 		case f.kind == gitRead && filepath.Base(path) == "commondir":
@@ -350,6 +353,11 @@ func (t *tree) reachGit(dir string, reach func(string, kind) string) {
 	if dir == "" || !guard.Within(dir, t.root) || inGitDir(dir, t.root) {
 		return
 	}
+	t.reachNames(dir, reach)
+}
+
+// reachNames follows the files of a git directory that git finds by their names.
+func (t *tree) reachNames(dir string, reach func(string, kind) string) {
 	for _, name := range []string{"config", "config.worktree", "hooks"} {
 		reach(filepath.Join(dir, name), gitKeep)
 	}

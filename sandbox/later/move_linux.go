@@ -15,7 +15,7 @@ import (
 // system, the file stays in its directory under a name that means nothing.
 func Move(path, dir string) error {
 	path = firstLink(path)
-	from, err := openDir(filepath.Dir(path))
+	from, err := openWithoutLinks(filepath.Dir(path), unix.O_PATH) // a program can make it unreadable
 	if err != nil {
 		return err
 	}
@@ -36,10 +36,14 @@ func Move(path, dir string) error {
 	return err
 }
 
-// openDir opens a directory and refuses links anywhere in its path.
+// openDir opens a directory to list it, and refuses links anywhere in its path.
 func openDir(path string) (int, error) {
+	return openWithoutLinks(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+}
+
+func openWithoutLinks(path string, how uint64) (int, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOFOLLOW,
+		Flags:   how | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOFOLLOW,
 		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {

@@ -80,7 +80,9 @@ func (t *tree) notOpened(d *dir, path string, err error) {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		// It can be seen when somebody makes it readable, which changes its stamp.
 		t.watcher.stamp(path)
-		t.add(path, unreadable, 0)
+		if t.found[path].kind != gitKeep { // git runs a hook of a directory that it cannot list
+			t.add(path, unreadable, 0)
+		}
 	default:
 		t.problem(path, err)
 	}
