@@ -2,6 +2,7 @@ package later
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,7 +74,8 @@ func TestWhatACallIsTold(t *testing.T) {
 			"protected_path_created move WS/a/.envrc to WS/b/.envrc\n", "denied",
 		},
 		{
-			"a change of a pointer that a call made", "mkdir w", "echo 'gitdir: ../x' > w/.git; LOOK; echo 'gitdir: ../y' > w/.git",
+			"a change of a pointer that a call made", "mkdir w",
+			"echo 'gitdir: ../x' > w/.git; LOOK; echo 'gitdir: ../y' > w/.git",
 			"protected_path_created change WS/w/.git\n", "denied",
 		},
 		{
@@ -133,14 +135,14 @@ func TestWhatACallIsTold(t *testing.T) {
 		{
 			"a directory of hooks that can be entered and not listed", "mkdir .git",
 			"mkdir .git/hooks; echo > .git/hooks/pre-commit; chmod 755 .git/hooks/pre-commit; chmod 311 .git/hooks",
-			"denied_path_created create WS/.git/hooks, from which git would run a program outside the sandbox; it was moved",
-			"protected",
+			"denied_path_created create WS/.git/hooks, from which git would run a program outside the sandbox; " +
+				"it was moved", "protected",
 		},
 		{
 			"hooks of a pointer that cannot be listed", "true",
 			"mkdir -p evil/hooks; echo ref > evil/HEAD; chmod 311 evil/hooks; echo 'gitdir: evil' > .git",
-			"denied_path_created create WS/evil/hooks, from which git would run a program outside the sandbox; it was moved",
-			"",
+			"denied_path_created create WS/evil/hooks, from which git would run a program outside the sandbox; " +
+				"it was moved", "",
 		},
 		{
 			"a common directory of a repository that cannot be listed", "mkdir .git evil; echo ref > .git/HEAD",
@@ -151,8 +153,8 @@ func TestWhatACallIsTold(t *testing.T) {
 		{
 			"a repository in a directory that cannot be listed", "true",
 			"mkdir -p sub/.git; printf '[alias]\\n\\tst = !x\\n' > sub/.git/config; chmod 311 sub",
-			"denied_path_created create WS/sub/.git/config, from which git would run a program outside the sandbox; it",
-			"",
+			"denied_path_created create WS/sub/.git/config, from which git would run a program outside the sandbox; " +
+				"it was moved", "",
 		},
 		{
 			"a person's repository that cannot be listed any more",
@@ -165,7 +167,8 @@ func TestWhatACallIsTold(t *testing.T) {
 			"denied_path_created create WS/gd/worktrees/w/config.worktree, from which git would run a program", "",
 		},
 		{
-			"a link that leads to itself", "true", "ln -s .envrc .envrc", "protected_path_created create WS/.envrc\n", "denied",
+			"a link that leads to itself", "true", "ln -s .envrc .envrc",
+			"protected_path_created create WS/.envrc\n", "denied",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,5 +196,73 @@ func TestWhatACallIsTold(t *testing.T) {
 				}, ws, quarantine)
 			})
 		})
+	}
+}
+
+// TestWhatCannotBePromised: whoever reads the state hears of what is too much to be known or kept.
+func TestWhatCannotBePromised(t *testing.T) {
+	const most = maxFollowed + 1
+	many := func(ws, format string) {
+		for i := range most {
+			plant(t, ws, fmt.Sprintf(format, i), "")
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		plant func(ws string)
+		want  string
+	}{
+		{"little", func(ws string) { plant(t, ws, ".envrc", "", ".git/hooks/x", "", ".git/config", "") }, ""},
+		{
+			"more files than a sandbox has mounts for", func(ws string) { many(ws, "d%d/.envrc") },
+			"later: of 4097 files of WS that other programs obey, 1 are not read-only",
+		},
+		{
+			"a configuration that is too large to be read",
+			func(ws string) { plant(t, ws, ".git/config", strings.Repeat("#\n", maxGitConfig/2+1)) },
+			"later: WS has more files that other programs obey than can be known; those that came last are not kept",
+		},
+		{
+			"a directory of hooks that is too large to look for links", func(ws string) { many(ws, ".git/hooks/%d") },
+			"later: WS has more files that other programs obey than can be known; those that came last are not kept",
+		},
+		{
+			"more includes than are followed", func(ws string) {
+				var text strings.Builder
+				for i := range most {
+					fmt.Fprintf(&text, "[include]path=../x%d\n", i)
+				}
+				plant(t, ws, ".git/config", text.String())
+			},
+			"later: WS has more files that other programs obey than can be known; those that came last are not kept",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ws := t.TempDir()
+			tt.plant(ws)
+			got := strings.Join(newIndex(t, true).Trees([]string{ws}).State().Missing, "\n")
+			if want := strings.ReplaceAll(tt.want, "WS", ws); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestX39_FileToolsKeepWhatOthersLeadTo: also what does not exist yet, and what lies below a directory.
+func TestX39_FileToolsKeepWhatOthersLeadTo(t *testing.T) {
+	ws := t.TempDir()
+	plant(t, ws, ".git/config", "[include]\n\tpath = ../x/file\n[core]\n\thooksPath = h\n",
+		"x/file", "", "h/a", "", "y/z", "")
+	if err := os.Symlink("later/rc", ws+"/.envrc"); err != nil {
+		t.Fatal(err)
+	}
+	trees := newIndex(t, true).Trees([]string{ws})
+	for path, want := range map[string]bool{
+		"x/file": true, "h": true, "h/a": true, "h/new": true, "later/rc": true, ".envrc": true, "sub/.envrc": true,
+		"x": false, "x/other": false, "y/z": false, "later/other": false, "../x/file": false,
+	} {
+		if got := trees.Keeps(filepath.Join(ws, path)); got != want {
+			t.Errorf("%s: kept %v, want %v", path, got, want)
+		}
 	}
 }
