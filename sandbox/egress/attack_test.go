@@ -156,11 +156,14 @@ func TestX12_WhatTheProxyRefuses(t *testing.T) {
 		{"CONNECT to a literal address", "CONNECT [::1]:443 HTTP/1.1\r\n\r\n", "::1 is an address"},
 		{"CONNECT without a port", "CONNECT a.test HTTP/1.1\r\n\r\n", "it is no host name"},
 		{"CONNECT to port 0", "CONNECT a.test:0 HTTP/1.1\r\n\r\n", "it is no host name"},
+		{"CONNECT to a port that is a word", "CONNECT a.test:http HTTP/1.1\r\n\r\n", "400 Bad Request"},
+		{"CONNECT to a port that is too large", "CONNECT a.test:65536 HTTP/1.1\r\n\r\n", "write a host name"},
 		{"CONNECT to a mapped address", "CONNECT [::ffff:127.0.0.1]:443 HTTP/1.1\r\n\r\n", "127.0.0.1 is an address"},
 		{"a full-width address", "CONNECT １27.0.0.1:443 HTTP/1.1\r\n\r\n", "400 Bad Request"},
 		{"no HTTP", "hello\r\n\r\n", "400 Bad Request"},
 		{"SOCKS4", "\x04\x01\x00\x50\x7f\x00\x00\x01\x00", ""},
 		{"SOCKS5 with a password alone", "\x05\x01\x02", "\x05\xff"},
+		{"SOCKS5 that goes on as SOCKS4", "\x05\x01\x00\x04\x01\x00\x03\x06a.test\x01\xbb", "\x05\x00\x05\x01"},
 		{"SOCKS5 for a server", "\x05\x01\x00\x05\x02\x00\x03\x06a.test\x01\xbb", "\x05\x00\x05\x07"},
 	} {
 		conn := w.dial(proxy)
