@@ -138,7 +138,7 @@ func TestLookUpsWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestAStreamThatIsNoQuery: the resolver ends it at once.
+// TestAStreamThatIsNoQuery: the resolver ends it, and answers nothing that comes behind it.
 func TestAStreamThatIsNoQuery(t *testing.T) {
 	w := newWorld(t)
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -147,10 +147,24 @@ func TestAStreamThatIsNoQuery(t *testing.T) {
 	}
 	l := listen(t)
 	w.net.ServeResolver(packets, l)
-	conn := w.dial(l.Addr().String())
-	conn.Write(append(binary.BigEndian.AppendUint16(nil, 3), "abc"...))
-	if got, err := io.ReadAll(conn); len(got) > 0 || err != nil {
-		t.Errorf("got %q, %v, want the end", got, err)
+	q := dnsmessage.Message{Questions: []dnsmessage.Question{{
+		Name: dnsmessage.MustNewName("a.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
+	}}}
+	query, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		before   []byte
+		answered bool
+	}{{"a query", nil, true}, {"behind something else", []byte("\x00\x03abc"), false}} {
+		conn := w.dial(l.Addr().String())
+		conn.Write(append(binary.BigEndian.AppendUint16(tt.before, uint16(len(query))), query...))
+		conn.CloseWrite()
+		if got, _ := io.ReadAll(conn); (len(got) > 0) != tt.answered {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
 	}
 }
 
