@@ -83,3 +83,26 @@ func TestStandardInputIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// No program of the sandbox may hold a directory of the host: from there it would reach the whole tree.
+func TestADirectoryIsNoStream(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, open := range map[string]func(s *stdio.Streams) error{
+		"stdin":  func(s *stdio.Streams) error { return s.Open(f, nil, nil, stdio.Limit{Bytes: 1}, func() {}) },
+		"stdout": func(s *stdio.Streams) error { return s.Open(nil, f, nil, stdio.Limit{Bytes: 1}, func() {}) },
+		"stderr": func(s *stdio.Streams) error { return s.Open(nil, nil, f, stdio.Limit{Bytes: 1}, func() {}) },
+	} {
+		var s stdio.Streams
+		want := dir + " is a directory, and no program in the sandbox may hold one of the host"
+		if err := open(&s); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+		s.Start()
+		s.Wait()
+	}
+}

@@ -1,0 +1,54 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLaunchersThatRestAreEnded: those that have rested longest when there are too many, those of which a session takes
+// another one, and those that nobody uses. One that works stays.
+func TestLaunchersThatRestAreEnded(t *testing.T) {
+	p := newPool(t)
+	p.Max = 2
+	ws := t.TempDir()
+	get := func(session, key string, replaces bool) *Launcher {
+		t.Helper()
+		c := newConfig(t, key, ws)
+		c.Replaces = replaces
+		l, err := p.Get(t.Context(), session, c, Entry{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	a, b := get("a", "a", false), get("b", "b", false)
+	b.Release()
+	a.Release()
+	c := get("c", "c", false) // b has rested longer than a
+	<-b.Ended
+	if a.Gone() || c.Gone() {
+		t.Errorf("ended are a: %v, c: %v", a.Gone(), c.Gone())
+	}
+	p.RetireUnused(0)
+	<-a.Ended
+	if c.Gone() {
+		t.Error("one that works was ended")
+	}
+	other := get("c", "d", true)
+	if c.Gone() {
+		t.Error("one that works was replaced")
+	}
+	c.Release()
+	third := get("c", "e", true)
+	<-c.Ended
+	if other.Gone() || third.Gone() {
+		t.Error("one that works was replaced")
+	}
+	other.Release()
+	third.Release()
+	p.Close()
+	_, err := p.Get(t.Context(), "a", newConfig(t, "a", ws), Entry{})
+	if err == nil || !strings.Contains(err.Error(), "the sandbox backend is closed") {
+		t.Errorf("after Close: got %v", err)
+	}
+}
