@@ -170,6 +170,11 @@ func TestW04_UnderTLSThePageHasTheNamesOfItsCertificate(t *testing.T) {
 	if got := s.origin(); got != "https://page.test:"+port {
 		t.Errorf("links lead to %s", got)
 	}
+	s.cert = certified(t)
+	if got := s.origin(); got != "https://192.0.2.7:"+port {
+		t.Errorf("without a name in the certificate links lead to %s", got)
+	}
+	s.cert = certified(t, "page.test", "*.pages.test")
 	token, _, err := s.logins.link(person{})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +199,8 @@ func TestW04_WhereThePageMayListen(t *testing.T) {
 		{"0.0.0.0:1", TLS{}, false},
 		{"192.0.2.7:1", TLS{}, false},
 		{"192.0.2.7:1", both, true},
+		{"127.0.0.1", TLS{}, false},
+		{"localhost:1", TLS{}, false},
 	} {
 		c := Config{Listen: tt.listen, SessionHours: 12, TLS: tt.tls}
 		if err := c.Check(); (err == nil) != tt.want {
