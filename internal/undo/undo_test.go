@@ -550,6 +550,71 @@ func TestADiffSaysThatAModeChanged(t *testing.T) {
 	}
 }
 
+// A diff shows texts, and says of everything else why it is not shown (docs/undo.md).
+func TestADiffSaysWhatItDoesNotShow(t *testing.T) {
+	const unknown = "0000000000000000000000000000000000000000000000000000000000000000"
+	for _, tt := range []struct {
+		name   string
+		change func(w *world, c *change)
+		want   string
+	}{
+		{"another time", func(_ *world, c *change) { c.After = c.Before }, "[another time]\n"},
+		{"a directory is gone", func(_ *world, c *change) {
+			c.Before, c.After = state{Type: isDir}, state{}
+		}, "deleted directory\n"},
+		{"a directory is new", func(_ *world, c *change) {
+			c.Before, c.After = state{}, state{Type: isDir}
+		}, "new directory\n"},
+		{"a pipe", func(_ *world, c *change) {
+			c.Before, c.After = state{}, state{Type: isPipe}
+		}, "[a named pipe: 0 bytes before, 0 after]\n"},
+		{"what could not be read", func(_ *world, c *change) {
+			c.After.Type, c.After.Size = unreadable, 5
+		}, "[not readable: 4 bytes before, 5 after]\n"},
+		{"more than 1 MiB", func(_ *world, c *change) {
+			c.After.Size = 1<<20 + 1
+		}, "[too large to be shown: 4 bytes before, 1048577 after]\n"},
+		{"a size that the file has no more", func(_ *world, c *change) {
+			c.After.Sum, c.After.Size = unknown, 9
+		}, "[what it became is not known any more: 4 bytes before, 9 after]\n"},
+		{"a person wrote as many bytes since", func(w *world, _ *change) {
+			w.person("f", "six\n")
+		}, "[what it became is not known any more: 4 bytes before, 4 after]\n"},
+		{"no text", func(w *world, c *change) {
+			w.write("binary", "f", "a\x00b")
+			w.write("text", "f", "two\n")
+			of, err := w.j.call(context.Background(), "text")
+			w.must(err)
+			c.Before = of.Changes[0].Before
+		}, "[not a text: 3 bytes before, 4 after]\n"},
+		{"a file is new", func(_ *world, c *change) {
+			c.Before = state{}
+		}, "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+two\n"},
+		{"a file is gone", func(_ *world, c *change) {
+			c.After = state{}
+		}, "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"},
+	} {
+		w := newWorld(t)
+		w.write("made", "f", "one\n")
+		w.write("changed", "f", "two\n")
+		of, err := w.j.call(t.Context(), "changed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.change(w, &of.Changes[0])
+		got, err := w.j.diff(of, maxDiff)
+		if want := "diff f\n" + tt.want; err != nil || got != want {
+			t.Errorf("%s: got %q (%v), want %q", tt.name, got, err, want)
+		}
+		of.Changes = append(of.Changes, of.Changes[0])
+		first := len(got)
+		got, err = w.j.diff(of, first)
+		if want := "[1 more files are not shown]\n"; err != nil || got[first:] != want {
+			t.Errorf("%s, twice, in the room for one: got %q (%v)", tt.name, got, err)
+		}
+	}
+}
+
 // Of a chain of undos each second one holds, and what it undid is undone.
 func TestAChainOfUndos(t *testing.T) {
 	w := newWorld(t)
