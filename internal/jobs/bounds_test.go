@@ -120,6 +120,11 @@ func TestNumbersOfRoutesAreBounded(t *testing.T) {
 			t.Errorf("a port of %s: %v", body, err)
 		}
 	}
+	r := httptest.NewRequest(http.MethodDelete, "/", nil)
+	r.SetPathValue("port", "web")
+	if _, err := w.endForward(r); err == nil || !strings.Contains(err.Error(), "the port is no number") {
+		t.Errorf("the end of a port that is none: %v", err)
+	}
 	// Ports are offered up to a bound, and the operator who stops a job is named.
 	for port := range maxForwards {
 		if _, err := j.Forward(port+1, 0, unrecorded); err != nil {
@@ -178,17 +183,23 @@ func TestWhatBecameOfAJob(t *testing.T) {
 	j.finish(c, sandbox.Exit{}, fine)
 }
 
-// What is no longer kept before the text that is read is counted.
+// What is no longer kept before the text that is read is counted, and the text begins with a whole character.
 func TestWhatIsNoLongerKeptIsSaid(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.OutputBytes, c.OutputRate = 64<<10, 1<<30 })
 	j, c := w.begin(false)
 	defer j.finish(c, sandbox.Exit{}, fine)
-	if _, err := io.WriteString(j.Output(), strings.Repeat("0123456789abcdef\n", 40_000)); err != nil {
+	if _, err := io.WriteString(j.Output(), strings.Repeat("x€€€€€\n", 40_000)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := j.report(0)
 	if err != nil || r.Offset == 0 || !strings.Contains(r.note, "bytes before this are no longer kept]") {
 		t.Errorf("at %d it says %q, %v", r.Offset, r.note, err)
+	}
+	for more := range 3 {
+		io.WriteString(j.Output(), "x")
+		if r, err := j.report(0); err != nil || strings.ContainsRune(r.Output, utf8.RuneError) {
+			t.Errorf("%d bytes more: it begins with %.10q, %v", more+1, r.Output, err)
+		}
 	}
 }
 
@@ -329,8 +340,18 @@ func TestJobsEndWithTheirDaemon(t *testing.T) {
 	j.program.(*program).terminated = func(time.Duration) {
 		go j.finish(c, sandbox.Exit{Code: 137, Signal: "SIGKILL"}, fine)
 	}
+	said := w.part().Status
+	if got := fmt.Sprint(said()); got != "map[running:1]" {
+		t.Errorf("the status says %s", got)
+	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if got := fmt.Sprint(said()); got != "map[running:0]" {
+		t.Errorf("at the end the status says %s", got)
+	}
+	if _, err := w.Open(call("late"), false); code(err) != "stopping" {
+		t.Errorf("a daemon that stops begins a job: %v", err)
 	}
 	w.open()
 	if all := w.List(nobody); len(all) != 1 || all[0].State != Killed || all[0].By != "the end of the daemon" {

@@ -158,15 +158,10 @@ func (j *Job) report(from int64) (report, error) {
 
 func shown(r report) tool.Output { return tool.Output{Data: r, Text: r.text()} }
 
-// await waits for the end of a job, or for its output to go beyond an offset; offset < 0
-// waits for the end alone.
-func (j *Job) await(ctx context.Context, most time.Duration, offset int64) {
+// await waits for the end of a job, but no longer than most.
+func (j *Job) await(ctx context.Context, most time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	if offset >= 0 {
-		_, _ = j.out.wait(ctx, offset) // the time is over
-		return
-	}
 	select {
 	case <-j.done:
 	case <-ctx.Done():
@@ -204,7 +199,7 @@ func (t taskJobs) Output(ctx context.Context, in tool.In) (tool.Output, error) {
 			wait = min(time.Duration(*args.Timeout)*time.Millisecond, maxWaitTime)
 		}
 		defer tool.YieldSlot(ctx)()
-		j.await(ctx, wait, -1)
+		j.await(ctx, wait)
 	}
 	from := max(0, j.out.written()-readBytes)
 	if args.Offset != nil {
@@ -404,7 +399,7 @@ func (t writeStdin) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Ou
 		wait = min(time.Duration(*args.Yield)*time.Millisecond, maxYieldTime)
 	}
 	defer tool.YieldSlot(ctx)()
-	j.await(ctx, wait, -1)
+	j.await(ctx, wait)
 	r, err := j.report(from)
 	if err != nil {
 		return tool.Output{}, err

@@ -23,6 +23,10 @@ func TestReadFrame(t *testing.T) {
 	if _, err := readFrame(r); err != io.EOF {
 		t.Errorf("got %v at the end", err)
 	}
+	_, err := readFrame(frames("Content-Length: 2"))
+	if err == nil || err.Error() != "it ended in the middle of a message" {
+		t.Errorf("got %v in a header", err)
+	}
 }
 
 func FuzzReadFrame(f *testing.F) {

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,6 +50,10 @@ func TestT52_AnAnswerOfAServer(t *testing.T) {
 		{
 			"texts in the old forms", "answers", `{"contents":["one",{"language":"go","value":"two"}]}`,
 			strings.Replace(question, findReferences, hover, 1), "one\ntwo",
+		},
+		{
+			"a long text about a symbol", "answers", `{"contents":"` + strings.Repeat("ä", 20_001) + `"}`,
+			strings.Replace(question, findReferences, hover, 1), strings.Repeat("ä", 20_000) + "… [cut]",
 		},
 		{
 			"no text about a symbol", "answers", `null`, strings.Replace(question, findReferences, hover, 1),
@@ -124,6 +129,25 @@ func TestT52_PlacesThatMayNotBeRead(t *testing.T) {
 }
 
 // What was judged comes first, wherever the other files lie.
+// A file that policies withhold from the call is left out, as one that the settings deny.
+func TestT52_PlacesThatPoliciesWithhold(t *testing.T) {
+	w := served(t, "answers", "["+at("DIR/a.go", 0)+","+at("DIR/secret.go", 0)+"]")
+	w.write("secret.go", "SECRET\n")
+	in := w.in(question)
+	var err error
+	if in.Judged, err = w.tool.Uses(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(w.dir, "secret.go")
+	in.Withheld = func(_ context.Context, paths []string) (map[string]bool, error) {
+		return map[string]bool{secret: slices.Contains(paths, secret)}, nil
+	}
+	out, err := w.tool.Run(t.Context(), in, w.box)
+	if d, _ := out.Data.(data); err != nil || d.LeftOut != 1 || !slices.Equal(d.Lines, []string{"a.go:1:package a"}) {
+		t.Errorf("got %+v, %v", out.Data, err)
+	}
+}
+
 func TestT52_PlacesBesideTheDirectoryComeLast(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -165,6 +189,7 @@ func TestT52_AHostileServer(t *testing.T) {
 		{"says fields twice", "given twice"},
 		{"sends a list", "cannot be read"},
 		{"asks for much", "more than 100"},
+		{"asks with a long id", "an id of more than 100 bytes"},
 		{"asks without end", "it does not read"},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
@@ -206,8 +231,12 @@ func TestT52_AWrongAnswer(t *testing.T) {
 			}
 		})
 	}
-	w := served(t, "answers", `{"contents":3}`)
-	w.fails(strings.Replace(question, findReferences, hover, 1), "language_server_failed")
+	asksWhat := strings.Replace(question, findReferences, hover, 1)
+	served(t, "answers", `{"contents":3}`).fails(asksWhat, "language_server_failed")
+	e := served(t, "has many values", "null").fails(asksWhat, "language_server_failed")
+	if !strings.Contains(e.Msg, "values, 200000 at most") {
+		t.Errorf("got %q", e.Msg)
+	}
 }
 
 func TestT52_AServerThatDoesNotAnswerIsEnded(t *testing.T) {

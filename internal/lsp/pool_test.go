@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -127,6 +128,55 @@ func TestT52_NobodyAsks(t *testing.T) {
 		w.ok(question)
 		until(t, "no server runs", func() bool { return w.f.running() == 0 && w.forgot.Load() == int64(n) })
 	}
+}
+
+// A call waits for its server no longer than a policy allows it, and not for one that the configuration has no more.
+func TestT52_ACallWaitsInVain(t *testing.T) {
+	w := served(t, "says nothing", "null")
+	in := w.in(question)
+	in.Obligations.WallSeconds = 1
+	asks := func(ctx context.Context, r *running) error {
+		_, err := r.call(ctx, "textDocument/hover", nil)
+		return err
+	}
+	if err := w.f.with(t.Context(), in, "go", asks); err == nil || !strings.Contains(err.Error(), "within 1s") {
+		t.Errorf("got %v", err)
+	}
+	left := errors.New("the caller left")
+	err := w.f.with(t.Context(), w.in(question), "go", func(ctx context.Context, _ *running) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		cancel(left)
+		return w.f.with(ctx, w.in(question), "go", func(context.Context, *running) error { return nil })
+	})
+	if err == nil || !strings.Contains(err.Error(), left.Error()) {
+		t.Errorf("while another call asks: %v", err)
+	}
+	w.f.config.Store(Defaults())
+	if err := w.f.with(t.Context(), w.in(question), "go", asks); err == nil ||
+		!strings.Contains(err.Error(), "the configuration has it no more") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A program that a limit ended says which, and its last line; no more of what it says is kept than that needs.
+func TestT52_WhyAServerEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &process{conn: &conn{}, exited: make(chan struct{}), exit: sandbox.Exit{Code: 137, Limit: "memoryBytes"}}
+		close(p.exited)
+		began := time.Now()
+		for range 3 << 10 {
+			p.stderr.Write([]byte(strings.Repeat("x", 1023) + "\n"))
+		}
+		p.stderr.Write([]byte("out of memory"))
+		if took := time.Since(began); took < 2*time.Second || len(p.stderr.kept) > tailBytes {
+			t.Errorf("3 MiB took %v, %d bytes are kept", took, len(p.stderr.kept))
+		}
+		got := p.explain(errors.New("no answer")).Error()
+		want := `no answer; it ended with status 137, because of its limit memoryBytes; it said last: "out of memory"`
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 }
 
 func TestT52_ACallThatIsCancelled(t *testing.T) {

@@ -137,6 +137,8 @@ func behave(how, id string, heard []string, question []byte, say, send func(stri
 	case "asks for much":
 		send(`{"jsonrpc":"2.0","id":7,"method":"workspace/configuration","params":{"items":[` +
 			strings.Repeat("{},", maxItems) + `{}]}}`)
+	case "asks with a long id":
+		send(`{"jsonrpc":"2.0","id":"` + strings.Repeat("7", 99) + `","method":"workspace/configuration","params":{}}`)
 	case "asks without end":
 		for {
 			send(`{"jsonrpc":"2.0","id":7,"method":"workspace/applyEdit","params":{}}`)

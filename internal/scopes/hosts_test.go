@@ -235,6 +235,9 @@ func TestWhichBranchIsMeant(t *testing.T) {
 		{value(`"session_id":"s"`), "invalid_variable_context"},
 		{value(`"session_id":"","branch_id":"main"`), "validation_error"},
 		{value(`"session_id":"s","branch_id":""`), "validation_error"},
+		{value(`"scope_id":"branch:%zz:main"`), "invalid_variable_context"},
+		{value(`"scope_id":"branch::main"`), "invalid_variable_context"},
+		{`{"key":"k","value":1}`, "validation_error"},
 		{value(`"scope_id":"branch:s:main","session_id":"s","branch_id":"other"`), "invalid_variable_context"},
 	} {
 		w.want(tt.want, "PUT /variables", tt.body)

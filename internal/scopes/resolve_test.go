@@ -130,6 +130,10 @@ func TestS60_S61_S62_S63_S64_S65_S69_Macros(t *testing.T) {
 		{"S-69 a wildcard", "{{getvar::a.*}}", "{{getvar::a.*}}", "macro_parse_failed", ""},
 		{"S-69 no object on the path", "{{getvar::plain.b}}", "{{getvar::plain.b}}", "macro_arg_type_invalid", ""},
 		{"S-69 nor for a write", "{{setvar::plain.b::1}}", "{{setvar::plain.b::1}}", "macro_arg_type_invalid", ""},
+		{
+			"S-69 a name that no variable may have", "{{setvar::" + strings.Repeat("k", 257) + "::1}}",
+			"{{setvar::" + strings.Repeat("k", 257) + "::1}}", "macro_parse_failed", "",
+		},
 		{"S-69 an unknown macro", "a {{roll::2d6}} b", "a {{roll::2d6}} b", "macro_unknown", ""},
 		{"S-69 no end", "a {{getvar::x", "a {{getvar::x", "macro_parse_failed", ""},
 		{"S-69 no value", "{{setvar::x}}", "{{setvar::x}}", "macro_parse_failed", ""},

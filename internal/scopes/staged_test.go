@@ -280,6 +280,14 @@ func TestS72_TheTools(t *testing.T) {
 		{"set_variable", "s", p, `{"key":"k","value":1,"op":"delete"}`, "validation_error"},
 		{"set_variable", "s", p, `{"key":"k","value":1,"intent":"promote_to_branch"}`, "validation_error"},
 		{"set_variable", "s", p, `{"key":"a\u0007","value":1}`, "validation_error"},
+		{
+			"set_variable", "s", p, `{"key":"r","value":1,"reason":"` + strings.Repeat("ä", 1000) + `"}`,
+			"Variable 'r' is staged for this page; it holds when the page is accepted.",
+		},
+		{
+			"set_variable", "s", p, `{"key":"r","value":1,"reason":"` + strings.Repeat("ä", 1001) + `"}`,
+			"validation_error",
+		},
 	} {
 		if got := w.call(tt.tool, tt.session, tt.page, tt.args); got != tt.want {
 			t.Errorf("%s %s: got %s, want %s", tt.tool, tt.args, got, tt.want)

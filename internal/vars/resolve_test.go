@@ -95,6 +95,10 @@ func TestV27_ReferenceErrors(t *testing.T) {
 		{"V26 missing", `"$VAR_REF{{nope}}"`, "variable_not_found", "Variable 'nope' not found. Available variables: "},
 		{"V26 missing slice", `"$VAR_REF{{nope:1:2}}"`, "variable_not_found", "Variable 'nope' not found"},
 		{"V26 missing inside a value", `"$VAR_REF{{gone}}"`, "variable_not_found", "Variable 'nothing' not found"},
+		{
+			"V26 what is no number is a part of the name", `"$VAR_REF{{A:1:x}}"`, "variable_not_found",
+			"Variable 'A:1:x' not found",
+		},
 		{"V27 cycle", `"$VAR_REF{{A}}"`, "circular_reference", "Circular variable reference detected: A → B → A"},
 		{
 			"V27 to itself", `"$VAR_REF{{self}}"`, "circular_reference",

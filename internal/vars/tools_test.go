@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -160,6 +161,11 @@ func TestV31_V32_NamesOfCalls(t *testing.T) {
 		if v, _ := f.get(name); v.Desc != want {
 			t.Errorf("%s is described as %q, want %q", name, v.Desc, want)
 		}
+	}
+	c = f.remember(tool.Spec{Name: "Write"}, `{"file_path":"`+strings.Repeat("ä", 4<<10)+`"}`, "text", false)
+	v, _ := f.get(c.Result.VarResult)
+	if len(v.Desc) > 4<<10 || !utf8.ValidString(v.Desc) || !strings.HasSuffix(v.Desc, "ä…") {
+		t.Errorf("%d bytes describe a long argument: …%q", len(v.Desc), v.Desc[max(0, len(v.Desc)-10):])
 	}
 	seen := map[string]bool{}
 	for range 10_000 {
