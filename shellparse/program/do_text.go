@@ -47,6 +47,12 @@ func (a *Call) sedScript(f Word) {
 	if !p.parse() {
 		a.Opaque("inline_code", "sed runs a program that is not understood here: "+f.Text, f.At)
 	}
+	if p.bracketed { // old versions end the pattern there
+		if old := (sedParser{s: text, old: true}); old.parse() {
+			p.execs, p.evals = append(p.execs, old.execs...), p.evals || old.evals
+			p.reads, p.writes = append(p.reads, old.reads...), append(p.writes, old.writes...)
+		}
+	}
 	for _, e := range p.execs {
 		if e == "" {
 			a.Opaque("inline_code", "sed executes the text it edits (the e command)", f.At)
@@ -84,6 +90,8 @@ func (a *Call) programFrom(options ...string) {
 type sedParser struct {
 	s             string
 	i             int
+	old           bool // a delimiter in brackets ends a pattern
+	bracketed     bool // there is one
 	execs         []string
 	evals         bool
 	reads, writes []string
@@ -122,13 +130,13 @@ func (p *sedParser) address() bool {
 			p.i++
 		case c == '/':
 			p.i++
-			if !p.until('/') {
+			if !p.pattern('/') {
 				return false
 			}
 		case c == '\\' && p.i+1 < len(p.s):
 			d := p.s[p.i+1]
 			p.i += 2
-			if !p.until(d) {
+			if !p.pattern(d) {
 				return false
 			}
 		default:
@@ -138,7 +146,52 @@ func (p *sedParser) address() bool {
 	return true
 }
 
-// until moves behind the next delim that is not escaped or in brackets.
+// pattern moves behind the next delim that is neither escaped nor in brackets, as GNU sed 4.9 does:
+// /[/a]b/e is one address and the command e.
+func (p *sedParser) pattern(delim byte) bool {
+	for !p.old && p.i < len(p.s) && p.s[p.i] != delim {
+		switch p.s[p.i] {
+		case '\\':
+			p.i = min(p.i+2, len(p.s))
+		case '[':
+			begun := p.i
+			if !p.brackets() {
+				return false
+			}
+			p.bracketed = p.bracketed || strings.IndexByte(p.s[begun:p.i], delim) >= 0
+		default:
+			p.i++
+		}
+	}
+	return p.until(delim)
+}
+
+// brackets moves behind a bracket expression. A backslash stands for itself in it, and so does a first "]".
+func (p *sedParser) brackets() bool {
+	p.i++
+	if strings.HasPrefix(p.s[p.i:], "^") {
+		p.i++
+	}
+	for first := true; p.i < len(p.s); first = false {
+		rest := p.s[p.i:]
+		switch {
+		case rest[0] == ']' && !first:
+			p.i++
+			return true
+		case len(rest) > 1 && rest[0] == '[' && strings.IndexByte(":.=", rest[1]) >= 0: // a class
+			end := strings.Index(rest[2:], rest[1:2]+"]")
+			if end < 0 {
+				return false
+			}
+			p.i += end + 4
+		default:
+			p.i++
+		}
+	}
+	return false
+}
+
+// until moves behind the next delim that is not escaped.
 func (p *sedParser) until(delim byte) bool {
 	for p.i < len(p.s) {
 		switch c := p.s[p.i]; {
@@ -200,20 +253,24 @@ func (p *sedParser) command() bool {
 		p.writes = append(p.writes, p.line())
 		return true
 	case 'y':
-		return p.twoParts()
+		return p.twoParts(c)
 	case 's':
-		return p.twoParts() && p.flags()
+		return p.twoParts(c) && p.flags()
 	}
 	return false
 }
 
-func (p *sedParser) twoParts() bool {
+func (p *sedParser) twoParts(of byte) bool {
 	if p.i >= len(p.s) {
 		return false
 	}
 	delim := p.s[p.i]
 	p.i++
-	return delim != '\\' && delim != '\n' && p.until(delim) && p.until(delim)
+	first := p.until
+	if of == 's' {
+		first = p.pattern
+	}
+	return delim != '\\' && delim != '\n' && first(delim) && p.until(delim)
 }
 
 func (p *sedParser) flags() bool {
@@ -263,7 +320,14 @@ func (a *Call) awkProgram(f Word) {
 	if !ok {
 		return
 	}
-	for _, u := range awkUses(text, f.Known) {
+	uses := awkUses(text, f.Known)
+	for _, u := range uses {
+		plain := strings.ReplaceAll(u.text, `\`, "") // gawk opens .git for "\.git", mawk does not
+		if plain != u.text && (u.what == "read" || u.what == "write" || u.what == "append") {
+			uses = append(uses, awkUse{u.what, plain})
+		}
+	}
+	for _, u := range uses {
 		switch {
 		case u.what == "shell" && !f.Known:
 			a.Opaque("inline_code", "awk executes text that is only known when it runs: "+f.Text, f.At)
