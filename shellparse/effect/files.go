@@ -62,14 +62,14 @@ func (r *reader) deletes() {
 	case "find":
 		r.findDeletes()
 	case "tar", "bsdtar":
-		r.packs(r.Effects["move"] || r.option("--remove-files"))
+		r.packs(r.Effects["move"] || r.option("--remove-files"), 0)
 		r.unpacks()
 	case "unzip", "bsdunzip":
 		r.unpacks()
 	case "zip":
-		r.packs(r.option("-m") || r.option("--move"))
+		r.packs(r.option("-m") || r.option("--move"), 1)
 	case "7z", "7za", "7zz", "rar":
-		r.packs(r.option("-sdel") || r.option("-df"))
+		r.packs(r.option("-sdel") || r.option("-df"), 2)
 	case "patch":
 		if r.option("-R") || r.option("--reverse") {
 			r.out.Discards = append(r.out.Discards, Discard{What: Work})
@@ -304,11 +304,12 @@ func (r *reader) inExec(word string) bool {
 }
 
 // packs is an archiver that removes what it has packed.
-func (r *reader) packs(removes bool) {
-	if !removes {
+func (r *reader) packs(removes bool, before int) {
+	words := r.words()
+	if !removes || len(words) < before {
 		return
 	}
-	for _, w := range r.words() {
+	for _, w := range words[before:] {
 		r.out.Deletes = append(r.out.Deletes, Delete{Word: w, Tree: true, Many: many(w), Copied: true})
 	}
 }

@@ -66,7 +66,7 @@ func (r *reader) packed() {
 			return
 		}
 	case "lz4", "unlz4", "lzop", "brotli":
-		if !r.option("--rm") && !r.option("-m") && !r.option("-U") && !r.option("-j") {
+		if !r.option("--rm") && !r.option("-U") && !r.option("-j") {
 			return
 		}
 	}

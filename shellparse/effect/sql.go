@@ -378,7 +378,6 @@ func destroying(s []lexeme) (Statement, bool) {
 		if has("DELETE") {
 			return made("merge delete", 2)
 		}
-	case "DETACH", "UNDROP", "RENAME":
 	case "RESTORE":
 		if at(1) == "DATABASE" || at(1) == "FROM" {
 			return made("restore", 1)
