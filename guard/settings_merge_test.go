@@ -83,6 +83,13 @@ func TestX11_Merge(t *testing.T) {
 		{"twice in YAML", "deniedPaths: []\ndeniedPaths: []", nil, "already defined"},
 		{"wrong type", `{"limits":{"wallSeconds":"x"}}`, nil, "wallSeconds"},
 		{"not an object", `[1]`, nil, "not an object"},
+		{"a long list is no object", `[` + strings.Repeat("1,", 99) + `1]`, nil, "1,1… is not an object"},
+		{"what a switch wants", `{"allowNestedSandbox":"yes"}`, nil, "want true or false"},
+		{"what a list wants", `{"deniedPaths":{}}`, nil, "want a list of texts"},
+		{"what the environment wants", `{"env":[]}`, nil, "want names with texts"},
+		{"what a search wants", `{"network":{"search":7}}`, nil, "want a provider, and perhaps its url"},
+		{"what a number wants", `{"limits":{"processes":"x"}}`, nil, "want a whole number"},
+		{"what a number of bytes wants", `{"limits":{"memoryBytes":"x"}}`, nil, "want a whole number of bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := base.Merge([]byte(tt.doc))

@@ -145,6 +145,25 @@ func TestAnIndexThatIsCutOffIsRefused(t *testing.T) {
 	}
 }
 
+// TestADamagedIndexIsRefused: what is read of a part of it would call a tracked file untracked.
+func TestADamagedIndexIsRefused(t *testing.T) {
+	const head = "DIRC\x00\x00\x00\x02\x00\x00\x00\x00"
+	sum := strings.Repeat("\x00", 20)
+	for name, data := range map[string]string{
+		"a version that is not known":     strings.Replace(head, "\x02", "\x05", 1) + sum,
+		"half an extension":               head + "TREE" + sum,
+		"an extension that is cut off":    head + "TREE\x00\x00\x00\x09x" + sum,
+		"a shared index without its hash": head + "link\x00\x00\x00\x03abc" + sum,
+	} {
+		if n, err := gitindex.Read([]byte(data)); err == nil {
+			t.Errorf("%s: it has %q and %q", name, n.List, n.Shared)
+		}
+	}
+	if _, err := gitindex.Read([]byte(head + "TREE\x00\x00\x00\x01x" + sum)); err != nil {
+		t.Errorf("one without files: %v", err)
+	}
+}
+
 func TestHas(t *testing.T) {
 	n := gitindex.Names{List: []string{"a b", "src-x/a", "src.go", "src/a.go", "src/b/c.go", "src0"}}
 	for path, want := range map[string]bool{
