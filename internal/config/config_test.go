@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,6 +87,19 @@ func TestNoFileServesNoDirectory(t *testing.T) {
 	}
 }
 
+// A relative name is one of the directory in which the daemon starts, and a pipe would be waited for.
+func TestTheFileIsARegularFile(t *testing.T) {
+	h := newHome(t)
+	h.write(h.away, "log: {level: debug}\n")
+	if c, err := Load(Source{File: "sandboxd.yaml", Env: h.getenv, Dir: h.away}); err != nil || c.Log.Level != "debug" {
+		t.Errorf("a relative name: %v", err)
+	}
+	_, err := Load(Source{File: h.dir, Env: h.getenv, Dir: h.dir})
+	if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
 func TestMistakesNameTheirLine(t *testing.T) {
 	h := newHome(t)
 	for _, tt := range []struct{ name, text, want string }{
@@ -127,6 +141,12 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		{"a relative root", "workspace:\n  roots: [work]\n", `:2: workspace.roots[0]: "work" is relative`},
 		{"a root that is the system", "workspace:\n  roots: [/]\n", "whole system"},
 		{"an unknown limit of modes", "sessions:\n  maxMode: yolo\n", `:2: sessions.maxMode: unknown value "yolo"`},
+		{"a list of sections", "- log\n", ":1: want keys and values"},
+		{"a list for a section", "log: [info]\n", `:1: log: want keys and values, not a list`},
+		{"a section for a text", "log: {level: {x: 1}}\n", `:1: log.level: want a text, not keys and values`},
+		{"a list for the sandbox", "sandbox: [x]\n", `:1: sandbox: ["x"] is not an object`},
+		{"a root that is a file", "workspace:\n  roots: [/etc/passwd]\n", `:2: workspace.roots[0]: "/etc/passwd" is not a directory`},
+		{"too many bytes", strings.Repeat("#", maxFileBytes) + "\n", fmt.Sprintf("has more than %d bytes", maxFileBytes)},
 		{"an unknown mode", "sessions:\n  mode: yolo\n", `:2: sessions.mode: unknown value "yolo"`},
 		{
 			"a mode over the limit", "sessions:\n  mode: bypassPermissions\n",
