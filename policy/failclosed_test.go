@@ -387,6 +387,7 @@ func TestArgumentsThatAreNoObjectDeny(t *testing.T) {
 }
 
 func TestOptionsThatDoNotLoad(t *testing.T) {
+	twice := policyDir(t, acme(rule))
 	for _, tt := range []struct {
 		name string
 		opts Options
@@ -400,6 +401,8 @@ func TestOptionsThatDoNotLoad(t *testing.T) {
 		{"an id to disable that nothing has", Options{Disable: []string{"developer.x"}}, `"developer.x"`},
 		{"a core rule to disable", Options{Disable: []string{"core.nested_sandbox"}}, "cannot be switched off"},
 		{"a directory that is missing", Options{Dirs: []string{"/nonexistent"}}, "/nonexistent"},
+		{"a relative directory", Options{Dirs: []string{"policies"}}, `"policies" is not an absolute path`},
+		{"a directory twice", Options{Dirs: []string{twice, twice}}, "a.rego is loaded twice"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := New(context.Background(), tt.opts)
