@@ -111,6 +111,30 @@ func TestWatchEditsOneArgumentAfterTheOther(t *testing.T) {
 	})
 }
 
+// TestAQuestionOfTheModelTakesText: the answer goes to the model, and an empty one is none.
+func TestAQuestionOfTheModelTakesText(t *testing.T) {
+	onTerminal(t, func(x *terminal) {
+		done := make(chan tool.Output, 1)
+		go func() {
+			in := tool.In{Session: "ses_1", CallID: "c1", Args: json.RawMessage(`{"question":"Tabs or spaces?"}`)}
+			out, err := approvals.Tools(x.q)[0].Run(context.Background(), in, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- out
+		}()
+		synctest.Wait()
+		x.wait()
+		x.see("the model asks you", "Tabs or spaces?", "y answer · n refuse")
+		x.press("eay\r")
+		x.see("your answer · enter done · esc back")
+		x.press("ytabs\r")
+		if out := <-done; out.Text != "tabs" {
+			t.Errorf("the model got %q", out.Text)
+		}
+	})
+}
+
 func TestWatchHelpNamesEveryKey(t *testing.T) {
 	onTerminal(t, func(x *terminal) {
 		x.call("make")
