@@ -39,6 +39,8 @@ func TestC12_C13_C14_C15_C16_C17_C18_C19_C20_C21_C22_C38_Tags(t *testing.T) {
 		{"C-17 twice", "[CALL: x(a=1,a=2)]", `x {"a":2} | a=1,a=2`},
 		{"C-18 a comma in quotes", `[CALL: x(c="x, y",d=2)]`, `x {"c":"x, y","d":2} | c="x, y",d=2`},
 		{"C-18 a pair in quotes", `[CALL: x(c="a=1,b=2",d=3)]`, `x {"c":"a=1,b=2","d":3} | c="a=1,b=2",d=3`},
+		{"C-18 a quote behind a backslash", `[CALL: x(c="a\", b=1",d=2)]`, `x {"c":"a\", b=1","d":2} | c="a\", b=1",d=2`},
+		{"C-17 false", "[CALL: x(a=FALSE)]", `x {"a":false} | a=FALSE`},
 		{"C-18 an apostrophe", `[CALL: x(a=don't, b=2)]`, `x {"a":"don't","b":2} | a=don't, b=2`},
 		{"C-18 brackets", `[CALL: x(a=[1,2],b=2)]`, `x {"a":"[1,2]","b":2} | a=[1,2],b=2`},
 		{"C-19 words", "[CALL: x(hello world)]", `x {"_raw":"hello world"} | hello world`},

@@ -56,6 +56,10 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 			"templates", `{"name":"x","url":"http://api.example/v1/{{q}}","method":"POST","headers":{"X-Key":"k {{q}}"},"body":"{\"q\":{{json q}}}"}`,
 			`{"q":"a/b c"}`, `"said": "POST /v1/a%2Fb%20c k a/b c {'q':'a/b c'}"`,
 		},
+		{
+			"what is not there", `{"name":"x","url":"http://api.example/a{{q}}b","method":"POST","body":"{\"q\":{{json q}}}"}`,
+			`{}`, `"said": "POST /ab  {'q':null}"`,
+		},
 		{"digits", `{"name":"x","url":"http://api.example/"}`, `{}`, `"n": 12345678901234567890`},
 		{"text", `{"name":"x","url":"http://api.example/","response":"text"}`, `{}`, `{"n":123`},
 		{"no JSON", `{"name":"x","url":"http://api.example/fails"}`, `{}`, "http_status"},
