@@ -174,8 +174,8 @@ func TestW04_WhatThePagesShow(t *testing.T) {
 			want:    []string{"<td>99</td>"}, not: ">Older<",
 		},
 		{
-			name: "connections are found by host, verdict and session",
-			path: "/network?host=Api.test&verdict=deny&session_id=s",
+			name:    "connections are found by host, verdict and session",
+			path:    "/network?host=Api.test&verdict=deny&session_id=s",
 			answers: map[string]string{"/audit": ledger},
 			asked:   "/audit?connected=true&limit=100&search=Api.test&session_id=s",
 			want:    []string{"API.test:443", `/decisions/c7`, "3 more had no room"}, not: "other.test",
@@ -226,7 +226,7 @@ func TestW04_APageSaysWhyItIsNotShown(t *testing.T) {
 		"/network": "/audit", "/record": "/audit", "/health": "/status", "/shares": "/shares",
 	} {
 		for answer, want := range map[string][]string{
-			refused:             {"409", "nobody may look today", "come back tomorrow"},
+			refused:              {"409", "nobody may look today", "come back tomorrow"},
 			`{"data":"no such"}`: {"500", "the page could not be made", "the log of the daemon says why"},
 		} {
 			if path == "/health" && answer != refused {
