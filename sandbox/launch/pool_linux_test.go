@@ -39,6 +39,7 @@ func TestLaunchersThatRestAreEnded(t *testing.T) {
 		t.Error("one that works was replaced")
 	}
 	c.Release()
+	p.Max = 8 // there is room for it
 	third := get("c", "e", true)
 	<-c.Ended
 	if other.Gone() || third.Gone() {
