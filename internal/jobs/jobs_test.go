@@ -188,12 +188,17 @@ func TestAJobOfADaemonThatWentAwayIsLost(t *testing.T) {
 	if _, err := w.Open(call("unknown"), false); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.ReadFile(filepath.Join(w.dir, j.ID()+".json"))
+	printed, err := os.ReadFile(filepath.Join(w.dir, j.ID()+outputSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.ReadFile(filepath.Join(w.dir, j.ID()+infoSuffix))
 	if err != nil {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(w.dir, "job_broken.json"), []byte("{"), 0o600)
 	os.WriteFile(filepath.Join(w.dir, "job_copy.json"), info, 0o600) // names another job
+	os.WriteFile(filepath.Join(w.dir, "job_copy"+outputSuffix), printed, 0o600)
 	for range 2 {
 		w.open()
 		all := w.List(nobody)

@@ -139,6 +139,7 @@ func behave(how, id string, heard []string, question []byte, say, send func(stri
 			strings.Repeat("{},", maxItems) + `{}]}}`)
 	case "asks with a long id":
 		send(`{"jsonrpc":"2.0","id":"` + strings.Repeat("7", 99) + `","method":"workspace/configuration","params":{}}`)
+		send(good)
 	case "asks without end":
 		for {
 			send(`{"jsonrpc":"2.0","id":7,"method":"workspace/applyEdit","params":{}}`)

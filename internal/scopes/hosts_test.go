@@ -237,7 +237,7 @@ func TestWhichBranchIsMeant(t *testing.T) {
 		{value(`"session_id":"s","branch_id":""`), "validation_error"},
 		{value(`"scope_id":"branch:%zz:main"`), "invalid_variable_context"},
 		{value(`"scope_id":"branch::main"`), "invalid_variable_context"},
-		{`{"key":"k","value":1}`, "validation_error"},
+		{`{"key":"k","value":1}`, "validation_error: scope is missing"},
 		{value(`"scope_id":"branch:s:main","session_id":"s","branch_id":"other"`), "invalid_variable_context"},
 	} {
 		w.want(tt.want, "PUT /variables", tt.body)

@@ -100,6 +100,32 @@ func TestM24_ASessionOfMCPThatNobodyUsesEndsAfterHalfAnHour(t *testing.T) {
 	})
 }
 
+// A page whose host name was made to lead here, and a page of another site, reach nothing.
+func TestM24_OnlyThisMachineIsNamed(t *testing.T) {
+	for _, tt := range []struct{ host, origin, want string }{
+		{"localhost", "", ""},
+		{"sandboxd", "", ""}, // of a client on a Unix socket
+		{"127.0.0.1:80", "http://localhost:3000", ""},
+		{"[::1]:80", "http://[::1]", ""},
+		{"evil.test", "", "host_refused"},
+		{"192.0.2.7", "", "host_refused"},
+		{"localhost", "https://evil.test", "host_refused"},
+		{"localhost", "http://192.0.2.7:80", "host_refused"},
+		{"localhost", "http://[", "validation_error"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Host = tt.host
+		r.Header.Set("Origin", tt.origin)
+		got := ""
+		if e, ok := errors.AsType[route.Error](ours(r)); ok {
+			got = e.Said.Code
+		}
+		if got != tt.want {
+			t.Errorf("host %s, origin %s: got %q, want %q", tt.host, tt.origin, got, tt.want)
+		}
+	}
+}
+
 // The headers say which session is served, or where it is made. Without sessions of MCP there is one for each caller
 // and directory, whoever asks how often.
 func TestM24_WhichSessionOfTheDaemonIsServed(t *testing.T) {

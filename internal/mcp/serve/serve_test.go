@@ -89,6 +89,40 @@ func TestM25_AnErrorIsAResultWithMessageAndHint(t *testing.T) {
 	}
 }
 
+// A resource is a variable of this session; what keeps it from being read is told in the words of the daemon.
+func TestM24_AResourceIsAVariableOfThisSession(t *testing.T) {
+	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, args json.RawMessage) {
+		answer := func(result string) { fmt.Fprintf(w, `{"data":%s}`, result) }
+		switch string(args) {
+		case `{"limit":0,"name":"list"}`:
+			answer(`{"status":"SUCCESS","final_text":"[1,2]","data":[1,2]}`)
+		case `{"limit":0,"name":"text"}`:
+			answer(`{"status":"SUCCESS","final_text":"cut","data":"whole"}`)
+		case `{"limit":0,"name":"late"}`:
+			answer(`{"status":"CANCELLED"}`)
+		case `{"limit":0,"name":"none"}`:
+			answer(`{"status":"ERROR","error":{"code":"variable_not_found","message":"m"}}`)
+		default:
+			answer(`{"status":"ERROR","error":{"code":"e","message":"a rule denies it","hint":"ask a person"}}`)
+		}
+	}}
+	c := connect(t, s.face(t), nil, "2025-11-25")
+	for uri, want := range map[string]string{
+		"var://s1/text": "whole", "var://s1/list": "[1,2]", "var://s1/late": "CANCELLED",
+		"var://s1/denied": "a rule denies it\nHint: ask a person", "var://s1/none": "Resource not found",
+		"var://other/text": "Resource not found", "var://s1/": "Resource not found",
+	} {
+		r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = r.Contents[0].Text
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", uri, got, want)
+		}
+	}
+}
+
 // The daemon's strict decoder sees what the client sent: repeated keys, large numbers, their order.
 func TestArgumentsPassUntouched(t *testing.T) {
 	got := make(chan string, 1)

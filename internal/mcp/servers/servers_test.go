@@ -38,6 +38,7 @@ func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
 		{"an unknown type", `{"type":"smoke","url":"x"}`, `unknown type "smoke"`},
 		{"no command", `{}`, "command is missing"},
 		{"no address", `{"type":"http"}`, "url: it is missing"},
+		{"what is no address", `{"type":"http","url":"https://a.test/%zz"}`, "url: it is no address"},
 		{"another scheme", `{"type":"http","url":"ftp://example.com"}`, "neither http nor https"},
 		{"a user in the address", `{"type":"http","url":"https://a:b@example.com"}`, "without a user"},
 		{

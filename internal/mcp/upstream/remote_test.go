@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,6 +71,72 @@ func address(u *url.URL, push bool) upstream.Address {
 		Dial: func(ctx context.Context, to egress.Connection) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(to.Port)))
 		},
+	}
+}
+
+// A server of type sse says itself where messages go. Another host, port or scheme is asked nothing.
+func TestM07_OnlyTheHostOfTheAddressIsAsked(t *testing.T) {
+	var asked atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(other.Close)
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", other.URL)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(at.Close)
+	u, err := url.Parse(at.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, address(u, true))
+	if err == nil {
+		conn.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "only its own host is asked") || asked.Load() != 0 {
+		t.Errorf("got %v, the other host was asked %d times", err, asked.Load())
+	}
+}
+
+// A list that has no end is refused.
+func TestAListWithoutEndIsRefused(t *testing.T) {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "endless"}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{
+			Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{},
+		},
+	})
+	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			switch method {
+			case "tools/list":
+				return &mcp.ListToolsResult{NextCursor: "more", Tools: []*mcp.Tool{}}, nil
+			case "resources/list":
+				return &mcp.ListResourcesResult{NextCursor: "more", Resources: []*mcp.Resource{}}, nil
+			}
+			return next(ctx, method, r)
+		}
+	})
+	at := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
+	t.Cleanup(at.Close)
+	u, err := url.Parse(at.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, address(u, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Tools(ctx); err == nil || !strings.Contains(err.Error(), "more than 100 pages") {
+		t.Errorf("tools: %v", err)
+	}
+	if _, err := conn.Resources(ctx); err == nil || !strings.Contains(err.Error(), "more than 5000 resources") {
+		t.Errorf("resources: %v", err)
 	}
 }
 

@@ -24,6 +24,12 @@ func TestM12_M13_Names(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+	// The APIs of models take names of 128 characters: mcp__server__tool has two times two underscores and mcp.
+	for server, ok := range map[string]bool{strings.Repeat("s", 57): true, strings.Repeat("s", 58): false} {
+		if err := vet.CheckTool(server, strings.Repeat("x", 64)); (err == nil) != ok {
+			t.Errorf("of a server with %d characters: %v", len(server), err)
+		}
+	}
 }
 
 func TestTextsThatAreRefusedOrFlagged(t *testing.T) {
@@ -141,6 +147,8 @@ func TestSchemas(t *testing.T) {
 		{"a tree", `{"type":"object","properties":{"q":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"q":{"$ref":"#/$defs/n"}}}}}`, ""},
 		{"another document", `{"type":"object","properties":{"q":{"$ref":"http://example.com/x"}}}`, "not in it"},
 		{"a place that is not there", `{"type":"object","properties":{"q":{"$ref":"#/$defs/x"}}}`, "not in it"},
+		{"a place within a text", `{"type":"object","properties":{"q":{"$ref":"#/type/x"}}}`, "not in it"},
+		{"a place that is no place", `{"type":"object","properties":{"q":{"$ref":"#/%zz"}}}`, "not in it"},
 		{"an anchor", `{"type":"object","$dynamicAnchor":"x"}`, "not followed"},
 		{"a keyword in another case", `{"type":"object","AllOf":[{"$ref":"#/AllOf/0"}]}`, "which is written allOf"},
 		{"one with a letter that folds", `{"type":"object","itemſ":{"$ref":"#"}}`, "which is written items"},
