@@ -104,8 +104,6 @@ func plainPunctuation(s string) string {
 			return '"'
 		case '–', '—', '‐', '‑':
 			return '-'
-		case '\u00a0':
-			return ' '
 		}
 		return unicode.ToLower(r)
 	}, squeeze(s))

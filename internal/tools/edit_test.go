@@ -63,6 +63,10 @@ func TestT47_EditRefusesAndHelps(t *testing.T) {
 			"line numbers left in", long, "5\tfunc b() {\n6\t\treturn 2", "old_string_not_found", "not in the file",
 			"leave out the line numbers",
 		},
+		{
+			"an apostrophe and a space that does not break", "don't stop\n", "don’t\u00a0Stop", "old_string_not_found",
+			"quotes or dashes", `don't stop`,
+		},
 		{"typographic quotes", "say \"hi\" - now\n", "say “hi” – now", "old_string_not_found", "quotes or dashes", `say "hi" - now`},
 		{
 			"one line of several differs", long, "func b() {\n\treturn 3\n}", "old_string_not_found",

@@ -92,6 +92,13 @@ func TestNotebookEdit_EmptyAndOldNotebooks(t *testing.T) {
 	if got := e.Read("old.ipynb"); got != `{"cells":[],"nbformat":4}` {
 		t.Errorf("got %s", got)
 	}
+	e.Write("taken.ipynb", `{"nbformat":4,"cells":[{"cell_type":"markdown","id":"cell-1","source":"a"}]}`)
+	e.OK(NotebookEdit{}, m{
+		"notebook_path": "taken.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "b",
+	})
+	if got := e.Read("taken.ipynb"); !strings.Contains(got, `"id": "cell-2"`) {
+		t.Errorf("a new cell has an id of another one: %s", got)
+	}
 }
 
 func TestNotebookEdit_Refuses(t *testing.T) {
@@ -100,6 +107,7 @@ func TestNotebookEdit_Refuses(t *testing.T) {
 	e.Write("bad.ipynb", `{"cells":[{}`)
 	e.Write("list.ipynb", `{"cells":{}}`)
 	e.Write("odd.ipynb", `{"cells":[1]}`)
+	e.Write("nocells.ipynb", `{"metadata":{"cells":[{}]},"nbformat":4}`)
 	e.Write("f.txt", "x")
 	for _, tt := range []struct {
 		args m
@@ -112,6 +120,7 @@ func TestNotebookEdit_Refuses(t *testing.T) {
 		{m{"notebook_path": "bad.ipynb", "cell_id": "a", "new_source": "x"}, "not_a_notebook"},
 		{m{"notebook_path": "list.ipynb", "cell_id": "a", "new_source": "x"}, "not_a_notebook"},
 		{m{"notebook_path": "odd.ipynb", "cell_id": "cell-0", "new_source": "x"}, "not_a_notebook"},
+		{m{"notebook_path": "nocells.ipynb", "cell_id": "cell-0", "new_source": "x"}, "not_a_notebook"},
 		{m{"notebook_path": "f.txt", "cell_id": "a", "new_source": "x"}, "not_a_notebook"},
 		{m{"notebook_path": "none.ipynb", "cell_id": "a", "new_source": "x"}, "file_not_found"},
 	} {

@@ -58,7 +58,7 @@ func TestT47_GlobPatterns(t *testing.T) {
 func TestGlob_BadPatternsAndPlaces(t *testing.T) {
 	e := toolstest.New(t)
 	e.Write("f", "x")
-	for _, p := range []string{"[a", "{a,b", "a\\", "../x", "a/../../b", strings.Repeat("*a", 600)} {
+	for _, p := range []string{"[a", "{a,b", "a\\", "[[:alpha]", "../x", "a/../../b", strings.Repeat("*a", 600)} {
 		e.Fails(Glob{}, m{"pattern": p}, "invalid_pattern")
 	}
 	e.Fails(Glob{}, m{"pattern": ""}, "invalid_arguments")
@@ -197,6 +197,19 @@ func TestIgnore_AsGit(t *testing.T) {
 			rt.Fatalf("got %q, git says %q\n%s", got, want, tree)
 		}
 	})
+}
+
+// A space at the end of a line is no part of its rule, unless a backslash stands in front of it (gitignore(5)).
+func TestIgnore_SpacesAtTheEnd(t *testing.T) {
+	e := toolstest.New(t)
+	e.Write(".git/HEAD", "ref: refs/heads/main\n")
+	for _, name := range []string{".gitignore", "a", "a ", "b", "b "} {
+		e.Write(name, "a  \nb\\ \n")
+	}
+	got := slices.Sorted(slices.Values(toolstest.Lines(e.OK(Glob{}, m{"pattern": "*"}))))
+	if !slices.Equal(got, []string{"a ", "b"}) {
+		t.Errorf("got %q", got)
+	}
 }
 
 func FuzzGlob(f *testing.F) {

@@ -92,6 +92,7 @@ func TestGrep_Refuses(t *testing.T) {
 	e.Fails(Grep{}, m{"pattern": "("}, "invalid_pattern")
 	e.Fails(Grep{}, m{"pattern": "(?=x)"}, "invalid_pattern")
 	e.Fails(Grep{}, m{"pattern": "((((a{100}){100}){100}){100})"}, "invalid_pattern")
+	e.Fails(Grep{}, m{"pattern": strings.Repeat("a", maxPattern*10+1)}, "invalid_pattern")
 	e.Fails(Grep{}, m{"pattern": "x", "glob": "[a"}, "invalid_pattern")
 	e.Fails(Grep{}, m{"pattern": "x", "type": "nope"}, "unknown_type")
 	e.Fails(Grep{}, m{"pattern": "x", "path": "nope"}, "file_not_found")
