@@ -53,6 +53,35 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
+// What a model is told of agents names each type, with what it is for.
+func TestTheTypesOfAgentsAreListed(t *testing.T) {
+	f := newFeature(part.Host{})
+	c := defaults()
+	f.config.Store(c)
+	if got := f.group().Lists(tool.Session{}); got != "" {
+		t.Errorf("without a program that runs them: %q", got)
+	}
+	c.Spawner.Command = []string{"/opt/agent"}
+	got := f.group().Lists(tool.Session{})
+	for _, name := range c.names() {
+		if _, described, _ := c.find(name); !strings.Contains(got, "\n- "+name+": "+described.Description) {
+			t.Errorf("%q does not name %s", got, name)
+		}
+	}
+	if !strings.HasPrefix(got, "Types of agents that Agent starts:\n- ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A text of an agent is cut between two characters.
+func TestALongTextOfAnAgentIsCut(t *testing.T) {
+	for text, want := range map[string]string{"abcd": "abcd", "abcde": "abcd…", "abcéf": "abc…"} {
+		if got := clip(text, 4); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Without a program that runs agents, or a process whose rights they would have, there are none.
 func TestWhoRunsAgents(t *testing.T) {
 	f := newFeature(part.Host{})

@@ -143,6 +143,7 @@ func TestB01_B02_B03_B04_B05_B06_B07_B08_B09_B10_B11_B12_B13_B18_TheRules(t *tes
 		{"B-18 exec", "", body(`exec="./no.md" exec="there.md" exec="{project-root}/none.md"`), "REF-02 MEDIUM SKILL.md:6, REF-02 MEDIUM SKILL.md:6"},
 		{"B-18 a path with no name in it", "", body("`/Users/<name>/x`, /home/$USER, `/Users/`, /home/..., C:\\…\n"), ""},
 		{"B-18 absolute paths", "", body("in /Users/a/x\n/home/b/y\n`C:\\x`\nhttps://a.b/home/x"), "REF-03 LOW SKILL.md:6, REF-03 LOW SKILL.md:7, REF-03 LOW SKILL.md:8"},
+		{"B-18 what no path is", "", with("x.csv", "name,file\na,{dir}/x.md\nb,*/y.md\nc,https://e.test/z.md\n"), ""},
 		{"B-18 CSV", "", with("x.csv", "name,file\na,\"no/x.md\"\nb,./SKILL.md\nc,d\n"), "REF-04 MEDIUM x.csv:2"},
 		{"SPEC what a reader of YAML refuses", "", fields("name: good-skill\n" + use + "argument-hint: [a] [b]\n"), "SPEC-01 MEDIUM SKILL.md, SPEC-02 LOW SKILL.md:4"},
 		{
