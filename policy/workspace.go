@@ -84,7 +84,7 @@ func newWorkspace(ctx context.Context, c *ast.Compiler, root string) (workspace,
 		Ask  []string `json:"ask"`
 		Deny []string `json:"deny"`
 	}
-	if err := strictjson.Decode(b, &file); err != nil {
+	if err := errors.Join(strictjson.CheckFolded(b), strictjson.Decode(b, &file)); err != nil {
 		return w, fmt.Errorf("%s: want {\"ask\": [rules], \"deny\": [rules]}: %w", WorkspaceFile, err)
 	}
 	if w.Rules = len(file.Ask) + len(file.Deny); w.Rules > maxWorkspaceRules {

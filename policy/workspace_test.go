@@ -68,6 +68,7 @@ func TestHostileWorkspaces(t *testing.T) {
 		{"an allow", `{"allow": ["Bash(git push *)"]}`, "allow"},
 		{"Rego", "package sandboxd.policies.acme.x", "invalid"},
 		{"another key", `{"deny": [], "disable": ["core.nested_sandbox"]}`, "disable"},
+		{"a list given twice", `{"deny": ["Bash"], "deny": []}`, "twice"},
 		{"two documents", `{"deny": []} {"deny": []}`, "more than one"},
 		{"a rule that can never match", `{"deny": ["Bash(a | b)"]}`, "never match"},
 		{"an effect in a rule", `{"deny": [{"id": "x", "effect": "allow"}]}`, "cannot unmarshal"},

@@ -17,7 +17,8 @@
 //
 // Guaranteed: the answer depends on the text of the path, and on the root that Find is given. It is
 // the same at any depth below the root. No function looks at the disk. So links must be resolved
-// before, and a path that does not exist has an answer too.
+// before, and a path that does not exist has an answer too. Paths must be absolute, clean and below
+// the root: for any other, Find and Plants return nil, which then says nothing.
 //
 // Not guaranteed: that the lists are complete. If a listed file names another file (a script of a
 // hook, an included configuration), that one is not found here. Package later follows those that

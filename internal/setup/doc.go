@@ -8,10 +8,11 @@
 //	err = plan.Do(ctx, setup.Show{Out: os.Stdout})
 //	err = plan.Undo(ctx, setup.Show{Out: os.Stdout}) // later, of the same plan
 //
-// Do prints the whole plan, asks [Show].Confirm if it is set, and then runs the steps in order. If
-// the answer is no, the error is [ErrDeclined]; with DryRun it only prints. It skips what exists
-// already, and prints if its content, mode or owner differs. It stops at an error; run it again to
-// continue.
+// Do prints each step, and returns an error before it does anything if something is there that it
+// cannot use: another type of file, or a directory of another user. If something is to be made, it
+// asks [Show].Confirm if that is set, and then runs the steps in order. If the answer is no, the
+// error is [ErrDeclined]; with DryRun it only prints. It skips the rest of what exists, and prints if
+// content, mode or group differs. It stops at an error; run it again to continue.
 //
 // The manifest is a file that lists what was made. A step is written into it before it is done.
 // Undo asks likewise, and removes what the manifest lists, the newest first. So it also undoes a
@@ -19,10 +20,11 @@
 // run, Do starts no unit, and Undo disables none.
 //
 // Guaranteed: Do does not change users, groups, directories and files that exist when the plan is
-// shown, save a directory that an interrupted setup had begun. But users become members of groups,
-// and units that exist are enabled and started. Undo removes a directory only if it is empty. It
-// removes a file only if its content is as setup makes it. Parent directories that a step had to
-// make stay, except the directory of the manifest.
+// shown, save a directory that an interrupted setup had begun, and files with the name of one of
+// its own and .setup or .new at the end. But users become members of groups, and units that exist
+// are enabled and started. Undo removes a directory only if it is empty. It removes a file only if
+// its content is as setup makes it. Parent directories that a step had to make stay, except the
+// directory of the manifest.
 //
 // A new kind of step needs a [Kind], a function that adds the step, and a case in undo.go.
 package setup

@@ -192,7 +192,8 @@ func TestW04_WhatThePagesShow(t *testing.T) {
 		{
 			name: "sizes have a unit", path: "/network",
 			answers: map[string]string{"/audit": `{"data":[{"seq":1,"network":{"connections":[
-				{"host":"h","bytes_in":9999,"bytes_out":10000},{"host":"i","bytes_in":9999999,"bytes_out":12000000}]}}]}`},
+				{"host":"h","bytes_in":9999,"bytes_out":10000},
+				{"host":"i","bytes_in":9999999,"bytes_out":12000000}]}}]}`},
 			want: []string{"<td>9999 B</td><td>10 kB</td>", "<td>9999 kB</td><td>12 MB</td>"},
 		},
 	} {
@@ -221,7 +222,8 @@ func TestW04_WhatThePagesShow(t *testing.T) {
 func TestW04_APageSaysWhyItIsNotShown(t *testing.T) {
 	const refused = `{"error":{"code":"x","message":"nobody may look today","hint":"come back tomorrow"}}`
 	for path, at := range map[string]string{
-		"/": "/approvals", "/approvals/apr_1": "/approvals/apr_1", "/sessions": "/sessions", "/sessions/s": "/decisions",
+		"/": "/approvals", "/approvals/apr_1": "/approvals/apr_1", "/sessions": "/sessions",
+		"/sessions/s":  "/decisions",
 		"/decisions/c": "/decisions/c", "/variables?session=s": "/sessions/s/vars", "/policies": "/hooks",
 		"/network": "/audit", "/record": "/audit", "/health": "/status", "/shares": "/shares",
 	} {
@@ -442,8 +444,8 @@ func TestW03_LinksForViewersAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
-		INSERT INTO web_shares SELECT 'shr_' || i, 'token ' || i, session, viewer, password, maker, uid, gid, members, made,
-			ends, 0 FROM web_shares, n`
+		INSERT INTO web_shares SELECT 'shr_' || i, 'token ' || i, session, viewer, password, maker, uid, gid, members,
+			made, ends, 0 FROM web_shares, n`
 	err := s.shares.db.Write(t.Context(), func(tx *sql.Tx) error { _, err := tx.Exec(fill); return err })
 	if err != nil {
 		t.Fatal(err)
@@ -451,7 +453,8 @@ func TestW03_LinksForViewersAreBounded(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/sessions/s/shares", strings.NewReader("{}"))
 	r.SetPathValue("id", "s")
 	_, err = s.share(r.WithContext(route.WithCaller(r.Context(), route.Caller{Account: "a"})))
-	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "too_many_requests" || !strings.Contains(e.Hint, "share revoke") {
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "too_many_requests" ||
+		!strings.Contains(e.Hint, "share revoke") {
 		t.Errorf("got %v", err)
 	}
 }

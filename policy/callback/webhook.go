@@ -104,8 +104,11 @@ func readAnswer(b []byte) (*Opinion, error) {
 		return nil, fmt.Errorf("the answer is larger than %d bytes", maxOpinionBytes)
 	}
 	var a answer
-	if err := strictjson.Decode(b, &a); err != nil {
+	if err := errors.Join(strictjson.CheckFolded(b), strictjson.Decode(b, &a)); err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) { // null
+		return nil, errors.New("the answer is no JSON object")
 	}
 	if a.Input != nil && a.Behavior != "allow" {
 		return nil, fmt.Errorf("the answer has updatedInput with the behavior %q", a.Behavior)

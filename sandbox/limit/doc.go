@@ -16,16 +16,20 @@
 // [Groups.Close] removes them when the launcher has ended, and [Groups.Remove] all, when every
 // launcher has.
 //
-// [Disk] ends calls that write more than their limit, or that take the [Reserve]. [FreeSpace] and
-// [Kept] measure a disk and directories.
+// [Disk] calls DiskUse.Exceeded, which must be set, when a call writes more than its limit or takes
+// the [Reserve]; the caller then ends the call. Unwatch deletes what changed in the private places of
+// a call that took the reserve, or more than its part of the room above it, since the call began.
+// [FreeSpace] and [Kept] measure a disk and directories.
 //
 // [Held] names what enforces each limit, for the report; a new limit gets an entry there.
 //
-// Guaranteed: nothing outside of the daemon's own groups is changed. NewGroups ends and removes
-// what a killed daemon left below the same group, if that had the same PID namespace and no
-// process has its pid now.
+// Guaranteed: of control groups, only that of the daemon and those below are changed; if it is
+// named sandboxd, also which controllers its parent passes on. NewGroups ends and removes what a
+// killed daemon left below the same group, if that had the same PID namespace and no process has
+// its pid now.
 //
 // Not guaranteed: that a limit holds at all. Where only rlimits hold, they hold for each process,
-// and Held may say "nothing". Disk looks each second, and counts for two seconds at most: a call
-// may write more than its limit before it ends, and of a large tree a part is counted.
+// and Held may say "nothing". Disk looks at the reserve each 25 ms and at the limit of a call each
+// second, and counts for two seconds at most: a call may write more than its limit before it ends,
+// and of a large tree a part is counted.
 package limit

@@ -17,7 +17,9 @@
 // Guaranteed: plain and listen refuse the same calls, if the listener answers as plain does. Not
 // here: installing a filter and answering the listener; package child does that.
 //
-// A new rule belongs in rules_linux.go, or in no_namespaces_linux.go for the level without
-// namespaces, with the reason beside it. make generate then writes what the filter does with each
-// call number below 1024 into testdata, for the architecture on which it runs.
+// A new rule belongs in rules_linux.go; in rules_linux_ARCH.go if only that architecture has the
+// call; in no_namespaces_linux.go for the level without namespaces, where it takes the place of the
+// common rule for the same call. The reason stands beside it. make generate then writes what the
+// filter does with each call number below 1024 into testdata, for the architecture on which it
+// runs.
 package seccomp

@@ -1,11 +1,13 @@
 // Package stdio prepares the three standard streams of a program in the sandbox.
 //
-// A program never holds a file of the host. Through a descriptor it could change the
-// file's mode and times, or open it again for writing on a mount that is not read-only.
-// So a file on standard input is copied into a file of memory, which can be sought in and
-// mapped; a large one comes through a pipe. What goes into a file or an io.Writer comes
-// out through a pipe. Pipes, sockets and terminals are passed as they are. Memory devices
-// such as /dev/null are opened inside, where they are the sandbox's own.
+// A program never holds a regular file, directory or block device of the host. Through
+// a descriptor it could change the file's mode and times, or open it again for writing
+// on a mount that is not read-only. So a file on standard input is copied into a file
+// of memory, which can be sought in and mapped; a large one comes through a pipe. What
+// goes into a file or an io.Writer comes out through a pipe. Pipes (named ones too),
+// sockets, terminals and other character devices are passed as they are: pass none
+// whose mode or times the program must not change. Memory devices such as /dev/null are
+// opened inside, where they are the sandbox's own.
 //
 //	var s stdio.Streams
 //	err := s.Open(stdin, stdout, stderr, stdio.Limit{Bytes: 1 << 20}, stop)

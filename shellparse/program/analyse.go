@@ -10,8 +10,9 @@
 //	// shell is told: read a.tgz, write src and all below it
 //
 // If Analyse returns a name, only the shell can say what the call does. Then it has read the
-// options, and told at most that the program itself is code of the workspace. What the call starts,
-// the shell puts into Call.Inner and does after Analyse. [LooksFor] returns what a program executes
+// options, and told at most their values, which of them nobody can read here, and that the
+// program itself is code, if it lies in no directory of the system. What the call starts, the
+// shell puts into Call.Inner and does after Analyse. [LooksFor] returns what a program executes
 // though no word names it, and [Steers] which variables make programs run other code.
 //
 // Most of the knowledge is text, one option on a line, in tables/, which tables/README.md
@@ -19,8 +20,10 @@
 // in a table, and its cases in guard/testdata.
 //
 // Guaranteed: a word that is not known is never taken for a known one. For a program that no
-// table has, the shell is told to read each word that could be a path, and to write those with a
-// slash, a dot or a pattern. What words become, and what a shell does by itself (cd, eval, exec,
+// table has, words that look like paths are told as read, and those with a slash, a dot or a
+// pattern also as written. Not told are known words with a blank that begin neither with a slash
+// nor a dot, unknown words with a blank, options without = or a slash, and words with a newline
+// or of more than 1024 bytes. What words become, and what a shell does by itself (cd, eval, exec,
 // …), is not known here: that is package shellparse, which calls this one.
 package program
 

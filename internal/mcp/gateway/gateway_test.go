@@ -394,7 +394,11 @@ func TestADefinitionThatSpeaksOfOthersWaits(t *testing.T) {
 		t.Errorf("models get %v", got)
 	}
 	const why = `flagged: it speaks of another tool or server, %q; a person has to let it in`
-	want := []Withheld{{"list_mail", fmt.Sprintf(why, "Bash_builtin")}, {"pay_mail", fmt.Sprintf(why, "mcp__bank__pay")}, {"sign_mail", fmt.Sprintf(why, "read_all_files")}}
+	want := []Withheld{
+		{"list_mail", fmt.Sprintf(why, "Bash_builtin")},
+		{"pay_mail", fmt.Sprintf(why, "mcp__bank__pay")},
+		{"sign_mail", fmt.Sprintf(why, "read_all_files")},
+	}
 	if !slices.Equal(mail.withheld, want) {
 		t.Errorf("withheld are %v, want %v", mail.withheld, want)
 	}

@@ -16,7 +16,7 @@
 // port is itself), another Origin, a request without the token, a path that is not that of MCP; a file that others may
 // read or write now, that is a link, or that has a second name. Directories above it may be links.
 //
-// Not known: the process that sends a request. Whoever can read the file is its owner.
+// Not known: the process that sends a request. Whoever knows the token counts as the owner of the file.
 package listen
 
 import (
