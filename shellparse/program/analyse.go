@@ -20,11 +20,12 @@
 // in a table, and its cases in guard/testdata.
 //
 // Guaranteed: a word that is not known is never taken for a known one. For a program that no
-// table has, words that look like paths are told as read, and those with a slash, a dot or a
-// pattern also as written. Not told are known words with a blank that begin neither with a slash
-// nor a dot, unknown words with a blank, options without = or a slash, and words with a newline
-// or of more than 1024 bytes. What words become, and what a shell does by itself (cd, eval, exec,
-// …), is not known here: that is package shellparse, which calls this one.
+// table has, each word is told as read, and one with a slash, a dot or a pattern also as written.
+// Of a word with = in it, or with @ or ! in front, what is behind is told too. Of an option only a
+// value is told: behind =, from a slash on, and behind one letter if it has a slash or a dot. A
+// word that is too long for a path (4096 bytes) is not told. What words become, and what a shell
+// does by itself (cd, eval, exec, …), is not known here: that is package shellparse, which calls
+// this one.
 package program
 
 import (

@@ -137,15 +137,15 @@ func inContainers(name string) bool {
 	return false
 }
 
+// pathMax is PATH_MAX of Linux with the final zero: nothing longer names a file.
+const pathMax = 4096
+
 // maybePath is a word of which only its look is known.
 func (a *Call) maybePath(f Word) {
 	if f.Fd {
 		return
 	}
 	if !f.Known {
-		if strings.Contains(f.Skeleton, " ") {
-			return // a sentence
-		}
 		// It could be anything, a path too; the rules for unknown paths say what
 		// follows from it.
 		a.File(Word{Text: f.Text, At: f.At}, Read, false)
@@ -153,7 +153,7 @@ func (a *Call) maybePath(f Word) {
 	}
 	text := f.Text
 	switch {
-	case text == "" || text == "-" || strings.ContainsAny(text, "\n") || len(text) > 1024:
+	case text == "" || text == "-" || len(text) >= pathMax:
 		return
 	case strings.Contains(text, "://"):
 		a.maybeURLs(text)
@@ -161,23 +161,25 @@ func (a *Call) maybePath(f Word) {
 	case strings.HasPrefix(text, "-"):
 		if _, val, ok := strings.Cut(text, "="); ok {
 			a.maybePath(f.Sub(val))
-		} else if i := strings.IndexByte(text, '/'); i > 0 {
-			a.maybePath(f.Sub(text[i:]))
+			return
+		}
+		slash := strings.IndexByte(text, '/')
+		if slash > 0 {
+			a.maybePath(f.Sub(text[slash:]))
+		}
+		if len(text) > 2 && text[1] != '-' && slash != 2 && strings.ContainsAny(text, "/.") {
+			a.maybePath(f.Sub(text[2:])) // -ofile.c
 		}
 		return
 	case strings.HasPrefix(text, "@"), strings.HasPrefix(text, "!"):
 		a.maybePath(f.Sub(text[1:]))
-		return
-	}
-	if name, val, ok := strings.Cut(text, "="); ok && !strings.Contains(name, "/") {
-		a.maybePath(f.Sub(val))
-		return
+	default:
+		if name, val, ok := strings.Cut(text, "="); ok && !strings.Contains(name, "/") {
+			a.maybePath(f.Sub(val))
+		}
 	}
 	if scheme, val, ok := strings.Cut(text, ":"); ok && strings.HasPrefix(val, "/") && !strings.Contains(scheme, "/") {
 		a.File(f.Sub(val), Read, true) // man:/path; it may be host:/path
-	}
-	if strings.ContainsAny(text, " ") && !strings.HasPrefix(text, "/") && !strings.HasPrefix(text, ".") {
-		return // a sentence
 	}
 	a.File(f, Read, true)
 	if strings.ContainsAny(text, "/.") || f.Glob {
