@@ -112,7 +112,11 @@ func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 func shellError(err error) error {
 	var pe *shellparse.Error
 	if errors.As(err, &pe) {
-		return &tool.Error{Code: "command_" + pe.Code, Stage: "judge", Msg: pe.Msg, Hint: pe.Hint, Details: pe.At}
+		msg := pe.Msg
+		if pe.At.Line > 0 {
+			msg = fmt.Sprintf("line %d, column %d: %s", pe.At.Line, pe.At.Col, msg)
+		}
+		return &tool.Error{Code: "command_" + pe.Code, Stage: "judge", Msg: msg, Hint: pe.Hint, Details: pe.At}
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/sandbox"
+	"github.com/sandboxd/sandboxd/shellparse"
 )
 
 func TestT45_BashTextIsStdoutStderrExitCode(t *testing.T) {
@@ -346,9 +347,13 @@ func TestBash_UsesNameProgramsAndFiles(t *testing.T) {
 	if want := "read in.txt write out.txt"; strings.Join(got, " ") != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
-	_, err = Bash{}.Uses(t.Context(), e.In(m{"command": "echo 'open"}))
-	if te, ok := err.(*tool.Error); !ok || !strings.HasPrefix(te.Code, "command_") {
-		t.Errorf("got %v, want a refusal of text that is no command", err)
+	_, err = Bash{}.Uses(t.Context(), e.In(m{"command": "true\necho 'open"}))
+	te, ok := err.(*tool.Error)
+	if !ok || te.Code != "command_syntax" || !strings.HasPrefix(te.Msg, "line 2, column 6: ") {
+		t.Fatalf("got %v, want a refusal of text that is no command, with the place", err)
+	}
+	if at, ok := te.Details.(shellparse.Pos); !ok || at.Offset != 10 {
+		t.Errorf("got details %+v, want the place of the quote", te.Details)
 	}
 	if _, err := os.Stat(e.Dir + "/out.txt"); err == nil {
 		t.Error("Uses ran the command")

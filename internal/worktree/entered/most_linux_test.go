@@ -97,19 +97,30 @@ func TestASessionLeavesAWorktreeForADirectory(t *testing.T) {
 	}
 	const leave, keep = `{"id": "worktree_1"}`, `{"id": "worktree_1", "action": "keep"}`
 	for _, tt := range []struct {
-		gone  bool
-		roots []string
-		args  string
-		want  string // "": it cannot leave
+		gone, moved bool // the directory before, the workspace
+		roots       []string
+		args        string
+		want        string // "": it cannot leave
 	}{
-		{false, nil, leave, ""},
-		{true, nil, leave, ""},
-		{true, []string{w.repo}, keep, w.repo},
+		{false, false, nil, leave, ""},
+		{true, false, nil, leave, ""},
+		{true, true, []string{w.repo}, keep, ""},
+		{true, false, []string{w.repo}, keep, w.repo},
 	} {
 		if tt.gone {
 			_ = os.Remove(before)
 		}
+		if tt.moved {
+			if err := os.Rename(w.repo, w.repo+".moved"); err != nil {
+				t.Fatal(err)
+			}
+		}
 		out, err := w.run(t, w.exit, in.Dir, tt.roots, tt.args)
+		if tt.moved {
+			if err := os.Rename(w.repo+".moved", w.repo); err != nil {
+				t.Fatal(err)
+			}
+		}
 		e, refused := errors.AsType[*tool.Error](err)
 		switch {
 		case tt.want == "" && (!refused || e.Code != "no_directory" ||
