@@ -116,8 +116,8 @@ func fifos(shown, write, denied []string, most int) ([]string, error) {
 				return nil
 			}
 			if room--; room < 0 {
-				return fmt.Errorf("%s lies below a private directory and holds more than %d files, "+
-					"too many to look for FIFOs; keep it outside of /tmp and /var/tmp, "+
+				return fmt.Errorf("what is shown below the private directories /tmp and /var/tmp holds, up to %s, "+
+					"more than %d files, too many to look for FIFOs; keep it outside of them, "+
 					"or list in allowedReadPaths what programs need", root, most)
 			}
 			if d.Type() == fs.ModeNamedPipe {
