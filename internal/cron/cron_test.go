@@ -525,7 +525,7 @@ func TestT51_WhatIsToldOfAJob(t *testing.T) {
 
 // CronDelete and the end of a session end the run, and the job says so nowhere any more.
 func TestT51_DeletingEndsTheRun(t *testing.T) {
-	for _, how := range []string{"CronDelete", "session"} {
+	for _, how := range []string{"CronDelete", "CronDelete without a record", "session"} {
 		bubble(t, func(t *testing.T, w *world) {
 			ended := 0
 			w.do = func(ctx context.Context, _ tool.Request) tool.Result {
@@ -537,9 +537,15 @@ func TestT51_DeletingEndsTheRun(t *testing.T) {
 			defer stop()
 			f.create(t, "s", line{"n", "* * * * *", "make"})
 			time.Sleep(61 * time.Second)
-			if how == "CronDelete" {
-				if _, err := f.cronDelete(t.Context(), in("s", map[string]string{"id": "cron_1"})); err != nil {
-					t.Error(err)
+			if how != "session" {
+				if how != "CronDelete" {
+					w.mu.Lock()
+					w.noRecord = errors.New("full")
+					w.mu.Unlock()
+				}
+				_, err := f.cronDelete(t.Context(), in("s", map[string]string{"id": "cron_1"}))
+				if !errors.Is(err, w.noRecord) {
+					t.Errorf("%s: %v", how, err)
 				}
 			} else if err := f.part().Forget(t.Context(), tool.Session{ID: "s"}); err != nil {
 				t.Error(err)

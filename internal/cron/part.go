@@ -3,6 +3,7 @@ package cron
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -141,8 +142,6 @@ func (f *feature) delete(ctx context.Context, session, id, by string) (Job, erro
 		return j, err
 	}
 	f.publish(events.CronDeleted, j, "", "")
-	if err := f.note(context.WithoutCancel(ctx), j, "cron_deleted", j.label()+" was deleted by "+by, nil); err != nil {
-		return j, err
-	}
-	return j, f.end(ctx, session, j.number)
+	err = f.note(context.WithoutCancel(ctx), j, "cron_deleted", j.label()+" was deleted by "+by, nil)
+	return j, errors.Join(err, f.end(ctx, session, j.number)) // the job is gone: nothing else ends its run
 }

@@ -348,6 +348,9 @@ func (f *feed) ask(ctx context.Context, s *side, x *item) (tool.Decision, error)
 	b := x.record.Basis
 	s.clock = b.Judged
 	got, err := s.judge.Judge(ctx, x.call, s.count)
+	if _, not := errors.AsType[policy.NotReplayable](err); not && b.Ran {
+		s.unknown[x.record.Account] = b.Judged.Add(Reach) // what the rules would have counted of it is not known
+	}
 	if err != nil || !got.Counted {
 		return got.Decision, err
 	}

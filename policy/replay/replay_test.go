@@ -21,6 +21,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tools"
 	"github.com/sandboxd/sandboxd/pipeline"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/policy/callback"
 	"github.com/sandboxd/sandboxd/policy/permission"
 	"github.com/sandboxd/sandboxd/policy/recent"
 	"github.com/sandboxd/sandboxd/policy/replay"
@@ -297,6 +298,29 @@ func TestRulesThatCountSeeWhatRan(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What rules would have counted of a call is not known if canUseTool was not asked about it: calls behind it, whose
+// rules count, are unknown too.
+func TestACallThatCannotBeJudgedIsNotCounted(t *testing.T) {
+	asked := policy.Options{CanUseTool: func(context.Context, string, json.RawMessage, callback.Context) (*callback.Opinion, error) {
+		return nil, nil
+	}}
+	inBubble(t, policy.Options{}, func(t *testing.T, w *world) {
+		w.run("git push one")
+		w.restart(asked)
+		w.run("git push two")
+		got := w.replay(t, replay.Run{Now: judgeOf(t, asked, quota(1))})
+		var why []string
+		for _, u := range got.Unknown {
+			why = append(why, fmt.Sprint(u.Calls, " ", u.Why))
+		}
+		slices.Sort(why)
+		want := []string{"1 its rules count calls that cannot be judged again", "1 policy.canUseTool was not asked about it"}
+		if len(got.Flips) != 0 || !slices.Equal(why, want) {
+			t.Errorf("flips %+v, unknown %q, want %q", got.Flips, why, want)
+		}
+	})
 }
 
 // The same policies flip nothing, with counts, denials, waiting and calls at the same time.

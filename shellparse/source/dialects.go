@@ -8,14 +8,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// bashOnly are builtins that sh does not have.
+// bashOnly are builtins and keywords that sh does not have.
 var bashOnly = []string{
 	"declare", "typeset", "let", "mapfile", "readarray", "shopt", "builtin", "source", "enable", "compgen",
 	"complete", "compopt", "pushd", "popd", "dirs", "disown", "caller", "bind", "coproc", "function", "select",
-	"[[", "time",
+	"[[", "time", "help", "history", "logout", "suspend",
 }
 
-// BashBuiltin reports whether a name is a builtin that sh does not have.
+// BashBuiltin reports whether a name is a builtin or a keyword that sh does not have.
 func BashBuiltin(name string) bool { return slices.Contains(bashOnly, name) }
 
 var posixParsers = parsersOf(syntax.LangPOSIX)
