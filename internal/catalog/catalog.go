@@ -1,6 +1,6 @@
 // Package catalog knows which tools there are and which a session has.
 //
-// A [Registry] holds groups of tools with their rules for the model, and the permissions that the
+// A [Registry] holds groups of tools with the documents (rules) that a model may read, and the permissions that the
 // configuration gives tools. It checks arguments against the schemas of the tools.
 //
 //	r := catalog.NewRegistry()
@@ -8,11 +8,13 @@
 //	r.Register(catalog.Group{Name: "files", Tools: []tool.Tool{read, write}})
 //	r.SetDefaults(catalog.Defaults{AllGroups: true}) // else all groups are off
 //	t, err := r.Lookup(session, "Read") // tool_not_found, tool_disabled or skill_restricted
-//	err = r.Validate(t.Spec(), args)
+//	err = r.Validate(t.Spec(), args) // invalid_arguments; invalid_schema if the schema is wrong
 //
-// [Registry.Listed] returns the tools that a model is told of, [Registry.Prompt] the text about
-// them, and [Definitions] their definitions in the form of an API. [Registry.Enabled] also has the
-// tools that are deferred: they can be called, but a model learns of them only by a search.
+// [Registry.Listed] returns the tools whose definitions a model gets, and [Definitions] those in the
+// form of an API. [Registry.Enabled] also has the tools that [Registry.SetDeferred] names: they can
+// be called, and a model gets their definitions by a search. [Registry.Prompt] returns the general
+// rules, and for each group its rules and the names of its tools, also of deferred ones.
+// [Registry.Inject] gives tools to each session that has any other.
 // [Registry.ToggleGroup] and [Registry.SetTool] return overrides and change nothing: the caller
 // stores them in the session.
 //

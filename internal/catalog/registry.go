@@ -122,8 +122,8 @@ func (r *Registry) SetDeferred(finder string, names ...string) {
 	}
 }
 
-// Inject names the tools that every session has as soon as it has any other,
-// whatever their own group says (V-18).
+// Inject names the tools that a session has as soon as it has any other, whatever their own group says
+// (V-18), unless it was started without them or its skills do not let it.
 func (r *Registry) Inject(tools ...tool.Tool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +196,8 @@ func NotGiven(name string) *tool.Error {
 	}
 }
 
-// Known reports whether any tool has a name, in any case and in any session: one of the registry, or
-// one that skills speak of.
+// Known reports whether any tool has a name, in any case and in any session: one of the registry (not
+// of [Group].Of), or one that skills speak of.
 func (r *Registry) Known(name string) bool {
 	if tool.NamedBySkills(name) {
 		return true
@@ -275,8 +275,8 @@ func (r *Registry) GroupEnabled(s tool.Session, group string) bool {
 	return r.groupEnabled(s, group)
 }
 
-// ToolEnabled reports whether a tool is on in a session, whatever its group is
-// (T-04); an unknown one is not.
+// ToolEnabled reports whether the settings of a session have a tool on, whatever its group is (T-04); an
+// unknown one is not, nor one of [Group].Of. It does not look at the sessions above.
 func (r *Registry) ToolEnabled(s tool.Session, name string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -23,7 +23,8 @@ type Validator struct {
 const maxSchemas = 4096
 
 // Validate checks the arguments of a call (T-08). The error is an [*tool.Error] with
-// code invalid_arguments that names the place and what to change.
+// code invalid_arguments that names the place and what to change, or invalid_schema if the schema
+// itself is wrong.
 func (r *Registry) Validate(spec tool.Spec, args json.RawMessage) error {
 	return r.validator.Validate(spec, args)
 }

@@ -14,14 +14,21 @@
 // Guarantees:
 //   - Jobs are in the database of their daemon and survive a restart. A job is deleted with its
 //     session.
-//   - A run is noted in the database before it begins, so it never happens twice. If the daemon is
-//     killed after the note, the next daemon reports the run as lost. A daemon that stops cancels
+//   - A run is noted in the database before it begins, so it does not happen twice if the daemon is
+//     killed; a loss of power can lose the note. If the daemon is killed after the note, the next
+//     daemon reports the run as lost. A daemon that stops cancels
 //     the runs that are going on.
-//   - A run that the clock comes to a minute late or more is missed: it is reported and does not
-//     run later. So is a run whose predecessor has not ended: two runs of one job never overlap.
-//   - A run is refused if the maker of the job no longer belongs to the account, is no user any
-//     more, or has lost a group that it had; or if the daemon cannot take its rights.
+//   - A run that the clock comes to a minute late or more is missed: it does not run later, and it
+//     is reported (the job, an event, the log, and the record if that can be written). So is a run
+//     whose predecessor has not ended: two runs of one job never overlap.
+//   - A run has the rights of the process that made the job. It is refused if the user of that
+//     process no longer belongs to the account. If that is not the daemon's own user, it is also
+//     refused if the user has gone from the user database or has lost a group that this database
+//     gave it then, or if the daemon cannot take those rights.
 //
-// Not guaranteed: the exact time. A run begins within seconds of its minute, or later if other runs
-// of the account fill its places.
+// Lines are read in the time zone of the daemon. A session and an account have a bounded number of
+// jobs (too_many_cron_jobs).
+//
+// Not guaranteed: the exact time. A run begins within seconds of its minute, or later if as many
+// runs of the account as may be at once are going on.
 package cron

@@ -11,7 +11,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Maker is the process that made a job. Its runs have the rights that it had, as far as its user still has them.
+// Maker is the process that made a job. Its runs have the rights that it had, and are refused
+// if its user has lost some of them.
 type Maker struct {
 	UID    int    `json:"uid"`
 	GID    int    `json:"gid"`

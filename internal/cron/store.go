@@ -38,7 +38,7 @@ type Job struct {
 	maker          Maker
 }
 
-// Run is the result of a run.
+// Run is the newest run of a job: what became of it, or that it is running.
 type Run struct {
 	At     time.Time `json:"at"`
 	Status string    `json:"status"` // of the call; or running, refused or lost

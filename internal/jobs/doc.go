@@ -3,7 +3,7 @@
 // The request path opens a [Job] for a call that may go on. The tool writes the output of the
 // program to the job. After the answer, clients can find the job by its id. A ring file holds the
 // last part of the output, with offsets: clients can read it while the job runs and afterwards,
-// also from the next daemon.
+// also from the next daemon, for jobs.keep, and of the newest jobs.keepEnded of an account.
 //
 //	all, err := jobs.Open(ctx, options) // all fields of the options must be set
 //	job, err := all.Open(call, false)   // by the request path; true: its output may be withheld
@@ -14,19 +14,24 @@
 //	job.Ended(exit)                     // by the tool, when the program has ended
 //	job.Close(call)                     // by the request path, when the call has ended
 //
-// A job that is closed without Detach is deleted with its output: the answer had all of it.
+// A job that is closed without Detach is deleted with its output: the answer has it, and of a long one
+// the begin and the end.
 //
-// [Definition] is the part of the daemon: the tools and routes that read a job, type into it,
-// resize its terminal, forward its ports and end it.
+// [Definition] is the part of the daemon: the routes that read a job, type into it, resize its
+// terminal, forward its ports and end it, and the tools TaskInput, BashOutput, KillShell and
+// write_stdin. TaskOutput, TaskStop and TaskList know other tasks too: they are of package team, and
+// reach jobs by part.TaskJobs.
 //
 // Guarantees:
-//   - A job is running, exited, killed (with the name of who did it) or lost (the daemon ended
-//     without a shutdown). It ends with its session and with its daemon.
-//   - The size of its output on the disk is bounded, and so is the rate. The oldest output goes.
+//   - A job is running, exited, killed (Info.By says by whom or by what) or lost (the daemon ended
+//     without a shutdown). It ends with its session and with its daemon, after jobs.wallSeconds, and
+//     when new settings or policies forbid its call.
+//   - The size of its output on the disk is bounded, and so is the rate. The oldest output goes. If
+//     the disk refuses a write, what comes later is lost, and Info.Error says why.
 //   - Nobody can read output that a hook or a person may withhold before it is released. If it is
-//     withheld, it is deleted. If the daemon dies before that, nobody can read it either, and it is
+//     withheld, it is deleted, or stays unreadable if the disk refuses that. If the daemon dies before that, nobody can read it either, and it is
 //     deleted with the job.
 //   - Only the account that made a job, and operators, can find, read, type into or end it. For
-//     everybody else it does not exist. Not so for a port that an operator forwards: whoever
-//     reaches the port can connect to the program.
+//     everybody else it does not exist. Not so for a port that an operator forwards: everybody on
+//     this host can connect to the program.
 package jobs

@@ -286,7 +286,7 @@ func (t taskInput) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Outpu
 	return tool.Output{Text: fmt.Sprintf("sent %d bytes to %s", len(args.Text), j.ID())}, nil
 }
 
-// bashOutput is an older name of taskOutput: only what is new, filtered.
+// bashOutput is an older name of TaskOutput (package team): only what is new, filtered.
 type bashOutput struct{ jobs *Jobs }
 
 func (bashOutput) Spec() tool.Spec {
@@ -331,7 +331,7 @@ func (t bashOutput) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Outp
 	return shown(r), nil
 }
 
-// killShell is an older name of taskStop.
+// killShell is an older name of TaskStop (package team).
 type killShell struct{ jobs *Jobs }
 
 func (killShell) Spec() tool.Spec {

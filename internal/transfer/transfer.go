@@ -9,22 +9,25 @@
 //	copied, err := p.Run(ctx) // number and hash of the rows of each table, the same on both sides
 //
 // Before Run, the caller stops all daemons on both sides, and brings the tables of both sides to
-// this version. Run does not check that. The destination must be empty (store_not_empty), or a file
-// with [Plan].Replace. The databases are opened AsIs, and the caller closes them.
+// this version. Of that, Run checks that both sides have the same tables and columns. The destination
+// must be empty (store_not_empty). With [Plan].Replace, Run empties it first: that is for a file, and
+// Run does not check it (over PostgreSQL, the state of all daemons would go). The databases are opened AsIs, and the caller closes them.
 //
 //  1. Run marks the destination. No daemon opens a database with the mark.
 //  2. It copies table by table in the order of the primary keys, each batch in a transaction of its
 //     own; then the transcripts. After a kill, Run from the same source continues behind the last
-//     row. From another source it is the error store_unfinished.
+//     row. From a source of another Side.Name it is the error store_unfinished.
 //  3. It reads both sides again, and compares number and hash of rows and transcripts. If they
 //     differ, the error is store_differs, and the mark stays.
 //  4. It removes the mark.
 //
 // Rows in PostgreSQL name their daemon, rows in a file do not. A copy from a file adds the id of
-// the daemon, and a copy to a file leaves it out. Sessions of other daemons are copied to the file,
-// too, and keep their id.
+// the daemon, and a copy to a file leaves it out. Only the data of a session of another daemon keeps
+// the id of that daemon.
 //
-// State that a daemon has to itself, such as the record, jobs and undo, is not copied.
+// State that a daemon has to itself, such as the record, jobs and undo, is not copied. A new shared
+// table is copied without a change here; one that must not be copied is named in own, and one whose
+// JSON holds the id of a daemon in moved.
 package transfer
 
 import (

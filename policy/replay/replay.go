@@ -1,8 +1,8 @@
 // Package replay judges recorded calls again, by other policies.
 //
-// [Run] takes recorded decisions in the order in which the calls were judged first, and one or two
-// judges. Its [Report] says which calls would be judged otherwise and by which rules, and counts,
-// by reason, those that cannot be judged again. [Suggest] proposes rules for questions that people
+// [Run] takes recorded decisions, ordered by when each call was first judged, and one or two judges.
+// Its [Report] says which calls since Run.Since would be judged otherwise and by which rules, and
+// counts, by reason, those that cannot be judged again. [Suggest] proposes rules for questions that people
 // answered alike, and tries them in the same way.
 //
 //	engine, err := policy.New(ctx, options) // the other policies; db has the record of the daemon
@@ -12,11 +12,11 @@
 //	s := replay.Suggest{Least: 3, Options: inForce}
 //	suggested, err := s.Of(ctx, policy.Records{DB: db})
 //
-// A call is judged by the judge of real calls, over the input that was recorded. Settings, tool,
-// hooks, callback and cage are taken to say what they said then. Rules that count see the calls
-// that really ran before, with what the policies find about those. Nothing is guessed: a call that
-// cannot be judged exactly, as it was not recorded whole or by what rules ask of it, is counted
-// in Unknown. Dry runs and explanations are counted in Questions and left out.
+// A call is judged by the code that judges real calls, over the input that was recorded. Settings, tool,
+// hooks, policy.canUseTool and sandbox are taken to say what they said then. Rules that count see the
+// calls that really ran before, with what the policies find about those. Nothing is guessed: a call
+// is counted in Unknown, with the reason, if it was not recorded whole, or if the policies now need
+// something that was not asked then. Dry runs and explanations are counted in Questions and left out.
 //
 // No call runs, no person is asked and nothing is changed; Suggest uses a temporary directory.
 package replay
@@ -394,7 +394,7 @@ func (e *events) Pop() any {
 	return last
 }
 
-// Words says a flip in one line.
+// Words says a flip in words; a command of several lines stays so.
 func (f Flip) Words() string {
 	return fmt.Sprintf("%s %s: %s by %s, now %s by %s", f.Tool, f.What, f.Was.Verdict, f.Was.Rule, f.Now.Verdict,
 		f.Now.Rule)

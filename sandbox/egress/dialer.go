@@ -38,7 +38,7 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s leads to %s, which is %s", e.Host, e.Address, e.What)
 }
 
-// Dial connects to a host of the settings. An [AddressError] is a refusal; every other error
+// Dial connects to a host, of which it checks only the address. An [AddressError] is a refusal; every other error
 // is of the network.
 func (d *Dialer) Dial(ctx context.Context, n guard.Network, host string, port int) (*net.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, 15*time.Second))

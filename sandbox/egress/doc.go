@@ -13,26 +13,33 @@
 //   - Programs that want a proxy find one, for CONNECT, requests with an absolute address, and
 //     SOCKS5.
 //
-// A connection that is of no running call is reset.
+// A connection to a host or to the proxy that is of no running call is reset. The resolver answers
+// every program in the namespace. It has at most 16,384 names; localhost stays 127.0.0.1.
 //
 // A [Judge] gets each [Connection] and returns a [Verdict]; the zero verdict refuses, and so
-// does a nil Judge. It is asked for each connection, and for each HTTP request that can be read.
+// does a nil Judge. It is asked for each connection to a host that no check refused before, and for
+// each HTTP request that can be read; for a request that the proxy gets with an absolute address, once.
 // It has to compare with the settings: before it, only Wants and the resolver do. What is checked
-// besides, also inside of tunnels:
+// besides for programs, also inside of tunnels:
 //
-//   - port 443 carries TLS for the name of the connection;
-//   - port 80, and what the proxy is asked for by address, carries HTTP for that name, which
-//     is read and written anew; only websockets take a connection over;
+//   - port 443 carries TLS for the name of the connection, except where the proxy gets a request
+//     for http://NAME:443;
+//   - port 80, and each request that the proxy gets with an absolute address, carries HTTP for that
+//     name, which is read and written anew; only websockets take a connection over;
 //   - a literal address is no host, unless the resolver gave it;
 //   - the address that a name leads to is public and not of this machine, or stands in
 //     network.hosts; the kernel is given the address that was checked ([Dialer]). With
 //     network.upstreamProxy that proxy looks names up, and no address is checked.
 //
-// Bytes on other ports pass unread. UDP is refused. For the hosts of network.intercept, TLS ends
+// Of [Call.Dial] only the last is checked: a tool of the daemon speaks its protocol itself, and may
+// also connect to a literal address that network.hosts has.
+//
+// Bytes on other ports pass unread, unless the host is intercepted there. UDP is refused, except to
+// the resolver. For the hosts of network.intercept, TLS ends
 // here (package authority): their requests are judged, get the secrets of network.secrets, and
 // the answers are masked (package mask).
 //
-// The [Ledger] of a call has what it connected to; rows of the same host, port and verdict
+// The [Ledger] of a call has what it connected to and what was refused; rows of the same host, port and verdict
 // are one, and there are [MaxRows] at most. A tool of the daemon connects with [NewCall] and
 // [Call.Dial]:
 //
@@ -48,11 +55,13 @@
 //
 // Guaranteed: when End returns, no connection of the call is open. A connection to a host that
 // is refused or cut, or cannot be made, ends with an error of its protocol (HTTP, TLS, SOCKS) or
-// with a reset, and never looks like an end of the data.
+// with a reset, and never looks like an end of the data. A client that sends nothing for 30 seconds on
+// port 80 or to the proxy is closed.
 //
-// Not guaranteed: the content of TLS that is not intercepted, such as the host of a request, and
-// an encrypted server name are not seen. Bytes are counted after they have passed. So each open
-// connection may pass more than the limit: a 256th of it, but at least 32 KiB and at most 1 MiB.
+// Not guaranteed: without interception nothing inside of TLS is seen, also not the host of a
+// request; nor is a server name that is encrypted. Bytes are counted after they have passed. So each
+// open connection may pass more than the limit: in each direction a 256th of it (32 KiB to 1 MiB) and
+// its first bytes (128 KiB), and with Call.Dial one Write of any size.
 //
-// Another protocol of the proxy gets a file beside socks.go.
+// Another protocol of the proxy gets a file beside socks.go, and a case in proxied (proxy.go).
 package egress

@@ -46,8 +46,8 @@ type Verdict struct {
 	Pace *Pace
 }
 
-// Judge decides each new connection, and each HTTP request that can be seen: the connection of
-// such requests is judged before them, without a method. It may wait for a person; ctx ends
+// Judge decides each new connection, and each HTTP request that can be seen: the connection is
+// judged first, without a method, except for requests that the proxy gets with an absolute address. It may wait for a person; ctx ends
 // with the call.
 type Judge func(ctx context.Context, c Connection) Verdict
 

@@ -175,7 +175,7 @@ func (r *reader) jar() {
 	}
 }
 
-// Maker says what a program makes of what it prints: "decoder", "download", "text" (it puts text
+// Maker says what the output of a program is: "decoder", "download", "text" (it puts text
 // together or changes it), or "" for anything else.
 func Maker(name string, words func() []string) string {
 	load()
@@ -196,7 +196,7 @@ func Maker(name string, words func() []string) string {
 	return ""
 }
 
-// Queries reports whether a program reads statements of a database on its input, and no code.
+// Queries reports whether a program of a database reads its statements, or scripts, on its input.
 func Queries(name string) bool {
 	t := find(name)
 	return t != nil && (slices.Contains(t.do, "sql") || slices.Contains(t.do, "store"))

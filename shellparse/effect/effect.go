@@ -2,24 +2,26 @@
 //
 // A [program.Call] goes in, after [program.Call.Analyse] has read its words; [Effects] come out:
 // what it deletes, replaces or unpacks, what of a git repository it throws away, what it does to
-// a service, a registry or this machine, what it feeds to a database, and code in its words that
-// does harm.
+// a service, a registry or this machine, what it feeds to a database, and code in its words or its
+// input that does harm.
 //
 //	does := effect.Of(&call, nil) // call: aws s3 rm s3://backups; nil: no word is from outside
 //	// does.Acts: aws, s3 rm, s3://backups, destroys
 //	effect.Statements("DROP TABLE users", "psql") // what the SQL of a file does, for a client
 //
-// [Maker] says what a program makes of what it prints. [Queries] says whether its input is
-// statements, [Knows] whether it has a line.
+// [Maker] says what the output of a program is: decoded, downloaded, or text that it composed.
+// [Queries] says whether its input is statements, [Knows] whether it has an entry.
 //
-// The knowledge is text, one verb on a line, in tables/, which tables/README.md explains. What a
-// line cannot say is a function that the line names with do (git, delete, sql, …). A new program
-// belongs in a table. A program without a line has no effects here: nil says that none is
-// known, not that there is none.
+// Most of the knowledge is text in tables/: tables/README.md explains the tables of programs, and
+// git.txt and makers.txt explain themselves. What a table cannot say is a function that the entry
+// names with do (git, delete, sql, …). A new program belongs in a table; one with do delete also
+// gets a case in deletes (files.go). A program without an entry has no effects here: nil says that
+// none is known, not that there is none.
 //
-// Guaranteed: a word that is only known when it runs is taken for what does harm, unless the second
-// argument of Of says that variables from outside of the line make it. Nothing here judges: that is
-// package policy.
+// Guaranteed: a verb, a method, or an option of git that is only known when it runs is taken for the
+// one that does harm, unless the second argument of Of says that variables from outside of the line
+// make it. A word that is not known is not taken for an option of another program, nor for a word
+// that a table marks with =. Nothing here judges: that is package policy.
 package effect
 
 import (
@@ -94,7 +96,7 @@ type Code struct {
 	Part string // that part
 }
 
-// Knows reports whether a program of this name can have effects.
+// Knows reports whether a table has a program of this name.
 func Knows(name string) bool { return find(name) != nil }
 
 // Of returns what a command does, nil for nothing that is known. outside reports whether a word that is not known

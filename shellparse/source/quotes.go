@@ -73,7 +73,7 @@ func Digits(s string, base, most int) (int64, int) {
 	return v, n
 }
 
-// Unquote removes the backslashes that mean something in double quotes.
+// Unquote removes the backslashes that mean something in double quotes, save those at the end of a line.
 func Unquote(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

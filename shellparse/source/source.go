@@ -1,26 +1,28 @@
 // Package source reads the text of a shell program into a tree.
 //
-// Text goes in; the tree of the parser mvdan.cc/sh comes out. Guaranteed: the tree means
-// what bash would do with the text, as far as the differences of the two are known here.
-// Text that bash and the parser read differently is an [*Error], and so is text that is
-// too large or too deep, that is not UTF-8, or that holds control characters.
+// Text goes in; the tree of the parser mvdan.cc/sh comes out. Guaranteed, with the two checks below:
+// the tree means what bash would do with the text, as far as the differences of the two are known
+// here. Text that bash and the parser read differently is an [*Error], and so is text that is no
+// shell program, too large or too deep, not UTF-8, or that holds control characters.
 //
 //	file, err := source.Parse("git push | tee log")
 //
 // Two checks are left to the caller. One is [Heredoc], for each here-document of the tree. The
-// other is [Check], before [ParsePosix]: that reads text as a shell does that knows nothing of
-// bash's own, makes none of the checks of Parse, and returns the errors of the parser.
+// other is [Check], before [ParsePosix] and [OnlyBash] if Parse has not read the same text: they make
+// none of the checks of Parse. ParsePosix reads text as a shell does that knows nothing of bash's
+// own, and returns the errors of the parser.
 //
 //	err = source.Check(text)
 //	file, read, err := source.ParsePosix(text) // places belong to read, not to text
 //
-// [OnlyBash] says whether that tree may differ from the one of Parse.
+// [OnlyBash] says whether that tree may differ from the one of Parse, and [BashBuiltin] names what only
+// bash has. [AnsiC], [Unquote] and [Digits] decode text inside of quotes.
 //
-// A new difference between bash and the parser belongs here: as a function over text and
-// tree that returns an [*Error] with the code "parser_difference", called in [Parse]. It
-// refuses more than it must rather than less, and its cases stand in
-// guard/testdata/differences.jsonl. What words become, and what commands do, is not known here:
-// that is package shellparse.
+// A new difference between bash and the parser belongs here and is an [*Error] with the code
+// "parser_difference": in Check if the text alone shows it, in Heredoc if it is in a here-document,
+// else as a function over text and tree that [Parse] calls. It refuses more than it must rather than
+// less, and its cases stand in guard/testdata/differences.jsonl. Which words a command gets, and what
+// it does, is not known here: that is package shellparse.
 package source
 
 import (
