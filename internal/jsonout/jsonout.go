@@ -15,8 +15,8 @@
 // included; if it has several lines, it is compacted to one.
 //
 // Write panics for two things that it does not support: the option string in tags, and two fields
-// of one name. The types of the daemon have neither, which a test of package api shows. It does not
-// end for a value that contains itself.
+// of one name. A test of package api shows that its answers have neither; those of a part are shown
+// by the tests of its routes. It does not end for a value that contains itself.
 package jsonout
 
 import (

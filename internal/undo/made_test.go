@@ -71,6 +71,9 @@ func TestWhatGitKnewOfChanges(t *testing.T) {
 			w.must(os.Rename(w.work+"/changed", w.work+"/elsewhere"))
 			w.must(os.Remove(w.work + "/.git/index"))
 		}, map[string]string{"changed": "delete moved tracked uncommitted", "elsewhere": "create", ".git/index": "delete"}},
+		{"another mode alone", func(_ *testing.T, w *world) {
+			w.must(os.Chmod(w.work+"/clean", 0o700))
+		}, map[string]string{"clean": "modify tracked"}},
 		{"rm after git commit", func(t *testing.T, w *world) {
 			w.git(t, "commit", "-qm", "two")
 			w.must(os.Remove(w.work + "/staged")) // no commit had it before the call
