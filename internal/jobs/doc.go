@@ -29,8 +29,8 @@
 //   - The size of its output on the disk is bounded, and so is the rate. The oldest output goes. If
 //     the disk refuses a write, what comes later is lost, and Info.Error says why.
 //   - Nobody can read output that a hook or a person may withhold before it is released. If it is
-//     withheld, it is deleted, or stays unreadable if the disk refuses that. If the daemon dies before that, nobody can read it either, and it is
-//     deleted with the job.
+//     withheld, it is deleted, or stays unreadable if the disk refuses that. If the daemon dies
+//     before that, nobody can read it either, and it is deleted with the job.
 //   - Only the account that made a job, and operators, can find, read, type into or end it. For
 //     everybody else it does not exist. Not so for a port that an operator forwards: everybody on
 //     this host can connect to the program.

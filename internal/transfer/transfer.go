@@ -9,9 +9,10 @@
 //	copied, err := p.Run(ctx) // number and hash of the rows of each table, the same on both sides
 //
 // Before Run, the caller stops all daemons on both sides, and brings the tables of both sides to
-// this version. Of that, Run checks that both sides have the same tables and columns. The destination
-// must be empty (store_not_empty). With [Plan].Replace, Run empties it first: that is for a file, and
-// Run does not check it (over PostgreSQL, the state of all daemons would go). The databases are opened AsIs, and the caller closes them.
+// this version. Of that, Run checks that both sides have the same tables and columns. The
+// destination must be empty (store_not_empty). With [Plan].Replace, Run empties it first: that is
+// for a file, and Run does not check it (over PostgreSQL, the state of all daemons would go). The
+// databases are opened AsIs, and the caller closes them.
 //
 //  1. Run marks the destination. No daemon opens a database with the mark.
 //  2. It copies table by table in the order of the primary keys, each batch in a transaction of its

@@ -32,7 +32,7 @@
 // Guaranteed: if the answer of a call says kept, each change that the journal has of it can be put
 // back: content, rights (without set-user-id, set-group-id and sticky), the time of files, the
 // attributes of users and lists of access rights (acl(5)). This holds until undo.keepDays is over,
-// the store needs the room (never within 24 hours of the call), or an operator purges it. A daemon that is killed
-// finds the tree as it was before a change of a file tool or after it, and ends an undo that had
-// begun. docs/undo.md lists what is not kept.
+// the store needs the room (never within 24 hours of the call), or an operator purges it. A daemon
+// that is killed finds the tree as it was before a change of a file tool or after it, and ends an
+// undo that had begun. docs/undo.md lists what is not kept.
 package undo

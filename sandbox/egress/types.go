@@ -47,8 +47,8 @@ type Verdict struct {
 }
 
 // Judge decides each new connection, and each HTTP request that can be seen: the connection is
-// judged first, without a method, except for requests that the proxy gets with an absolute address. It may wait for a person; ctx ends
-// with the call.
+// judged first, without a method, except for requests that the proxy gets with an absolute address.
+// It may wait for a person; ctx ends with the call.
 type Judge func(ctx context.Context, c Connection) Verdict
 
 // Ledger is what one call connected to.
