@@ -53,9 +53,7 @@ func (w *watcher) edit(
 func (w *watcher) draw(e *editor, head string, above int) (below int) {
 	columns, height := w.measure()
 	rows, row, col := e.layout(columns - 1)
-	room := max(height-4, 1)
-	first := min(max(row-room+1, 0), len(rows))
-	last := min(first+room, len(rows))
+	first, last := window(len(rows), row, height)
 	if first > 0 || last < len(rows) {
 		head = fmt.Sprintf("[%d-%d of %d] %s", first+1, last, len(rows), head)
 	}
@@ -75,6 +73,13 @@ func (w *watcher) draw(e *editor, head string, above int) (below int) {
 	return row - first + 1
 }
 
+// window returns which rows are shown: those that end at the cursor, or the first ones.
+func window(rows, row, height int) (first, last int) {
+	room := max(height-4, 1)
+	first = min(max(row-room+1, 0), rows)
+	return first, min(first+room, rows)
+}
+
 func up(b *strings.Builder, rows int) {
 	if rows > 0 {
 		fmt.Fprintf(b, "\x1b[%dA", rows)
@@ -83,9 +88,10 @@ func up(b *strings.Builder, rows int) {
 
 // leave moves the cursor below what was drawn.
 func (w *watcher) leave(e *editor) {
-	columns, _ := w.measure()
+	columns, height := w.measure()
 	rows, row, _ := e.layout(columns - 1)
-	w.say("%s", strings.Repeat("\n", len(rows)-row))
+	_, last := window(len(rows), row, height)
+	w.say("%s", strings.Repeat("\n", last-row))
 }
 
 // measure returns the current size of the terminal.

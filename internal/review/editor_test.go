@@ -136,3 +136,22 @@ func TestKeysOfTerminals(t *testing.T) {
 		})
 	}
 }
+
+// When the person has ended, the cursor goes below what is drawn, and not below all of a long text.
+func TestTheCursorLeavesBelowWhatIsDrawn(t *testing.T) {
+	for _, tt := range []struct{ lines, row, want int }{
+		{3, 0, 3}, {3, 2, 1},
+		{100, 0, 6}, // of ten lines of the screen, six are for the text
+		{100, 50, 1},
+		{100, 99, 1},
+	} {
+		var out strings.Builder
+		w := &watcher{out: &out, size: func() (int, int) { return 80, 10 }}
+		e := newEditor(strings.Repeat("x\n", tt.lines-1) + "x")
+		e.row, e.col = tt.row, 0
+		w.leave(e)
+		if got := strings.Count(out.String(), "\n"); got != tt.want || out.Len() != got {
+			t.Errorf("%d lines, cursor in %d: %q, want %d line breaks", tt.lines, tt.row, out.String(), tt.want)
+		}
+	}
+}

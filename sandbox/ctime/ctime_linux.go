@@ -17,7 +17,9 @@
 // content of added paths are as they were. It reports false when it cannot know: for a path that
 // exists on a file system that is not in trustedFileSystems, after a change that is more recent than
 // the clock's step (a second where times have no nanoseconds), and where something was mounted over
-// a path since it was added. An added path that is a link stands for its target.
+// a path since it was added. An added path that is a link stands for its target. After
+// [Set.Invalidate] it reports false for good. [Local] says whether a path lies on a trusted file
+// system.
 //
 // A file system belongs in trustedFileSystems if it updates change times with every change, and only
 // this kernel changes it. Overlayfs is one of them, also where its lower directories are not.
