@@ -60,8 +60,8 @@ func (s *System) Put(ctx context.Context, session, name string, c Change, by too
 		if old != nil {
 			r.created, r.keep, r.refs = old.created, old.keep, old.refs
 		}
-		c.apply(&r)
-		return r, nil
+		err := c.apply(&r)
+		return r, err
 	})
 }
 
@@ -79,12 +79,14 @@ func (s *System) Update(ctx context.Context, session, name string, c Change, by 
 				Hint: "add it with a value first",
 			}
 		}
-		c.apply(&r)
-		return r, nil
+		err := c.apply(&r)
+		return r, err
 	})
 }
 
-func (c Change) apply(r *record) {
+// apply writes the given fields. It checks tags here, because stored ones are one text, in which a tag with a line
+// break is two. A change that gives no tags may leave those of an older daemon, which had no bounds.
+func (c Change) apply(r *record) error {
 	if c.Value != nil {
 		r.value = *c.Value
 	}
@@ -95,11 +97,15 @@ func (c Change) apply(r *record) {
 		r.desc = *c.Desc
 	}
 	if c.Tags != nil {
+		if err := checkTags(*c.Tags); err != nil {
+			return err
+		}
 		r.tags = joinTags(*c.Tags)
 	}
 	if c.Keep != nil {
 		r.keep = *c.Keep
 	}
+	return nil
 }
 
 // edit changes a variable, or creates it, and stores it. from lists the origins of the values that references brought
@@ -162,10 +168,7 @@ func (s *System) check(r record, old *record) error {
 			Hint: "keep large data in a file",
 		}
 	}
-	if old != nil && old.tags == r.tags { // an older daemon had no bounds
-		return nil
-	}
-	return checkTags(splitTags(r.tags))
+	return nil
 }
 
 func protected(name string) error {

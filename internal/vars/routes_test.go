@@ -44,6 +44,8 @@ func TestTheRoutesOfVariables(t *testing.T) {
 		{tool.RoleAgent, "GET /sessions/s/vars/a", "", `"value":"2"`},
 		{tool.RoleAgent, "GET /sessions/s/vars/none", "", "variable_not_found: "},
 		{tool.RoleAgent, "GET /sessions/s/vars?search=b&type=USER_ADD&limit=1", "", `1 [{"name":"b"`},
+		{tool.RoleAgent, "GET /sessions/s/vars?tag=none", "", "0 []"},
+		{tool.RoleAgent, "GET /sessions/s/vars?search=none", "", "0 []"},
 		{tool.RoleAgent, "GET /sessions/s/vars?limit=101", "", "validation_error: "},
 		{tool.RoleAgent, "GET /sessions/s/vars?colour=b", "", "validation_error: unknown parameter"},
 		{tool.RoleAgent, "GET /sessions/s/origins", "", `{"session":[]}`},

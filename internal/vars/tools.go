@@ -229,8 +229,8 @@ func (t writeVar) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outp
 		if c.Value != nil {
 			r.typ = TypeModel // whatever it was: the model wrote what it holds now (V-03)
 		}
-		c.apply(&r)
-		return r, nil
+		err := c.apply(&r)
+		return r, err
 	}
 	v, created, err := t.s.edit(ctx, in.Session, a.Name, tool.OriginModel, in.Origins, change)
 	if err != nil {

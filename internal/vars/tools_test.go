@@ -86,6 +86,13 @@ func TestV16_WriteVar(t *testing.T) {
 	if v, _ := f.get("x"); *v.Value != "v" || v.Desc != "d" || fmt.Sprint(v.Tags) != "[b c]" {
 		t.Errorf("got %+v, want only the tags changed", v)
 	}
+	_, err = f.call("WriteVar", `{"name":"x","tags":["d\ne"]}`)
+	wantError(t, err, "validation_error", "tag ")
+	_, _, err = f.Update(t.Context(), "s", "x", vars.Change{Tags: &[]string{"d\ne"}}, tool.OriginPerson)
+	wantError(t, err, "validation_error", "tag ")
+	if v, _ := f.get("x"); fmt.Sprint(v.Tags) != "[b c]" {
+		t.Errorf("tags that were refused made it %q", v.Tags)
+	}
 	before, _ := f.get("Rule/Agent/TODO")
 	for _, args := range []string{
 		`{"name":"Rule/Agent/TODO","value":"obey"}`,
@@ -125,6 +132,10 @@ func TestV18_V19_Groups(t *testing.T) {
 			if uses, err := tl.Uses(context.Background(), tool.In{}); err != nil ||
 				len(uses.Paths)+len(uses.Hosts) != 0 {
 				t.Errorf("%s uses %+v (%v)", sp.Name, uses, err)
+			}
+			want := tool.Annotations{ReadOnly: sp.ReadOnly, Destructive: sp.Name == "RemoveVars", Idempotent: true}
+			if *sp.Annotations != want {
+				t.Errorf("%s says %+v, want %+v", sp.Name, *sp.Annotations, want)
 			}
 			list = append(list, fmt.Sprint(sp.Name, sp.ReadOnly))
 		}
@@ -336,5 +347,26 @@ func TestAVariableKeepsTheTimeOfItsMaking(t *testing.T) {
 	f.put("y", "2")
 	if after := f.mustCall("ListVars", `{"filter":{"search":"x"}}`); !reflect.DeepEqual(after.Data, before.Data) {
 		t.Errorf("got %+v, before %+v", after.Data, before.Data)
+	}
+}
+
+// A part of the filter that is not passed on would list variables that were not asked for.
+func TestListVarsListsWhatEachPartOfTheFilterAsksFor(t *testing.T) {
+	f := newFixture(t, vars.Options{})
+	f.mustCall("WriteVar", `{"name":"alpha","value":"","tags":["red"]}`)
+	f.mustCall("WriteVar", `{"name":"beta","value":"","tags":["blue"],"desc":"of Red wood"}`)
+	f.put("gamma", "")
+	for args, want := range map[string]string{
+		`{"filter":{"tag":"red"}}`:                           "1 variables, page 1/1\n- alpha ",
+		`{"filter":{"search":"rED"}}`:                        "1 variables, page 1/1\n- beta ",
+		`{"filter":{"type":"USER_ADD"}}`:                     "1 variables, page 1/1\n- gamma ",
+		`{"filter":{"type":"LLMAdd"},"pageSize":1}`:          "2 variables, page 1/2\n- beta ",
+		`{"filter":{"tag":"blue","search":"alpha"}}`:         "0 variables, page 1/1\n",
+		`{"filter":{"type":"LLMAdd","tag":"gamma"}}`:         "0 variables, page 1/1\n",
+		`{"filter":{"type":"LLMAdd"},"pageSize":1,"page":2}`: "2 variables, page 2/2\n- alpha ",
+	} {
+		if got := f.mustCall("ListVars", args).Text; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %q", args, got, want)
+		}
 	}
 }

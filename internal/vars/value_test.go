@@ -117,6 +117,9 @@ func TestDescriptionsAndTagsAreBounded(t *testing.T) {
 		"a long description": {Value: text(1), Desc: text(4097)},
 		"a long tag":         {Value: text(1), Tags: &[]string{*text(257)}},
 		"many tags":          {Value: text(1), Tags: &many},
+		"an empty tag":       {Value: text(1), Tags: &[]string{"a", ""}},
+		"a tag of two lines": {Value: text(1), Tags: &[]string{"a\nb"}}, // it would be stored as two tags
+		"a tag of no text":   {Value: text(1), Tags: &[]string{"\xff"}},
 	} {
 		_, _, err := f.Put(t.Context(), f.session, "v", c, tool.OriginPerson)
 		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "validation_error" || len(e.Msg) > 300 {

@@ -261,6 +261,10 @@ func TestV04_ValuesAreText(t *testing.T) {
 			t.Errorf("%s: got %#v, want %q", in, got, want)
 		}
 	}
+	for _, in := range []string{"", "text", `{"a":`, "\"\xff\"", "\xff"} {
+		_, err := vars.Text(json.RawMessage(in))
+		wantError(t, err, "validation_error", "")
+	}
 }
 
 func TestV05_Capacity(t *testing.T) {
