@@ -151,19 +151,20 @@ func TestT06_V18_InjectedToolsComeWithAnyOther(t *testing.T) {
 }
 
 func TestT07_T14_LookupRefuses(t *testing.T) {
-	r := catalog.NewRegistry(group("g", "Read"), group("off", "Cut"))
+	r := catalog.NewRegistry(group("g", "Read", "Grep"), group("off", "Cut"))
 	r.SetDefaults(catalog.Defaults{Groups: map[string]bool{"g": true}})
 	for _, tt := range []struct{ name, tool, code, msg, hint string }{
 		{"unknown", "Nope", "tool_not_found", "Tool Nope not found", "list"},
 		{"empty", "", "tool_not_found", "Tool  not found", "list"},
 		{"CX-70: names are exact, the hint has the right one", "read", "tool_not_found", "Tool read not found", "Read"},
 		{"CX-26: its group is off", "Cut", "tool_disabled", "disabled", "group off"},
+		{"its agent was started without it", "Grep", "tool_disabled", "started without it", "answer what is missing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := r.Lookup(tool.Session{}, tt.tool)
+			_, err := r.Lookup(tool.Session{Parent: "p", Without: []string{"Grep"}}, tt.tool)
 			e := wantCode(t, err, tt.code)
-			if !strings.Contains(e.Msg, tt.msg) || !strings.Contains(e.Hint, tt.hint) {
-				t.Errorf("got %q, hint %q; want %q, %q", e.Msg, e.Hint, tt.msg, tt.hint)
+			if !strings.Contains(e.Msg, tt.msg) || !strings.Contains(e.Hint, tt.hint) || e.Stage != "lookup" {
+				t.Errorf("got %q, hint %q, stage %q; want %q, %q", e.Msg, e.Hint, e.Stage, tt.msg, tt.hint)
 			}
 		})
 	}
@@ -299,4 +300,20 @@ func TestV18_ToolsOfOneSessionBringTheInjectedOnes(t *testing.T) {
 			t.Errorf("%s: the prompt is %q", session, got)
 		}
 	}
+}
+
+// TestV18_AnInjectedToolIsKeptFromAnAgentThatWasStartedWithoutIt: it comes with any other, and cannot be had that way.
+func TestV18_AnInjectedToolIsKeptFromAnAgentThatWasStartedWithoutIt(t *testing.T) {
+	r := catalog.NewRegistry(group("g", "A"))
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
+	r.Inject(named("ReadVar"), named("ListVars"))
+	s := tool.Session{Parent: "up", Above: []tool.Session{{}}, Without: []string{"ReadVar"}}
+	if got := names(r.Enabled(s)); !slices.Equal(got, []string{"A", "ListVars"}) {
+		t.Errorf("enabled are %q", got)
+	}
+	if _, err := r.Lookup(s, "ListVars"); err != nil {
+		t.Error(err)
+	}
+	_, err := r.Lookup(s, "ReadVar")
+	wantCode(t, err, "tool_disabled")
 }

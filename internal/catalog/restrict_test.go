@@ -61,3 +61,65 @@ func TestAToolByAnotherNameIsOffWithIt(t *testing.T) {
 		}
 	}
 }
+
+// What keeps a tool of all sessions out keeps out one that a session has beside them, such as a tool of an MCP server.
+func TestP22_AToolOfOneSessionIsKeptOutAsOthersAre(t *testing.T) {
+	const name = "mcp__x__read"
+	for _, tt := range []struct {
+		name        string
+		allow, deny []string
+		session     tool.Session
+		code        string // of the error of a call; "" if it is callable
+		set         string // the same of a switch
+	}{
+		{"nothing keeps it out", nil, nil, tool.Session{}, "", ""},
+		{"denied", nil, []string{"MCP__x__read"}, tool.Session{}, "tool_not_found", "tool_not_found"},
+		{"not allowed", []string{"Bash"}, nil, tool.Session{}, "tool_not_found", "tool_not_found"},
+		{"allowed", []string{name}, nil, tool.Session{}, "", ""},
+		{"off in the session", nil, nil, tool.Session{Tools: map[string]bool{name: false}}, "tool_disabled", ""},
+		{
+			"its group is off", nil, nil,
+			tool.Session{Groups: map[string]bool{"mcp": false}},
+			"tool_not_found", "tool_not_found",
+		},
+		{
+			"off above", nil, nil,
+			tool.Session{Parent: "up", Above: []tool.Session{{Tools: map[string]bool{name: false}}}},
+			"tool_not_found", "tool_not_found",
+		},
+		{
+			"its group is off above", nil, nil,
+			tool.Session{Parent: "up", Above: []tool.Session{{Groups: map[string]bool{"mcp": false}}}},
+			"tool_not_found", "tool_not_found",
+		},
+		{
+			"taken from the agent", nil, nil,
+			tool.Session{Parent: "up", Above: []tool.Session{{}}, Without: []string{name}},
+			"tool_disabled", "tool_not_found",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := catalog.NewRegistry()
+			r.Restrict(tt.allow, tt.deny)
+			r.Register(catalog.Group{Name: "mcp", Of: func(tool.Session) map[string]tool.Tool {
+				return map[string]tool.Tool{name: named(name)}
+			}})
+			r.SetDefaults(catalog.Defaults{AllGroups: true})
+			if got := len(r.Enabled(tt.session)); (got == 1) != (tt.code == "") {
+				t.Errorf("%d tools are listed", got)
+			}
+			_, err := r.Lookup(tt.session, name)
+			if tt.code != "" {
+				wantCode(t, err, tt.code)
+			} else if err != nil {
+				t.Error(err)
+			}
+			_, err = r.SetTool(tt.session, name, false)
+			if tt.set != "" {
+				wantCode(t, err, tt.set)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -12,7 +12,8 @@ import (
 
 const readSchema = `{"type":"object","properties":{
 	"file_path":{"type":"string","description":"the file"},
-	"offset":{"type":"integer","minimum":0},
+	"offset":{"type":"integer","minimum":0,"maximum":9},
+	"rate":{"type":"number"},
 	"mode":{"type":"string","enum":["a","b"]},
 	"all":{"type":"boolean"},
 	"list":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}}
@@ -34,6 +35,9 @@ func TestT08_ArgumentsAreCheckedAndExplained(t *testing.T) {
 		{"fraction", `{"file_path":"a","offset":1.5}`, `field "offset" is a number, want integer`, "send integer"},
 		{"null is not a string", `{"file_path":null}`, `field "file_path" is null`, "quotes"},
 		{"below the least", `{"file_path":"a","offset":-1}`, "the least is 0", "raise"},
+		{"above the most", `{"file_path":"a","offset":10}`, `field "offset" is 10, the most is 9`, "lower"},
+		{"quoted fraction", `{"file_path":"a","rate":"1.5"}`, `field "rate" is a string, want number`, "without quotes"},
+		{"a whole number is a number", `{"file_path":"a","rate":2}`, "", ""},
 		{"not in the list", `{"file_path":"a","mode":"c"}`, "not one of the allowed values", "a, b"},
 		{"array as text", `{"file_path":"a","list":"[]"}`, `field "list" is a string, want array`, "JSON array"},
 		{"deep path", `{"file_path":"a","list":[{"n":1},{"n":"x"}]}`, `field "list[1].n"`, "without quotes"},
@@ -81,9 +85,16 @@ func TestT08_WhatTheExplanationDoesNotKnowIsCheckedToo(t *testing.T) {
 			wantCode(t, v.Validate(tool.Spec{Name: "X", Schema: json.RawMessage(tt.schema)}, json.RawMessage(tt.args)), "invalid_arguments")
 		})
 	}
-	if err := v.Validate(tool.Spec{Schema: json.RawMessage(`{"type":"object","additionalProperties":true}`)},
-		json.RawMessage(`{"b":1}`)); err != nil {
-		t.Errorf("a schema that takes any field refused one: %v", err)
+	for _, schema := range []string{
+		`{"type":"object","additionalProperties":true}`, `{"type":"object","unevaluatedProperties":{"type":"integer"}}`,
+		`{"type":"object","patternProperties":{"^b":{}}}`, `{"type":"object","allOf":[{"properties":{"b":{}}}]}`,
+		`{"type":"object","anyOf":[{"properties":{"b":{}}}]}`, `{"type":"object","oneOf":[{"properties":{"b":{}}}]}`,
+		`{"type":"object","if":{"required":["b"]},"then":{"properties":{"b":{}}}}`,
+		`{"$defs":{"o":{"type":"object"}},"$ref":"#/$defs/o"}`,
+	} {
+		if err := v.Validate(tool.Spec{Schema: json.RawMessage(schema)}, json.RawMessage(`{"b":1}`)); err != nil {
+			t.Errorf("%s takes the field and refused it: %v", schema, err)
+		}
 	}
 }
 
@@ -93,7 +104,10 @@ func TestT08_BrokenSchemaDenies(t *testing.T) {
 		`{"type":`,
 		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`, `{"properties":{"a":{"pattern":"("}}}`,
 	} {
-		wantCode(t, v.Validate(tool.Spec{Name: "X", Schema: json.RawMessage(schema)}, json.RawMessage(`{}`)), "invalid_schema")
+		err := v.Validate(tool.Spec{Name: "X", Schema: json.RawMessage(schema)}, json.RawMessage(`{}`))
+		if e := wantCode(t, err, "invalid_schema"); e.Stage != "judge" {
+			t.Errorf("%s is an error of stage %q", schema, e.Stage)
+		}
 	}
 }
 
