@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -182,4 +183,61 @@ func TestM04_AServerThatFailsIsTriedAgainAfterOneAndTwoSeconds(t *testing.T) {
 		}
 		v.close()
 	})
+}
+
+// The cage of a server elsewhere reaches the host of its address and no other, and no file.
+func TestTheCageOfAServerElsewhereReachesItsHostAlone(t *testing.T) {
+	session := guard.Settings{
+		AllowedReadPaths: []string{"/work"}, AllowedWritePaths: []string{"/work"}, Require: []string{"seccomp"},
+		Network: guard.Network{
+			AllowedDomains: []string{"other.test"}, DeniedDomains: []string{"evil.test"}, Unlisted: guard.UnlistedAsk,
+			Hosts: map[string]string{"a.test": "10.0.0.1"}, CAFile: "/session.pem", UpstreamProxy: "http://session:1",
+			AllowLocalBinding: true,
+		},
+	}
+	for _, tt := range []struct {
+		url, at string
+		own     guard.Network
+		want    guard.Network
+	}{
+		{"https://a.test/mcp", "", guard.Network{}, guard.Network{
+			AllowedDomains: []string{"a.test:443"}, DeniedDomains: []string{"evil.test"}, Unlisted: guard.UnlistedDeny,
+			Hosts: map[string]string{"a.test": "10.0.0.1"}, CAFile: "/session.pem", UpstreamProxy: "http://session:1",
+		}},
+		{
+			"http://localhost:99/", "127.0.0.1", guard.Network{
+				AllowedDomains: []string{"b.test"}, DeniedDomains: []string{"c.test"}, CAFile: "/own.pem",
+				UpstreamProxy: "http://own:1",
+			}, guard.Network{
+				AllowedDomains: []string{"localhost.mcp.internal:99"}, DeniedDomains: []string{"c.test", "evil.test"},
+				Unlisted: guard.UnlistedDeny, CAFile: "/own.pem", UpstreamProxy: "http://own:1",
+				Hosts: map[string]string{"a.test": "10.0.0.1", "localhost.mcp.internal:99": "127.0.0.1"},
+			},
+		},
+	} {
+		v := &server{conf: servers.Server{Type: servers.TypeHTTP, URL: tt.url}}
+		v.conf.Sandbox.Network = tt.own
+		got := v.remoteSettings(session, tt.at)
+		want := guard.Settings{
+			AllowedReadPaths: []string{guard.NoPath}, AllowedWritePaths: []string{guard.NoPath}, Network: tt.want,
+			Limits: guard.Limits{NetworkBytes: lastingBytes}, Require: []string{"seccomp"},
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", tt.url, got, want)
+		}
+		if tt.at == "" && !reflect.DeepEqual(v.companion().Settings(session), want) {
+			t.Errorf("%s: its companion has %+v", tt.url, v.companion().Settings(session))
+		}
+	}
+	if len(session.Network.Hosts) != 1 {
+		t.Errorf("the session got the hosts %v", session.Network.Hosts)
+	}
+	for host, want := range map[string]string{
+		"a.test": "a.test", "localhost": "localhost.mcp.internal", "x.localhost": "x-localhost.mcp.internal",
+		"127.0.0.1": "127-0-0-1.mcp.internal", "::1": "--1.mcp.internal", "notlocalhost": "notlocalhost",
+	} {
+		if got := alias(host); got != want {
+			t.Errorf("the network knows %s as %s, want %s", host, got, want)
+		}
+	}
 }

@@ -477,6 +477,14 @@ func TestM28_ArgumentsNamePathsAndHosts(t *testing.T) {
 	if err != nil || !slices.Equal(u.Hosts, []string{"a.test"}) || !slices.Equal(u.Paths, want) {
 		t.Errorf("got %+v, %v", u, err)
 	}
+	u, err = v.uses(in(map[string]any{"/key": 1, "deep": []any{map[string]any{"x": "/r/deep"}}, "ftp://b.test": true}))
+	slices.SortFunc(u.Paths, func(a, b guard.PathUse) int { return strings.Compare(a.Path, b.Path) })
+	want = []guard.PathUse{
+		{Raw: "/key", Path: "/key", Op: guard.Read}, {Raw: "/r/deep", Path: "/r/deep", Op: guard.Read},
+	}
+	if err != nil || !slices.Equal(u.Hosts, []string{"b.test"}) || !slices.Equal(u.Paths, want) {
+		t.Errorf("in fields and their names: got %+v, %v", u, err)
+	}
 	many := make([]string, maxUses+2)
 	for i := range many {
 		many[i] = "/" + strconv.Itoa(i)
