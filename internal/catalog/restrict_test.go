@@ -123,3 +123,24 @@ func TestP22_AToolOfOneSessionIsKeptOutAsOthersAre(t *testing.T) {
 		})
 	}
 }
+
+// While a skill runs, what it does not let be called is neither listed nor found, whatever is on.
+func TestASkillThatRunsKeepsOtherToolsOut(t *testing.T) {
+	r := catalog.NewRegistry(group("g", "Bash", "Read"))
+	r.Register(catalog.Group{Name: "mcp", Of: func(tool.Session) map[string]tool.Tool {
+		return map[string]tool.Tool{"mcp__x__read": named("mcp__x__read")}
+	}})
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
+	r.Inject(named("ReadVar"))
+	s := tool.Session{ID: "s", Skills: []tool.Skill{{Name: "look", Tools: []string{"Read"}}}}
+	if got := names(r.Enabled(s)); !slices.Equal(got, []string{"Read"}) {
+		t.Errorf("listed are %q", got)
+	}
+	if _, err := r.Lookup(s, "Read"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"Bash", "mcp__x__read", "ReadVar"} {
+		_, err := r.Lookup(s, name)
+		wantCode(t, err, "skill_restricted")
+	}
+}

@@ -124,3 +124,18 @@ func TestR13_AGroupWithoutItsToolsIsNotAdvertised(t *testing.T) {
 		t.Errorf("the prompt lacks a group that is a prompt alone: %s", got)
 	}
 }
+
+// What a group lists in a session is in the prompt with its tools, and gone with them.
+func TestAListOfAGroupIsGoneWithItsTools(t *testing.T) {
+	g := group("agents", "Task")
+	g.Lists = func(s tool.Session) string { return "Agents of " + s.ID }
+	r := catalog.NewRegistry(g, group("other", "B"))
+	r.SetDefaults(catalog.Defaults{AllGroups: true})
+	if got := r.Prompt(tool.Session{ID: "s"}); !strings.Contains(got, "Tools: Task\n\nAgents of s\n") {
+		t.Errorf("the prompt lacks the list: %s", got)
+	}
+	off := tool.Session{ID: "s", Tools: map[string]bool{"Task": false}}
+	if got := r.Prompt(off); strings.Contains(got, "Agents of") || !strings.Contains(got, "Tools: B") {
+		t.Errorf("the prompt without the tools is %s", got)
+	}
+}

@@ -54,6 +54,7 @@ func TestT08_ArgumentsAreCheckedAndExplained(t *testing.T) {
 			5000) + `}`, "nested deeper", "object"},
 		{"CX-20: the hidden limit", `{"file_path":"a","limit":-1}`, "", ""},
 		{"CX-20: the reserved one", `{"file_path":"a","_limit":0}`, "", ""},
+		{"CX-20: which is whole", `{"file_path":"a","limit":1.5}`, "limit is a number, want an integer", "characters"},
 		{"CX-20: which is a number", `{"file_path":"a","_limit":"0"}`, "_limit is a string, want an integer", "characters"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
