@@ -12,11 +12,12 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox/wire"
+	"golang.org/x/sys/unix"
 )
 
 // TestPathsOfAView: what a path of the sandbox means, and what a view shows in addition.
 func TestPathsOfAView(t *testing.T) {
-	write := []string{"/tmp", "/tmp/ws", "/dev/null"}
+	write := []string{"/tmp", "/tmp/ws", "/dev/null", "/proc/self"}
 	s := guard.Settings{AllowedWritePaths: write, DeniedPaths: []string{"/home/secret"}}
 	list := guard.Settings{AllowedReadPaths: []string{"/srv"}, AllowedWritePaths: []string{"/srv/out"}}
 	of := func(s guard.Settings) *View {
@@ -208,6 +209,74 @@ func TestGrantsWhereEverythingMayBeWritten(t *testing.T) {
 				t.Errorf("%s: %q has %q", tt.name, got, n)
 			}
 		}
+	}
+}
+
+// "/" in the list is everything, as no list is.
+func TestTheRootInTheListIsEverything(t *testing.T) {
+	for _, tt := range []struct {
+		write []string
+		all   bool
+	}{{nil, true}, {[]string{"/srv", "/"}, true}, {[]string{"/srv"}, false}} {
+		s := guard.Settings{AllowedWritePaths: tt.write}
+		v := New(Options{}, s, guard.NewRules(s), "/private", nil)
+		if got := v.describe("").WriteAll; got != tt.all {
+			t.Errorf("%q: everything may be written: %v, want %v", tt.write, got, tt.all)
+		}
+	}
+}
+
+// TestNothingIsGrantedInALargeDirectory: beside a denied path, where the rights would be too many.
+func TestNothingIsGrantedInALargeDirectory(t *testing.T) {
+	dir := physicalTemp(t)
+	for i := range maxNeighbours {
+		if err := os.WriteFile(fmt.Sprint(dir, "/f", i), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func() (n int) {
+		given, _ := grants(wire.Template{Read: []string{dir}, Denied: []string{dir + "/f0"}, Scratch: "/x"}, nil)
+		for _, g := range given {
+			if guard.Within(g.Path, dir) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := of(); n != maxNeighbours-1 {
+		t.Errorf("%d entries are granted beside the denied one, want %d", n, maxNeighbours-1)
+	}
+	if err := os.WriteFile(dir+"/more", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if n := of(); n != 0 {
+		t.Errorf("%d entries of a larger directory are granted, want none", n)
+	}
+}
+
+// TestASocketIsFoundByItsNameAlone: on some file systems the kernel has another inode number than stat returns.
+func TestASocketIsFoundByItsNameAlone(t *testing.T) {
+	path := physicalTemp(t) + "/s"
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := errors.Join(os.Remove(path), unix.Mknod(path, unix.S_IFSOCK|0o600, 0)); err != nil {
+		t.Fatal(err)
+	}
+	s := NewSockets()
+	defer s.Close()
+	for _, again := range []bool{false, true} {
+		if got := s.Find(nil).Paths; !slices.Contains(got, path) {
+			t.Errorf("again %v: %q lacks %s", again, got, path)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Find(nil).Paths; slices.Contains(got, path) {
+		t.Errorf("%q has a socket that is gone", got)
 	}
 }
 
