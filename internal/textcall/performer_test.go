@@ -102,6 +102,11 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 			if tt.want != "invalid_arguments" && (host != "api.example" || box.to.Host != host || box.to.Port != 80) {
 				t.Errorf("judged %q, connected to %+v", host, box.to)
 			}
+			// Rules of the network may allow one method and path alone.
+			if m, p := box.to.Method, box.to.Path; tt.name == "templates" && (m != "POST" || p != "/v1/a%2Fb%20c") ||
+				tt.name == "digits" && (m != "GET" || p != "/") {
+				t.Errorf("%s %s is judged", m, p)
+			}
 		})
 	}
 	w := newWorld(t)
@@ -115,4 +120,27 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 		return tool.Result{}
 	}
 	w.reply("[CALL: x]")
+}
+
+// TestWhatACallableIsToPolicies: a text is the words of the model, and a request goes to the web.
+func TestWhatACallableIsToPolicies(t *testing.T) {
+	for _, tt := range []struct {
+		c           Callable
+		origin      tool.Origin
+		class       tool.Class
+		readOnly    bool
+		destructive bool
+		openWorld   bool
+	}{
+		{Callable{Type: typeStatic}, tool.OriginModel, tool.ClassState, true, false, false},
+		{Callable{Type: typeNone}, tool.OriginModel, tool.ClassState, true, false, false},
+		{Callable{Type: typeHTTP, Method: "GET"}, tool.OriginWeb, tool.ClassNet, false, false, true},
+		{Callable{Type: typeHTTP, Method: "DELETE"}, tool.OriginWeb, tool.ClassNet, false, true, true},
+	} {
+		s := performer{tt.c, "x"}.Spec()
+		if a := s.Annotations; s.Origin != tt.origin || s.Class != tt.class || s.ReadOnly != tt.readOnly ||
+			a.ReadOnly != tt.readOnly || a.Destructive != tt.destructive || a.OpenWorld != tt.openWorld {
+			t.Errorf("%+v: got %+v, %+v", tt.c, s, *a)
+		}
+	}
 }

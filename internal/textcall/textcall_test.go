@@ -183,7 +183,8 @@ func TestC05_C34_WhatIsOffIsNeitherToldNorRun(t *testing.T) {
 	if got := w.reply(`[CALL: Read({"file_path":"x"})]`); !strings.Contains(got, `Read\n---\n{\"file_path\":\"x\"}`) {
 		t.Errorf("got %s", got)
 	}
-	w.call("POST /callables", `{"name":"lire","tool":"Read"}`)
+	w.want(w.call("POST /callables", `{"name":"lire","description":"d","tool":"Read"}`),
+		`created {"name":"lire","warnings":[]}`)
 	if got := w.reply(`[CALL: lire([1])]`); !strings.Contains(got, `lire\n---\n{\"_raw\":\"[1]\"}`) || w.reqs[len(w.reqs)-1].Tool != "Read" {
 		t.Errorf("got %s", got)
 	}
@@ -234,6 +235,9 @@ func TestC07_TypesOfArgumentsAreWords(t *testing.T) {
 		`{"properties":{"a":{"type":"string"},"b":{"type":["integer","null"]},"c":{},"d":{"const":1}},"required":["a"]}`)})
 	if want := `D. Arguments: {"a": string, "b"?: integer or null, "c"?: any, "d"?: any}`; got != want {
 		t.Errorf("got %s", got)
+	}
+	if got := describe(tool.Spec{Description: "D.", Schema: json.RawMessage(`{"type":"object"}`)}); got != "D." {
+		t.Errorf("without arguments: got %s", got)
 	}
 }
 
@@ -304,7 +308,10 @@ func TestC12_CX53_C37_OnlyTheFirstTagOfAnAssistantRuns(t *testing.T) {
 			`{"call":null,"status":"NO_CALL","message":null,"continue":false,"ignored":0}`)
 		w.want(w.call("POST /text/parse", `{"role":"`+role+`","content":"[CALL: tag]"}`), `{"call":null}`)
 	}
-	w.want(w.call("POST /text/parse", `{"content":"[CALL: tag]"}`), `{"call":{"name":"tag","args":{},"raw_args":""}}`)
+	for _, role := range []string{"", `"role":"assistant",`} {
+		w.want(w.call("POST /text/parse", `{`+role+`"content":"[CALL: tag]"}`),
+			`{"call":{"name":"tag","args":{},"raw_args":""}}`)
+	}
 	if len(w.reqs) != 1 {
 		t.Errorf("%d calls were made", len(w.reqs))
 	}

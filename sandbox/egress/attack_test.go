@@ -163,6 +163,7 @@ func TestX12_WhatTheProxyRefuses(t *testing.T) {
 		{"no HTTP", "hello\r\n\r\n", "400 Bad Request"},
 		{"SOCKS4", "\x04\x01\x00\x50\x7f\x00\x00\x01\x00", ""},
 		{"SOCKS5 with a password alone", "\x05\x01\x02", "\x05\xff"},
+		{"SOCKS5 that goes on without one", "\x05\x01\x02\x05\x01\x00\x03\x06a.test\x01\xbb", "\x05\xff\x05\x01"},
 		{"SOCKS5 that goes on as SOCKS4", "\x05\x01\x00\x04\x01\x00\x03\x06a.test\x01\xbb", "\x05\x00\x05\x01"},
 		{"SOCKS5 for a server", "\x05\x01\x00\x05\x02\x00\x03\x06a.test\x01\xbb", "\x05\x00\x05\x07"},
 	} {

@@ -332,11 +332,18 @@ func TestUpstreamMustBeTheHost(t *testing.T) {
 	i := newIntercepted(t)
 	i.serve("api.test", over, nil)
 	os.Remove(i.caFile)
-	if code, body := get(t, i.programs(true), "https://api.test/"); code != 403 || !strings.Contains(body, "caFile") {
-		t.Errorf("without the file of authorities: %d %s", code, body)
+	_, err := new(Dialer).Roots(guard.Network{CAFile: i.caFile})
+	if code, body := get(t, i.programs(true), "https://api.test/"); code != 403 || !strings.Contains(body, "caFile") ||
+		err == nil || !strings.Contains(body, err.Error()) {
+		t.Errorf("without the file of authorities (%v): %d %s", err, code, body)
+	}
+	if rows := i.call.End().Connections; !slices.ContainsFunc(rows, func(r Row) bool {
+		return r.Verdict == Denied && r.Rule == "network.caFile" && r.Reason == err.Error()
+	}) {
+		t.Errorf("the ledger without the file of authorities (%v): %+v", err, rows)
 	}
 	os.WriteFile(i.caFile, []byte("no certificate\n"), 0o600)
-	_, err := new(Dialer).Roots(guard.Network{CAFile: i.caFile})
+	_, err = new(Dialer).Roots(guard.Network{CAFile: i.caFile})
 	if err == nil || !strings.Contains(err.Error(), "no certificate in PEM") {
 		t.Errorf("without a certificate in it: %v", err)
 	}
