@@ -246,6 +246,12 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 			decider{verdict: tool.Ask},
 			`{"decision":"ask","reason":"` + asked + `"}`,
 		},
+		{ // to run it is no lease, and it has been judged for a tool of another name
+			"a tool of the agent that is called Bash is judged by its name", clients.Gemini,
+			strings.ReplaceAll(claudePerm, "PermissionRequest", "BeforeTool"),
+			decider{verdict: tool.Deny, leased: sessionOf(clients.Gemini, "abc")},
+			`{"decision":"deny","reason":"` + denied + `"}`,
+		},
 		{"another event is nothing", clients.ClaudeCode, `{"hook_event_name":"Stop","cwd":"/"}`, decider{}, ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

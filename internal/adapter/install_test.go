@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +178,24 @@ func TestHookInstallRenewsWhatIsThere(t *testing.T) {
 	d.uninstall(n)
 	if got := strings.TrimSpace(d.read(file)); got != "{}" {
 		t.Errorf("got %s, want nothing of ours", got)
+	}
+}
+
+// A hook of ours without a time to wait gets one: the agent would give up first, and run the call.
+func TestHookInstallAddsWhatAHookLacks(t *testing.T) {
+	d := newDesk(t)
+	n := d.installation(clients.ClaudeCode)
+	d.install(n)
+	const file, field = ".claude/settings.json", `"timeout": 90`
+	whole := d.read(file)
+	lacks := regexp.MustCompile(`,\s*"timeout": 90`).ReplaceAllString(whole, "")
+	if strings.Contains(lacks, field) || !strings.Contains(lacks, "hook --agent") {
+		t.Fatalf("got %s", lacks)
+	}
+	d.write(file, lacks)
+	d.install(n)
+	if got := d.read(file); strings.Count(got, field) != strings.Count(whole, field) {
+		t.Errorf("%s", cmp.Diff(whole, got))
 	}
 }
 

@@ -62,8 +62,9 @@ func TestM24_TheEntryOfAnMCPClient(t *testing.T) {
 				}
 			}
 			e := entryFor(tt.client, file)
-			if err := e.Install(io.Discard); err != nil {
-				t.Fatal(err)
+			var told strings.Builder
+			if err := e.Install(&told); err != nil || !strings.Contains(told.String(), mcpFiles[tt.client].note) {
+				t.Fatalf("what the person does next is missing: %v\n%s", err, told.String())
 			}
 			got := read(t, file)
 			for _, part := range tt.want {

@@ -52,6 +52,7 @@ func TestX12_HTTPIsJudgedByRequest(t *testing.T) {
 }
 
 func TestX12_TLSIsJudgedByServerName(t *testing.T) {
+	began := time.Now()
 	w := newWorld(t)
 	pool := w.secure("a.test", func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "hello ", r.Host) })
 	if code, body := get(t, w.client(pool), "https://a.test/"); code != 200 || body != "hello a.test" {
@@ -74,6 +75,11 @@ func TestX12_TLSIsJudgedByServerName(t *testing.T) {
 	l := w.call.End()
 	if len(l.Connections) != 2 || l.Connections[0].Count != 1 || l.Connections[1].Count != 3 {
 		t.Errorf("got %+v", l)
+	}
+	for _, r := range l.Connections { // a connection is open for a part of the test
+		if most := time.Since(began).Milliseconds(); r.DurationMS < 0 || r.DurationMS > most*int64(r.Count) {
+			t.Errorf("got %+v after %d ms", r, most)
+		}
 	}
 }
 

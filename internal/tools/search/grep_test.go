@@ -309,3 +309,30 @@ func TestGrep_RunsAreThoseOfTheExpression(t *testing.T) {
 		}
 	}
 }
+
+// TestAFileHasAtMost50000Matches in memory; how many there are is still counted.
+func TestAFileHasAtMost50000Matches(t *testing.T) {
+	e := toolstest.New(t)
+	path := e.Write("many", strings.Repeat("a\n", maxHits+1000))
+	q, err := newQuery(grepArgs{Pattern: "a", Mode: "content"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := q.file(t.Context(), f, newBuffer())
+	if err != nil || len(h.lines) != maxHits+1 || h.count != maxHits+1000 {
+		t.Errorf("%d lines are kept of %d, %v", len(h.lines), h.count, err)
+	}
+}
+
+func TestWhatASearchGivesToTheModelIsBounded(t *testing.T) {
+	for _, s := range []int{Grep{}.Spec().OutputLimit, Glob{}.Spec().OutputLimit} {
+		if s != 50_000 {
+			t.Errorf("%d characters", s)
+		}
+	}
+}
