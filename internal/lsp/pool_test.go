@@ -284,3 +284,23 @@ func TestT52_WithWhoseRights(t *testing.T) {
 		t.Errorf("got %v of a call that no process made", err)
 	}
 }
+
+// Each session has servers of its own, and one for each language.
+func TestT52_ASlotIsOfOneSessionAndOneServer(t *testing.T) {
+	w := newWorld(t)
+	f := newFeature(part.Host{}, Defaults())
+	of := func(session, name string) *slot {
+		t.Helper()
+		in := w.in(`{}`)
+		in.Session = session
+		s, err := f.slot(in, name)
+		if err != nil || s.session != session || s.name != name {
+			t.Fatalf("%s of %s: got %s of %s, %v", name, session, s.name, s.session, err)
+		}
+		return s
+	}
+	first := of("s", "go")
+	if of("s", "python") == first || of("t", "go") == first || of("s", "go") != first {
+		t.Error("slots are mixed up")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
@@ -330,9 +331,31 @@ func TestAFileHasAtMost50000Matches(t *testing.T) {
 }
 
 func TestWhatASearchGivesToTheModelIsBounded(t *testing.T) {
-	for _, s := range []int{Grep{}.Spec().OutputLimit, Glob{}.Spec().OutputLimit} {
-		if s != 50_000 {
-			t.Errorf("%d characters", s)
+	for _, tl := range []tool.Tool{Grep{}, Glob{}} {
+		if s := tl.Spec(); s.OutputLimit != 50_000 {
+			t.Errorf("%s: %d characters", s.Name, s.OutputLimit)
+		}
+	}
+}
+
+// Clients of MCP ask nobody about a tool that only reads.
+func TestASearchOnlyReads(t *testing.T) {
+	for _, tl := range []tool.Tool{Grep{}, Glob{}} {
+		s := tl.Spec()
+		a := s.Annotations
+		if a == nil || !a.ReadOnly || !a.Idempotent || a.Destructive || !s.ReadOnly || s.Class != tool.ClassRead ||
+			s.Origin != tool.OriginRepository {
+			t.Errorf("%s: got %+v, %+v", s.Name, s, a)
+		}
+	}
+}
+
+// The bound of a line is one of characters, not of bytes.
+func TestALineOfManyBytesIsWhole(t *testing.T) {
+	whole := strings.Repeat("é", maxHitLine)
+	for text, want := range map[string]string{whole: whole, whole + "é": whole + "… [line cut]"} {
+		if got := showHit([]byte(text)); got != want {
+			t.Errorf("of %d bytes are %d left, want %d", len(text), len(got), len(want))
 		}
 	}
 }

@@ -33,6 +33,7 @@ func TestSearchesOfAnotherProgramAreJudgedAsWholeTrees(t *testing.T) {
 		{"a pattern of the workspace", Glob{}, m{"pattern": "src/**/*.{a,b.c}"}, false, ""},
 		{"at any depth", Glob{}, m{"pattern": "**/{.github,x}/*.yml"}, false, ""},
 		{"its own directory", Glob{}, m{"pattern": "./*"}, false, ""},
+		{"its own directory twice", Glob{}, m{"pattern": "*/././x"}, false, ""},
 		{"it leaves later", Glob{}, m{"pattern": "*/../../root/*"}, false, "invalid_pattern"},
 		{"it leaves in a sum", Glob{}, m{"pattern": "{a,.}{b,.}/root/*"}, false, "invalid_pattern"},
 		{"it leaves in another sum", Glob{}, m{"pattern": ".{.,x}/root/*"}, false, "invalid_pattern"},
@@ -41,6 +42,7 @@ func TestSearchesOfAnotherProgramAreJudgedAsWholeTrees(t *testing.T) {
 		{"it begins at the root by an alternative", Glob{}, m{"pattern": "{" + dir + "/root,x}/*"}, false, "invalid_pattern"},
 		{"it begins there by the second one", Grep{}, m{"pattern": "x", "glob": "{x," + dir + "/root}/*"}, false, "invalid_pattern"},
 		{"it begins there by an empty one", Glob{}, m{"pattern": "{,x}" + dir + "/root/*"}, false, "invalid_pattern"},
+		{"it begins there by one in the middle", Glob{}, m{"pattern": "{x,,y}" + dir + "/root/*"}, false, "invalid_pattern"},
 		{"it begins there by two empty ones", Glob{}, m{"pattern": "{x,}{y,}" + dir + "/root/*"}, false, "invalid_pattern"},
 		{"it begins there in quotes", Glob{}, m{"pattern": `\` + dir + "/root/*"}, false, "invalid_pattern"},
 		{"alternatives that begin here", Glob{}, m{"pattern": "{src,test}/**/*.{a,b}"}, false, ""},
@@ -74,6 +76,26 @@ func TestSearchesOfAnotherProgramNameTheirFiles(t *testing.T) {
 		uses, err := Grep{}.Uses(t.Context(), tool.In{Args: raw, Dir: "/nowhere", Theirs: true})
 		if err != nil || !slices.ContainsFunc(uses.Paths, func(u guard.PathUse) bool { return u.Path == "/nowhere/.env" }) {
 			t.Errorf("%s: got %+v, %v", glob, uses.Paths, err)
+		}
+	}
+}
+
+// A pattern is no file: policies and people see the directory that is searched, and what the pattern names for sure.
+func TestSearchesOfAnotherProgramNameNoPatterns(t *testing.T) {
+	for glob, want := range map[string][]string{
+		"": {"/nowhere"}, "*.go": {"/nowhere"}, "**/*.{a,b}": {"/nowhere"}, "src/*": {"/nowhere", "/nowhere/src"},
+	} {
+		raw, err := json.Marshal(m{"pattern": "x", "glob": glob})
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses, err := Grep{}.Uses(t.Context(), tool.In{Args: raw, Dir: "/nowhere", Theirs: true})
+		var got []string
+		for _, u := range uses.Paths {
+			got = append(got, u.Path)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, %v, want %q", glob, got, err, want)
 		}
 	}
 }
