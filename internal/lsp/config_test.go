@@ -24,6 +24,12 @@ func TestConfigCheck(t *testing.T) {
 		{"an absolute command", Config{Servers: with(func(s *Server) { s.Command = "/opt/gopls" }), Timeout: time.Minute, Idle: time.Minute}, ""},
 		{"a timeout for nothing", Config{Timeout: time.Second, Idle: Defaults().Idle}, "lsp.timeout does nothing without lsp.servers"},
 		{"idle for nothing", Config{Timeout: Defaults().Timeout, Idle: time.Hour}, "lsp.idle does nothing without lsp.servers"},
+		{"a day", Config{Servers: with(func(*Server) {}), Timeout: 24 * time.Hour, Idle: 24 * time.Hour}, ""},
+		{
+			"more than a day",
+			Config{Servers: with(func(*Server) {}), Timeout: 24*time.Hour + 1, Idle: time.Minute},
+			"lsp.timeout: 24h0m0.000000001s is not between 1s and 24h",
+		},
 		{"no time", Config{Servers: with(func(*Server) {}), Idle: time.Minute}, "lsp.timeout: 0s is not between"},
 		{"a negative time", Config{Servers: with(func(*Server) {}), Timeout: time.Minute, Idle: -1}, "lsp.idle: -1ns is not between"},
 		{"no command", Config{Servers: with(func(s *Server) { s.Command = "" })}, "command is missing"},

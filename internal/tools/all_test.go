@@ -62,3 +62,26 @@ func TestAll(t *testing.T) {
 		}
 	}
 }
+
+// TestCX58_WhatOfAResultReachesTheModel: each tool has a bound, which docs/tools.md names.
+func TestCX58_WhatOfAResultReachesTheModel(t *testing.T) {
+	want := map[string]int{"Bash": 30_000, "exec_command": 30_000, "ToolSearch": 30_000, "Read": 100_000, "Edit": 8000}
+	for _, g := range append(Groups(), SessionGroup(&memorySessions{}, catalog.NewRegistry())) {
+		for _, tl := range g.Tools {
+			s := tl.Spec()
+			most, is := want[s.Name]
+			if !is {
+				continue
+			}
+			delete(want, s.Name)
+			for n, cut := range map[int]bool{most: false, most + 1: true} {
+				if _, got := tool.Truncate(tl, s, strings.Repeat("x", n), nil); got != cut {
+					t.Errorf("%d characters of %s are cut: %v, want %v", n, s.Name, got, cut)
+				}
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no tool for %v", want)
+	}
+}

@@ -130,3 +130,18 @@ func TestNotebookEdit_Refuses(t *testing.T) {
 		t.Error("a refused edit changed the file")
 	}
 }
+
+// A program reads what was changed without the text for the model.
+func TestNotebookEdit_TheAnswerHasWhatWasChanged(t *testing.T) {
+	e := toolstest.New(t)
+	path := e.Write("n.ipynb", book)
+	_, out, err := e.Call(NotebookEdit{}, m{"notebook_path": "n.ipynb", "cell_id": "a1", "edit_mode": "delete"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := out.Data.(map[string]any)
+	diff, _ := d["diff"].(string)
+	if d["notebook_path"] != path || d["edit_mode"] != "delete" || d["cell_id"] != "a1" || !strings.Contains(diff, "-x = 1\n") {
+		t.Errorf("got %v", out.Data)
+	}
+}
