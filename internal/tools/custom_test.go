@@ -2,6 +2,8 @@ package tools
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +73,16 @@ func TestCustom_IsJudgedAsACommand(t *testing.T) {
 	settings := guard.Settings{AllowedReadPaths: []string{e.Dir}, DeniedCommands: []string{"rm"}}
 	if refused := guard.NewRules(settings).Check(uses); len(refused) == 0 {
 		t.Errorf("nothing refuses %+v", uses.Paths)
+	}
+	for name, want := range map[string]string{ // a relative name is meant from the directory of the session
+		"../secret": filepath.Join(filepath.Dir(e.Dir), "secret"), "sub/x": filepath.Join(e.Dir, "sub/x"),
+	} {
+		uses, err := custom(t, "cat", "{{a}}").Uses(t.Context(), e.In(m{"a": name}))
+		if err != nil || !slices.ContainsFunc(uses.Paths, func(u guard.PathUse) bool {
+			return u.Path == want && u.Op == guard.Read
+		}) {
+			t.Errorf("%s: got %+v, %v, want %s", name, uses.Paths, err, want)
+		}
 	}
 	uses, err = custom(t, "rm", "{{a}}").Uses(t.Context(), e.In(m{"a": "x"}))
 	if err != nil {
