@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -173,5 +174,26 @@ func TestX08_CX62_LeavingTheSandbox(t *testing.T) {
 				t.Errorf("it ran under %+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// A refusal says where in the command line it is, if it is about one.
+func TestARefusalSaysWhereItIs(t *testing.T) {
+	at := guard.PathUse{Path: "/d/x", Op: guard.Read}
+	at.At.Offset, at.At.End, at.At.Line, at.At.Col = 4, 8, 1, 5
+	for name, use := range map[string]guard.PathUse{"": {Path: "/d/x", Op: guard.Read}, "1:5": at} {
+		w := newWorld(tool.Spec{})
+		w.settings.DeniedPaths, w.echo.uses.Paths = []string{"/d"}, []guard.PathUse{use}
+		got := ""
+		d := w.pipeline().Decide(t.Context(), w.request(`{"text":"x"}`)).Decision
+		if len(d.Reasons) != 1 || d.Verdict != tool.Deny {
+			t.Fatalf("got %+v", d)
+		}
+		if p := d.Reasons[0].At; p != nil {
+			got = fmt.Sprintf("%d:%d", p.Line, p.Col)
+		}
+		if got != name {
+			t.Errorf("it is at %q, want %q", got, name)
+		}
 	}
 }
