@@ -141,7 +141,8 @@ func TestNotebookEdit_TheAnswerHasWhatWasChanged(t *testing.T) {
 	}
 	d, _ := out.Data.(map[string]any)
 	diff, _ := d["diff"].(string)
-	if d["notebook_path"] != path || d["edit_mode"] != "delete" || d["cell_id"] != "a1" || !strings.Contains(diff, "-x = 1\n") {
+	if d["notebook_path"] != path || d["edit_mode"] != "delete" || d["cell_id"] != "a1" ||
+		!strings.Contains(diff, "-x = 1\n") {
 		t.Errorf("got %v", out.Data)
 	}
 }

@@ -42,7 +42,12 @@ func TestSearchesOfAnotherProgramAreJudgedAsWholeTrees(t *testing.T) {
 		{"it begins at the root by an alternative", Glob{}, m{"pattern": "{" + dir + "/root,x}/*"}, false, "invalid_pattern"},
 		{"it begins there by the second one", Grep{}, m{"pattern": "x", "glob": "{x," + dir + "/root}/*"}, false, "invalid_pattern"},
 		{"it begins there by an empty one", Glob{}, m{"pattern": "{,x}" + dir + "/root/*"}, false, "invalid_pattern"},
-		{"it begins there by one in the middle", Glob{}, m{"pattern": "{x,,y}" + dir + "/root/*"}, false, "invalid_pattern"},
+		{
+			"it begins there by one in the middle",
+			Glob{},
+			m{"pattern": "{x,,y}" + dir + "/root/*"},
+			false, "invalid_pattern",
+		},
 		{"it begins there by two empty ones", Glob{}, m{"pattern": "{x,}{y,}" + dir + "/root/*"}, false, "invalid_pattern"},
 		{"it begins there in quotes", Glob{}, m{"pattern": `\` + dir + "/root/*"}, false, "invalid_pattern"},
 		{"alternatives that begin here", Glob{}, m{"pattern": "{src,test}/**/*.{a,b}"}, false, ""},
