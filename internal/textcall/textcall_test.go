@@ -156,6 +156,7 @@ func TestC02_C04_WhatIsMissingHasADefault(t *testing.T) {
 	for _, body := range []string{
 		`{"nme":"x"}`, `{"name":"a b"}`, `{"name":"naïve"}`, `{"type":"js"}`, `{"url":"ftp://x"}`, `{"url":"https://x","method":"TRACE"}`,
 		`{"url":"https://x","response":"xml"}`, `{"url":"https://x","timeout_ms":-1}`, `{"type":"static","url":"https://x"}`,
+		`{"text":"x","timeout_ms":5}`, `{"text":"x","response":"json"}`, `{"text":"x","body":"y"}`, `{"text":"x","headers":{}}`,
 		`{"url":"https://x","text":"y"}`, `{"type":"tool"}`, `{"url":"https://x","headers":{"host":"y"}}`, `{"name":"` + strings.Repeat("a", 65) + `"}`,
 	} {
 		if got := w.call("POST /callables", body); !strings.HasPrefix(got, "validation_error") && !strings.HasPrefix(got, "error") &&
