@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/sandbox/egress"
@@ -142,5 +144,20 @@ func TestWhatACallableIsToPolicies(t *testing.T) {
 			a.ReadOnly != tt.readOnly || a.Destructive != tt.destructive || a.OpenWorld != tt.openWorld {
 			t.Errorf("%+v: got %+v, %+v", tt.c, s, *a)
 		}
+	}
+}
+
+// A call by text is made by whoever sent the reply, with all of their identity.
+func TestACallByTextHasTheIdentityOfItsCaller(t *testing.T) {
+	w := newWorld(t)
+	me := route.Caller{Account: "a", Role: tool.RoleAgent, UID: 7, GID: 8, Groups: []int{9}, Name: "ann", Home: "/home/ann"}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"role":"assistant","content":"[CALL: Read({})]"}`))
+	r.SetPathValue("id", "s")
+	if _, err := w.f.replyRoute(r.WithContext(route.WithCaller(r.Context(), me))); err != nil || len(w.reqs) != 1 {
+		t.Fatalf("%v, %d calls", err, len(w.reqs))
+	}
+	want := &tool.Identity{UID: 7, GID: 8, Groups: []int{9}, Name: "ann", Home: "/home/ann"}
+	if got := w.reqs[0]; !reflect.DeepEqual(got.By, want) || got.Account != "a" || got.Role != tool.RoleAgent {
+		t.Errorf("got %+v of %+v, want %+v", got.By, got, want)
 	}
 }
