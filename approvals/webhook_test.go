@@ -78,6 +78,10 @@ func TestWebhookIsSignedAndSaysNothingSecret(t *testing.T) {
 			n.ID != onlyPending(t, q).ID || len(n.Why) != 1 || n.Type != "execution" || n.SessionID != "s1" {
 			t.Errorf("got %+v, %v", n, err)
 		}
+		if i := onlyPending(t, q); n.Event != EventAsked || n.CreatedAt.IsZero() || !n.CreatedAt.Equal(i.CreatedAt) ||
+			n.ExpiresAt.IsZero() || !n.ExpiresAt.Equal(i.ExpiresAt) {
+			t.Errorf("got %+v, want the times of %+v", n, i)
+		}
 		if strings.Contains(e.bodies[0], "hunter2") {
 			t.Error("the arguments leave the host")
 		}
