@@ -60,6 +60,8 @@ func TestD18_SessionsAreWholeAfterARestart(t *testing.T) {
 		Metadata: []byte(`{"n":12345678901234567890}`),
 		Groups:   map[string]bool{"web": false}, Tools: map[string]bool{"Bash": true},
 		Sandbox: &guard.Settings{AllowedCommands: []string{}, DeniedPaths: []string{"/x"}},
+		Found:   []string{"WebFetch"}, Skills: []tool.Skill{{Name: "review", Tools: []string{"Read"}, Within: true}},
+		Agent: "lead", Type: "Plan", Only: []string{"Read"}, Without: []string{"Bash"},
 	})
 	got, err := open(t, path, sessions.Options{}).Session(t.Context(), "a", want.ID)
 	if err != nil {

@@ -168,3 +168,87 @@ func TestWhatASaveAndACutLeave(t *testing.T) {
 		t.Errorf("a cut of a session without messages: %v", err)
 	}
 }
+
+// A transcript says whose it is, and hears when that changes.
+func TestATranscriptHasTheFactsOfItsSession(t *testing.T) {
+	s, _ := kept(t)
+	sess := create(t, s, tool.Session{Account: "a", Dir: "/repo", Title: "first", Tag: "cli"})
+	tag := "ide"
+	check := func(title, tag string) {
+		t.Helper()
+		now, err := s.Session(t.Context(), "a", sess.ID)
+		if err != nil || now.Title != title || now.Tag != tag {
+			t.Errorf("the session is %+v, %v", now, err)
+		}
+		meta, bytes, err := s.Transcript(sess.ID)
+		want := transcript.Metadata{
+			ID: sess.ID, Dir: "/repo", CreatedAt: sess.Created, UpdatedAt: meta.UpdatedAt, Title: title, Tag: tag,
+			Messages: 1, About: transcript.About{FirstPrompt: "x"},
+		}
+		if err != nil || bytes == 0 || meta != want || meta.UpdatedAt.Before(sess.Created) {
+			t.Errorf("the transcript is of %+v, %v, want %+v", meta, err, want)
+		}
+	}
+	if _, err := s.Save(t.Context(), "a", sess.ID, sessions.Save{Messages: messages(), Tag: &tag}); err != nil {
+		t.Fatal(err)
+	}
+	check("first", "ide")
+	for _, change := range []func(*tool.Session){
+		func(x *tool.Session) { x.Title = "second" }, func(x *tool.Session) { x.Tag = "web" },
+	} {
+		_, err := s.Patch(t.Context(), "a", sess.ID, func(x *tool.Session) error { change(x); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("second", "web")
+}
+
+// A daemon counts what each session takes, with its transcript, for the budget of its account.
+func TestWhatASessionTakesIsCounted(t *testing.T) {
+	s, _ := kept(t)
+	with := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	without := create(t, s, tool.Session{Account: "b", Dir: "/"})
+	if _, err := s.Save(t.Context(), "a", with.ID, sessions.Save{Messages: messages()}); err != nil {
+		t.Fatal(err)
+	}
+	_, said, err := s.Transcript(with.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := map[string]int64{}
+	if err := s.Kept(t.Context(), func(id, account string, n int64) { bytes[account+" "+id] = n }); err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes) != 2 || bytes["b "+without.ID] <= 0 || bytes["a "+with.ID] < said+bytes["b "+without.ID] {
+		t.Errorf("got %v, with %d bytes of a transcript", bytes, said)
+	}
+}
+
+// Messages of a session are of its account, and the last ones where no offset is named.
+func TestMessagesAreReadFromTheEndOrFromAnOffset(t *testing.T) {
+	s, _ := kept(t)
+	sess := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	all := slices.Concat(messages(), messages(), messages())
+	if _, err := s.Save(t.Context(), "a", sess.ID, sessions.Save{Messages: all}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Messages(t.Context(), "b", sess.ID, 0, 3)
+	wantCode(t, err, "session_not_found")
+	_, err = s.Save(t.Context(), "b", sess.ID, sessions.Save{Messages: all})
+	wantCode(t, err, "session_not_found")
+	_, err = s.Cut(t.Context(), "b", sess.ID, "1")
+	wantCode(t, err, "session_not_found")
+	for _, offset := range []int{-1, 1} {
+		m, err := s.Messages(t.Context(), "a", sess.ID, offset, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Total != 3 || m.From != 1 || m.Count != 2 {
+			t.Errorf("from %d: %d messages from %d on", offset, m.Total, m.From)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
