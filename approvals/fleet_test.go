@@ -329,7 +329,7 @@ func TestWatchersHearOfOtherDaemons(t *testing.T) {
 			t.Fatal(err)
 		}
 		call.want(t, true, "ann", "")
-		if e := <-heard; e.Kind != EventDecided || e.By != "ann" {
+		if e := <-heard; e.Kind != EventDecided || e.By != "ann" || e.Item.Status != StatusApproved {
 			t.Errorf("heard %s by %q", e.Kind, e.By)
 		}
 	})

@@ -89,9 +89,14 @@ func TestAnswerThatWasReceivedIsNotUsableAgain(t *testing.T) {
 
 func TestEqualQuestionsAreJoined(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+		told := q.Subscribe(t.Context())
 		first := start(t.Context(), q.Execution, bashCall("x"))
 		second := start(t.Context(), q.Execution, bashCall("x"))
 		item := onlyPending(t, q)
+		if asked, joined := <-told, <-told; asked.Kind != EventAsked || joined.Kind != EventJoined ||
+			joined.Item.ID != item.ID || !joined.Item.ExpiresAt.Equal(item.ExpiresAt) {
+			t.Errorf("told %+v, then %+v", asked, joined)
+		}
 		if got, want := item.Waiting, 2; got != want {
 			t.Errorf("the person sees %d waiting calls, want %d", got, want)
 		}
