@@ -88,6 +88,8 @@ func TestH07_H15_WrongDefinitionsDoNotLoad(t *testing.T) {
 		{"program in the workspace by dots", Definition{Command: "/usr/../ws/check"}, "agents can write"},
 		{"plain http to another machine", Definition{URL: "http://example.com/"}, "plain http"},
 		{"url without host", Definition{URL: "file:///etc/passwd"}, "https"},
+		{"https without host", Definition{URL: "https:///hook"}, "and a host"},
+		{"another scheme", Definition{URL: "ftp://localhost/hook"}, "https"},
 	} {
 		_, err := New(Options{Writable: []string{"/ws"}, Hooks: map[string][]Definition{"preToolUse": {tt.d}}})
 		if err == nil || !strings.Contains(err.Error(), tt.want) ||

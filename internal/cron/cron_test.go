@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -307,6 +308,7 @@ func TestT51_ARunIsACallOfBash(t *testing.T) {
 		said := in("s", line{"nightly", "*/10 * * * *", "make"})
 		said.Origins.Args["command"] = []tool.Origin{tool.OriginWeb}
 		said.Origins.Session = []tool.Origin{tool.OriginMCP}
+		said.By.Groups, said.By.Name, said.By.Home = []int{os.Getegid(), 4711}, "ann", "/home/ann"
 		if _, err := f.cronCreate(t.Context(), said); err != nil {
 			t.Fatal(err)
 		}
@@ -327,11 +329,16 @@ func TestT51_ARunIsACallOfBash(t *testing.T) {
 		}
 		by := []tool.Origin{tool.OriginModel, tool.OriginWeb, tool.OriginMCP}
 		if r.Account != "a" || r.Session != "s" || r.Tool != "Bash" || r.Role != tool.RoleAgent || r.Approver != "" ||
-			r.ToolUseID != "cron_1" || r.By == nil || r.By.UID != os.Geteuid() || !slices.Equal(r.Scheduled.By, by) {
-			t.Errorf("got %+v", r)
+			r.ToolUseID != "cron_1" || !reflect.DeepEqual(r.By, said.By) || !slices.Equal(r.Scheduled.By, by) {
+			t.Errorf("got %+v by %+v, want it by %+v", r, r.By, said.By)
 		}
-		if n := w.noted("cron_run"); len(n) != 1 || n[0].Detail["cron"] != "cron_1" || n[0].Session != "s" {
-			t.Errorf("recorded: %+v", n)
+		note := tool.Note{
+			Name: "cron_run", Account: "a", Session: "s", Tool: "Bash",
+			Message: `a run of cron job cron_1 "nightly" begins`,
+			Detail:  map[string]string{"cron": "cron_1", "schedule": "*/10 * * * *"},
+		}
+		if n := w.noted("cron_run"); !reflect.DeepEqual(n, []tool.Note{note}) {
+			t.Errorf("recorded: %+v, want %+v", n, note)
 		}
 		j := f.only(t, "s")
 		if j.Last == nil || j.Last.Status != "SUCCESS" || j.Last.Call != "call_1" || j.Missed != nil {
