@@ -223,3 +223,16 @@ func TestARegisteredHookIsCheckedAsAConfiguredOne(t *testing.T) {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }
+
+// TestWithoutHooksACancelledCallKeepsItsResult: nobody is asked, so nobody's silence withholds it.
+func TestWithoutHooksACancelledCallKeepsItsResult(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := newRegistry(t, Stop, says(Output{}))
+	if a, err := r.Before(gone, bash("ls")); err != nil || a.Block {
+		t.Errorf("before: %+v, %v", a, err)
+	}
+	if a, err := r.After(gone, bash("ls")); err != nil || a.Block {
+		t.Errorf("after: %+v, %v", a, err)
+	}
+}
