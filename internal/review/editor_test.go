@@ -140,7 +140,8 @@ func TestKeysOfTerminals(t *testing.T) {
 // When the person has ended, the cursor goes below what is drawn, and not below all of a long text.
 func TestTheCursorLeavesBelowWhatIsDrawn(t *testing.T) {
 	for _, tt := range []struct{ lines, row, want int }{
-		{3, 0, 3}, {3, 2, 1},
+		{3, 0, 3},
+		{3, 2, 1},
 		{100, 0, 6}, // of ten lines of the screen, six are for the text
 		{100, 50, 1},
 		{100, 99, 1},
