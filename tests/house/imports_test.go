@@ -146,6 +146,7 @@ var internal = map[string][]string{
 	"tests/house":              {},
 	"internal/flaky":           {},
 	"tests/needs":              {},
+	"tests/mutate":             {},
 	"tests/report":             {},
 	"tests/tier":               {},
 	"tests/pgtest":             {"tests/needs"},
@@ -168,7 +169,7 @@ var internal = map[string][]string{
 
 // owners are the only importers of what is dangerous or large.
 var owners = map[string][]string{
-	"os/exec": {"agent/host", "sandbox/launch", "hooks", "internal/idspace", "internal/secrets", "cmd/sandboxd", "internal/tools/toolstest", "tests/needs", "tests/pgtest", "tests/prebuilt"},
+	"os/exec": {"agent/host", "sandbox/launch", "hooks", "internal/idspace", "internal/secrets", "cmd/sandboxd", "internal/tools/toolstest", "tests/needs", "tests/mutate", "tests/pgtest", "tests/prebuilt"},
 
 	"github.com/open-policy-agent/opa": {"policy", "policy/input"},
 	"mvdan.cc/sh":                      {"shellparse", "shellparse/source"},

@@ -1,0 +1,222 @@
+// Command mutate finds behaviours that the tests of a package do not notice. It makes one small
+// change after another to the code, and runs the tests of the package with each. No file is changed:
+// the go command gets each change as an overlay.
+//
+//	go run ./tests/mutate -n 20 ./hooks ./approvals
+//	survived part  hooks/definition.go:163  u.Host == ""
+//
+// The changes: guard (the condition of an if is false), part (the right operand of && is true, of ||
+// false), field (a key of a composite literal is left out). A change that survives is a question: it
+// may be a behaviour without a test, or change nothing, or cost time alone. Code that no test of the
+// package executes is counted and left out. The order is drawn from -seed, so that -n of a large
+// package is a sample.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+type mutant struct {
+	kind, file string // from the directory of the module
+	line       int
+	from, to   int // the bytes that are replaced
+	with       string
+	text       string
+}
+
+type span struct{ first, last int }
+
+func main() {
+	most := flag.Int("n", 20, "changes of each package")
+	seed := flag.Uint64("seed", 1, "the order of the changes")
+	kinds := flag.String("kinds", "guard,part,field", "which changes")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := run(flag.Args(), *kinds, *most, *seed); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dirs []string, kinds string, most int, seed uint64) error {
+	temp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	for _, dir := range dirs {
+		dir = filepath.Clean(dir)
+		begin := time.Now()
+		covered, err := coverage(dir, filepath.Join(temp, "cover"))
+		if err != nil {
+			return fmt.Errorf("the tests of %s: %w", dir, err)
+		}
+		patience := 4*time.Since(begin) + 20*time.Second
+		all, err := mutants(dir, kinds)
+		if err != nil {
+			return err
+		}
+		left := all[:0]
+		for _, m := range all {
+			for _, s := range covered[filepath.Base(m.file)] {
+				if s.first <= m.line && m.line <= s.last {
+					left = append(left, m)
+					break
+				}
+			}
+		}
+		fmt.Printf("# %s: %d changes, %d of them in code that no test of it executes\n",
+			dir, len(all), len(all)-len(left))
+		r := rand.New(rand.NewPCG(seed, 0))
+		r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		for _, m := range left[:min(most, len(left))] {
+			outcome, err := try(dir, temp, m, patience)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%-8s %-5s  %s:%d  %s\n", outcome, m.kind, m.file, m.line, m.text)
+		}
+	}
+	return nil
+}
+
+// test runs the tests of a package, so that packages that the build has are used.
+func test(ctx context.Context, dir string, more ...string) ([]byte, error) {
+	args := append([]string{"test", "-trimpath", "-vet=off", "-count=1"}, more...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+dir)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "RAPID_SEED=1")
+	return cmd.CombinedOutput()
+}
+
+// profileLine is a line of a profile: file, first line, last line, and how often.
+var profileLine = regexp.MustCompile(`(?m)/([^/:]+):(\d+)\.\d+,(\d+)\.\d+ \d+ ([1-9]\d*)$`)
+
+// coverage returns which lines of each file the tests of the package execute.
+func coverage(dir, profile string) (map[string][]span, error) {
+	if out, err := test(context.Background(), dir, "-coverprofile="+profile); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]span{}
+	for _, m := range profileLine.FindAllSubmatch(text, -1) {
+		var s span
+		if _, err := fmt.Sscan(string(m[2])+" "+string(m[3]), &s.first, &s.last); err != nil {
+			return nil, err
+		}
+		all[string(m[1])] = append(all[string(m[1])], s)
+	}
+	return all, nil
+}
+
+func try(dir, temp string, m mutant, patience time.Duration) (outcome string, err error) {
+	src, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", err
+	}
+	changed, overlay := filepath.Join(temp, "changed.go"), filepath.Join(temp, "overlay.json")
+	text := string(src[:m.from]) + m.with + string(src[m.to:])
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	err = errors.Join(err, os.WriteFile(changed, []byte(text), 0o600), os.WriteFile(overlay, list, 0o600))
+	if err != nil {
+		return "", err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience+time.Minute)
+	defer stop()
+	out, err := test(ctx, dir, "-failfast", "-timeout="+patience.String(), "-overlay="+overlay)
+	switch {
+	case err == nil:
+		return "survived", nil
+	case bytes.Contains(out, []byte("[build failed]")):
+		return "no build", nil
+	}
+	return "noticed", nil
+}
+
+// mutants returns the changes of all files of a package.
+func mutants(dir, kinds string) (all []mutant, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, file, src, 0)
+		if err != nil {
+			return nil, err
+		}
+		offset := func(p token.Pos) int { return set.Position(p).Offset }
+		add := func(kind string, n ast.Node, with string) {
+			text := string(src[offset(n.Pos()):offset(n.End())])
+			m := mutant{
+				kind: kind, file: file, line: set.Position(n.Pos()).Line, from: offset(n.Pos()), to: offset(n.End()),
+				with: strings.ReplaceAll(with, "$", text), text: strings.Join(strings.Fields(text), " "),
+			}
+			if kind == "field" && m.to < len(src) && src[m.to] == ',' {
+				m.to++
+			}
+			if strings.Contains(kinds, kind) {
+				all = append(all, m)
+			}
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.IfStmt:
+				if c, ok := n.Cond.(*ast.BinaryExpr); !ok || c.Op != token.NEQ || !isName(c.X, "err") {
+					add("guard", n.Cond, "false && ($)")
+				}
+			case *ast.BinaryExpr:
+				switch n.Op {
+				case token.LAND:
+					add("part", n.Y, "(true || ($))")
+				case token.LOR:
+					add("part", n.Y, "(false && ($))")
+				}
+			case *ast.CompositeLit:
+				for _, e := range n.Elts {
+					if kv, ok := e.(*ast.KeyValueExpr); ok {
+						add("field", kv, "")
+					}
+				}
+			}
+			return true
+		})
+	}
+	return all, nil
+}
+
+func isName(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
