@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -49,13 +50,21 @@ type permissions struct {
 	all map[string]said
 }
 
+// renewAfter is how old an update is when the database hears of it again.
+const renewAfter = 24 * time.Hour
+
 // said holds the permissions that hooks set for the tools of one session, by name.
-type said map[string]string
+type said map[string]permission
+
+type permission struct {
+	behavior string
+	set      int64 // ms since 1970; 0 without a database
+}
 
 func (s said) bytes() int {
 	n := 100
-	for name, behavior := range s {
-		n += 50 + len(name) + len(behavior)
+	for name, p := range s {
+		n += 60 + len(name) + len(p.behavior)
 	}
 	return n
 }
@@ -87,18 +96,19 @@ func (p *permissions) of(ctx context.Context, session string) (said, error) {
 	return p.cache.Get(session, func() (said, error) {
 		found := said{}
 		err := p.db.Read(ctx, func(tx *sql.Tx) error {
-			rows, err := tx.QueryContext(ctx, `SELECT tool_name, behavior FROM hook_permissions WHERE session_id = $1`,
-				session)
+			rows, err := tx.QueryContext(ctx, `SELECT tool_name, behavior, set_at FROM hook_permissions
+				WHERE session_id = $1`, session)
 			if err != nil {
 				return err
 			}
 			defer rows.Close()
 			for rows.Next() {
-				var name, behavior string
-				if err := rows.Scan(&name, &behavior); err != nil {
+				var name string
+				var p permission
+				if err := rows.Scan(&name, &p.behavior, &p.set); err != nil {
 					return err
 				}
-				found[name] = behavior
+				found[name] = p
 			}
 			return rows.Err()
 		})
@@ -110,24 +120,24 @@ func (p *permissions) set(ctx context.Context, session string, u PermissionUpdat
 	if p.db == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		next := said{u.Tool: u.Behavior}
-		for name, behavior := range p.all[session] {
-			if name != u.Tool {
-				next[name] = behavior
-			}
-		}
+		next := said{}
+		maps.Copy(next, p.all[session])
+		next[u.Tool] = permission{behavior: u.Behavior}
 		p.all[session] = next
 		return nil
 	}
-	if known, err := p.of(ctx, session); err == nil && known[u.Tool] == u.Behavior {
+	now := p.db.Now()
+	known, err := p.of(ctx, session)
+	if have := known[u.Tool]; err == nil && have.behavior == u.Behavior &&
+		now.Sub(time.UnixMilli(have.set)) < renewAfter {
 		return nil
 	}
-	err := p.db.Write(ctx, func(tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.Exec(`INSERT INTO hook_permissions (session_id, tool_name, behavior, set_at)
 			VALUES ($1, $2, $3, $4)
 			ON CONFLICT (session_id, tool_name)
 			DO UPDATE SET behavior = excluded.behavior, set_at = excluded.set_at`,
-			session, u.Tool, u.Behavior, p.db.Now().UnixMilli())
+			session, u.Tool, u.Behavior, now.UnixMilli())
 		p.cache.Drop(session)
 		return err
 	})
@@ -143,9 +153,9 @@ func (p *permissions) forgetAllows(ctx context.Context, session string) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		next := said{}
-		for name, behavior := range p.all[session] {
-			if behavior != "allow" {
-				next[name] = behavior
+		for name, known := range p.all[session] {
+			if known.behavior != "allow" {
+				next[name] = known
 			}
 		}
 		p.all[session] = next
@@ -182,8 +192,8 @@ func (p *permissions) apply(ctx context.Context, a tool.Advice, session, name st
 	if err != nil {
 		return tool.Advice{Block: true, Reason: err.Error()}, fmt.Errorf("read what hooks said of permissions: %w", err)
 	}
-	said := known[name]
-	if as := known[tool.As(name)]; as == "deny" || as == "ask" && said != "deny" {
+	said := known[name].behavior
+	if as := known[tool.As(name)].behavior; as == "deny" || as == "ask" && said != "deny" {
 		said = as
 	}
 	switch said {

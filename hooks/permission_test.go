@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/store/storetest"
@@ -88,6 +90,31 @@ func TestH23_PermissionUpdateHoldsOverARestart(t *testing.T) {
 		if got, want := said(r, "s1"), "Bash denied, Read, Edit asked"; got != want {
 			t.Errorf("after the session was deleted: got %s, want %s", got, want)
 		}
+	}
+}
+
+// What a hook says again holds longer: 90 days after the last time.
+func TestAPermissionThatIsRepeatedIsRenewed(t *testing.T) {
+	storetest.FileOnly(t)
+	for days, want := range map[int]bool{60: true, 89: true, 91: false} {
+		synctest.Test(t, func(t *testing.T) {
+			db := openStore(t, filepath.Join(t.TempDir(), "db"))
+			open := func(hooks ...Definition) *Registry {
+				r, err := New(Options{DB: db, Hooks: map[string][]Definition{"preToolUse": hooks}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			r := open(updates("Bash", "deny"))
+			before(t, r, bash("ls"))
+			time.Sleep(60 * 24 * time.Hour)
+			before(t, r, bash("ls"))
+			time.Sleep(time.Duration(days) * 24 * time.Hour)
+			if got := before(t, open(), bash("ls")).Block; got != want {
+				t.Errorf("%d days after the second time it is denied: %t, want %t", days, got, want)
+			}
+		})
 	}
 }
 
@@ -185,16 +212,21 @@ func TestPermissionsWithoutADatabase(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		is := func(want said) {
+		is := func(want map[string]string) {
 			t.Helper()
-			if got, err := p.of(t.Context(), "s"); err != nil || !maps.Equal(got, want) {
+			known, err := p.of(t.Context(), "s")
+			got := map[string]string{}
+			for tool, permission := range known {
+				got[tool] = permission.behavior
+			}
+			if err != nil || !maps.Equal(got, want) {
 				t.Errorf("%s: got %v, %v, want %v", name, got, err, want)
 			}
 		}
-		is(said{"Bash": "allow", "Read": "deny", "Edit": "ask"})
+		is(map[string]string{"Bash": "allow", "Read": "deny", "Edit": "ask"})
 		if err := p.forgetAllows(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
-		is(said{"Read": "deny", "Edit": "ask"})
+		is(map[string]string{"Read": "deny", "Edit": "ask"})
 	}
 }

@@ -196,7 +196,6 @@ type data struct {
 // work runs the agent until it ends.
 func (r *run) work(ctx context.Context) (tool.Output, error) {
 	said, err := r.supervise(ctx)
-	r.ended(err == nil && !said.IsError)
 	d := data{
 		Session: r.session.ID, Agent: r.session.Agent, Calls: append([]string{}, said.Calls...), IsError: said.IsError,
 	}
@@ -250,7 +249,7 @@ func unique(names []string) []string {
 }
 
 // supervise reports begin and end to hooks and watchers, runs the program, and reads its answer.
-func (r *run) supervise(ctx context.Context) (answer, error) {
+func (r *run) supervise(ctx context.Context) (said answer, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	leave, err := r.f.enter(r.session.ID, cancel)
@@ -267,6 +266,7 @@ func (r *run) supervise(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	r.publish(events.AgentStarted, "")
+	defer func() { r.ended(err == nil && !said.IsError) }()
 	stdin, err := json.Marshal(r.order())
 	if err != nil {
 		return answer{}, err

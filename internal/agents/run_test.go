@@ -133,11 +133,11 @@ func TestHooksAndTeamsHearOfAnAgent(t *testing.T) {
 	if got := strings.Join(w.joined, ", "); got != "up crew , up crew ann" {
 		t.Errorf("joined %s", got)
 	}
-	w.block, w.ran = part.SubagentStart, tool.AgentProgram{}
+	w.block, w.ran, w.fired = part.SubagentStart, tool.AgentProgram{}, nil
 	_, err := f.start(t.Context(), `{"prompt":"p","description":"d"}`)
 	e, ok := errors.AsType[*tool.Error](err)
-	if !ok || e.Code != "hook_blocked" || e.Msg != "not here" || w.ran.Argv != nil {
-		t.Errorf("a block of subagentStart: %v, ran %v", err, w.ran.Argv)
+	if !ok || e.Code != "hook_blocked" || e.Msg != "not here" || w.ran.Argv != nil || len(w.fired) != 1 {
+		t.Errorf("a block of subagentStart: %v, ran %v, fired %+v", err, w.ran.Argv, w.fired)
 	}
 }
 

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/sandboxd/sandboxd/internal/mcp/kept"
+	"github.com/sandboxd/sandboxd/internal/mcp/servers"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -99,8 +102,12 @@ func (g *gateway) put(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := x.put(in.Servers)
-	return u, g.note(r, x, "set", fmt.Sprintf("added %v, removed %v, refused %d", u.Added, u.Removed, len(u.Errors)))
+	good, wrong := servers.Parse(in.Servers)
+	names := slices.Sorted(maps.Keys(good))
+	if err := g.note(r, x, "set", fmt.Sprintf("%v, refused %d", names, len(wrong))); err != nil {
+		return nil, err
+	}
+	return x.put(good, wrong), nil
 }
 
 // server returns the server that a request names.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -78,8 +77,7 @@ type Update struct {
 
 // put sets the servers for an operator. A server with a mistake is left out and named; a running server of that name
 // goes on.
-func (x *session) put(raw map[string]json.RawMessage) Update {
-	good, wrong := servers.Parse(raw)
+func (x *session) put(good map[string]servers.Server, wrong map[string]error) Update {
 	x.mu.Lock()
 	x.own = true
 	x.mu.Unlock()
