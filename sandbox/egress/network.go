@@ -94,8 +94,8 @@ func (n *Network) Wants(id uint32, to netip.AddrPort) bool {
 	n.mu.Unlock()
 	if !room {
 		c.refuse(k, Verdict{
-			Rule: "network", Reason: "the session has connected to as many hosts and ports as it may",
-			Hint: "use fewer hosts, or another session",
+			Rule: "network",
+			Reason: "the session has connected to as many hosts and ports as it may: use fewer hosts, or another session",
 		})
 	}
 	return room
@@ -106,7 +106,7 @@ func (n *Network) RefuseUDP(id uint32, to netip.AddrPort) {
 	host, known := n.names.name(to.Addr())
 	if c := n.call(id); c != nil && known {
 		c.refuse(Connection{Host: host, Port: int(to.Port()), Protocol: ProtocolUDP, Via: ViaTransparent}, Verdict{
-			Rule: "network", Reason: "UDP is never relayed", Hint: "use TCP",
+			Rule: "network", Reason: "UDP is never relayed: use TCP",
 		})
 	}
 }

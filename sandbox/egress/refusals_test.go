@@ -67,7 +67,7 @@ func TestUDPIsRefusedInTheLedger(t *testing.T) {
 	w.net.RefuseUDP(id+1, netip.AddrPortFrom(a, 443)) // no call
 	row := one(t, w.call.End())
 	if row.Host != "a.test" || row.Port != 443 || row.Protocol != ProtocolUDP || row.Verdict != Denied ||
-		row.Reason != "UDP is never relayed" {
+		row.Reason != "UDP is never relayed: use TCP" {
 		t.Errorf("got %+v", row)
 	}
 }
