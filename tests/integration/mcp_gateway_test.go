@@ -19,6 +19,8 @@ type mcpState struct {
 	Name, Type, Status, Error string
 	Tools                     []string
 	Withheld                  []struct{ Tool, Why string }
+	Stderr                    string
+	Dropped                   int `json:"dropped_lines"`
 }
 
 // mcpBinary is this test as a program of its own.
@@ -87,8 +89,14 @@ func (d *running) linkMCP() {
 
 func (d *running) mcp(session string) map[string]mcpState {
 	d.t.Helper()
+	return d.mcpTo(d.agent, session)
+}
+
+// mcpTo is what a client hears of the servers of a session.
+func (d *running) mcpTo(c *client.Client, session string) map[string]mcpState {
+	d.t.Helper()
 	var list []mcpState
-	if err := d.agent.Do(d.t.Context(), "GET", "/sessions/"+session+"/mcp", nil, &list); err != nil {
+	if err := c.Do(d.t.Context(), "GET", "/sessions/"+session+"/mcp", nil, &list); err != nil {
 		d.t.Fatal(err)
 	}
 	all := map[string]mcpState{}
@@ -173,6 +181,10 @@ func TestM14_M15_AServerThatFailsTakesNothingWithIt(t *testing.T) {
 	s := d.session()
 	d.mcpIs(s, "good", "connected")
 	d.good(s, "mcp__good__echo", `{}`)
+	if to, agent := d.mcpTo(d.operator, s)["good"], d.mcp(s)["good"]; !strings.Contains(to.Stderr, "a warning") ||
+		to.Dropped == 0 || agent.Dropped != to.Dropped || agent.Stderr != "" {
+		t.Errorf("what its program said: operators hear %+v, agents %+v", to, agent)
+	}
 	if got := d.mcp(s)["mute"]; got.Status != "pending" {
 		t.Errorf("a call beside bad servers has waited: the silent one is %+v", got)
 	}

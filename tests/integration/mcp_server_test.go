@@ -80,6 +80,7 @@ func serveMCP(script string, in io.Reader, out io.Writer) {
 	}
 	switch s.Start {
 	case "banner":
+		fmt.Fprintln(os.Stderr, "a warning")
 		fmt.Fprint(out, "Welcome to my server!\n\n{not json}\n[1,2]\n")
 	case "half":
 		fmt.Fprint(out, `{"jsonrpc":"2.0","id":1,"res`)
