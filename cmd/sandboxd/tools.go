@@ -115,6 +115,9 @@ result the model is shown (0 or -1 shows all); tools that have no `+"`limit`"+
 
 These are deferred unless `+"`tools.deferred`"+` says otherwise: %s. The definitions of a session leave them out until
 ToolSearch has brought them; they can be called all the same.
+
+What clients are told as hints: read-only, destructive, idempotent, reaches other systems. Origin is who
+[wrote what a tool returns](provenance.md), if that is not the tool.
 `, strings.Join(daemon.Deferred(), ", "))
 	for _, g := range daemon.BuiltIn() {
 		if len(g.Tools) == 0 {

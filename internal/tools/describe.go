@@ -21,6 +21,18 @@ func Describe(s tool.Spec) string {
 	case s.Destructive():
 		facts = append(facts, "destructive")
 	}
+	if a := s.Annotations; a != nil && a.Idempotent {
+		facts = append(facts, "idempotent")
+	}
+	if a := s.Annotations; a == nil || a.OpenWorld {
+		facts = append(facts, "reaches other systems")
+	}
+	if s.Origin != "" {
+		facts = append(facts, "origin "+string(s.Origin))
+	}
+	if s.NoCache {
+		facts = append(facts, "its result becomes no variable")
+	}
 	if s.Returns != nil {
 		facts = append(facts, "returns "+s.Returns.Type+" ("+s.Returns.Note+")")
 	}

@@ -394,8 +394,8 @@ func TestWhatWasSeenIsBounded(t *testing.T) {
 	}
 }
 
-// TestADescriptionSaysHowMuchReachesTheModel.
-func TestADescriptionSaysHowMuchReachesTheModel(t *testing.T) {
+// A description says what a tool is, and how much of its result reaches the model.
+func TestADescriptionSaysWhatAToolIs(t *testing.T) {
 	for _, tt := range []struct {
 		spec tool.Spec
 		want string
@@ -403,10 +403,15 @@ func TestADescriptionSaysHowMuchReachesTheModel(t *testing.T) {
 	}{
 		{
 			tool.Spec{Name: "X", ReadOnly: true},
-			fmt.Sprintf("; read-only; at most %d characters", tool.DefaultOutputLimit), "destructive",
+			fmt.Sprintf("; read-only; reaches other systems; at most %d characters", tool.DefaultOutputLimit), "destructive",
 		},
 		{tool.Spec{Name: "X", OutputLimit: 7}, "at most 7 characters reach the model", ""},
 		{tool.Spec{Name: "X", NoTruncate: true}, "class ", "reach the model"},
+		{tool.Spec{Name: "X"}, "; destructive; reaches other systems; at most", "idempotent"},
+		{
+			tool.Spec{Name: "X", Annotations: &tool.Annotations{Idempotent: true}, Origin: tool.OriginWeb, NoCache: true},
+			"class ; idempotent; origin web; its result becomes no variable; at most", "destructive",
+		},
 		{
 			tool.Spec{Name: "X", Schema: json.RawMessage(`{"properties":{"a":{"type":"string"}}}`)},
 			"\n| argument | type | |\n| --- | --- | --- |\n| `a` | string |", "no arguments",
