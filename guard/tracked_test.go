@@ -190,6 +190,16 @@ func TestAnIndexThatCannotBeReadTracksEverything(t *testing.T) {
 	})
 }
 
+// Nobody learns by a deletion whether a denied place is a repository.
+func TestADeniedPlaceIsNoRepository(t *testing.T) {
+	dir := tracking(t)
+	plain := filepath.Dir(dir)
+	r := NewRules(Settings{DeniedPaths: []string{dir}})
+	if got := trackedIn(t, r, "rm -rf "+dir, plain); got != "no" {
+		t.Error(got)
+	}
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
