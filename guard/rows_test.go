@@ -88,6 +88,11 @@ func TestX04_X05_CX34_CX35_AllowedCommandsDecideAlone(t *testing.T) {
 		{[]string{}, nil, "true", false},
 		{nil, []string{"rm"}, "ls", true},
 		{nil, []string{"rm"}, "rm x", false},
+		{nil, []string{"rm"}, "/bin/rm x", false},
+		{nil, []string{"rm"}, "/bin/ls", true},
+		{nil, []string{"/opt/x/tool"}, "/opt/x/tool", false},
+		{nil, []string{"/opt/x/tool"}, "/opt/y/../x/tool", false},
+		{nil, []string{"/opt/x/tool"}, "/opt/y/tool", true},
 		{nil, nil, "rm x", true},
 	} {
 		s := Settings{AllowedCommands: tt.allowed, DeniedCommands: tt.denied}

@@ -126,7 +126,12 @@ func TestN10_MeetAddsNothingOfOne(t *testing.T) {
 	for _, tt := range []struct{ a, b Settings }{
 		{full, Settings{}},
 		{Settings{}, full},
-		{full, Settings{Network: Network{Secrets: []Secret{other}, CAFile: "/etc/other"}}},
+		{full, Settings{
+			Network: Network{
+				Secrets: []Secret{other}, CAFile: "/etc/other", Hosts: map[string]string{"a.test": "10.0.0.2"},
+			},
+			Env: map[string]string{"A": "2"},
+		}},
 	} {
 		m := tt.a.Meet(tt.b)
 		n := m.Network
