@@ -276,15 +276,19 @@ func TestWhyAHostIsRefused(t *testing.T) {
 			Unlisted:       UnlistedAsk,
 		},
 	}
-	for _, tt := range []struct{ host, message, hint string }{
-		{"bad.test", "host 'bad.test' is in the denied domains", noWayOut},
-		{"other.test", "host 'other.test' is not in the allowed domains", noWayOut},
-		{"printer", "host 'printer' is not in the allowed domains", "a name without a dot is mistyped, or a machine"},
-		{"10.0.0.1", "host '10.0.0.1' is not in the allowed domains", noWayOut},
+	const asked, listed = "network.unlisted: ask", "network.allowedDomains"
+	for _, tt := range []struct{ host, message, hint, rule string }{
+		{"bad.test", "host 'bad.test' is in the denied domains", noWayOut, "network.deniedDomains: bad.test"},
+		{"other.test", "host 'other.test' is not in the allowed domains", noWayOut, asked},
+		{
+			"printer", "host 'printer' is not in the allowed domains",
+			"a name without a dot is mistyped, or a machine", listed,
+		},
+		{"10.0.0.1", "host '10.0.0.1' is not in the allowed domains", noWayOut, listed},
 	} {
 		r := checkHost(tt.host, s)
-		if r == nil || r.Message != tt.message || !strings.HasPrefix(r.Hint, tt.hint) {
-			t.Errorf("%s: %+v, want %q and %q", tt.host, r, tt.message, tt.hint)
+		if r == nil || r.Message != tt.message || !strings.HasPrefix(r.Hint, tt.hint) || r.Rule != tt.rule {
+			t.Errorf("%s: %+v, want %q, %q and %q", tt.host, r, tt.message, tt.hint, tt.rule)
 		}
 	}
 	s.Network.Unlisted = UnlistedDeny

@@ -150,6 +150,7 @@ func TestTheCodeSaysWhatIsRefused(t *testing.T) {
 		AllowedReadPaths: []string{dir, "/usr"}, AllowedWritePaths: []string{dir},
 		DeniedPaths: []string{dir + "/secret"}, DeniedCommands: []string{"rm"},
 	}
+	hosts := Settings{DeniedPaths: lists.DeniedPaths, Network: Network{AllowedDomains: []string{"a.test"}}}
 	for _, tt := range []struct {
 		line string
 		s    Settings
@@ -167,6 +168,9 @@ func TestTheCodeSaysWhatIsRefused(t *testing.T) {
 		{"python3 -c 'f()'", lists, "opaque"},
 		{"set +B; ls", lists, "opaque"},
 		{"cat round/x", lists, "path_unknown"},
+		{"curl https://b.test", hosts, "host_denied"},
+		{"exec 3<>/dev/tcp/b.test/443", hosts, "host_denied"},
+		{"exec 3<>/dev/udp/b.test/443", hosts, "path_device"},
 	} {
 		j := JudgeCommand(tt.line, dir, "/home/dev", tt.s)
 		if j.Verdict == Allow || j.Reasons[0].Code != tt.code {
