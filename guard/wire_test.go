@@ -186,3 +186,69 @@ func TestTheCodeSaysWhatIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A refusal says which setting decided, and which words of the line are meant.
+func TestARefusalNamesItsSettingAndItsPlace(t *testing.T) {
+	lists := Settings{
+		AllowedReadPaths: []string{"/w", "/usr"}, AllowedWritePaths: []string{"/w"},
+		DeniedPaths: []string{"/w/secret"}, DeniedCommands: []string{"rm"},
+	}
+	hosts := Settings{DeniedPaths: lists.DeniedPaths, Network: Network{AllowedDomains: []string{"a.test"}}}
+	only := Settings{AllowedCommands: []string{"git", "python3", "true"}}
+	for _, tt := range []struct {
+		line           string
+		s              Settings
+		rule, at, hint string
+	}{
+		{"true; rm x", lists, "deniedCommands: rm", "rm x", "'rm' is in deniedCommands"},
+		{"true; frob rm x", lists, "deniedCommands: rm", "rm", "nothing is known of 'frob', and 'rm' is in deniedCommands"},
+		{"true; ls", only, "allowedCommands", "ls", "allowedCommands allows git, python3, true"},
+		{"ls", Settings{AllowedCommands: []string{}}, "allowedCommands", "ls", "allowedCommands is an empty list"},
+		{
+			"true; ./git x", only, "allowedCommands", "./git x",
+			"'git' in allowedCommands is the program found in PATH, not ./git",
+		},
+		{"true; $x y", lists, "command name", "$x y", "write the name of the program out"},
+		{"true; cat secret/x", lists, "deniedPaths: /w/secret", "secret/x", "/w/secret and everything below it is denied"},
+		{"true; rm -r .", hosts, "deniedPaths: /w/secret", ".", "the tree holds /w/secret"},
+		{"true; cat /etc/x", lists, "allowedReadPaths", "/etc/x", "allowedReadPaths allows /w, /usr"},
+		{"true; touch /usr/x", lists, "allowedWritePaths", "/usr/x", "allowedWritePaths allows /w"},
+		{`true; cat "$x"`, lists, "allowedReadPaths", `"$x"`, "write the path out"},
+		{`true; echo > "$x"`, lists, "allowedWritePaths", `"$x"`, "write the path out"},
+		{"true; cat /proc/self/x", lists, "allowedReadPaths", "/proc/self/x", "name the file itself"},
+		{"true; python3 -c 'f()'", lists, "deniedCommands", "'f()'", "write it as plain commands"},
+		{"true; python3 -c 'f()'", hosts, "path rules", "'f()'", "write it as plain commands"},
+		{"true; python3 -c 'f()'", only, "allowedCommands", "'f()'", "write it as plain commands"},
+		{"true; curl https://b.test", hosts, "network.allowedDomains", "curl https://b.test", noWayOut},
+		{"true; : >/dev/tcp/b.test/443", hosts, "network.allowedDomains", "/dev/tcp/b.test/443", noWayOut},
+		{"true; : >/dev/udp/b.test/443", hosts, "path rules", "/dev/udp/b.test/443", "connect to a host by its name"},
+	} {
+		j := JudgeCommand(tt.line, "/w", "/home/dev", tt.s)
+		if len(j.Reasons) == 0 {
+			t.Errorf("%s is allowed", tt.line)
+			continue
+		}
+		r := j.Reasons[0]
+		if at := tt.line[r.At.Offset:r.At.End]; r.Rule != tt.rule || at != tt.at || !strings.HasPrefix(r.Hint, tt.hint) {
+			t.Errorf("%s: %q at %q: %q; want %q at %q: %q", tt.line, r.Rule, at, r.Hint, tt.rule, tt.at, tt.hint)
+		}
+	}
+}
+
+// A call that asks to leave the sandbox is refused, or a person is asked.
+func TestACallThatAsksToLeaveTheSandbox(t *testing.T) {
+	for _, tt := range []struct {
+		may  bool
+		code string
+		rule string
+	}{
+		{false, "unsandboxed_refused", "allowUnsandboxedCommands: false"},
+		{true, "unsandboxed_asked", "allowUnsandboxedCommands"},
+	} {
+		got := NewRules(Settings{AllowUnsandboxedCommands: tt.may}).Check(Uses{Unconfined: true})
+		if len(got) != 1 || got[0].Code != tt.code || got[0].Rule != tt.rule || got[0].Ask != tt.may || got[0].Caged ||
+			got[0].Message == "" || got[0].Hint == "" {
+			t.Errorf("where it may ask: %v: %+v", tt.may, got)
+		}
+	}
+}
