@@ -18,6 +18,9 @@ func TestSecretsAreRefused(t *testing.T) {
 	}{
 		{"good", "", with(func(*Secret) {})},
 		{"with a template", "", with(func(s *Secret) { s.Value = "Bearer {{file}}" })},
+		{"of a program", "", with(func(s *Secret) { s.File, s.Command = "", []string{"/bin/pass", "show"} })},
+		{"of a credential", "", with(func(s *Secret) { s.File, s.Credential = "", "api.key" })},
+		{"of a user", "", with(func(s *Secret) { s.User, s.Header = "u", "authorization" })},
 		{"without a host", "host is missing", with(func(s *Secret) { s.Host = "" })},
 		{"for many hosts", "belongs to one host", with(func(s *Secret) { s.Host = "*.test" })},
 		{"without a source", "want one source", with(func(s *Secret) { s.File = "" })},
@@ -37,6 +40,12 @@ func TestSecretsAreRefused(t *testing.T) {
 		{"two for a header", "two secrets", Network{
 			Intercept: []string{"api.test"}, Secrets: []Secret{ok, {Host: "api.test:443", Header: "authorization", File: "/x"}},
 		}},
+		{"two for two headers and two ports", "", Network{
+			Intercept: []string{"api.test"},
+			Secrets: []Secret{
+				ok, {Host: "api.test", Header: "X-Key", File: "/x"}, {Host: "api.test:8443", File: "/x"},
+			},
+		}},
 		{"an address", "only a name", Network{Intercept: []string{"10.0.0.1"}}},
 		{"the sandbox", "only a name", Network{Intercept: []string{"localhost"}}},
 		{"port 80", "read anyway", Network{Intercept: []string{"a.test:80"}}},
@@ -50,6 +59,11 @@ func TestSecretsAreRefused(t *testing.T) {
 			UpstreamProxy: "http://proxy.test:3128",
 			Secrets:       []Secret{{Host: "proxy.test:3128", File: "/x", Header: "X-Key"}},
 		}},
+		{"a header for another host than the proxy", "", Network{
+			UpstreamProxy: "http://proxy.test:3128",
+			Secrets:       []Secret{{Host: "api.test:3128", File: "/x", Header: "X-Key"}},
+		}},
+		{"absolute authorities", "", Network{CAFile: "/etc/ca.pem"}},
 		{"relative authorities", "is relative", Network{CAFile: "ca.pem"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
