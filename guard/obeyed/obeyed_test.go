@@ -90,6 +90,7 @@ func TestFind(t *testing.T) {
 		{"/home/u/.config/direnv/direnvrc", "/home/u/.config/direnv", ""},
 		{"/other/.envrc", "/ws", ""},
 		{"/wsx/.envrc", "/ws", ""},
+		{"/xy/.envrc", "/ws", ""},
 		{"/ws", "/ws", ""},
 
 		{"/ws/.git", "/ws", ".git"},
@@ -119,6 +120,22 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A name of two segments is none of a path that has one.
+func TestAt(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a/mise/config.toml": "mise/config.toml", "mise/config.toml": "mise/config.toml", "config.toml": "", "": "",
+		"/config.toml": "", "/a/.vscode": ".vscode", "/a/.vscode/x": "", "/a/Makefile": "",
+	} {
+		got := ""
+		if n := At(path); n != nil {
+			got = n.Name
+		}
+		if got != want {
+			t.Errorf("At(%q): %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestGit(t *testing.T) {
 	for rel, want := range map[string]Kind{
 		"config": Keep, "config.worktree": Keep, "hooks": Keep, "hooks/pre-commit": Keep, "hooks/sub/x": Keep,
@@ -129,7 +146,7 @@ func TestGit(t *testing.T) {
 		"rebase-merge/git-rebase-todo.backup": Free, "rebase-apply": Free, "sequencer": Inside, "sequencer/opts": Read,
 		"sequencer/todo": Free, "info": Inside, "info/exclude": Free, "info/x": Unknown, "modules": More,
 		"worktrees": More, "gk": Unknown, "gk/config": Unknown, "Config": Keep, "HOOKS": Keep, "": Unknown,
-		"head.d": Unknown, "remotes": Unknown,
+		"head.d": Unknown, "remotes": Unknown, "HEAD/x": Unknown, "info/exclude/x": Unknown,
 	} {
 		if got := Git(rel); got != want {
 			t.Errorf("Git(%q): %s, want %s", rel, got, want)
@@ -143,10 +160,14 @@ func TestFindPattern(t *testing.T) {
 		"/ws/.[e]nvrc": true, "/ws/.*": true, "/ws/*": false, "/ws/*.go": false, "/ws/src/*.ts": false,
 		"/ws/.gi?/hooks/x": true, "/ws/.gi[t]/config": true, "/ws/.gi?x": false,
 		"/ws/.config/mi*/x": true, "/ws/mise.l*.toml": true, "/ws/mi*": true, "/ws/m*": false, "/ws/*/.envrc/x": true,
+		"/ws/.config": false, "/ws/mise": false, "/ws/fo[": false, "/ws/.en[": true,
 	} {
 		if got := FindPattern(pattern, "/ws") != nil; got != want {
 			t.Errorf("FindPattern(%q): %v, want %v", pattern, got, want)
 		}
+	}
+	if FindPattern("/home/u/.config/mise/x", "/home/u/.config") == nil {
+		t.Error("a name that begins above the root is not found")
 	}
 }
 
