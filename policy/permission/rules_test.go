@@ -21,7 +21,7 @@ func Example() {
 func TestTheIndexNamesTheTablesOfACall(t *testing.T) {
 	in := &input.Document{
 		Tool:     input.Tool{Name: "Bash", Server: "git"},
-		Commands: []input.Command{{Name: "git", Text: "git push", Prefixes: []string{"git", "git push"}, Literal: []string{"git"}}},
+		Commands: []input.Command{{Name: "git", Text: "git push", Prefixes: []string{"git", "git push"}, Literal: []string{"git", "git -f"}}},
 		Paths: []input.Path{{
 			Op: "read", Under: []string{"/src/a", "/src"}, Forms: []string{"/src/a", "./a"}, SpelledIn: []string{"./l"},
 		}},
@@ -36,6 +36,7 @@ func TestTheIndexNamesTheTablesOfACall(t *testing.T) {
 		{"mcp__git__push", nil},
 		{"Bash(git push)", []string{"lines"}},
 		{"Bash(git push:*)", []string{"commands"}},
+		{"Bash(git -f *)", []string{"commands"}},
 		{"Bash(git * main)", []string{"command_patterns"}},
 		{"Bash(ls *)", nil},
 		{"Read(//src/*.go)", []string{"path_patterns"}},
@@ -84,6 +85,9 @@ func TestRulesThatCanNeverMatchAreRefused(t *testing.T) {
 		{"Bash(/bin/rm:*)", "want rm"},
 		{"Bash(scripts/x*)", "without a directory"},
 		{"Read([a)", "not closed"},
+		{"Read(/x[/]y[a])", "matches nothing"},
+		{"Read([z-a])", "the range z-a is empty"},
+		{"Read([[:alpha:]])", "are not known"},
 		{"WebFetch(https://x.org)", "domain:NAME"},
 		{"WebFetch(domain:https://x.org)", "not a host name"},
 		{"WebFetch(domain:x.*)", "not a host name"},
