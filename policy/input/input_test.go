@@ -110,6 +110,28 @@ func TestWhatIsDerivedOfACommand(t *testing.T) {
 	}
 }
 
+// A module of Python is what the command means, too; no other program has one.
+func TestThePrefixesOfAModule(t *testing.T) {
+	for line, want := range map[string][]string{
+		"python3 -m twine upload": {"python3", "python3 twine", "python3 twine upload", "twine", "twine upload"},
+		"python3 twine upload":    {"python3", "python3 twine", "python3 twine upload"},
+		"python3 -m":              {"python3"},
+		"tar -m twine upload":     {"tar", "tar twine", "tar twine upload"},
+	} {
+		call, err := bash(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := input.New(call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := in.Commands[0].Prefixes; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestWhatIsDerivedOfPathsAndHosts(t *testing.T) {
 	c := &tool.Call{
 		Target:    tool.Target{Session: tool.Session{Dir: "/src/a", Home: "/home/u"}},
