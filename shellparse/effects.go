@@ -325,7 +325,8 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 			continue
 		}
 		inner := c.At.Offset <= f.At.Offset && f.At.End <= c.At.End && substituted(f)
-		if !inner && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
+		into := i < j && slices.Contains(c.Via, "process substitution") // echo x > >(sh)
+		if !inner && !into && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
 			continue
 		}
 		if !found || stronger(from, best.From) {

@@ -204,13 +204,16 @@ var fetchers = []string{
 type fetching struct {
 	substituted []shellparse.Pos // those in a substitution, by Offset
 	linked      bool             // one of them is
+	last        int              // index of the last one; -1: there is none
 }
 
-func newFetching(cmds []shellparse.Command) (f fetching) {
-	for _, c := range cmds {
+func newFetching(cmds []shellparse.Command) fetching {
+	f := fetching{last: -1}
+	for i, c := range cmds {
 		if !slices.Contains(fetchers, c.Name) {
 			continue
 		}
+		f.last = i
 		f.linked = f.linked || linked(c)
 		if slices.ContainsFunc(c.Via, isSubstitution) {
 			f.substituted = append(f.substituted, c.At)
@@ -220,11 +223,12 @@ func newFetching(cmds []shellparse.Command) (f fetching) {
 	return f
 }
 
-// feeds reports whether the standard input or the words of a command come from a program
+// feeds reports whether the standard input or the words of the i-th command come from a program
 // that reads the network: it stands in a pipeline with one, or around one. Pipelines of one
-// script are not told apart, which asks once too often.
-func (f fetching) feeds(c shellparse.Command) bool {
-	if f.linked && linked(c) {
+// script are not told apart, which asks once too often. A process substitution stands in front of
+// the command that writes into it: curl a.org > >(sh).
+func (f fetching) feeds(i int, c shellparse.Command) bool {
+	if f.linked && linked(c) || i < f.last && slices.Contains(c.Via, "process substitution") {
 		return true
 	}
 	from, _ := slices.BinarySearchFunc(f.substituted, c.At.Offset+1, func(p shellparse.Pos, offset int32) int {

@@ -312,7 +312,7 @@ func (in *Document) addUses(u guard.Uses) {
 	for i, c := range u.Script.Commands {
 		in.addHosts(c.Hosts, c.At)
 		f := commandFacts("command:"+strconv.Itoa(i), c)
-		f.PipedNet = fetching.feeds(c)
+		f.PipedNet = fetching.feeds(i, c)
 		in.effects(&f, i, &u)
 		in.Commands = append(in.Commands, f)
 		in.Starts = append(in.Starts, f.Prefixes...)

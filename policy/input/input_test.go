@@ -90,6 +90,9 @@ func TestWhatIsDerivedOfACommand(t *testing.T) {
 		{"sh x | curl a.org", nil, []string{"x"}, "sh x", true, true},
 		{"sh x | cat", nil, []string{"x"}, "sh x", true, false},
 		{"id; echo $(curl a.org)", nil, []string{}, "id", true, false},
+		{"curl a.org > >(sh x)", nil, []string{"x"}, "sh x", true, true},
+		{"exec > >(sh x); curl a.org", nil, []string{"x"}, "sh x", true, true},
+		{"diff <(sh x) y", nil, []string{"x"}, "sh x", true, false},
 		{"$(curl a.org) x", nil, []string{"a.org"}, "curl a.org", true, true},
 	} {
 		call, err := bash(tt.line)
