@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/policy/input"
@@ -51,6 +52,50 @@ func TestCandidatesOfOtherToolsThanBash(t *testing.T) {
 			if c.denies {
 				t.Errorf("%s: %v is only for what is refused", tt.name, c.rules)
 			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestCandidatesOfACommand: a rule is only proposed if it says exactly what ran.
+func TestCandidatesOfACommand(t *testing.T) {
+	command := func(words string, change func(*input.Command)) input.Command {
+		c := input.Command{Text: words, Argv: strings.Fields(words), Known: true, Plain: true}
+		if change != nil {
+			change(&c)
+		}
+		return c
+	}
+	make1, make2 := command("make a", nil), command("make b", nil)
+	for _, tt := range []struct {
+		name string
+		of   []input.Command
+		want []string
+	}{
+		{"a line", []input.Command{make1}, []string{"Bash(make a)"}},
+		{
+			"a line of more words, which wide rules refuse", []input.Command{command("git push origin main", nil)},
+			[]string{"Bash(git push origin main)", "Bash(git push origin *) denies", "Bash(git push *) denies"},
+		},
+		{"an option first", []input.Command{command("git -C x push", nil)}, []string{"Bash(git -C x push)"}},
+		{"two", []input.Command{make2, make1, make2}, []string{"Bash(make a) Bash(make b)"}},
+		{"a word is not known", []input.Command{command("make a", func(c *input.Command) { c.Known = false })}, nil},
+		{"one is not plain", []input.Command{make1, command("make b", func(c *input.Command) { c.Plain = false })}, nil},
+		{"two spaces", []input.Command{command("make  a", nil)}, nil},
+		{"a star", []input.Command{command("find . -name *.go", nil)}, nil},
+		{"what a rule cannot say", []input.Command{command("echo a|b", nil)}, nil},
+	} {
+		in := &input.Document{Commands: tt.of}
+		in.Tool.Name = "Bash"
+		var got []string
+		for _, c := range candidates(in) {
+			text := strings.Join(c.rules, " ")
+			if c.denies {
+				text += " denies"
+			}
+			got = append(got, text)
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
