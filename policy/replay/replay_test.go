@@ -246,6 +246,28 @@ func TestFlipsAreCountedByTheRuleThatMakesThem(t *testing.T) {
 	})
 }
 
+// A flip says which call it was, and what decided before and now.
+func TestAFlipNamesTheCall(t *testing.T) {
+	inBubble(t, policy.Options{}, func(t *testing.T, w *world) {
+		at := time.Now()
+		w.run("make")
+		now := judgeOf(t, policy.Options{Rules: permission.Rules{Deny: []string{"Bash(make)"}}})
+		got := w.replay(t, replay.Run{Now: now})
+		if len(got.Flips) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		f := got.Flips[0]
+		want := replay.Flip{
+			CallID: "call_1", At: f.At, Account: "a", Session: "s1", Tool: "Bash", What: "make",
+			Was: replay.Side{Verdict: tool.Allow, Rule: "floor:autoAllowBashIfSandboxed"},
+			Now: replay.Side{Verdict: tool.Deny, Rule: "deny Bash(make)"},
+		}
+		if f != want || !f.At.Equal(at) || got.Now != now.Revision() || got.Was != "" {
+			t.Errorf("got %+v, want %+v at %s", got, want, at)
+		}
+	})
+}
+
 // What the settings refused and what hooks said holds for other policies too.
 func TestWhatOthersSaidHolds(t *testing.T) {
 	inBubble(t, policy.Options{Rules: permission.Rules{Deny: []string{"Bash(git *)"}}}, func(t *testing.T, w *world) {

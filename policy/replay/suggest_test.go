@@ -268,6 +268,41 @@ func TestWhatIsAnsweredAlreadyIsNotProposed(t *testing.T) {
 	})
 }
 
+// Calls before Since are neither questions nor others.
+func TestOlderCallsAreNotLookedAt(t *testing.T) {
+	inBubble(t, policy.Options{}, func(t *testing.T, w *world) {
+		w.unconfined = true
+		w.asked("make test", true)
+		time.Sleep(2 * time.Hour)
+		for range 3 {
+			w.asked("make test", true)
+		}
+		got := inWords(w.suggested(t, 3, policy.Options{}))
+		if want := []string{"allow Bash(make test): 3 questions, 3 answered, 0 others"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// Lists of an answer are lists, with nothing in them, too.
+func TestNothingIsAnEmptyList(t *testing.T) {
+	inBubble(t, policy.Options{}, func(t *testing.T, w *world) {
+		w.unconfined = true
+		got := w.suggested(t, 3, policy.Options{})
+		report := w.replay(t, replay.Run{Now: w.engine.Judge()})
+		for range 3 {
+			w.asked("make test", true)
+		}
+		one := w.suggested(t, 3, policy.Options{})
+		if len(one.Suggestions) != 1 || one.Suggestions[0].Such == nil {
+			t.Errorf("a suggestion with no other calls: %+v", one)
+		}
+		if got.Suggestions == nil || got.Left == nil || report.Rules == nil || report.Flips == nil || report.Unknown == nil {
+			t.Errorf("without a call: %+v, %+v", got, report)
+		}
+	})
+}
+
 // A suggestion in Rego is a policy as it is: it loads, it asks about all else, and it says
 // what it excepts.
 func TestASuggestionInRegoIsAPolicy(t *testing.T) {
@@ -283,6 +318,9 @@ func TestASuggestionInRegoIsAPolicy(t *testing.T) {
 		if !strings.Contains(s.Rego, `["/src", "git push -f origin topic"]`) || s.File != "git_force_push.rego" ||
 			!slices.Equal(s.By, []string{"uid:1", "uid:0"}) {
 			t.Errorf("%+v", s)
+		}
+		if pretty, err := policy.Format(s.File, []byte(s.Rego)); err != nil || string(pretty) != s.Rego {
+			t.Errorf("it is not formatted, %v: %s", err, s.Rego)
 		}
 		o := policy.Options{Disable: []string{s.Disable}, Dirs: dirOf(t, s.Rego)}
 		w.restart(o)
