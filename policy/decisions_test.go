@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +197,42 @@ mask contains "/not/there"
 	}
 	if got := text(kept("call_2", bash(t, tool.ModeAuto, "echo topsecretword"))); strings.Contains(got, "topsecretword") {
 		t.Errorf("a masked word is kept where another field repeats it: %s", got)
+	}
+}
+
+// A pointer blanks what it names, and nothing if it names nothing.
+func TestAPointerBlanksWhatItNames(t *testing.T) {
+	for _, tt := range []struct {
+		pointer, want string
+		texts         []string
+	}{
+		{"/a", `{"a":"[masked]","b/~":["y","z"],"c":{"d":1}}`, []string{"x"}},
+		{"/b~1~0", `{"a":"x","b/~":"[masked]","c":{"d":1}}`, []string{"y", "z"}},
+		{"/b~1~0/0", `{"a":"x","b/~":["[masked]","z"],"c":{"d":1}}`, []string{"y"}},
+		{"/c/d", `{"a":"x","b/~":["y","z"],"c":{"d":"[masked]"}}`, nil},
+		{"/b~1~0/-1", "", nil},
+		{"/b~1~0/2", "", nil},
+		{"/b~1~0/-", "", nil},
+		{"/b~1~0/0/x", "", nil},
+		{"/a/x", "", nil},
+		{"/x", "", nil},
+		{"/", "", nil},
+	} {
+		const whole = `{"a":"x","b/~":["y","z"],"c":{"d":1}}`
+		var doc any
+		if err := json.Unmarshal([]byte(whole), &doc); err != nil {
+			t.Fatal(err)
+		}
+		texts, found := blank(doc, strings.Split(tt.pointer, "/")[1:])
+		slices.Sort(texts)
+		got, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := cmp.Or(tt.want, whole)
+		if found != (tt.want != "") || string(got) != want || !slices.Equal(texts, tt.texts) {
+			t.Errorf("%s: %v %q %s, want %q %s", tt.pointer, found, texts, got, tt.texts, want)
+		}
 	}
 }
 
