@@ -182,6 +182,11 @@ func TestHeadIsWhatGitSays(t *testing.T) {
 			[][]string{{"-c", "repack.useDeltaBaseOffset=false", "gc", "-q"}},
 			"packed-refs",
 		},
+		{
+			"two packs", nil,
+			[][]string{{"gc", "-q"}, {"commit", "-q", "--allow-empty", "-m", "x"}, {"repack", "-q"}},
+			"HEAD",
+		},
 		{"places of 64 bits", nil, [][]string{{"gc", "-q"}}, "packed-refs"},
 		{"SHA-256, packs", []string{"--object-format=sha256"}, [][]string{{"gc", "-q"}}, "packed-refs"},
 		{"no branch", nil, [][]string{{"checkout", "-q", "--detach"}}, "HEAD"},
@@ -232,6 +237,8 @@ func TestObjectsElsewhere(t *testing.T) {
 	git(t, dir+"/three", "commit", "-qm", "without parents") // the work tree has no ref of this name yet
 	m = load(t, dir)
 	same(t, m, dir+"/one/.git/worktrees/three", tree(t, dir+"/three"))
+	m[dir+"/two/.git/objects/info/alternates"] = []byte("# from here\n\n../../../one/.git/objects\n")
+	same(t, m, dir+"/two/.git", tree(t, dir+"/two"))
 	m[dir+"/one/.git/objects/info/alternates"] = []byte(dir + "/two/.git/objects\n../objects\n") // a circle
 	same(t, m, dir+"/two/.git", tree(t, dir+"/two"))
 }
@@ -273,6 +280,22 @@ func TestHeadThatIsNotRead(t *testing.T) {
 		if got, err := gitobject.Open(m, dir+"/.git").Blob("a/b/c"); err == nil || got != nil {
 			t.Errorf("%s: %x, %v", name, got, err)
 		}
+	}
+}
+
+// An index of another version has other things in the same places.
+func TestAnIndexOfAnotherVersionIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	commits(t, dir)
+	git(t, dir, "gc", "-q")
+	m := load(t, dir+"/.git")
+	for path, data := range m {
+		if filepath.Ext(path) == ".idx" {
+			data[7] = 3
+		}
+	}
+	if got, err := gitobject.Open(m, dir+"/.git").Blob("a/b/c"); err == nil || got != nil {
+		t.Errorf("%x, %v", got, err)
 	}
 }
 
