@@ -151,6 +151,7 @@ func TestADamagedIndexIsRefused(t *testing.T) {
 	sum := strings.Repeat("\x00", 20)
 	for name, data := range map[string]string{
 		"a version that is not known":     strings.Replace(head, "\x02", "\x05", 1) + sum,
+		"a file of another kind":          strings.Replace(head, "DIRC", "DIRX", 1) + sum,
 		"half an extension":               head + "TREE" + sum,
 		"an extension that is cut off":    head + "TREE\x00\x00\x00\x09x" + sum,
 		"a shared index without its hash": head + "link\x00\x00\x00\x03abc" + sum,

@@ -68,6 +68,8 @@ func TestHereDocumentsThatMayEndElsewhereAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"a plain one", "cat <<E\na\nE\n", ""},
 		{"a quoted one", "cat <<'E F'\na\nE F\n", ""},
+		{"an escaped one", "cat <<\\E\na\nE\n", ""},
+		{"one in the quotes of $", "cat <<$'E'\na\nE\n", ""},
 		{"tabs in front of the end", "cat <<-E\n\ta\n\tE\n", ""},
 		{"a backslash in the text", "cat <<E\na\\\nb\nE\n", ""},
 		{"an escape in the delimiter", "cat <<$'\\x41'\nA\n\\x41\n", "an escape between the quotes"},
