@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -121,6 +122,71 @@ func TestACacheKeepsNothingOfAWriteThatPanicked(t *testing.T) {
 		})
 	}()
 	c.want("old", 1)
+}
+
+// A cache that would become too large begins again.
+func TestACacheIsBounded(t *testing.T) {
+	c := newCached(t)
+	for _, tt := range []struct {
+		name       string
+		rows, size int
+		again      int // reads, if every row is read once more
+	}{
+		{"few", 4, 1 << 20, 0},
+		{"many bytes", 5, 1 << 20, 5},
+		{"large ones", 3, 3 << 20, 3},
+		{"many rows", 10_000, 1, 0},
+		{"too many rows", 10_001, 1, 10_001},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cache, reads := store.NewCache(c.db, func(int) int { return tt.size }), 0
+			get := func(i int) {
+				v, err := cache.Get(strconv.Itoa(i), func() (int, error) { reads++; return i, nil })
+				if v != i || err != nil {
+					t.Errorf("%d: got %d, %v", i, v, err)
+				}
+			}
+			for i := range tt.rows {
+				get(i)
+			}
+			reads = 0
+			for i := range tt.rows {
+				get(i)
+			}
+			if reads != tt.again {
+				t.Errorf("%d of %d rows were read again, want %d", reads, tt.rows, tt.again)
+			}
+		})
+	}
+}
+
+// A row that changes often is in the cache once, and takes no room of others.
+func TestACacheCountsARowOnce(t *testing.T) {
+	c := newCached(t)
+	cache, reads := store.NewCache(c.db, func(int) int { return 1 << 20 }), 0
+	get := func(key string) {
+		if _, err := cache.Get(key, func() (int, error) { reads++; return 0, nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	get("other")
+	for i := range 10 {
+		get("row")
+		err := c.db.Write(t.Context(), func(*sql.Tx) error {
+			if cache.Drop("row"); i%2 == 0 {
+				cache.Set("row", i)
+				cache.Set("row", i)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads = 0
+	if get("other"); reads != 0 {
+		t.Error("another row was read again")
+	}
 }
 
 func TestACacheIsExactUnderLoad(t *testing.T) {

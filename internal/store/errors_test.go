@@ -1,10 +1,13 @@
 package store
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,6 +29,31 @@ func TestWhatPostgreSQLSaysIsToldApart(t *testing.T) {
 	syntax := &pgconn.PgError{Code: "42601"}
 	if err := clearShared(syntax); err != error(syntax) {
 		t.Errorf("a syntax error became %v", err)
+	}
+}
+
+// TestALostConnectionIsToldApart: the database is not to blame for a caller that has left.
+func TestALostConnectionIsToldApart(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		lost bool
+	}{
+		{&net.OpError{Op: "read", Err: errors.New("reset")}, true},
+		{context.DeadlineExceeded, true}, // of the database: see store.timeout
+		{io.EOF, true},
+		{io.ErrUnexpectedEOF, true},
+		{net.ErrClosed, true},
+		{driver.ErrBadConn, true},
+		{fmt.Errorf("begin: %w", io.EOF), true},
+		{context.Canceled, false},
+		{&net.OpError{Op: "dial", Err: context.Canceled}, false},
+		{sql.ErrNoRows, false},
+		{nil, false},
+	} {
+		err := clearShared(tt.err)
+		if errors.Is(err, ErrUnavailable) != tt.lost || !errors.Is(err, tt.err) {
+			t.Errorf("%v: got %v, lost: %v", tt.err, err, tt.lost)
+		}
 	}
 }
 

@@ -279,6 +279,7 @@ func TestAddressesOfDatabases(t *testing.T) {
 		{"host=h user=u", "does not begin with postgres://"},
 		{"postgres://u:SECRET@h/d", "has a password"},
 		{"postgres://u@h/d?password=SECRET", "has a password"},
+		{"postgres://u@h/d?sslpassword=SECRET", "has a password"},
 		{"postgres://u@h:nan/d", "is not an address"},
 	} {
 		err := store.CheckURL(tt.url)
