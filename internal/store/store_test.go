@@ -207,6 +207,40 @@ func TestAFileThatIsReplacedIsUsedNoMore(t *testing.T) {
 	}
 }
 
+// A daemon does not open a file into which a copy has not ended. Who looks at it as it is may, and goes on.
+func TestAnUnfinishedCopyIsOpenedAsItIsAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	open := func(asIs bool) (*store.DB, error) {
+		return store.Open(t.Context(), store.Options{Path: path, AsIs: asIs}, storetest.Notes)
+	}
+	db, err := open(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	begin := func(tx *sql.Tx) error { return db.BeginCopy(tx, "there") }
+	if err := errors.Join(db.Migrate(t.Context(), storetest.Notes), db.Write(t.Context(), begin)); err != nil {
+		t.Fatal(err)
+	}
+	if from, err := db.UnfinishedFrom(t.Context()); from != "there" || err != nil {
+		t.Errorf("a copy from %q, %v", from, err)
+	}
+	if other, err := open(false); !errors.Is(err, store.ErrUnfinished) || !strings.Contains(err.Error(), "from there") {
+		t.Errorf("a daemon: got %v, %v", other, err)
+	}
+	if err := db.Migrate(t.Context(), storetest.Notes); err != nil {
+		t.Errorf("who copies: %v", err)
+	}
+	if err := db.Write(t.Context(), db.EndCopy); err != nil {
+		t.Fatal(err)
+	}
+	daemon, err := open(false)
+	if err != nil {
+		t.Fatalf("after the end: %v", err)
+	}
+	daemon.Close()
+}
+
 func TestUnknownSyncIsRefused(t *testing.T) {
 	_, err := store.Open(t.Context(), store.Options{Path: ":memory:", Sync: "off"})
 	if err == nil {

@@ -191,6 +191,24 @@ func FuzzTool(f *testing.F) {
 	})
 }
 
+// The characters that no person sees, at the ends of their ranges.
+func TestCharactersThatNobodySees(t *testing.T) {
+	for _, tt := range []struct{ letters, want string }{
+		{"\U000E0000\U000E0001\U000E007F", "Unicode tags"},
+		{"\u202A\u202E\u2066\u2069\u200E\u200F\u061C", "turn the direction"},
+		{"\u200B\u00AD\uFEFF\u2060\u115F\u1160\u3164\uFFA0\u034F\u2800\u17B4\u17B5", "nobody sees"},
+		{"\u180B\u180E\u180F\uFE00\uFE0E\U000E0100\U000E01EF", "nobody sees"},
+		{"\x00\x1b\x7f\u0085\u009b\v\f", "control"},
+		{"\u1161\u17B6\u2801\u3165\uFFA1\u1810\uFE10\u200D\uFE0F", ""}, // beside them, and those of emoji
+	} {
+		for _, r := range tt.letters {
+			if got := vet.Unseen("a" + string(r) + "b"); !has(got, tt.want) {
+				t.Errorf("%U: %q, want %q", r, got, tt.want)
+			}
+		}
+	}
+}
+
 // A name of a server cannot be taken for a part of another name, and bytes that are no text are seen by nobody.
 func TestNamesOfServers(t *testing.T) {
 	for name, ok := range map[string]bool{
