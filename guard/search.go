@@ -51,6 +51,8 @@ func (s Search) Address() (*url.URL, error) {
 		return nil, fmt.Errorf("url: %w", err)
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("url %q has a question in it; the tool writes that", text)
+	case s.Provider == "searxng" && u.Path == "": // JoinPath would make a path without its slash
+		u.Path = "/search"
 	case s.Provider == "searxng":
 		u = u.JoinPath("search")
 	}

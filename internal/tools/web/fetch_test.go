@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -116,6 +117,65 @@ func TestWebFetchShowsOtherTextAsItIs(t *testing.T) {
 
 // TestX13_EachHopIsJudged: a page that leads on to a host that is not allowed is refused, and
 // no connection is made.
+// A page in HTML is shown as Markdown however its server says that it is HTML, and an answer says where it is from.
+func TestWebFetchSaysWhatItRead(t *testing.T) {
+	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, "/over", http.StatusFound)
+			return
+		case "/over":
+			http.Redirect(w, r, "http://www.docs.example/xhtml", http.StatusFound)
+			return
+		case "/xhtml":
+			w.Header().Set("Content-Type", "application/xhtml+xml")
+		case "/unsaid":
+			w.Header()["Content-Type"] = nil
+		case "/plain":
+			w.Header().Set("Content-Type", "text/plain")
+		case "/other":
+			w.WriteHeader(http.StatusNonAuthoritativeInfo)
+		}
+		fmt.Fprint(w, "<!DOCTYPE html><h1>a</h1>")
+	})
+	const at, xhtml = "http://docs.example", "application/xhtml+xml"
+	for path, want := range map[string]fetched{
+		"/xhtml":  {URL: at + "/xhtml", ContentType: xhtml, Text: "# a"},
+		"/unsaid": {URL: at + "/unsaid", Text: "# a"},
+		"/plain":  {URL: at + "/plain", ContentType: "text/plain", Text: "<!DOCTYPE html><h1>a</h1>"},
+		"/other":  {URL: at + "/other", ContentType: "text/html; charset=utf-8", Text: "# a"},
+		"/away": {
+			URL: "http://www.docs.example/xhtml", ContentType: xhtml, Hops: []string{at + "/away", at + "/over"}, Text: "# a",
+		},
+	} {
+		want.Bytes = len("<!DOCTYPE html><h1>a</h1>")
+		if page, _, err := b.get(t, `{"url":"`+at+path+`"}`); err != nil || !reflect.DeepEqual(page, want) {
+			t.Errorf("%s: got %+v, %v, want %+v", path, page, err, want)
+		}
+	}
+}
+
+func TestX13_ThePortOfAnAddressIsJudged(t *testing.T) {
+	b := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") })
+	for _, tt := range []struct {
+		address, path string
+		port          int
+	}{
+		{"http://docs.example", "/", 80},
+		{"http://docs.example?q=1", "/", 80},
+		{"http://docs.example:8080/a", "/a", 8080},
+		{"https://docs.example", "/", 443},
+		{"https://docs.example:8443/a", "/a", 8443},
+		{"https://docs.example:80/a", "/a", 80},
+	} {
+		b.asked = nil
+		_, _, _ = b.get(t, `{"url":"`+tt.address+`"}`) // who answers here speaks no TLS
+		if len(b.asked) != 1 || b.asked[0].Port != tt.port || b.asked[0].Path != tt.path {
+			t.Errorf("%s: the judge was asked about %+v", tt.address, b.asked)
+		}
+	}
+}
+
 func TestX13_EachHopIsJudged(t *testing.T) {
 	served := 0
 	b := serve(t, func(w http.ResponseWriter, r *http.Request) {

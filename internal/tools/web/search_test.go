@@ -151,6 +151,65 @@ func TestWebSearchHidesItsKey(t *testing.T) {
 	}
 }
 
+// TestWebSearchSendsItsKeyOverTLSAlone: whoever reads the way there would have it otherwise.
+func TestWebSearchSendsItsKeyOverTLSAlone(t *testing.T) {
+	b := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header["X-Subscription-Token"]) != 0 {
+			t.Error("it sent the key")
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"results":[]}`)
+	})
+	b.hosts = []string{"search.example:8080"}
+	_, n := engine(t, "searxng", http.NotFound)
+	n.AllowedDomains, n.Secrets[0].Host = b.hosts, b.hosts[0]
+	n.Search.URL = "http://search.example:8080"
+	if len(n.SecretsFor("search.example", 8080)) != 1 {
+		t.Fatal("there is no key to send")
+	}
+	if _, _, err := b.search(t, n, `{"query":"x"}`); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWebSearchAnErrorHidesItsKey: an engine that repeats the key does not show it to the model.
+func TestWebSearchAnErrorHidesItsKey(t *testing.T) {
+	for _, header := range []string{"Content-Type", "Content-Encoding"} {
+		b, n := engine(t, "searxng", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(header, r.Header.Get("X-Subscription-Token"))
+			fmt.Fprint(w, "x")
+		})
+		_, _, err := b.search(t, n, `{"query":"x"}`)
+		if err == nil || strings.Contains(err.Error(), "BSA-key") || !strings.Contains(err.Error(), "***") {
+			t.Errorf("in %s: %v", header, err)
+		}
+	}
+}
+
+// TestWebSearchIsBounded: by the bytes of a query, and by the results that a model gets.
+func TestWebSearchIsBounded(t *testing.T) {
+	b, n := engine(t, "searxng", func(w http.ResponseWriter, r *http.Request) {
+		if q := r.FormValue("q"); len(q) != maxQuery {
+			t.Errorf("asked for %d bytes", len(q))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"results":[{"title":"x","url":"https://not-a.example/"}`,
+			strings.Repeat(`,{"title":"x","url":"https://b.a.example/"}`, 30), `]}`)
+	})
+	query := strings.Repeat("x", maxQuery)
+	got, _, err := b.search(t, n, `{"query":"  `+query+` ","allowed_domains":["a.example"]}`)
+	if err != nil || len(got.Results) != 20 || got.Results[0].URL != "https://b.a.example/" {
+		t.Errorf("got %d results, %v", len(got.Results), err)
+	}
+	if _, _, err := b.search(t, n, `{"query":"`+query+`x"}`); err == nil {
+		t.Error("a query of 401 bytes is asked")
+	}
+	got, text, err := b.search(t, n, `{"query":"`+query+`","blocked_domains":["example"]}`)
+	if err != nil || got.Results == nil || len(got.Results) != 0 || text != "Nothing was found." {
+		t.Errorf("got %+v, %q, %v", got, text, err)
+	}
+}
+
 func TestWebSearchThatFails(t *testing.T) {
 	status, body, location := 200, "", ""
 	b, n := engine(t, "searxng", func(w http.ResponseWriter, r *http.Request) {
