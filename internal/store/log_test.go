@@ -103,3 +103,28 @@ func TestWhoWritesMuchWaitsForTheCopy(t *testing.T) {
 		}
 	})
 }
+
+// A turn that comes while its writer gives up is given on.
+func TestATurnOfAWriterThatHasLeftIsGivenOn(t *testing.T) {
+	for range 64 {
+		synctest.Test(t, func(t *testing.T) {
+			var order turns
+			if err := order.take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			go func() {
+				if order.take(ctx) == nil {
+					order.give()
+				}
+			}()
+			synctest.Wait()
+			leave()
+			order.give()
+			synctest.Wait()
+			if order.taken || len(order.waiting) != 0 {
+				t.Errorf("the turn is taken: %v, by %v", order.taken, order.waiting)
+			}
+		})
+	}
+}

@@ -29,6 +29,7 @@ func TestAStrangerIsNotTheDatabase(t *testing.T) {
 		{"TLS, and the address wants no certificate", "0.0.0.0:PORT", "?sslmode=require", true, true},
 		{"no TLS, and the address wants none", "0.0.0.0:PORT", "?sslmode=disable", false, true},
 		{"on this machine", "127.0.0.1:PORT", "", false, true},
+		{"on this machine, by its name", "localhost:PORT", "", false, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			port, heard := stranger(t, tt.tls)
