@@ -18,9 +18,14 @@ import (
 func hold(t *testing.T, h *Holds, wait time.Duration) (ctx context.Context, out *mcp.CallToolResult) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	out, err := h.keep(&running{cancel: cancel, asked: "apr_1"}, "mark", &client.Waiting{Until: time.Now().Add(wait)})
+	r := &running{cancel: cancel, asked: "apr_1", note: "who asks"}
+	out, err := h.keep(r, "mark", &client.Waiting{Until: time.Now().Add(wait)})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if shown, ok := out.InputRequests["apr_1"].(*mcp.ElicitParams); !out.IsError && (!ok || shown.Mode != "form" ||
+		!strings.HasPrefix(shown.Message, "who asks\n\nWhat you answer here approves nothing.")) {
+		t.Errorf("the question is %+v", out.InputRequests)
 	}
 	return ctx, out
 }

@@ -56,12 +56,17 @@ func TestM24_ResultsAreTextFirstAndNeverStructured(t *testing.T) {
 
 // What the text has whole needs no link, though it is kept as a variable too.
 func TestM24_OnlyATextThatWasCutHasALink(t *testing.T) {
-	s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		sse(w, "end", `{"status":"SUCCESS","final_text":"whole","cache_var_result":"X_result"}`)
-	}}
-	r, err := connect(t, s.face(t), nil, versions[0]).CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash"})
-	if err != nil || len(r.Content) != 1 || text(t, r) != "whole" {
-		t.Errorf("got %+v, %v", r, err)
+	for _, more := range []string{
+		`"cache_var_result":"X_result"`,
+		`"is_truncated":true`, // and kept nowhere
+	} {
+		s := &standIn{calls: func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			sse(w, "end", `{"status":"SUCCESS","final_text":"text",`+more+`}`)
+		}}
+		r, err := connect(t, s.face(t), nil, versions[0]).CallTool(t.Context(), &mcp.CallToolParams{Name: "Bash"})
+		if err != nil || len(r.Content) != 1 || text(t, r) != "text" {
+			t.Errorf("%s: got %+v, %v", more, r, err)
+		}
 	}
 }
 
@@ -116,6 +121,9 @@ func TestM24_AResourceIsAVariableOfThisSession(t *testing.T) {
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = r.Contents[0].Text
+			if r.Contents[0].URI != uri || r.Contents[0].MIMEType != "text/plain" {
+				t.Errorf("%s: got %+v", uri, r.Contents[0])
+			}
 		}
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", uri, got, want)
