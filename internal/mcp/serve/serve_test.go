@@ -148,6 +148,75 @@ func TestArgumentsPassUntouched(t *testing.T) {
 	}
 }
 
+// A client reads who serves it, what there is, and what each tool says of itself.
+func TestM24_WhatAClientIsTold(t *testing.T) {
+	s := &standIn{
+		tools: `[{"name":"Read","title":"Reads","description":"a file","inputSchema":{"type":"object"},` +
+			`"annotations":{"readOnlyHint":true}}]`,
+		skills: `[{"name":"fine","description":"what it is for","user_invocable":true,"available":true}]`,
+	}
+	f := s.face(t)
+	for _, version := range versions {
+		c := connect(t, f, nil, version)
+		init := c.InitializeResult()
+		if i := init.ServerInfo; i == nil || i.Name != "sandboxd" || i.Title != "sandboxd" || i.Version != "v1" ||
+			!strings.Contains(init.Instructions, "judged by the rules of sandboxd") {
+			t.Errorf("%s: the server is %+v: %q", version, i, init.Instructions)
+		}
+		if c := init.Capabilities; c.Tools == nil || !c.Tools.ListChanged || c.Prompts == nil || !c.Prompts.ListChanged ||
+			c.Resources == nil || c.Resources.ListChanged || c.Resources.Subscribe || c.Logging != nil || c.Completions != nil {
+			t.Errorf("%s: it can %+v", version, c)
+		}
+		tools, err := c.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := tools.Tools[0]; x.Title != "Reads" || x.Description != "a file" || x.Annotations == nil || !x.Annotations.ReadOnlyHint {
+			t.Errorf("%s: the tool is %+v", version, x)
+		}
+		prompts, err := c.ListPrompts(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := prompts.Prompts[0]; p.Name != "fine" || p.Description != "what it is for" || p.Arguments != nil {
+			t.Errorf("%s: the prompt is %+v", version, p)
+		}
+		templates, err := c.ListResourceTemplates(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := templates.ResourceTemplates[0]; r.Name != "variables" || r.URITemplate != "var://s1/{+name}" ||
+			r.MIMEType != "text/plain" || !strings.Contains(r.Description, "ListVars lists them") {
+			t.Errorf("%s: the resources are %+v", version, r)
+		}
+	}
+}
+
+// A client that wants progress is told what the program prints. The daemon sends it to nobody else.
+func TestM24_ProgressIsForWhoWantsIt(t *testing.T) {
+	asked := make(chan string, 2)
+	s := &standIn{calls: func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		asked <- r.URL.RawQuery
+		sse(w, "end", `{"status":"SUCCESS"}`)
+	}}
+	c := connect(t, s.face(t), nil, versions[0])
+	for _, tt := range []struct {
+		token any
+		query string
+	}{{nil, "output=false"}, {"t", ""}} {
+		p := &mcp.CallToolParams{Name: "Bash"}
+		if tt.token != nil {
+			p.SetProgressToken(tt.token)
+		}
+		if _, err := c.CallTool(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-asked; got != tt.query {
+			t.Errorf("with the token %v the daemon is asked %q, want %q", tt.token, got, tt.query)
+		}
+	}
+}
+
 // A tool that the SDK would panic about is left out; the others are there.
 func TestABrokenSchemaIsLeftOut(t *testing.T) {
 	s := &standIn{tools: `[{"name":"A","inputSchema":null},{"name":"B"},{"name":"C","inputSchema":{"type":"array"}},` +
