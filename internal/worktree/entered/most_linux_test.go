@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/sessions"
 	"github.com/sandboxd/sandboxd/internal/store"
@@ -27,6 +29,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	repo, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
+		t.Fatal(err)
+	}
+	repo = filepath.Join(repo, "it's; a $(repository)")
+	if err := os.Mkdir(repo, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
@@ -133,5 +139,89 @@ func TestASessionLeavesAWorktreeForADirectory(t *testing.T) {
 		if _, err := os.Lstat(in.Dir); err != nil {
 			t.Errorf("%+v: the worktree is gone: %v", tt, err)
 		}
+	}
+}
+
+// uses returns the commands as which a call is judged, one a line, and the paths that it writes beside them.
+func (w *world) uses(t *testing.T, one tool.Tool, dir, args string) string {
+	t.Helper()
+	in := tool.In{
+		Account: "a", Session: "s1", Dir: dir, Roots: []string{w.repo}, Args: json.RawMessage(args),
+		Rules: guard.NewRules(guard.Settings{}),
+	}
+	u, err := one.Uses(t.Context(), in)
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	if u.Script != nil {
+		for _, c := range u.Script.Commands {
+			line := c.Name
+			for _, w := range c.Args {
+				line += " " + w.Text
+			}
+			lines = append(lines, line)
+		}
+	}
+	for _, p := range u.Paths {
+		if p.Op == guard.Write && p.Path == filepath.Join(w.repo, ".worktrees", "try") {
+			lines = append(lines, "writes "+p.Raw)
+			break
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "\n"), w.repo, "/repo")
+}
+
+// Both tools are judged as the commands of git that they stand for, whatever the names of directories are.
+func TestACallIsJudgedAsItsCommandsOfGit(t *testing.T) {
+	w := newWorld(t)
+	const writes = "\nwrites /repo/.worktrees/try"
+	const add = "git worktree add -b worktree-try /repo/.worktrees/try HEAD"
+	if got := w.uses(t, w.enter, w.repo, `{"name": "try"}`); got != add+writes {
+		t.Errorf("entering: %s", got)
+	}
+	if _, err := w.run(t, w.enter, w.repo, []string{w.repo}, `{"name": "try"}`); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		`{"id": "worktree_1"}`: "git worktree remove /repo/.worktrees/try\ngit branch -d worktree-try" +
+			writes,
+		`{"id": "worktree_1", "discard_changes": true}`: "git worktree remove --force /repo/.worktrees/try\n" +
+			"git branch -D worktree-try" + writes,
+		`{"id": "worktree_1", "action": "keep", "discard_changes": true}`: "",
+		`{"id": "worktree_2"}`: "Worktree not found: worktree_2",
+	} {
+		if got := w.uses(t, w.exit, w.repo, args); got != want {
+			t.Errorf("leaving with %s: %s, want %s", args, got, want)
+		}
+	}
+}
+
+// Who entered a worktree from within another comes back to where that was entered from, once that is left.
+func TestTheWayBackIsNotThroughAWorktreeThatWasLeft(t *testing.T) {
+	w := newWorld(t)
+	first, err := w.run(t, w.enter, w.repo, []string{w.repo}, `{"name": "one"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := w.run(t, w.enter, first.Dir, []string{w.repo}, `{"name": "two"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It is in the second one, and stays there.
+	out, err := w.run(t, w.exit, second.Dir, []string{w.repo}, `{"id": "worktree_1", "action": "keep"}`)
+	if err != nil || out.Dir != "" || out.Text != "Worktree kept: worktree_1" {
+		t.Errorf("leaving the first: %+v, %v", out, err)
+	}
+	out, err = w.run(t, w.exit, second.Dir, []string{w.repo}, `{"id": "worktree_2"}`)
+	if err != nil || out.Dir != w.repo || out.Text != "Worktree removed: worktree_2" {
+		t.Errorf("leaving the second: %+v, %v", out, err)
+	}
+	want := map[string]any{"id": "worktree_2", "path": second.Dir, "branch": "worktree-two"}
+	if !reflect.DeepEqual(out.Data, want) {
+		t.Errorf("its data are %v, want %v", out.Data, want)
+	}
+	if got := w.uses(t, w.exit, w.repo, `{"id": "worktree_1"}`); got != "Worktree not found: worktree_1" {
+		t.Errorf("leaving it again: %s", got)
 	}
 }
