@@ -209,6 +209,45 @@ func TestCharactersThatNobodySees(t *testing.T) {
 	}
 }
 
+// The schema that arguments are checked against says what that of the server says, and what it leaves unsaid.
+func TestTheSchemaForArguments(t *testing.T) {
+	for _, tt := range []struct{ name, schema, want, good, bad string }{
+		{"nothing is said", `{}`, `{"additionalProperties":true,"type":"object"}`, `{"a":1}`, ``},
+		{
+			"names alone", `{"properties":{"q":{"type":"string"}}}`, `{"properties":{"q":{"type":"string"}},"type":"object"}`,
+			`{"q":"x"}`, `{"q":"x","a":1}`,
+		},
+		{
+			"no names", `{"type":"object","additionalProperties":false}`, `{"additionalProperties":false,"type":"object"}`,
+			`{}`, `{"a":1}`,
+		},
+		{
+			"a kind for every name", `{"additionalProperties":{"type":"string"}}`,
+			`{"additionalProperties":{"type":"string"},"type":"object"}`, `{"a":"x"}`, `{"a":1}`,
+		},
+		{
+			"a name of the whole", `{"$id":"https://a.test/x","properties":{"q":{}}}`, `{"properties":{"q":{}},"type":"object"}`,
+			`{"q":1}`, `{"a":1}`,
+		},
+		{"a name of a part", `{"type":"object","properties":{"q":{"$id":"https://a.test/x"}}}`, "", "", ""},
+		{"a name of a part, in place", `{"type":"object","allOf":[{"$id":"x"}]}`, "", "", ""},
+	} {
+		f := vet.Tool("s", vet.Definition{Name: "x", InputSchema: json.RawMessage(tt.schema)})
+		if (f.Refused == "") != (tt.want != "") || tt.want != "" && string(f.Schema) != tt.want {
+			t.Errorf("%s: %s, refused %q, want %s", tt.name, f.Schema, f.Refused, tt.want)
+		}
+		for args, want := range map[string]bool{tt.good: true, tt.bad: false} {
+			if args == "" {
+				continue
+			}
+			var v catalog.Validator
+			if err := v.Validate(tool.Spec{Name: "x", Schema: f.Schema}, json.RawMessage(args)); (err == nil) != want {
+				t.Errorf("%s: %s: %v", tt.name, args, err)
+			}
+		}
+	}
+}
+
 // A name of a server cannot be taken for a part of another name, and bytes that are no text are seen by nobody.
 func TestNamesOfServers(t *testing.T) {
 	for name, ok := range map[string]bool{
