@@ -3,12 +3,14 @@ package upstream_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -74,30 +76,207 @@ func address(u *url.URL, push bool) upstream.Address {
 	}
 }
 
-// A server of type sse says itself where messages go. Another host, port or scheme is asked nothing.
+// A server of type sse says itself where messages go, and one of type http may lead on. Another host, port or scheme is
+// asked nothing.
 func TestM07_OnlyTheHostOfTheAddressIsAsked(t *testing.T) {
 	var asked atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(other.Close)
-	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", other.URL)
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}))
+	for name, elsewhere := range map[string]func(own *url.URL) string{
+		"another port":   func(*url.URL) string { return other.URL },
+		"another host":   func(own *url.URL) string { return "http://localhost:" + own.Port() },
+		"another scheme": func(own *url.URL) string { return "https://" + own.Host },
+	} {
+		for _, push := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", sse: ", push), func(t *testing.T) {
+				var own *url.URL
+				at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/messages" {
+						asked.Add(1)
+					}
+					if !push {
+						http.Redirect(w, r, elsewhere(own)+"/messages", http.StatusTemporaryRedirect)
+						return
+					}
+					w.Header().Set("Content-Type", "text/event-stream")
+					fmt.Fprintf(w, "event: endpoint\ndata: %s/messages\n\n", elsewhere(own))
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				}))
+				t.Cleanup(at.Close)
+				var err error
+				if own, err = url.Parse(at.URL); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, address(own, push))
+				if err == nil {
+					conn.Close()
+				}
+				if err == nil || !strings.Contains(err.Error(), "only its own host is asked") || asked.Load() != 0 {
+					t.Errorf("got %v, the other host was asked %d times", err, asked.Load())
+				}
+			})
+		}
+	}
+}
+
+// What is judged is the connection to the address of the configuration, with its path.
+func TestX13_TheConnectionToAServerIsJudged(t *testing.T) {
+	no := errors.New("no")
+	for text, want := range map[string]egress.Connection{
+		"http://a.test":            {Host: "a.test", Port: 80, Protocol: egress.ProtocolHTTP, Path: "/"},
+		"http://a.test:8080/m%2fx": {Host: "a.test", Port: 8080, Protocol: egress.ProtocolHTTP, Path: "/m%2fx"},
+		"https://a.test/mcp":       {Host: "a.test", Port: 443, Protocol: egress.ProtocolTLS, Path: "/mcp"},
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Method, want.Via = http.MethodPost, egress.ViaFetch
+		a := address(u, false)
+		var judged []egress.Connection
+		a.Dial = func(_ context.Context, to egress.Connection) (net.Conn, error) {
+			judged = append(judged, to)
+			return nil, no
+		}
+		conn, err := upstream.Remote(t.Context(), t.Context(), upstream.Options{}, a)
+		if err == nil {
+			conn.Close()
+		}
+		if err == nil || len(judged) == 0 || judged[0] != want {
+			t.Errorf("%s: judged %+v, %v, want %+v", text, judged, err, want)
+		}
+	}
+}
+
+// remote is a connection to a server over HTTP, with a header.
+func remote(t *testing.T, srv *mcp.Server, hide ...string) *upstream.Conn {
+	t.Helper()
+	at := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
 	t.Cleanup(at.Close)
 	u, err := url.Parse(at.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
+	a := address(u, false)
+	a.Header = func(context.Context) (http.Header, []string, error) {
+		return http.Header{"X-Key": {"secret-0123456789"}}, hide, nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for what hangs
+	t.Cleanup(cancel)
+	conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// A server that repeats the secret of a header does not show it to a model.
+func TestASecretOfAHeaderIsMaskedInAnswers(t *testing.T) {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "echo"}, nil)
+	srv.AddTool(&mcp.Tool{Name: "echo", InputSchema: map[string]any{"type": "object"}},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if c := r.Session.InitializeParams().ClientInfo; c == nil || c.Name != "sandboxd" {
+				t.Errorf("the client is %+v", c)
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.Extra.Header.Get("X-Key")}}}, nil
+		})
+	for _, tt := range []struct {
+		hide []string
+		want string
+	}{{nil, "secret-0123456789"}, {[]string{"secret-0123456789"}, "*****************"}} {
+		answer, err := remote(t, srv, tt.hide...).Call(t.Context(), "echo", []byte(`{}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answer.Content[0].(*mcp.TextContent).Text; got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// Progress of a call is passed on as text, that of others is not.
+func TestProgressOfACall(t *testing.T) {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "slow"}, nil)
+	all := make(chan struct{})
+	srv.AddTool(&mcp.Tool{Name: "slow", InputSchema: map[string]any{"type": "object"}},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			token := r.Params.GetProgressToken()
+			for _, p := range []mcp.ProgressNotificationParams{
+				{ProgressToken: token, Progress: 1},
+				{ProgressToken: "another", Progress: 1},
+				{ProgressToken: token, Progress: 2, Total: 3},
+				{ProgressToken: token, Progress: 2.5, Message: strings.Repeat("x", 300)},
+			} {
+				if token != nil {
+					if err := r.Session.NotifyProgress(ctx, &p); err != nil {
+						return nil, err
+					}
+				}
+			}
+			if token != nil { // the client may hear of the end first
+				select {
+				case <-all:
+				case <-ctx.Done():
+				}
+			}
+			return &mcp.CallToolResult{}, nil
+		})
+	conn := remote(t, srv)
+	var got []string
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, address(u, true))
-	if err == nil {
-		conn.Close()
+	_, err := conn.Call(ctx, "slow", []byte(`{}`), func(text string) {
+		if got = append(got, text); len(got) == 3 {
+			close(all)
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
-	if err == nil || !strings.Contains(err.Error(), "only its own host is asked") || asked.Load() != 0 {
-		t.Errorf("got %v, the other host was asked %d times", err, asked.Load())
+	if want := []string{"1", "2/3", "2.5 " + strings.Repeat("x", 200)}; !slices.Equal(got, want) {
+		t.Errorf("heard %q, want %q", got, want)
+	}
+	if _, err := conn.Call(t.Context(), "slow", []byte(`{}`), nil); err != nil { // nobody wants to hear of it
+		t.Error(err)
+	}
+}
+
+// A server may have so many tools, and is not asked for what it does not say that it has.
+func TestAServerHasSoManyTools(t *testing.T) {
+	for _, tt := range []struct {
+		tools int
+		ok    bool
+	}{{upstream.MaxTools, true}, {upstream.MaxTools + 1, false}} {
+		srv := mcp.NewServer(&mcp.Implementation{Name: "many"}, &mcp.ServerOptions{
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		})
+		srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+				switch method {
+				case "tools/list":
+					list := &mcp.ListToolsResult{}
+					for i := range tt.tools {
+						list.Tools = append(list.Tools, &mcp.Tool{Name: fmt.Sprint("t", i), InputSchema: map[string]any{"type": "object"}})
+					}
+					return list, nil
+				case "resources/list":
+					t.Error("it is asked for resources")
+				}
+				return next(ctx, method, r)
+			}
+		})
+		conn := remote(t, srv)
+		all, err := conn.Tools(t.Context())
+		if (err == nil) != tt.ok || tt.ok && len(all) != tt.tools || err != nil && !strings.Contains(err.Error(), "more than 500 tools") {
+			t.Errorf("%d tools: got %d, %v", tt.tools, len(all), err)
+		}
+		if r, err := conn.Resources(t.Context()); r != nil || err != nil {
+			t.Errorf("resources: %v, %v", r, err)
+		}
 	}
 }
 
