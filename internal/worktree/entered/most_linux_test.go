@@ -1,6 +1,7 @@
 package entered_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ import (
 type world struct {
 	repo        string
 	enter, exit tool.Tool
+	db          *store.DB
+	part        part.Part
 }
 
 func newWorld(t *testing.T) *world {
@@ -57,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{repo, p.Groups[0].Tools[0], p.Groups[0].Tools[1]}
+	return &world{repo, p.Groups[0].Tools[0], p.Groups[0].Tools[1], db, p}
 }
 
 // run calls a tool of the session, which is in dir.
@@ -223,5 +226,28 @@ func TestTheWayBackIsNotThroughAWorktreeThatWasLeft(t *testing.T) {
 	}
 	if got := w.uses(t, w.exit, w.repo, `{"id": "worktree_1"}`); got != "Worktree not found: worktree_1" {
 		t.Errorf("leaving it again: %s", got)
+	}
+}
+
+// Nothing is kept of a session that is deleted, and its worktrees stay where they are.
+func TestASessionThatIsDeletedIsInNoWorktree(t *testing.T) {
+	w := newWorld(t)
+	in, err := w.run(t, w.enter, w.repo, []string{w.repo}, `{"name": "try"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ deleted, want string }{
+		{"other", ""}, {"s1", "Worktree not found: worktree_1"},
+	} {
+		err := w.db.Write(t.Context(), func(tx *sql.Tx) error { return w.part.Deleted(tx, tt.deleted) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.uses(t, w.exit, w.repo, `{"id": "worktree_1", "action": "keep"}`); got != tt.want {
+			t.Errorf("after %s was deleted: %q, want %q", tt.deleted, got, tt.want)
+		}
+	}
+	if _, err := os.Stat(in.Dir); err != nil {
+		t.Error(err)
 	}
 }
