@@ -314,6 +314,78 @@ func TestWhatRequestsName(t *testing.T) {
 			return err
 		}},
 		{"GET /v1/sessions/s/origins ", func(c *Client) error { _, err := c.Origins(t.Context(), "s"); return err }},
+		{"POST /v1/sessions/s%2Ft/origins/reset {}", func(c *Client) error { return c.ResetOrigins(t.Context(), "s/t") }},
+		{`POST /v1/sessions/s/calls {"args":{"a":1},"tool":"Bash"}`, func(c *Client) error {
+			_, err := c.Call(t.Context(), "s", "Bash", args)
+			return err
+		}},
+		{`POST /v1/sessions/s/calls?output=false {"tool":"Bash","args":{"a":1},"tool_use_id":"u"}`, func(c *Client) error {
+			_, err := c.FollowCall(t.Context(), "s", CallRequest{Tool: "Bash", Args: args, ToolUseID: "u"}, nil)
+			return err
+		}},
+		{`POST /v1/sessions {"cwd":"/d","reuse":true,"tag":"cli"}`, func(c *Client) error {
+			_, err := c.SessionFor(t.Context(), "/d")
+			return err
+		}},
+		{"GET /v1/sessions/s/vars?limit=100&offset=0&search=q&tag=g&type=t ", func(c *Client) error {
+			_, err := c.Vars(t.Context(), "s", VarFilter{Type: "t", Tag: "g", Search: "q"})
+			return err
+		}},
+		{"GET /v1/sessions/s/vars/a%2Fb ", func(c *Client) error { _, err := c.Var(t.Context(), "s", "a/b"); return err }},
+		{`PUT /v1/sessions/s/vars/n {"value":"x","keep":false}`, func(c *Client) error {
+			_, err := c.PutVar(t.Context(), "s", "n", VarChange{Value: "x", Keep: new(bool)})
+			return err
+		}},
+		{`POST /v1/calls/c/connect {"host":"h","port":1,"protocol":"tls","via":"fetch"}`, func(c *Client) error {
+			_, err := c.LeaseConnects(t.Context(), "c", LeaseConnection{Host: "h", Port: 1, Protocol: "tls", Via: "fetch"})
+			return err
+		}},
+		{
+			"GET /v1/variables/resolve?branch_id=b&floor_id=f&include_layers=true&page_id=p&session_id=s ",
+			func(c *Client) error {
+				_, err := c.ResolveContext(t.Context(), VariablePlace{Session: "s", Branch: "b", Floor: "f", Page: "p"})
+				return err
+			},
+		},
+		{"GET /v1/pages/p/variables/staged ", func(c *Client) error {
+			_, err := c.GetPageStagedWrites(t.Context(), "p")
+			return err
+		}},
+		{"GET /v1/pages/p/variables/promotions ", func(c *Client) error {
+			_, err := c.GetPagePromotions(t.Context(), "p")
+			return err
+		}},
+		{"GET /v1/variables?key=k&limit=100&offset=0&sort_order=asc ", func(c *Client) error {
+			_, err := c.ScopedVariables(t.Context(), url.Values{"key": {"k"}})
+			return err
+		}},
+		{"GET /v1/sessions/s/branches?limit=100&offset=0&sort_by=branch_id&sort_order=asc ", func(c *Client) error {
+			_, err := c.Branches(t.Context(), "s")
+			return err
+		}},
+		{"GET /v1/floors?limit=100&offset=0&session_id=s&sort_by=floor_no&sort_order=asc ", func(c *Client) error {
+			_, err := c.Floors(t.Context(), "s")
+			return err
+		}},
+		{"GET /v1/pages?floor_id=f&limit=100&offset=0&sort_by=page_no&sort_order=asc ", func(c *Client) error {
+			_, err := c.Pages(t.Context(), "f")
+			return err
+		}},
+		{"GET /v1/jobs/j ", func(c *Client) error { _, err := c.Job(t.Context(), "j"); return err }},
+		{"GET /v1/jobs/j/output?offset=7 ", func(c *Client) error { _, err := c.ReadJob(t.Context(), "j", 7); return err }},
+		{`POST /v1/jobs/j/input {"end":true,"text":"x"}`, func(c *Client) error {
+			return c.TypeIntoJob(t.Context(), "j", "x", true)
+		}},
+		{`POST /v1/jobs/j/forwards {"at":8,"port":7}`, func(c *Client) error {
+			_, err := c.ForwardJob(t.Context(), "j", 7, 8)
+			return err
+		}},
+		{"DELETE /v1/jobs/j/forwards/7 ", func(c *Client) error { return c.EndForward(t.Context(), "j", 7) }},
+		{"POST /v1/jobs/j/stop ", func(c *Client) error { _, err := c.StopJob(t.Context(), "j"); return err }},
+		{"GET /v1/events?session_id=s&type=a&type=b ", func(c *Client) error {
+			_, err := c.Events(t.Context(), EventFilter{Types: []string{"a", "b"}, Sessions: []string{"s"}})
+			return err
+		}},
 		{`POST /v1/sessions/s/vars/remove {"names":["n"]}`, func(c *Client) error {
 			_, _, err := c.RemoveVars(t.Context(), "s", "n")
 			return err

@@ -48,3 +48,20 @@ func TestStartHint(t *testing.T) {
 		})
 	}
 }
+
+// TestUnitsOfTheHome: only a directory that begins with ~ is below the home.
+func TestUnitsOfTheHome(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	for dir, want := range map[string]string{"~/.config/systemd/user": "/home/me/.config/systemd/user", "/etc/systemd/user": "/etc/systemd/user"} {
+		if got, ok := inHome(dir); got != want || !ok {
+			t.Errorf("%s is %s, %v, want %s", dir, got, ok, want)
+		}
+	}
+	t.Setenv("HOME", "")
+	if got, ok := inHome("~/x"); ok {
+		t.Errorf("without a home ~/x is %s", got)
+	}
+	if got, ok := inHome("/etc/systemd/user"); got != "/etc/systemd/user" || !ok {
+		t.Errorf("without a home: %s, %v", got, ok)
+	}
+}
