@@ -93,9 +93,10 @@ func (c *Config) checkSockets(d *document) error {
 		}
 		all = append(all, d.errorAt([]string{"api", s.modeKey}, err))
 	}
-	if g := c.API.Group; g != "" && g == c.API.OperatorGroup {
+	agents, operators := c.API.AgentGroup(), c.API.OperatorsGroup() // one of the two may be written as a number
+	if agents.Group != "" && operators.Group != "" && agents.GID == operators.GID {
 		all = append(all, d.errorAt([]string{"api", "operatorGroup"},
-			fmt.Errorf("%q is the group of agents too: they could approve their own calls", g)))
+			fmt.Errorf("%q is the group of agents too: they could approve their own calls", operators.Group)))
 	}
 	return errors.Join(all...)
 }

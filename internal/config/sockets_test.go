@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os/user"
 	"strconv"
 	"strings"
@@ -51,6 +52,7 @@ func TestGroupsOfSockets(t *testing.T) {
 
 func TestGroupsAndModesThatCannotBe(t *testing.T) {
 	h := newHome(t)
+	name, gid := ownGroup(t)
 	for _, tt := range []struct{ name, text, want string }{
 		{"a group that there is not", "api:\n  group: no-such-group\n", `:2: api.group: this host has no group "no-such-group"`},
 		{"an operator group that there is not", "api: {operatorGroup: no-such-group}\n", "api.operatorGroup: this host has"},
@@ -58,6 +60,10 @@ func TestGroupsAndModesThatCannotBe(t *testing.T) {
 		{"a mode that lets in no group", "api: {group: 5, mode: 0600}\n", "0600 keeps out the group"},
 		{"a mode that lets in a group without one", "api: {operatorMode: 0660}\n", "api.operatorGroup names none"},
 		{"one group for both", "api: {group: 5, operatorGroup: 5}\n", "could approve their own calls"},
+		{
+			"one group for both, once by its number", fmt.Sprintf("api: {group: %s, operatorGroup: %d}\n", name, gid),
+			"could approve their own calls",
+		},
 		{"a decimal number", "api: {mode: 689}\n", `want a mode in octal digits, such as 0660, not "689"`},
 		{"letters", "api: {mode: rw-rw----}\n", "want a mode in octal digits"},
 		{"a list", "api: {mode: [0660]}\n", "want a mode in octal digits"},
