@@ -120,7 +120,8 @@ func (s *Server) call(r *http.Request) (any, error) {
 	if route.AcceptsEvents(r) {
 		return nil, route.BadRequest("events are sent of one call, not of several: send each by itself, or accept JSON")
 	}
-	if in.Tool != "" || in.Args != nil {
+	if one := in.oneCall; one.Tool != "" || one.Args != nil || one.ToolUseID != "" || one.DryRun ||
+		one.Context != (tool.Host{}) { // a dry run of calls would run them
 		return nil, route.BadRequest("a request holds either one call or calls, not both")
 	}
 	if len(in.Calls) > maxBatch {

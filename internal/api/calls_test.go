@@ -139,6 +139,9 @@ func TestRequestsOfCallsAreBounded(t *testing.T) {
 	}{
 		{"one call and several", calls, `{"tool":"Echo","calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
 		{"arguments beside several", calls, `{"args":{},"calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
+		{"a dry run of several", calls, `{"dry_run":true,"calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
+		{"an id for several", calls, `{"tool_use_id":"u","calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
+		{"a branch for several", calls, `{"context":{"branch_id":"b"},"calls":[{"tool":"Echo"}]}`, "either one call or calls", nil},
 		{"too many", calls, `{"calls":[` + many + `]}`, "1001 calls in one request, 1000 at most", nil},
 		{"a long name", calls, `{"tool":"` + word + `"}`, "tool has 257 bytes", nil},
 		{"a long id", calls, `{"tool":"Echo","tool_use_id":"` + word + `"}`, "tool_use_id has 257 bytes", nil},
