@@ -188,7 +188,7 @@ func (s *Server) makeSession(r *http.Request, in newSession) (any, error) {
 	if dir, err = s.directory(dir, me.Home); err != nil {
 		return nil, err
 	}
-	mode, err := s.mode(in.Mode, me.Role)
+	mode, err := s.mode(cmp.Or(in.Mode, s.Mode), me.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -283,11 +283,8 @@ func Directory(rules *guard.Rules, all Workspaces, dir, home string) (string, er
 	return phys, nil
 }
 
-// mode returns the mode of a new session. An agent may only ask for one that is no looser than sessions.maxMode.
+// mode checks the mode of a session. An agent may only have one that is no looser than sessions.maxMode.
 func (s *Server) mode(mode tool.Mode, role tool.Role) (tool.Mode, error) {
-	if mode == "" {
-		return s.Mode, nil
-	}
 	if !mode.Valid() {
 		e := route.BadRequest(fmt.Sprintf("unknown mode %q", mode))
 		e.Said.Hint = fmt.Sprintf("modes are: %v", tool.Modes)

@@ -48,6 +48,9 @@ func TestTheSandboxOfASessionIsChecked(t *testing.T) {
 		{"a limit below zero", `{"sandbox":{"limits":{"processes":-1}}}`, "is negative"},
 		{"an unknown key", `{"sandbox":{"deniedPath":[]}}`, "unknown key"},
 		{"a profile that is none", `{"profile":"none"}`, "unknown profile"},
+		{"no profile", `{"profile":""}`, "unknown profile"},
+		{"a mode that is none", `{"mode":"none"}`, "unknown mode"},
+		{"no mode", `{"mode":""}`, "unknown mode"},
 	} {
 		a := w.do(tool.RoleOperator, "PATCH", "/sessions/"+id, tt.body)
 		if a.status != http.StatusBadRequest || !strings.Contains(a.Error.Msg, tt.says) {
