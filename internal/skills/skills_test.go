@@ -2,6 +2,7 @@ package skills
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -215,7 +216,7 @@ func TestK11_WhatIsNoSkill(t *testing.T) {
 	w := newWorld(t, Config{Workspace: true})
 	for name, text := range map[string]string{
 		"empty": "", "plain": "# Plain\n", "open": "---\nname: open\n", "control": "---\nname: \"a\\u0007\"\n---\n",
-		"slash": "---\nname: a/b\n---\n",
+		"slash": "---\nname: a/b\n---\n", "long": "---\nname: " + strings.Repeat("a", 4*maxName+1) + "\n---\n",
 		"large": "---\nname: large\n---\n" + strings.Repeat("x", front.MaxFile),
 		"deep":  "---\nname: deep\n" + strings.Repeat("#\n", front.MaxMatter/2) + "---\n",
 	} {
@@ -244,6 +245,7 @@ func TestK11_WhatIsNoSkill(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"empty": "front matter", "plain": "front matter", "open": "front matter", "control": "characters", "slash": "characters",
+		"long":  "is too long",
 		"large": "more than 1048576", "deep": "65536", "out": "escapes", "up": "escapes", "fifo": "is no file", "dir": "is no file",
 	} {
 		if !strings.Contains(why[name], want) {
@@ -253,6 +255,49 @@ func TestK11_WhatIsNoSkill(t *testing.T) {
 	}
 	if len(why) > 0 {
 		t.Errorf("also ignored: %v", why)
+	}
+}
+
+// A package may have so many files, in so many directories; hidden ones are none of it.
+func TestK16_SupportingFilesAreBounded(t *testing.T) {
+	w := newWorld(t, Config{})
+	const at = "home/.claude/skills/"
+	for name, files := range map[string]int{"few": 100, "many": maxEntries + 1} {
+		w.write(at+name+"/SKILL.md", "---\nname: "+name+"\n---\n")
+		for i := range files {
+			w.write(fmt.Sprintf("%s%s/d%d/f%d", at, name, i%50, i), "")
+		}
+		if got := w.find(name).SupportingFiles; len(got) != min(files, maxEntries) {
+			t.Errorf("%s: %d files, of %d", name, len(got), files)
+		}
+	}
+	w.write(at+"wide/SKILL.md", "---\nname: wide\n---\n")
+	for i := range maxDirs + 1 {
+		w.write(fmt.Sprintf("%swide/d%d/f", at, i), "")
+	}
+	w.write(at+"wide/.env", "")
+	w.write(at+"wide/.git/config", "")
+	w.write(at+"wide/d0/.env", "")
+	if got := w.find("wide").SupportingFiles; len(got) != maxDirs || slices.ContainsFunc(got, func(name string) bool {
+		return strings.Contains(name, ".")
+	}) {
+		t.Errorf("files of %d directories, %q…", len(got), got[:3])
+	}
+}
+
+// What there is instead of a skill that is not there are at most fifty that can be used.
+func TestAHintHasFiftyNames(t *testing.T) {
+	var set Set
+	for i := range 60 {
+		set.Skills = append(set.Skills, Skill{Name: fmt.Sprint("s", i), Available: i != 3})
+	}
+	e, ok := errors.AsType[*tool.Error](notFound(set, strings.Repeat("n", 200)))
+	if !ok || e.Code != "skill_not_found" || len(e.Msg) > 130 {
+		t.Fatalf("got %+v", e)
+	}
+	if names := strings.Split(strings.TrimPrefix(e.Hint, "there are: "), ", "); len(names) != 50 || slices.Contains(names, "s3") ||
+		names[49] != "s50" {
+		t.Errorf("the hint has %d names: %s", len(names), e.Hint)
 	}
 }
 
