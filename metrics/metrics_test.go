@@ -208,6 +208,35 @@ func TestTheLabelsAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
+// TestEachMetricSaysWhatItIs, and histograms have the fine buckets of scrapers that know them.
+func TestEachMetricSaysWhatItIs(t *testing.T) {
+	s := New("v1")
+	exercise(s)
+	s.ConfigLoaded(nil)
+	s.Shadow("looser")
+	s.Budget(func() budget.Use { return budget.Use{} })
+	s.Disk(func() diskspace.Use { return diskspace.Use{} })
+	all, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	histograms := 0
+	for _, m := range all {
+		if !strings.Contains(m.GetHelp(), " ") {
+			t.Errorf("%s says %q of itself", m.GetName(), m.GetHelp())
+		}
+		if h := m.GetMetric()[0].GetHistogram(); h != nil && strings.HasPrefix(m.GetName(), "sandboxd_") {
+			histograms++
+			if h.GetSchema() != 3 || len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) == 0 { // 2^(1/8) is below 1.1
+				t.Errorf("%s has the schema %d, and %d buckets of the other kind", m.GetName(), h.GetSchema(), len(h.GetBucket()))
+			}
+		}
+	}
+	if histograms != 4 {
+		t.Errorf("%d histograms", histograms)
+	}
+}
+
 // TestNothingOnASocketMakesSeriesGrow floods every name that others choose.
 func TestNothingOnASocketMakesSeriesGrow(t *testing.T) {
 	s := New("v1")
