@@ -15,6 +15,42 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
+// Each kind of question asks something else, and a connection what is sent where.
+func TestWhatAQuestionAsks(t *testing.T) {
+	for _, tt := range []struct {
+		kind approvals.Type
+		to   *tool.Connecting
+		want string
+	}{
+		{approvals.TypeExecution, nil, "Bash: may this call run?"},
+		{approvals.TypeResult, nil, "Bash: may the model see this result?"},
+		{approvals.TypeQuestion, nil, "Bash: the model asks you"},
+		{approvals.TypeChanges, nil, "Bash: may its changes stay?"},
+		{
+			approvals.TypeConnection, &tool.Connecting{Host: "a.test", Port: 443},
+			"Bash: may it connect to a.test, port 443?",
+		},
+		{
+			approvals.TypeConnection, &tool.Connecting{Host: "a.test", Port: 80, Method: "POST"},
+			"Bash: may it send POST to a.test, port 80?",
+		},
+	} {
+		if got := Heading(approvals.Item{Tool: "Bash", Type: tt.kind, Connection: tt.to}); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
+// A terminal takes no row for one row.
+func TestTheCursorStaysForNoRow(t *testing.T) {
+	for rows, want := range map[int]string{0: "", 1: "\x1b[1A", 3: "\x1b[3A"} {
+		var b strings.Builder
+		if up(&b, rows); b.String() != want {
+			t.Errorf("%d rows: %q, want %q", rows, b.String(), want)
+		}
+	}
+}
+
 // A question says which limits of the sandbox hold after a yes as well.
 func TestWhatTheSandboxStillStops(t *testing.T) {
 	for want, f := range map[string]approvals.Facts{
