@@ -28,6 +28,8 @@ type world struct {
 	joined []string
 	ran    tool.AgentProgram
 	says   string // the answer of the program
+	stderr string // what it writes beside that
+	fails  error  // how it ends
 	block  part.Event
 	heard  []tool.Origin
 }
@@ -68,7 +70,7 @@ func newWorld() (*world, *feature) {
 		},
 		RunAgent: func(_ context.Context, p tool.AgentProgram) ([]byte, string, error) {
 			w.ran = p
-			return []byte(w.says), "", nil
+			return []byte(w.says), w.stderr, w.fails
 		},
 		Hooked: func(part.Event) bool { return true },
 		Fire: func(_ context.Context, h part.Happening) (tool.Advice, error) {
@@ -202,6 +204,34 @@ func TestN05_TheAnswerOfAnAgent(t *testing.T) {
 				t.Errorf("got %+v, want %s", err, tt.code)
 			}
 		})
+	}
+}
+
+// TestAProgramThatFailsIsInTheLog: the answer says what went wrong, and the log has what the program wrote.
+func TestAProgramThatFailsIsInTheLog(t *testing.T) {
+	for _, tt := range []struct {
+		says  string
+		fails error
+		want  string
+	}{
+		{"", errors.New("exit status 3"), "the program that runs agents failed: exit status 3"},
+		{"", context.DeadlineExceeded, "did not answer within 2s (agents.spawner.timeout)"},
+		{"no JSON", nil, "its answer is not one JSON object"},
+		{"{}", nil, "its answer has no text"},
+	} {
+		w, f := newWorld()
+		var log strings.Builder
+		f.host.Log = slog.New(slog.NewTextHandler(&log, nil))
+		w.says, w.fails, w.stderr = tt.says, tt.fails, "it has no key"
+		f.config.Load().Spawner.Timeout = 2 * time.Second
+		_, err := f.start(t.Context(), `{"prompt":"p","description":"d","name":"ann"}`)
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != "spawner_failed" || !strings.Contains(e.Msg, tt.want) {
+			t.Errorf("%q, %v: got %v, want %q", tt.says, tt.fails, err, tt.want)
+		}
+		if !strings.Contains(log.String(), `session=agent agent=ann stderr="it has no key"`) {
+			t.Errorf("%q, %v: the log has %q", tt.says, tt.fails, &log)
+		}
 	}
 }
 
