@@ -27,13 +27,13 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		{`{"prompt":" ","description":"d"}`, "invalid_arguments", "must say something"},
 		{`{"prompt":"p","description":""}`, "invalid_arguments", "must say something"},
 		{`{"prompt":1}`, "invalid_arguments", "cannot be read"},
-		{`{"prompt":"p","description":"d","subagent_type":"none"}`, "invalid_arguments", `no type of agents "none"`},
-		{`{"prompt":"p","description":"d","mode":"wild"}`, "invalid_arguments", `unknown mode "wild"`},
-		{`{"prompt":"p","description":"d","mode":"auto"}`, "mode_not_allowed", "looser than plan"},
-		{`{"prompt":"p","description":"d","isolation":"vm"}`, "invalid_arguments", `unknown isolation "vm"`},
+		{`{"prompt":"p","description":"d","subagent_type":"none"}`, "invalid_arguments", `agents "none" (types are: E`},
+		{`{"prompt":"p","description":"d","mode":"wild"}`, "invalid_arguments", `"wild" (modes are: [`},
+		{`{"prompt":"p","description":"d","mode":"auto"}`, "mode_not_allowed", "this session (leave mode out"},
+		{`{"prompt":"p","description":"d","isolation":"vm"}`, "invalid_arguments", `"vm" (isolation is worktree`},
 		{`{"prompt":"p","description":"d","name":""}`, "invalid_arguments", "name is empty"},
-		{`{"prompt":"p","description":"d","resume":"none"}`, "agent_not_found", "no agent"},
-		{`{"prompt":"p","description":"d","resume":"up"}`, "agent_not_found", "no agent"}, // it is no agent of itself
+		{`{"prompt":"p","description":"d","resume":"none"}`, "agent_not_found", "(resume is the session_id"},
+		{`{"prompt":"p","description":"d","resume":"up"}`, "agent_not_found", "(resume is the session_id"}, // it is no agent of itself
 	} {
 		made := 0
 		makes := func(context.Context, tool.Session) (tool.Session, error) {
@@ -47,7 +47,7 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		in := tool.In{Account: "a", Session: "up", Args: json.RawMessage(tt.args), By: &tool.Identity{}}
 		_, err := agent{f}.Run(t.Context(), in, nil)
 		e, ok := errors.AsType[*tool.Error](err)
-		if !ok || e.Code != tt.code || !strings.Contains(e.Msg, tt.says) || made != 0 {
+		if !ok || e.Code != tt.code || !strings.Contains(e.Msg+" ("+e.Hint, tt.says) || made != 0 {
 			t.Errorf("%s: got %v with %d sessions, want %s %q", tt.args, err, made, tt.code, tt.says)
 		}
 	}
@@ -114,7 +114,7 @@ func TestAnAgentWorksAtOneThing(t *testing.T) {
 		over = true
 		leave()
 	}()
-	if err := f.forget(t.Context(), tool.Session{ID: "s"}); err != nil || !over {
+	if err := f.part().Forget(t.Context(), tool.Session{ID: "s"}); err != nil || !over {
 		t.Errorf("the session is forgotten before its agent has ended: %v", err)
 	}
 	if context.Cause(ctx) != tool.ErrAtOnce {

@@ -294,7 +294,7 @@ func TestTheListOfAgentsHasAllOfEach(t *testing.T) {
 			t.Errorf("an agent whose program runs is %s", got[1].State)
 		}
 		leave()
-		if err := f.forget(t.Context(), w.made); err != nil || list()[1].Used != (Usage{}) {
+		if err := f.part().Forget(t.Context(), w.made); err != nil || list()[1].Used != (Usage{}) {
 			t.Errorf("a session of the same id has used %+v, %v", list()[1].Used, err)
 		}
 	})
