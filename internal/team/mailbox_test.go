@@ -116,6 +116,7 @@ func TestN36_TheLeaderOfATeamIsPartOfIt(t *testing.T) {
 func TestN35_AMessageToAll(t *testing.T) {
 	s := open(t, ":memory:")
 	done(s.CreateTeam(t.Context(), lead, "n", "", []string{"a", "b"}))
+	done(s.CreateTeam(t.Context(), lead, "same", "", []string{"a", "b"})) // who shares two teams gets it once
 	done(s.CreateTeam(t.Context(), at("z"), "m", "", []string{"y"}))
 	to, err := s.Send(t.Context(), at("a"), Outgoing{To: "*", Message: "x"}, 0)
 	if err != nil || len(to) != 2 {

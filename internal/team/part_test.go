@@ -197,6 +197,13 @@ func (jobs) Stop(context.Context, tool.In) (tool.Output, error) {
 	return tool.Output{Text: "ended"}, nil
 }
 
+// dataOf is in the data of each tool of tasks and teams, as a client gets it.
+var dataOf = map[string]string{
+	"TaskCreate": `{"id":"task_1"`, "TaskList": `"tasks":[`, "TaskGet": `{"id":"task_1"`, "TaskUpdate": `"owner":"me"`,
+	"TaskOutput": `{"id":"task_1"`, "TaskStop": `"status":"cancelled"`, "TeamCreate": `{"id":"team_1"`,
+	"TeamDelete": `"status":"disbanded"`, "SendMessage": `{"to":["a","b"]}`, "ReadMailbox": `[]`,
+}
+
 // TestTheToolsOfTasksAndTeams: what they do, what they say, and that what others wrote keeps its author.
 func TestTheToolsOfTasksAndTeams(t *testing.T) {
 	f := newFeature(t, &host{})
@@ -258,6 +265,13 @@ func TestTheToolsOfTasksAndTeams(t *testing.T) {
 		if codeOf(err) != tt.code || err == nil && (tt.text != "" && out.Text != tt.text || out.Origin != tt.origin) {
 			t.Errorf("%s %s: got %q of %q, %v, want %q of %q",
 				tt.name, tt.args, out.Text, out.Origin, err, tt.text, tt.origin)
+		}
+		data, _ := json.Marshal(out.Data)
+		if ofJob := strings.Contains(tt.args, "job_"); err == nil && !ofJob && !strings.Contains(string(data), dataOf[tt.name]) {
+			t.Errorf("%s %s: the data is %s", tt.name, tt.args, data)
+		}
+		if listed := tt.name == "TaskList" && tt.args == "{}"; err == nil && listed != strings.Contains(string(data), `"jobs":["job_1"]`) {
+			t.Errorf("%s %s: jobs in %s", tt.name, tt.args, data)
 		}
 	}
 	out, err := run("a", "ReadMailbox", `{}`, false)
