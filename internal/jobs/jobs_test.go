@@ -546,8 +546,12 @@ func TestTools(t *testing.T) {
 	if text, _ := run("KillShell", `{"shell_id":"JOB"}`); text != j.ID()+" killed by the agent, exit code 143, SIGTERM" {
 		t.Errorf("got %q", text)
 	}
-	if run("TaskOutput", `{"id":"JOB"}`); origin != tool.OriginWeb {
-		t.Errorf("what it printed is of %q, and its tool said %q", origin, tool.OriginWeb)
+	for _, x := range [][2]string{
+		{"TaskOutput", `{"id":"JOB"}`}, {"BashOutput", `{"bash_id":"JOB"}`}, {"write_stdin", `{"session_id":"JOB"}`},
+	} {
+		if _, code := run(x[0], x[1]); code != "<nil>" || origin != tool.OriginWeb {
+			t.Errorf("%s: what it printed is of %q, %s, and its tool said %q", x[0], origin, code, tool.OriginWeb)
+		}
 	}
 }
 

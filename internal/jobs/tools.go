@@ -156,7 +156,8 @@ func (j *Job) report(from int64) (report, error) {
 	return r, nil
 }
 
-func shown(r report) tool.Output { return tool.Output{Data: r, Text: r.text()} }
+// shown is a report as an answer. Its author is the one that the tool of an ended job named, such as that of an agent.
+func shown(r report) tool.Output { return tool.Output{Data: r, Text: r.text(), Origin: r.Origin} }
 
 // await waits for the end of a job, but no longer than most.
 func (j *Job) await(ctx context.Context, most time.Duration) {
@@ -210,9 +211,7 @@ func (t taskJobs) Output(ctx context.Context, in tool.In) (tool.Output, error) {
 		return tool.Output{}, err
 	}
 	j.read(r.Next)
-	out := shown(r)
-	out.Origin = r.Origin // of an agent that has ended
-	return out, nil
+	return shown(r), nil
 }
 
 // Stop implements [part.TaskJobs].

@@ -267,10 +267,12 @@ func TestTheToolsOfTasksAndTeams(t *testing.T) {
 				tt.name, tt.args, out.Text, out.Origin, err, tt.text, tt.origin)
 		}
 		data, _ := json.Marshal(out.Data)
-		if ofJob := strings.Contains(tt.args, "job_"); err == nil && !ofJob && !strings.Contains(string(data), dataOf[tt.name]) {
+		ofJob := strings.Contains(tt.args, "job_")
+		if err == nil && !ofJob && !strings.Contains(string(data), dataOf[tt.name]) {
 			t.Errorf("%s %s: the data is %s", tt.name, tt.args, data)
 		}
-		if listed := tt.name == "TaskList" && tt.args == "{}"; err == nil && listed != strings.Contains(string(data), `"jobs":["job_1"]`) {
+		listed := tt.name == "TaskList" && tt.args == "{}"
+		if err == nil && listed != strings.Contains(string(data), `"jobs":["job_1"]`) {
 			t.Errorf("%s %s: jobs in %s", tt.name, tt.args, data)
 		}
 	}
