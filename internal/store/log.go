@@ -22,7 +22,7 @@ const (
 
 // log counts how long the log has become since the last copy.
 type log struct {
-	work sync.WaitGroup // the goroutine that copies
+	work sync.WaitGroup // the goroutine that copies, and those that prepare statements
 
 	mu      sync.Mutex     // guards the fields below
 	pages   map[string]int // by account: written since the last copy began
@@ -118,7 +118,16 @@ func (db *DB) syncLog() error {
 	return nil
 }
 
-// close waits until the log is copied.
+// beside runs a function in a goroutine, for whose end close waits, unless that was called.
+func (l *log) beside(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.work.Go(f)
+	}
+}
+
+// close waits until the log is copied, and nothing else runs beside the calls.
 func (l *log) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -70,6 +70,7 @@ func OpenShared(ctx context.Context, o SharedOptions, schemas ...Schema) (*DB, e
 		stmts: map[string]*sql.Stmt{}, asIs: o.AsIs,
 		shared: &shared{o: o, config: config, stop: stop},
 	}
+	db.ending, db.end = context.WithCancel(context.Background())
 	db.writer = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))
 	db.writer.SetMaxOpenConns(1)
 	db.reader = stdlib.OpenDB(*config, stdlib.OptionAfterConnect(db.connected))

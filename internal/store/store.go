@@ -114,6 +114,9 @@ type DB struct {
 	asIs    bool
 	hub     hub
 	shared  *shared // nil over a file, which one daemon has to itself
+
+	ending context.Context // done when the database is closed
+	end    context.CancelFunc
 }
 
 // Open opens or creates the database and brings every schema up to date. The
@@ -142,11 +145,14 @@ func open(ctx context.Context, o Options, schemas []Schema) (*DB, error) {
 		stmts: map[string]*sql.Stmt{}, sync: sync, asIs: o.AsIs, log: log{pages: map[string]int{}},
 		flush: (*os.File).Sync,
 	}
+	db.ending, db.end = context.WithCancel(context.Background())
 	var err error
 	if db.writer, err = connect(o.Path, sync, "immediate"); err != nil {
+		db.end()
 		return nil, err
 	}
 	if db.conn, err = db.writer.Conn(ctx); err != nil {
+		db.end()
 		return nil, errors.Join(err, db.writer.Close())
 	}
 	if !o.AsIs {
@@ -232,6 +238,7 @@ func createPrivate(path string) error {
 
 // Close waits for the writer and then closes. Reads that still run fail. A second Close does nothing.
 func (db *DB) Close() error {
+	db.end()
 	db.log.close()
 	release, err := db.acquire(context.Background())
 	if err != nil {

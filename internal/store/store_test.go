@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -313,5 +314,32 @@ func TestTightNeedsNoRoomForTheLog(t *testing.T) {
 	}
 	if roomy, tight := size(false), size(true); tight > roomy/4 {
 		t.Errorf("the log has %d bytes, and %d without", tight, roomy)
+	}
+}
+
+// TestNothingIsOpenedAfterTheEnd: who has closed a database may remove its directory at once.
+func TestNothingIsOpenedAfterTheEnd(t *testing.T) {
+	for round := range 20 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "s.db")
+		db, err := store.Open(t.Context(), store.Options{Path: path}, storetest.Notes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Read(t.Context(), func(tx *sql.Tx) error {
+			for i := range 8 { // each is prepared for later Reads, beside this one
+				var n int
+				if err := db.Reading(tx).Row(fmt.Sprintf(`SELECT count(*) + %d FROM notes`, i)).Scan(&n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+			t.Fatalf("round %d: after the end there are %v, %v", round, left, err)
+		}
 	}
 }

@@ -125,13 +125,13 @@ func (db *DB) keep(query string) {
 	if _, begun := db.asked.LoadOrStore(query, true); begun {
 		return
 	}
-	go func() {
-		if st, err := db.reader.Prepare(query); err == nil {
+	db.log.beside(func() { // it opens a connection, and with that files
+		if st, err := db.reader.PrepareContext(db.ending, query); err == nil {
 			db.reads.Store(query, st)
 			return
 		}
 		db.asked.Delete(query)
-	}()
+	})
 }
 
 func (db *DB) acquire(ctx context.Context) (release func(), err error) {
