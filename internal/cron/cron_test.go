@@ -24,6 +24,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // world is what a daemon gives the part.
@@ -211,6 +212,9 @@ func TestT51_TextsAndIds(t *testing.T) {
 			}
 		}
 		says(f.cronList, "s", line{}, "No cron jobs found.")
+		if out, err := f.cronList(t.Context(), in("s", line{})); fmt.Sprint(out.Data) != "map[jobs:[]]" {
+			t.Errorf("the data of no jobs is %v, %v", out.Data, err)
+		}
 		says(f.cronCreate, "s", line{"n", "@daily", "make test"}, `Cron job created: cron_1 "n"`)
 		says(f.cronCreate, "s", line{`the "second"`, "* * * * *", "true"}, `Cron job created: cron_2 "the "second""`)
 		says(f.cronCreate, "other", line{"n", "@daily", "true"}, `Cron job created: cron_1 "n"`)
@@ -221,8 +225,12 @@ func TestT51_TextsAndIds(t *testing.T) {
 		if err != nil || !strings.HasPrefix(out.Text, `[cron_1] "n" @daily - make test (next `+stamp(next)+")\n[cron_3]") {
 			t.Errorf("got %q, %v", out.Text, err)
 		}
+		if all, err := f.table.ofSession(t.Context(), "s"); !reflect.DeepEqual(out.Data, map[string]any{"jobs": all}) {
+			t.Errorf("got %+v, want %+v, %v", out.Data, all, err)
+		}
 		for _, id := range []string{"cron_2", "cron_9", "", "cron_", "cron_01", "cron_-1", "cron_+1", "1", "cron_99999999999999999999"} {
-			if _, err := f.cronDelete(t.Context(), in("s", map[string]string{"id": id})); codeOf(err) != "cron_not_found" {
+			_, err := f.cronDelete(t.Context(), in("s", map[string]string{"id": id}))
+			if codeOf(err) != "cron_not_found" || err.Error() != "Cron job not found: "+id {
 				t.Errorf("%q: %v", id, err)
 			}
 		}
@@ -308,7 +316,9 @@ func TestT51_ARunIsACallOfBash(t *testing.T) {
 		said := in("s", line{"nightly", "*/10 * * * *", "make"})
 		said.Origins.Args["command"] = []tool.Origin{tool.OriginWeb}
 		said.Origins.Session = []tool.Origin{tool.OriginMCP}
-		said.By.Groups, said.By.Name, said.By.Home = []int{os.Getegid(), 4711}, "ann", "/home/ann"
+		said.By = &tool.Identity{UID: 4711, GID: 4712, Groups: []int{4712, 4713}, Name: "ann", Home: "/home/ann"}
+		w.accounts[said.By.UID] = "a"
+		user := sandbox.NewUser(said.By.UID, said.By.GID, said.By.Groups, said.By.Name, said.By.Home)
 		if _, err := f.cronCreate(t.Context(), said); err != nil {
 			t.Fatal(err)
 		}
@@ -331,6 +341,9 @@ func TestT51_ARunIsACallOfBash(t *testing.T) {
 		if r.Account != "a" || r.Session != "s" || r.Tool != "Bash" || r.Role != tool.RoleAgent || r.Approver != "" ||
 			r.ToolUseID != "cron_1" || !reflect.DeepEqual(r.By, said.By) || !slices.Equal(r.Scheduled.By, by) {
 			t.Errorf("got %+v by %+v, want it by %+v", r, r.By, said.By)
+		}
+		if !reflect.DeepEqual(r.User, user) || r.RunsAs != user.Rights() {
+			t.Errorf("it has the rights of %+v, as %q, want %+v", r.User, r.RunsAs, user)
 		}
 		note := tool.Note{
 			Name: "cron_run", Account: "a", Session: "s", Tool: "Bash",

@@ -89,8 +89,9 @@ func TestT51_RoutesAreOfTheCaller(t *testing.T) {
 		for i, c := range []route.Caller{{Account: "a"}, {Account: "a", Role: tool.RoleOperator, UID: 7}} {
 			r := as(c)
 			r.SetPathValue("cron", fmt.Sprintf("cron_%d", i+1))
-			if _, err := f.deleteOne(r); err != nil {
-				t.Error(err)
+			want := route.Deleted{ID: fmt.Sprintf("cron_%d", i+1), Deleted: true}
+			if got, err := f.deleteOne(r); err != nil || got != want {
+				t.Errorf("got %+v, %v", got, err)
 			}
 			by := []string{"an agent", "operator uid:7"}[i]
 			if n := w.noted("cron_deleted"); len(n) != i+1 || !strings.HasSuffix(n[i].Message, "was deleted by "+by) {

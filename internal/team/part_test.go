@@ -199,7 +199,8 @@ func (jobs) Stop(context.Context, tool.In) (tool.Output, error) {
 
 // dataOf is in the data of each tool of tasks and teams, as a client gets it.
 var dataOf = map[string]string{
-	"TaskCreate": `{"id":"task_1"`, "TaskList": `"tasks":[`, "TaskGet": `{"id":"task_1"`, "TaskUpdate": `"owner":"me"`,
+	"TaskCreate": `{"id":"task_1","subject":"s","description":"d","status":"inProgress","owner":"o"`,
+	"TaskList":   `"tasks":[`, "TaskGet": `{"id":"task_1"`, "TaskUpdate": `"owner":"me"`,
 	"TaskOutput": `{"id":"task_1"`, "TaskStop": `"status":"cancelled"`, "TeamCreate": `{"id":"team_1"`,
 	"TeamDelete": `"status":"disbanded"`, "SendMessage": `{"to":["a","b"]}`, "ReadMailbox": `[]`,
 }
