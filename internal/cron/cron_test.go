@@ -251,18 +251,18 @@ func TestT51_WhatIsRefused(t *testing.T) {
 			name, code string
 			l          line
 		}{
-			{"no name", "invalid_arguments", line{" ", "@daily", "true"}},
-			{"a long name", "invalid_arguments", line{strings.Repeat("n", 201), "@daily", "true"}},
+			{"no name", "invalid_arguments: name is empty", line{" ", "@daily", "true"}},
+			{"a long name", "invalid_arguments: name has 201 bytes, 200 at most", line{strings.Repeat("n", 201), "@daily", "true"}},
 			{"a name of two lines", "invalid_arguments", line{"a\nb", "@daily", "true"}},
 			{"a name that draws", "invalid_arguments", line{"a\x1b[2J", "@daily", "true"}},
 			{"a name that turns the text", "invalid_arguments", line{"a\u202eb", "@daily", "true"}},
-			{"no command", "invalid_arguments", line{"n", "@daily", "\n "}},
-			{"a long command", "invalid_arguments", line{"n", "@daily", strings.Repeat("x", 32*1024+1)}},
-			{"a command with NUL", "invalid_arguments", line{"n", "@daily", "a\x00b"}},
+			{"no command", "invalid_arguments: command is empty", line{"n", "@daily", "\n "}},
+			{"a long command", "invalid_arguments: command has 32769 bytes, 32768 at most", line{"n", "@daily", strings.Repeat("x", 32*1024+1)}},
+			{"a command with NUL", "invalid_arguments: command is not text", line{"n", "@daily", "a\x00b"}},
 			{"each second", "invalid_schedule", line{"n", "* * * * * *", "true"}},
 			{"every second", "invalid_schedule", line{"n", "@every 1s", "true"}},
 		} {
-			if _, err := f.cronCreate(t.Context(), in("s", tt.l)); codeOf(err) != tt.code {
+			if _, err := f.cronCreate(t.Context(), in("s", tt.l)); !strings.HasPrefix(codeOf(err)+": "+fmt.Sprint(err), tt.code) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 		}
@@ -585,7 +585,7 @@ func TestT51_RunsAtOnce(t *testing.T) {
 			return tool.Result{Status: tool.StatusError}
 		}
 		f, stop := w.open(*Defaults())
-		defer stop()
+		defer func() { stop() }()
 		var j Job
 		for range 7 {
 			j = f.create(t, "s", line{"n", "* * * * *", "make"})
@@ -606,6 +606,17 @@ func TestT51_RunsAtOnce(t *testing.T) {
 		if of["s"] != 4 || of["b"] != 1 || f.running() != 8 {
 			t.Errorf("%v calls, %d running", of, f.running())
 		}
+		stop()
+		f, stop = w.open(*Defaults())
+		all, err := f.table.ofSession(t.Context(), "s")
+		ends := map[string]int{}
+		for _, j := range all {
+			ends[j.Last.Status+" "+j.Last.Code]++
+		}
+		if want := map[string]int{"ERROR ": 4, "refused cancelled": 3}; err != nil || !reflect.DeepEqual(ends, want) {
+			t.Errorf("when the daemon has ended: %v, %v, want %v", ends, err, want)
+		}
+		stop()
 	})
 }
 
@@ -699,5 +710,22 @@ func TestT51_TheSchemasAreJSON(t *testing.T) {
 		if s := x.Spec(); !json.Valid(s.Schema) {
 			t.Errorf("%s: %s", s.Name, s.Schema)
 		}
+	}
+}
+
+// What reads changes nothing, what deletes says so, and no answer is in a variable.
+func TestT51_WhatTheToolsMayDo(t *testing.T) {
+	var got []string
+	for _, x := range newFeature(part.Host{}).group().Tools {
+		s := x.Spec()
+		class := map[bool]tool.Class{true: tool.ClassRead, false: tool.ClassState}[s.Name == "CronList"]
+		if reads := s.Name == "CronList"; s.Class != class || s.ReadOnly != reads || s.Annotations.ReadOnly != reads ||
+			s.Annotations.Destructive != (s.Name == "CronDelete") || s.Annotations.OpenWorld || !s.NoCache {
+			t.Errorf("%s: %+v, %+v", s.Name, s, *s.Annotations)
+		}
+		got = append(got, s.Name)
+	}
+	if fmt.Sprint(got) != "[CronCreate CronDelete CronList]" {
+		t.Errorf("got %v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/internal/route"
+	"github.com/sandboxd/sandboxd/internal/route/routetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -84,6 +85,12 @@ func TestT51_RoutesAreOfTheCaller(t *testing.T) {
 		for want, c := range map[int]route.Caller{2: {Account: "b", Any: true}, 0: {Account: "b"}} {
 			if out, err := f.listAll(as(c)); err != nil || len(out.([]Job)) != want {
 				t.Errorf("%+v: got %v, %v, want %d", c, out, err, want)
+			}
+		}
+		for line, want := range map[string]int{"GET /cron": 2, "GET /sessions/s/cron": 2} {
+			got := routetest.Call(t, f.part().Routes, tool.RoleAgent, line, "")
+			if strings.Count(got, `"session_id":"s"`) != want {
+				t.Errorf("%s: %s, want %d jobs", line, got, want)
 			}
 		}
 		for i, c := range []route.Caller{{Account: "a"}, {Account: "a", Role: tool.RoleOperator, UID: 7}} {
