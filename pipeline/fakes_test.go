@@ -256,6 +256,7 @@ type echo struct {
 	leaves  tool.Output   // beside the text
 	data    any           // in place of the text
 	got     string
+	in      tool.In                             // of the last run
 	start   func(sandbox.Box)                   // in Run
 	dials   func(context.Context, egress.Judge) // in Run
 	run     func() error                        // in Run
@@ -286,7 +287,7 @@ func (e *echo) Run(ctx context.Context, in tool.In, b sandbox.Box) (tool.Output,
 	if err := json.Unmarshal(in.Args, &args); err != nil {
 		return tool.Output{}, err
 	}
-	e.got = args.Text
+	e.got, e.in = args.Text, in
 	if e.prints != "" {
 		in.Emit(tool.Progress{Stream: "stdout", Output: []byte(e.prints)})
 	}

@@ -38,6 +38,39 @@ func TestOutsideToolsCountAsDestructive(t *testing.T) {
 	}
 }
 
+// A session that has not some tool may not have another agent's of that name either, nor one that a client brings.
+func TestASessionHasNoMoreToolsOfOthers(t *testing.T) {
+	up := tool.Session{ID: "up", Without: []string{"Echo"}}
+	for _, tt := range []struct {
+		name    string
+		session tool.Session
+		code    string
+	}{
+		{"all", tool.Session{}, ""},
+		{"it was started without it", tool.Session{Parent: "up", Only: []string{"Read"}}, "tool_disabled"},
+		{"the one above has not", tool.Session{Parent: "up", Above: []tool.Session{up}}, "tool_disabled"},
+		{"its skill lists others", tool.Session{Skills: []tool.Skill{{Tools: []string{"Read"}}}}, "skill_restricted"},
+		{"its skill lists it", tool.Session{Skills: []tool.Skill{{Tools: []string{"Echo"}}}}, ""},
+	} {
+		w := newWorld(tool.Spec{})
+		tt.session.ID, tt.session.Account, tt.session.Dir = "s", "a", "/w"
+		w.session = tt.session
+		for _, own := range []bool{false, true} {
+			r := w.request(`{"text":"x"}`)
+			if r.Outside = !own; own {
+				r.Own = w.echo
+			}
+			got, code := w.pipeline().Decide(t.Context(), r), ""
+			if e := got.Result.Error; e != nil {
+				code = e.Code
+			}
+			if code != tt.code {
+				t.Errorf("%s, own %v: got %q, want %q", tt.name, own, code, tt.code)
+			}
+		}
+	}
+}
+
 func TestOutsideWebFetchHasHosts(t *testing.T) {
 	fetch, err := outsideTool("WebFetch")
 	if err != nil {

@@ -37,6 +37,9 @@ func TestT51_AScheduledCall(t *testing.T) {
 	if !slices.Equal(judged, []tool.Origin{tool.OriginModel, tool.OriginWeb}) {
 		t.Errorf("judged as of %v", judged)
 	}
+	if got := w.echo.in.Origins.Args["text"]; !slices.Equal(got, judged) { // what it keeps has these authors
+		t.Errorf("its tool is told of %v", got)
+	}
 	r.Scheduled = nil
 	if got := p.Do(t.Context(), r); got.Status != tool.StatusSuccess || w.session.Dir != "/w/sub" || len(judged) != 1 {
 		t.Errorf("by its caller: %+v in %s, of %v", got, w.session.Dir, judged)
