@@ -106,15 +106,18 @@ func TestWhatClientsSayOfASessionIsBounded(t *testing.T) {
 // What an older daemon let in, which had no bounds, stays, and the session can be changed.
 func TestALongerTitleOfBeforeStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
-	made := create(t, open(t, path, sessions.Options{}), tool.Session{Account: "a", Dir: "/", Title: "short"})
+	made := create(t, open(t, path, sessions.Options{}), tool.Session{
+		Account: "a", Dir: "/", Title: "short", Metadata: []byte(`"little"`),
+	})
 	db, err := storetest.At(t.Context(), t, path, sessions.Schema())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	title, tag := strings.Repeat("long", 1<<9), strings.Repeat("x", 300)
+	title, tag, metadata := strings.Repeat("long", 1<<9), strings.Repeat("x", 300), strings.Repeat("y", 70_000)
 	err = db.Write(t.Context(), func(tx *sql.Tx) error {
-		_, err := tx.Exec(`UPDATE sessions SET tag = $1, data = replace(data, 'short', $2)`, tag, title)
+		_, err := tx.Exec(`UPDATE sessions SET tag = $1, data = replace(replace(data, 'short', $2), 'little', $3)`,
+			tag, title, metadata)
 		return err
 	})
 	if err != nil {
@@ -122,7 +125,8 @@ func TestALongerTitleOfBeforeStays(t *testing.T) {
 	}
 	s := open(t, path, sessions.Options{}) // as after a restart
 	got, err := s.Patch(t.Context(), "a", made.ID, func(s *tool.Session) error { s.Mode = "plan"; return nil })
-	if err != nil || got.Mode != "plan" || got.Title != title || got.Tag != tag {
+	if err != nil || got.Mode != "plan" || got.Title != title || got.Tag != tag ||
+		string(got.Metadata) != `"`+metadata+`"` {
 		t.Errorf("a change of something else: %v, %+v", err, got)
 	}
 	for name, change := range map[string]func(*tool.Session){
@@ -133,6 +137,11 @@ func TestALongerTitleOfBeforeStays(t *testing.T) {
 			t.Errorf("a %s that is longer still is taken", name)
 		}
 	}
+	_, err = s.Patch(t.Context(), "a", made.ID, func(s *tool.Session) error {
+		s.Metadata = []byte(`"x` + metadata + `"`)
+		return nil
+	})
+	wantCode(t, err, "too_large")
 }
 
 func TestGeneratedIDsAreLongAndDiffer(t *testing.T) {

@@ -225,6 +225,26 @@ func TestWhatASessionTakesIsCounted(t *testing.T) {
 	}
 }
 
+// A session of which nothing was saved has no messages, can be named, and gets no file by that.
+func TestASessionWithoutATranscript(t *testing.T) {
+	s, dir := kept(t)
+	sess := create(t, s, tool.Session{Account: "a", Dir: "/"})
+	got, err := s.Patch(t.Context(), "a", sess.ID, func(x *tool.Session) error { x.Title = "new"; return nil })
+	if err != nil || got.Title != "new" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	m, err := s.Messages(t.Context(), "a", sess.ID, -1, 10)
+	if err != nil || m.Total != 0 || m.Count != 0 {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, sess.ID)); err == nil {
+		t.Error("there is a transcript")
+	}
+}
+
 // Messages of a session are of its account, and the last ones where no offset is named.
 func TestMessagesAreReadFromTheEndOrFromAnOffset(t *testing.T) {
 	s, _ := kept(t)
