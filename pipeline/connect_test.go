@@ -26,11 +26,22 @@ var asksFor = guard.Network{
 	AllowedDomains: []string{"a.test"}, DeniedDomains: []string{"b.test"}, Unlisted: guard.UnlistedAsk,
 }
 
-// connecting runs one call of the world that connects.
+// connecting runs one call of the world that connects, to the end: a panic would end the call alone.
 func (w *world) connecting(t *testing.T, dials func(context.Context, egress.Judge)) tool.Result {
 	t.Helper()
-	w.echo.dials = dials
-	return w.do(t, `{"text":"hi"}`)
+	if dials == nil {
+		return w.do(t, `{"text":"hi"}`)
+	}
+	whole := false
+	w.echo.dials = func(ctx context.Context, judge egress.Judge) {
+		dials(ctx, judge)
+		whole = true
+	}
+	r := w.do(t, `{"text":"hi"}`)
+	if !whole {
+		t.Errorf("the connections were not judged to the end: %+v", r.Error)
+	}
+	return r
 }
 
 func saying(v tool.Verdict, rule string) func(*tool.Call, egress.Connection) tool.Decision {

@@ -278,6 +278,11 @@ func TestALeasedCallEndsWithItsProgram(t *testing.T) {
 			p.EndLease("a", "", c.ID, LeaseEnd{Report: sandbox.Report{Denials: made}})
 			return nil
 		}, "denied_path_created"},
+		{"its output says so", func(_ context.CancelFunc, p *Pipeline, c *tool.Call) error {
+			made := []sandbox.Denial{{Layer: "denied_path_created", Act: "create .env"}}
+			p.EndLease("a", "", c.ID, LeaseEnd{Output: tool.Output{Denials: made}})
+			return nil
+		}, "denied_path_created"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tool.Spec{})
