@@ -23,6 +23,8 @@ func TestTreesThatAnotherProgramReads(t *testing.T) {
 		want   tool.Verdict
 	}{
 		{"a search of ours", tree, false, tool.Allow},
+		{"a search of ours where nothing holds", tree, false, tool.Ask},
+		{"a search of a server of others", tree, false, tool.Deny},
 		{"a search of theirs", tree, true, tool.Deny},
 		{"a command of ours", command, false, tool.Allow},
 		{"a command of theirs", command, true, tool.Ask},
@@ -30,8 +32,13 @@ func TestTreesThatAnotherProgramReads(t *testing.T) {
 		w := newWorld(tool.Spec{})
 		w.echo.uses = tt.uses
 		w.settings.DeniedPaths = []string{"/secret"}
+		if strings.Contains(tt.name, "server") {
+			w.echo.spec.MCP = &tool.MCP{}
+		}
 		p := w.pipeline()
-		p.confined = confines(sandbox.Report{Isolation: "namespaces"})
+		if p.confined = confines(sandbox.Report{Isolation: "namespaces"}); strings.Contains(tt.name, "nothing holds") {
+			p.confined = confines(sandbox.Report{})
+		}
 		req := w.request(`{"text":"x"}`)
 		req.DryRun, req.Theirs = true, tt.theirs
 		got := p.Decide(t.Context(), req)
@@ -71,13 +78,23 @@ func TestHostsThatAnotherProgramReaches(t *testing.T) {
 		"theirs, typed into":       {"c.test", true, true, tool.Ask},
 		"theirs, and it is listed": {"a.test", true, false, tool.Allow},
 		"theirs, and it is denied": {"b.test", true, false, tool.Deny},
+		"of a server of others":    {"c.test", false, false, tool.Ask},
+		"ours, and nothing holds":  {"c.test", false, false, tool.Ask},
+		// What a tool of another agent reaches is for rules: the network of the settings is that of the sandbox.
+		"a tool of another agent": {"b.test", false, false, tool.Allow},
 	} {
 		w := newWorld(tool.Spec{})
 		w.settings.Network = asksFor
 		w.echo.uses = guard.Uses{Hosts: []string{tt.host}}
+		if name == "of a server of others" {
+			w.echo.spec.MCP = &tool.MCP{}
+		}
 		p := w.pipeline()
-		p.confined = true
+		p.confined = name != "ours, and nothing holds"
 		req := w.request(`{"text":"x"}`)
+		if req.Outside = name == "a tool of another agent"; req.Outside {
+			req.Tool, req.Args = "WebFetch", []byte(`{"url":"https://`+tt.host+`/"}`)
+		}
 		req.DryRun, req.Theirs, req.Typed = true, tt.theirs, tt.typed
 		got := p.Decide(t.Context(), req)
 		if got.Decision.Verdict != tt.want {
