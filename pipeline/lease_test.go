@@ -176,6 +176,9 @@ func TestWhatMayNotRunIsNotOffered(t *testing.T) {
 			if c.Result.Error == nil || c.Result.Error.Code != tt.code {
 				t.Errorf("got %+v, want %s", c.Result.Error, tt.code)
 			}
+			if !slices.Equal(w.counted, []tool.Status{c.Result.Status}) { // it ends with that
+				t.Errorf("counted as %v", w.counted)
+			}
 			_, err := p.Lease(t.Context(), "a", "", c.ID, exited(p, nil), nil)
 			wantNoLease(t, err)
 		})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/internal/output"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -44,6 +45,37 @@ func TestARunningCallIsOfItsAccount(t *testing.T) {
 	}
 	if s, ok := p.Call("a", id); !ok || s.Running || s.Result == nil || len(p.Calls("a")) != 0 {
 		t.Errorf("after the end: %+v, %v", s, ok)
+	}
+}
+
+// Who follows a call has the log of its client, unless that leaves out what programs print. The client is told at the
+// begin which call it is.
+func TestTheLogOfARunningCall(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		w := newWorld(tool.Spec{})
+		w.echo.running = make(chan struct{})
+		p := w.pipeline()
+		r := w.request(`{"text":"x"}`)
+		var began []tool.Began
+		r.Log, r.NoOutput = output.NewLog(1000), none
+		r.Emit = func(x tool.Progress) {
+			if x.Began != nil {
+				began = append(began, *x.Began)
+			}
+		}
+		ended := make(chan tool.Result)
+		go func() { ended <- p.Do(t.Context(), r) }()
+		<-w.echo.running
+		id := p.Calls("a")[0].CallID
+		log, _, ok := p.Follow("a", id, 100)
+		if own := log == r.Log; !ok || log == nil || own == none {
+			t.Errorf("without output %v: it has the log of the client: %v, %v", none, own, ok)
+		}
+		p.Cancel("a", id)
+		<-ended
+		if want := (tool.Began{CallID: id, Tool: "Echo"}); len(began) != 1 || began[0] != want {
+			t.Errorf("its client is told %+v, want %+v", began, want)
+		}
 	}
 }
 
