@@ -141,9 +141,17 @@ func TestTheRootsOfAConfigurationAreOneWorkspace(t *testing.T) {
 	if err != nil || len(w.Roots) != 2 || len(w.Settings.DeniedCommands) != 1 {
 		t.Errorf("got %+v, %v", w, err)
 	}
-	if a := p.allow("b"); a.Change || a.In != p.at("b") {
-		t.Errorf("a root was allowed again: %+v", a)
+	p.mkdir("b/sub")
+	if a, want := p.allow("b/sub"), (Answer{Dir: p.at("b/sub"), In: p.at("b")}); a != want {
+		t.Errorf("a place of a root was allowed again: %+v, want %+v", a, want)
 	}
+	for _, roots := range [][]string{{p.at("b"), p.at("b/sub")}, {p.at("b/sub"), p.at("b")}} {
+		p.list.Use(Rules{Base: tool.Workspace{Roots: roots}})
+		if got := p.list.Root(p.at("b/sub/x")); got != p.at("b/sub") {
+			t.Errorf("of %q the innermost is %q", roots, got)
+		}
+	}
+	p.list.Use(r)
 	if _, err := p.list.Remove(p.at("b"), "me", p.record); code(err) != "project_not_found" ||
 		!strings.Contains(hint(err), "workspace.roots") {
 		t.Errorf("got %v, hint %q", err, hint(err))
@@ -199,6 +207,18 @@ func TestProjectsInProjects(t *testing.T) {
 }
 
 // A path is resolved when it is allowed; what it is called later does not matter.
+// A relative path is another place for each process, so it is no name of a directory, wherever the daemon works.
+func TestAProjectHasAnAbsolutePath(t *testing.T) {
+	p := newPlace(t, each())
+	t.Chdir(p.dir)
+	for _, dir := range []string{"a", "./a", "."} {
+		_, err := p.list.Allow(dir, "me", p.record)
+		if code(err) != "project_refused" || !strings.Contains(err.Error(), "is relative") || len(p.dirs()) != 0 {
+			t.Errorf("%s: %v, projects are %q", dir, err, p.dirs())
+		}
+	}
+}
+
 func TestLinksAreResolved(t *testing.T) {
 	p := newPlace(t, each())
 	if err := os.Symlink("a", p.at("link")); err != nil {

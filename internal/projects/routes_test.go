@@ -45,6 +45,9 @@ func TestTheRoutesOfProjects(t *testing.T) {
 		!strings.HasSuffix(got, `,"by":"uid:7"}]`) {
 		t.Errorf("the list is %s", got)
 	}
+	if status, ok := p.list.Part(changing{p}).Status().([]Status); !ok || len(status) != 1 || status[0].Dir != p.at("b") {
+		t.Errorf("the status of the daemon has %+v", status)
+	}
 	p.list.Use(Rules{})
 	if got := list(); !strings.Contains(got, `,"problem":"`) {
 		t.Errorf("of what the configuration rules out the list says %s", got)
