@@ -256,3 +256,39 @@ func TestWhatTookTheRoomIsRemoved(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoTookTheRoomAboveTheReserve: a call that wrote more than half of it, if there was room and it became less.
+func TestWhoTookTheRoomAboveTheReserve(t *testing.T) {
+	const mib = 1 << 20
+	place := t.TempDir()
+	mustWrite(t, place+"/new", 2*mib)
+	info, err := os.Stat(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := info.Sys().(*syscall.Stat_t).Dev
+	d := NewDisk(Reserve{Bytes: mib})
+	defer d.Close()
+	for _, tt := range []struct {
+		name        string
+		before, now uint64 // MiB
+		places      []string
+		want        bool
+	}{
+		{"most of it", 4, 1, []string{place}, true},
+		{"less than half", 4, 3, []string{place}, false},
+		{"another call took it", 4, 1, nil, false},
+		{"others have deleted something", 4, 5, []string{place}, false},
+		{"there was no room above the reserve", 1, 0, []string{place}, false},
+	} {
+		u := &DiskUse{Private: tt.places, Since: time.Now().Add(-time.Hour)}
+		u.held = map[uint64]Space{device: {Size: 100 * mib, Avail: tt.before * mib}}
+		now := Space{Size: 100 * mib, Avail: tt.now * mib}
+		if got := u.wroteRoom(d, device, now); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+		if u.wroteRoom(d, device+1, now) {
+			t.Errorf("%s: on a file system that it did not begin with", tt.name)
+		}
+	}
+}
