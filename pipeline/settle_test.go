@@ -174,6 +174,8 @@ func TestWhatCanBeUndoneIsNotAskedAbout(t *testing.T) {
 		other        *tool.Decision // without what can be undone
 		off          bool           // policy.undoable: ask
 		free         bool           // nothing confines programs
+		own          bool           // the client brings the tool
+		operator     bool           // asked for the call
 		made         changes
 		asked, stays int // questions before it runs, and about its changes
 		runs, undone bool
@@ -182,6 +184,8 @@ func TestWhatCanBeUndoneIsNotAskedAbout(t *testing.T) {
 		{name: "everything is kept", other: &yes, runs: true, want: "echo"},
 		{name: "the settings want a question", other: &yes, off: true, asked: 1, runs: true, want: "echo"},
 		{name: "nothing confines it", other: &yes, free: true, asked: 1, runs: true, want: "echo"},
+		{name: "its client runs it", other: &yes, own: true, asked: 1, runs: true, want: "echo"},
+		{name: "an operator made it", other: &yes, operator: true, made: changes{lost: true}, runs: true, want: "echo"},
 		{name: "something else is asked about", other: &tool.Decision{Verdict: tool.Ask}, asked: 1, runs: true, want: "echo"},
 		{name: "something else is denied", other: &tool.Decision{Verdict: tool.Deny}, asked: 1, runs: true, want: "echo"},
 		{name: "no rule says that it can be undone", asked: 1, runs: true, want: "echo"},
@@ -217,7 +221,14 @@ func TestWhatCanBeUndoneIsNotAskedAbout(t *testing.T) {
 				ran = true
 				return nil
 			}
-			r := w.pipeline().Do(t.Context(), w.request(`{"text":"echo"}`))
+			req := w.request(`{"text":"echo"}`)
+			if tt.own {
+				req.Own = w.echo
+			}
+			if tt.operator {
+				req.Approver = "ann"
+			}
+			r := w.pipeline().Do(t.Context(), req)
 			if asked := 1 - len(w.answers); asked != tt.asked || stays != tt.stays || ran != tt.runs {
 				t.Errorf("asked %d and %d times, ran: %v", asked, stays, ran)
 			}
