@@ -231,6 +231,7 @@ func (r *run) work(ctx context.Context) (tool.Output, error) {
 		}
 	}
 	if j := r.in.Job; j != nil {
+		j.Author(out.Origin)
 		fmt.Fprint(j.Output(), text)
 		j.Ended(sandbox.Exit{})
 	}

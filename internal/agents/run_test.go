@@ -1,9 +1,12 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"reflect"
@@ -17,6 +20,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/route/routetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // world is a daemon with the session up, which starts agents. It writes down what it is told.
@@ -114,6 +118,31 @@ func TestN10_AnAgentHasNoMoreThanItsParent(t *testing.T) {
 	if !reflect.DeepEqual(w.ran.As, as) || !reflect.DeepEqual(w.ran.Argv, []string{"/opt/agent"}) ||
 		!reflect.DeepEqual(w.ran.PassEnv, []string{"KEY"}) {
 		t.Errorf("ran %+v, want it as %+v", w.ran, as)
+	}
+}
+
+// printed is a job that notes what its agent prints, and as whose.
+type printed struct {
+	tool.JobStreams
+	text bytes.Buffer
+}
+
+func (*printed) ID() string             { return "job_1" }
+func (p *printed) Author(o tool.Origin) { fmt.Fprintf(&p.text, "[%s]", o) }
+func (p *printed) Output() io.Writer    { return &p.text }
+func (p *printed) Ended(sandbox.Exit)   { p.text.WriteString("[end]") }
+
+// Whoever reads a job while it ends knows already who has written the answer.
+func TestTheJobOfAnAgentNamesItsAuthorFirst(t *testing.T) {
+	w, f := newWorld()
+	w.heard = []tool.Origin{tool.OriginWeb}
+	j := &printed{}
+	in := tool.In{
+		Account: "a", Session: "up", CallID: "c1", Args: json.RawMessage(`{"prompt":"p","description":"d"}`),
+		By: &tool.Identity{UID: 7, GID: 8}, Job: j,
+	}
+	if _, err := (agent{f}).Run(t.Context(), in, nil); err != nil || j.text.String() != "[web]found it[end]" {
+		t.Errorf("it printed %s, %v", &j.text, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,6 +182,13 @@ func (j *Job) Agent(name, session string) {
 	j.agent, j.session = name, session
 }
 
+// Author implements [tool.JobStreams].
+func (j *Job) Author(o tool.Origin) {
+	j.js.mu.Lock()
+	defer j.js.mu.Unlock()
+	j.info.Origin = o
+}
+
 // answer is the data of the call that began a job.
 type answer struct {
 	ID    string `json:"job_id"`
@@ -258,7 +266,7 @@ func (j *Job) Close(c *tool.Call) {
 func (j *Job) settle(c *tool.Call) {
 	r := c.Result
 	j.info.State, j.info.Ended, j.info.Printed = Exited, time.Now().UTC(), j.out.written()
-	j.info.Origin = c.Output.Origin
+	j.info.Origin = cmp.Or(c.Output.Origin, j.info.Origin)
 	j.info.Status, j.info.Variable, j.info.Error = string(r.Status), r.VarResult, j.out.lost()
 	released := r.Status == tool.StatusSuccess
 	if r.Error != nil {

@@ -50,7 +50,7 @@ type Info struct {
 	Variable string    `json:"cache_var_result,omitempty"`
 	Status   string    `json:"status,omitempty"` // of the call, when it has ended
 	Error    string    `json:"error,omitempty"`  // of the call; or why output is missing
-	// Origin is who wrote the output, where the tool says so when it has ended.
+	// Origin is who wrote the output, where the tool says so.
 	Origin   tool.Origin `json:"origin,omitempty"`
 	Forwards []Forward   `json:"forwards,omitempty"`
 	// Forbidden says what forbids it since the settings or policies have changed.

@@ -533,8 +533,10 @@ func TestTools(t *testing.T) {
 		}
 	}
 	io.WriteString(j.Output(), "three\nfour\n")
-	if text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f.*r$"}`); text != j.ID()+" running\nfour\n" {
-		t.Errorf("got %q", text)
+	j.Author(tool.OriginMCP)
+	text, _ := run("BashOutput", `{"bash_id":"JOB","filter":"^f.*r$"}`)
+	if text != j.ID()+" running\nfour\n" || origin != tool.OriginMCP {
+		t.Errorf("got %q of %q", text, origin)
 	}
 	j.program.(*program).terminated = func(grace time.Duration) {
 		if grace != 2*time.Second {

@@ -152,7 +152,7 @@ func (j *Job) report(from int64) (report, error) {
 	if at == from && from > 0 && from != j.lastRead() { // who reads on knows it
 		r.note = fmt.Sprintf("[from byte %d on]", from)
 	}
-	r.Output, r.Offset, r.Next = text, at, next
+	r.Output, r.Offset, r.Next, r.Origin = text, at, next, j.Info().Origin // as it was named before the text came
 	return r, nil
 }
 

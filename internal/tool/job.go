@@ -59,6 +59,8 @@ type JobStreams interface {
 	ID() string
 	// Agent says that the job is an agent, and its session.
 	Agent(name, session string)
+	// Author says who has written what is printed from now on, if that is not the tool.
+	Author(Origin)
 	// Wall is how long the program may run; 0 is until it is ended.
 	Wall() time.Duration
 }

@@ -27,6 +27,7 @@ func (*streams) Answered() bool              { return false }
 func (*streams) Started(sandbox.Proc)        {}
 func (*streams) Ended(sandbox.Exit)          {}
 func (*streams) Agent(string, string)        {}
+func (*streams) Author(tool.Origin)          {}
 func (s *streams) Input() (*os.File, error)  { s.input = true; return os.Open(os.DevNull) }
 func (s *streams) Terminal(rows, columns int) (*os.File, error) {
 	s.rows, s.columns = rows, columns
