@@ -38,7 +38,8 @@ func TestN10_NoSettingsBeyondThoseAbove(t *testing.T) {
 		{"one above with its own", tool.Session{Above: []tool.Session{{Sandbox: own("/up")}}}, []string{"/up", "/w"}},
 		{"one above in a workspace", tool.Session{Above: []tool.Session{at("/x")}}, []string{"/w", "/x"}},
 		{
-			"its own, and two above", tool.Session{
+			"its own, and two above",
+			tool.Session{
 				Sandbox: own("/own"), Above: []tool.Session{at("/x"), {Sandbox: own("/up")}},
 			},
 			[]string{"/own", "/up", "/x"},

@@ -76,7 +76,8 @@ func TestCandidatesOfACommand(t *testing.T) {
 	}{
 		{"a line", []input.Command{make1}, []string{"Bash(make a)"}},
 		{
-			"a line of more words, which wide rules refuse", []input.Command{command("git push origin main", nil)},
+			"a line of more words, which wide rules refuse",
+			[]input.Command{command("git push origin main", nil)},
 			[]string{"Bash(git push origin main)", "Bash(git push origin *) denies", "Bash(git push *) denies"},
 		},
 		{"an option first", []input.Command{command("git -C x push", nil)}, []string{"Bash(git -C x push)"}},

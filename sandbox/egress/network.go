@@ -94,8 +94,8 @@ func (n *Network) Wants(id uint32, to netip.AddrPort) bool {
 	n.mu.Unlock()
 	if !room {
 		c.refuse(k, Verdict{
-			Rule: "network",
-			Reason: "the session has connected to as many hosts and ports as it may: use fewer hosts, or another session",
+			Rule:   "network",
+			Reason: "the session has connected to as many hosts and ports as it may: use fewer, or another session",
 		})
 	}
 	return room
