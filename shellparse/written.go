@@ -272,7 +272,8 @@ func fed(f File, x effect.Feed, dir string) Feed {
 // script follows a script that the line itself has written.
 func (a *act) script(script program.Word, shell bool, args []program.Word) {
 	w := a.w
-	if len(w.written)+len(w.made) == 0 {
+	early := w.rounds+w.beside > 0
+	if len(w.written)+len(w.made) == 0 && !early {
 		return
 	}
 	for _, f := range w.file(script, Read, false, a.sc) {
@@ -283,9 +284,32 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 		if run, ok := w.made[p]; ok {
 			e := a.given()
 			e.Runs = append(e.Runs, run)
+		} else if early && len(w.scripted) < maxWritten {
+			w.scripted = append(w.scripted, scripted{p, a.cmd.At})
 		}
 		for _, text := range w.written[p] {
 			a.text(text, script, shell, args)
+		}
+	}
+}
+
+// scripted is a script, and the command that runs it.
+type scripted struct {
+	path string
+	at   Pos
+}
+
+// runsMade says of each command whose script a later place of the text makes where that comes from.
+func (w *walker) runsMade() {
+	for _, s := range w.scripted {
+		run, ok := w.made[s.path]
+		for i := range w.out.Commands {
+			if c := &w.out.Commands[i]; ok && c.At == s.at {
+				if c.Effects == nil {
+					c.Effects = &Effects{}
+				}
+				c.Effects.Runs = append(c.Effects.Runs, run)
+			}
 		}
 	}
 }
