@@ -24,7 +24,7 @@ func (a *act) writes() {
 	w := a.w
 	paths := writtenTo(a.call.files)
 	switch a.Name {
-	case "tee", "curl", "wget", "base64", "openssl", "gpg", "dd":
+	case "tee", "curl", "wget", "wget2", "aria2c", "http", "https", "xh", "base64", "openssl", "gpg", "dd":
 		paths = append(paths, writtenTo(a.cmd.Files)...)
 	case "mv", "cp", "install", "ln":
 		a.renames()
