@@ -287,8 +287,13 @@ func (w *walker) runsText() {
 	}
 	var makers []maker
 	for i := range commands {
-		if from := effect.Maker(commands[i].Name, func() []string { return words(&commands[i]) }); from != "" {
-			makers = append(makers, maker{i, from})
+		c := &commands[i]
+		run := Run{From: effect.Maker(c.Name, func() []string { return words(c) }), Part: c.Name}
+		if made, ok := w.madeBy(c.Files); ok && stronger(made.From, run.From) {
+			run = made
+		}
+		if run.From != "" {
+			makers = append(makers, maker{i, run})
 		}
 	}
 	for i := range commands {
@@ -310,7 +315,7 @@ func (w *walker) runsText() {
 // maker is a command that composes, decodes or downloads text.
 type maker struct {
 	command int
-	from    string
+	Run
 }
 
 // origin returns the strongest origin of the text that a command executes.
@@ -319,7 +324,7 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	made := w.unknownWords(c)
 	best, found := Run{}, false
 	for _, m := range makers {
-		j, from := m.command, m.from
+		j := m.command
 		f := &w.out.Commands[j]
 		if j == i {
 			continue
@@ -327,8 +332,8 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 		if !c.takes(f) && !(i < j && fedLater(c)) && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
 			continue
 		}
-		if !found || stronger(from, best.From) {
-			best, found = Run{From: from, Part: f.Name}, true
+		if !found || stronger(m.From, best.From) {
+			best, found = m.Run, true
 		}
 	}
 	if !found && made {

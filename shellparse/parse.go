@@ -100,6 +100,7 @@ type walker struct {
 	// that writes a file whose content is not known.
 	written map[string][]string
 	made    map[string]Run
+	unkept  Run // the last one for which made had no room: what it makes may be any file
 	// scripted are the scripts that run in loops or in the background, so that what comes later in the text may have
 	// made them.
 	scripted []scripted

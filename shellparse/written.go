@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 const (
 	maxWritten = 32      // files whose text is remembered, and texts of one file
+	maxMade    = 64      // files of which it is remembered what has made them
 	maxScript  = 1 << 16 // bytes of one
 	maxScripts = 16      // scripts that are followed
 )
@@ -41,14 +43,53 @@ func (a *act) writes() {
 		switch {
 		case ok:
 			w.writesText(p, text, a.appends())
-		case len(w.made) < maxWritten:
+		default:
+			run, ok := w.madeBy(a.cmd.Files) // it copies
 			if from := a.maker(); from == "decoder" || from == "download" {
-				if w.made == nil {
-					w.made = map[string]Run{}
-				}
-				w.made[p] = Run{From: from, Part: a.Name}
+				run, ok = Run{From: from, Part: a.Name}, true
+			}
+			switch {
+			case !ok:
+			case len(w.made) == maxMade:
+				w.unkept = run
+			case w.made == nil:
+				w.made = map[string]Run{p: run}
+			default:
+				w.made[p] = run
 			}
 		}
+	}
+}
+
+// madeBy returns what has made one of the files that are read.
+func (w *walker) madeBy(files []File) (run Run, ok bool) {
+	if len(w.made) == 0 {
+		return run, false
+	}
+	for _, f := range files {
+		switch p := path.Clean(f.Path); {
+		case !f.Known || f.Looks || f.Access != Read:
+		case f.Glob || f.Recursive:
+			pattern := strings.ReplaceAll(f.Path, "[!", "[^")
+			for _, made := range slices.Sorted(maps.Keys(w.made)) {
+				if same, err := path.Match(pattern, made); err == nil && same ||
+					f.Recursive && (p == "/" || strings.HasPrefix(made, p+"/")) {
+					return w.made[made], true
+				}
+			}
+		default:
+			if run, ok = w.made[p]; ok {
+				return run, true
+			}
+		}
+	}
+	return w.unkept, w.unkept.From != "" && slices.ContainsFunc(files, func(f File) bool { return f.Access == Read })
+}
+
+// runs notes what the command executes, once.
+func (a *act) runs(run Run) {
+	if e := a.given(); !slices.Contains(e.Runs, run) {
+		e.Runs = append(e.Runs, run)
 	}
 }
 
@@ -202,7 +243,17 @@ const (
 // renames gives a file what is known of the one that it is made from.
 func (a *act) renames() {
 	w := a.w
-	if a.cmd.Effects == nil || len(w.written)+len(w.made) == 0 {
+	if len(w.written)+len(w.made) == 0 {
+		return
+	}
+	if a.Name == "ln" && len(a.Operands) == 2 {
+		from, to := w.file(a.Operands[0], Read, false, a.sc), w.file(a.Operands[1], Write, false, a.sc)
+		for i := range min(len(from), len(to)) {
+			w.named(path.Clean(from[i].Path), path.Clean(to[i].Path))
+		}
+		return
+	}
+	if a.cmd.Effects == nil {
 		return
 	}
 	for _, r := range a.cmd.Effects.Replaces {
@@ -213,14 +264,19 @@ func (a *act) renames() {
 		for _, f := range r.From {
 			from := path.Clean(f.Path)
 			for _, p := range to {
-				if texts := w.written[from]; texts != nil {
-					w.written[p] = texts
-				}
-				if run, ok := w.made[from]; ok {
-					w.made[p] = run
-				}
+				w.named(from, p)
 			}
 		}
+	}
+}
+
+// named says that a file is another one, or a copy of it.
+func (w *walker) named(from, to string) {
+	if texts := w.written[from]; texts != nil {
+		w.written[to] = texts
+	}
+	if run, ok := w.made[from]; ok {
+		w.made[to] = run
 	}
 }
 
@@ -233,8 +289,7 @@ func (a *act) feeds(feeds []effect.Feed) {
 			}
 			p := path.Clean(f.Path)
 			if run, ok := a.w.made[p]; ok && x.Written {
-				e := a.given()
-				e.Runs = append(e.Runs, run)
+				a.runs(run)
 			}
 			for _, text := range a.w.written[p] {
 				a.does(x.Of(text))
@@ -282,8 +337,7 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 		}
 		p := path.Clean(f.Path)
 		if run, ok := w.made[p]; ok {
-			e := a.given()
-			e.Runs = append(e.Runs, run)
+			a.runs(run)
 		} else if early && len(w.scripted) < maxWritten {
 			w.scripted = append(w.scripted, scripted{p, a.cmd.At})
 		}

@@ -33,7 +33,11 @@ func doCurl(a *Call) {
 // names the file. One that nobody can tell is downloaded-file.
 func (a *Call) downloads(k kind, urls, dirs []Word) {
 	for _, u := range urls {
-		f := Literal(a.remoteName(u.Lit()), u.At)
+		url := u.Text
+		if !u.Known || u.Tree {
+			url = ""
+		}
+		f := Literal(a.remoteName(url), u.At)
 		if a.Name == "curl" && strings.ContainsAny(f.Text, "{[") { // curl makes several names of it
 			f.Glob, f.Pat = true, stars(f.Text)
 		}
