@@ -336,6 +336,11 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 			best, found = m.Run, true
 		}
 	}
+	for _, s := range w.slurped {
+		if (within(s.at, c.At) || within(s.at, c.Fed)) && (!found || stronger(s.From, best.From)) {
+			best, found = s.Run, true
+		}
+	}
 	if !found && made {
 		return Run{From: "unknown"}, true
 	}

@@ -104,6 +104,7 @@ type walker struct {
 	// scripted are the scripts that run in loops or in the background, so that what comes later in the text may have
 	// made them.
 	scripted []scripted
+	slurped  []slurped
 	group    *strings.Builder // what the commands of a group print that writes into a file
 	scripts  int              // how many files that the text writes were followed as scripts
 	// assigned names the variables that the text sets.

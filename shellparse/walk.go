@@ -43,6 +43,9 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	if s.Cmd == nil {
 		files, _ := w.redirects(s.Redirs, sc)
 		w.out.Files = append(w.out.Files, files...)
+		if run, ok := w.madeBy(files); ok {
+			w.slurped = append(w.slurped, slurped{w.pos(s), run})
+		}
 		return
 	}
 	if c, ok := s.Cmd.(*syntax.CallExpr); ok {

@@ -26,11 +26,13 @@ func (a *act) writes() {
 	w := a.w
 	paths := writtenTo(a.call.files)
 	switch a.Name {
-	case "tee", "curl", "wget", "wget2", "aria2c", "http", "https", "xh", "base64", "openssl", "gpg", "dd":
-		paths = append(paths, writtenTo(a.cmd.Files)...)
 	case "mv", "cp", "install", "ln":
 		a.renames()
 		return
+	case "tee", "sponge":
+		paths = append(paths, writtenTo(a.cmd.Files)...)
+	default:
+		a.makes(writtenTo(a.cmd.Files))
 	}
 	if len(paths) == 0 && w.group == nil {
 		return
@@ -39,26 +41,47 @@ func (a *act) writes() {
 	if ok && w.group != nil && w.group.Len()+len(text) <= maxScript {
 		w.group.WriteString(text)
 	}
+	if !ok {
+		a.makes(paths)
+		return
+	}
+	for _, p := range paths {
+		w.writesText(p, text, a.appends())
+	}
+}
+
+// makes remembers what makes the bytes of these files, if nobody can read it.
+func (a *act) makes(paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	w := a.w
+	run, ok := w.madeBy(a.cmd.Files) // it copies
+	if from := a.maker(); from == "decoder" || from == "download" {
+		run, ok = Run{From: from, Part: a.Name}, true
+	}
+	if !ok {
+		return
+	}
 	for _, p := range paths {
 		switch {
-		case ok:
-			w.writesText(p, text, a.appends())
+		case len(w.made) == maxMade:
+			w.unkept = run
+		case w.made == nil:
+			w.made = map[string]Run{p: run}
 		default:
-			run, ok := w.madeBy(a.cmd.Files) // it copies
-			if from := a.maker(); from == "decoder" || from == "download" {
-				run, ok = Run{From: from, Part: a.Name}, true
-			}
-			switch {
-			case !ok:
-			case len(w.made) == maxMade:
-				w.unkept = run
-			case w.made == nil:
-				w.made = map[string]Run{p: run}
-			default:
-				w.made[p] = run
-			}
+			w.made[p] = run
 		}
 	}
+}
+
+// key is the name under which a file is remembered. A path that is not known, or not wholly (T=$(mktemp)), is known
+// again if it is written in the same way.
+func (f File) key() string {
+	if f.Known {
+		return path.Clean(f.Path)
+	}
+	return strings.NewReplacer(`"`, "", "{", "", "}", "").Replace(f.Path)
 }
 
 // madeBy returns what has made one of the files that are read.
@@ -67,12 +90,12 @@ func (w *walker) madeBy(files []File) (run Run, ok bool) {
 		return run, false
 	}
 	for _, f := range files {
-		switch p := path.Clean(f.Path); {
-		case !f.Known || f.Looks || f.Access != Read:
+		switch p := f.key(); {
+		case f.Looks || f.Access != Read:
 		case f.Glob || f.Recursive:
 			pattern := strings.ReplaceAll(f.Path, "[!", "[^")
 			for _, made := range slices.Sorted(maps.Keys(w.made)) {
-				if same, err := path.Match(pattern, made); err == nil && same ||
+				if same, err := path.Match(pattern, made); err == nil && same || made == p ||
 					f.Recursive && (p == "/" || strings.HasPrefix(made, p+"/")) {
 					return w.made[made], true
 				}
@@ -96,8 +119,8 @@ func (a *act) runs(run Run) {
 // writtenTo returns the paths of files that are written.
 func writtenTo(files []File) (paths []string) {
 	for _, f := range files {
-		if f.Access == Write && f.Known && !f.Glob && f.Path != "/dev/null" {
-			paths = append(paths, path.Clean(f.Path))
+		if f.Access == Write && f.Path != "/dev/null" && (f.Known || strings.Contains(f.Path, "$")) {
+			paths = append(paths, f.key())
 		}
 	}
 	return paths
@@ -124,13 +147,18 @@ func (a *act) appends() bool {
 		a.Name == "tee" && hasWord(&a.cmd, "-a", "--append")
 }
 
-// maker returns what makes the bytes that the command writes: itself, or the one in front of it.
+// maker returns what makes the bytes that the command writes: itself, or one in front of it in the pipeline.
 func (a *act) maker() string {
 	commands := a.w.out.Commands
-	n := len(commands) - 1
-	from := effect.Maker(a.Name, func() []string { return words(&a.cmd) })
-	if from == "" && n > 0 && piped(&commands[n]) && piped(&commands[n-1]) {
-		from = effect.Maker(commands[n-1].Name, func() []string { return words(&commands[n-1]) })
+	from := ""
+	for n, back := len(commands)-1, 0; n >= 0 && back < maxWritten; n, back = n-1, back+1 {
+		c := &commands[n]
+		if makes := effect.Maker(c.Name, func() []string { return words(c) }); stronger(makes, from) {
+			from = makes
+		}
+		if !piped(c) {
+			break
+		}
 	}
 	return from
 }
@@ -332,10 +360,7 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 		return
 	}
 	for _, f := range w.file(script, Read, false, a.sc) {
-		if !f.Known || f.Glob {
-			continue
-		}
-		p := path.Clean(f.Path)
+		p := f.key()
 		if run, ok := w.made[p]; ok {
 			a.runs(run)
 		} else if early && len(w.scripted) < maxWritten {
@@ -345,6 +370,12 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 			a.text(text, script, shell, args)
 		}
 	}
+}
+
+// slurped is a $(<f) of a file that the line has made.
+type slurped struct {
+	at Pos
+	Run
 }
 
 // scripted is a script, and the command that runs it.
