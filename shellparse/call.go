@@ -54,7 +54,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 			w.apply(a, sc) // what it runs sees the assignments
 		}
 	}
-	w.start(call{argv: argv, env: env, files: files, in: in, at: w.around(c, redirs)}, sc)
+	w.start(call{argv: argv, env: env, files: files, in: in, at: w.pos(c)}, sc)
 	for _, a := range env {
 		if slices.Contains(mayKeep, argv[0].Lit()) || w.posix && slices.Contains(special, argv[0].Lit()) {
 			sc.forget(a.name)
@@ -65,25 +65,6 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 			sc.forget(a.name)
 		}
 	}
-}
-
-// around returns the place of a command, with the process substitution that is its input.
-func (w *walker) around(c *syntax.CallExpr, redirs []*syntax.Redirect) Pos {
-	at := w.pos(c)
-	for _, r := range redirs {
-		if r.Op != syntax.RdrIn || len(r.Word.Parts) != 1 || w.fixed != nil {
-			continue
-		}
-		if _, ok := r.Word.Parts[0].(*syntax.ProcSubst); ok {
-			in := w.pos(r)
-			end := max(at.End, in.End)
-			if in.Offset < at.Offset {
-				at = in
-			}
-			at.End = end
-		}
-	}
-	return at
 }
 
 // inThisShell are the builtins that run their words in this shell. mayKeep are those after which an assignment that
@@ -106,7 +87,10 @@ func (w *walker) start(c call, sc *scope) {
 		})
 	}
 	name := c.argv[0]
-	cmd := Command{Path: name.Text, Via: w.via, Files: slices.Clip(c.files), Dir: sc.dir(), At: c.at}
+	cmd := Command{
+		Path: name.Text, Via: w.via, Files: slices.Clip(c.files), Dir: sc.dir(), At: c.at,
+		Fed: spanned(w.fed, w.execFed),
+	}
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
 	}

@@ -236,6 +236,9 @@ func doExec(a *act) {
 	if len(a.Operands) == 0 && a.In.Kind != program.Inherited {
 		a.w.execStdin = true
 	}
+	if len(a.Operands) == 0 {
+		a.w.execFed = spanned(a.w.execFed, a.w.fed)
+	}
 	a.Start(a.Operands)
 }
 

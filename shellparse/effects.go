@@ -287,8 +287,13 @@ func (w *walker) runsText() {
 	}
 	var makers []maker
 	for i := range commands {
-		if from := effect.Maker(commands[i].Name, func() []string { return words(&commands[i]) }); from != "" {
-			makers = append(makers, maker{i, from})
+		c := &commands[i]
+		run := Run{From: effect.Maker(c.Name, func() []string { return words(c) }), Part: c.Name}
+		if made, ok := w.madeBy(c.Files); ok && stronger(made.From, run.From) {
+			run = made
+		}
+		if run.From != "" {
+			makers = append(makers, maker{i, run})
 		}
 	}
 	for i := range commands {
@@ -310,7 +315,7 @@ func (w *walker) runsText() {
 // maker is a command that composes, decodes or downloads text.
 type maker struct {
 	command int
-	from    string
+	Run
 }
 
 // origin returns the strongest origin of the text that a command executes.
@@ -319,17 +324,21 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	made := w.unknownWords(c)
 	best, found := Run{}, false
 	for _, m := range makers {
-		j, from := m.command, m.from
+		j := m.command
 		f := &w.out.Commands[j]
 		if j == i {
 			continue
 		}
-		inner := c.At.Offset <= f.At.Offset && f.At.End <= c.At.End && substituted(f)
-		if !inner && !(i < j && fedLater(c)) && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
+		if !c.takes(f) && !(i < j && fedLater(c)) && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {
 			continue
 		}
-		if !found || stronger(from, best.From) {
-			best, found = Run{From: from, Part: f.Name}, true
+		if !found || stronger(m.From, best.From) {
+			best, found = m.Run, true
+		}
+	}
+	for _, s := range w.slurped {
+		if (within(s.at, c.At) || within(s.at, c.Fed)) && (!found || stronger(s.From, best.From)) {
+			best, found = s.Run, true
 		}
 	}
 	if !found && made {
@@ -345,9 +354,16 @@ func (s *Script) Linked(i int) bool {
 		return false
 	}
 	c, f := &s.Commands[i], &s.Commands[i-1]
-	inner := c.At.Offset <= f.At.Offset && f.At.End <= c.At.End && substituted(f)
-	return inner || piped(c) && piped(f)
+	return c.takes(f) || piped(c) && piped(f)
 }
+
+// takes reports whether f stands in a substitution whose output the command gets: in its words, or in what may be
+// its standard input.
+func (c *Command) takes(f *Command) bool {
+	return substituted(f) && (within(f.At, c.At) || within(f.At, c.Fed))
+}
+
+func within(inner, outer Pos) bool { return outer.Offset <= inner.Offset && inner.End <= outer.End }
 
 // Makers says for each command where the bytes come from that it writes: "download", "decoder", or "text" for what
 // it prints itself or gets by a pipe or a substitution, and "" for anything else. Pipelines that follow each other
@@ -357,7 +373,7 @@ func (s *Script) Makers() []string {
 	given := "" // by the earlier commands that are linked to this one
 	for i := range s.Commands {
 		c := &s.Commands[i]
-		if !s.Linked(i) {
+		if !s.Linked(i) && !(i > 0 && c.Fed.End > 0 && c.Fed == s.Commands[i-1].Fed) {
 			given = ""
 		}
 		own[i] = effect.Maker(c.Name, func() []string { return words(c) })

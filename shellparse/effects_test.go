@@ -35,6 +35,23 @@ func TestEffects(t *testing.T) {
 	}
 }
 
+// A line that downloads more files than are remembered runs a download, whatever it runs.
+func TestDownloadsThatAreNotRemembered(t *testing.T) {
+	for n, want := range map[int]string{63: "-", 64: "-", 65: "runs:download"} {
+		var line strings.Builder
+		for i := range n {
+			fmt.Fprintf(&line, "curl -o a%d https://h/x; ", i)
+		}
+		s, err := shellparse.Parse(line.String()+"sh f", shellparse.Options{Dir: "/src"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := effects(s); got != want {
+			t.Errorf("after %d downloads: %s, want %s", n, got, want)
+		}
+	}
+}
+
 // effects writes the effects of all commands in one line.
 func effects(s *shellparse.Script) string {
 	var out []string

@@ -48,7 +48,8 @@ func (w *walker) environments(a *act) {
 		if e.Name == "BASH_ENV" || e.Name == "ENV" {
 			// The shell reads the file, and names its words in what it prints.
 			file := program.Word{Text: e.Value.Text, Known: e.Value.Known, At: e.Value.At}
-			a.cmd.Files = append(a.cmd.Files, a.w.file(file, Read, false, a.sc)...)
+			files := a.w.file(file, Read, false, a.sc)
+			a.cmd.Files, a.cmd.Code = append(a.cmd.Files, files...), append(a.cmd.Code, files...)
 			continue
 		}
 		if e.Value.Known && (strings.HasPrefix(e.Value.Text, "/") || strings.HasPrefix(e.Value.Text, "~/")) &&

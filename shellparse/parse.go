@@ -100,12 +100,17 @@ type walker struct {
 	// that writes a file whose content is not known.
 	written map[string][]string
 	made    map[string]Run
-	group   *strings.Builder // what the commands of a group print that writes into a file
-	scripts int              // how many files that the text writes were followed as scripts
+	unkept  Run // the last one for which made had no room: what it makes may be any file
+	// scripted are the scripts that run in loops or in the background, so that what comes later in the text may have
+	// made them.
+	scripted []scripted
+	slurped  []slurped
+	group    *strings.Builder // what the commands of a group print that writes into a file
+	scripts  int              // how many files that the text writes were followed as scripts
 	// assigned names the variables that the text sets.
 	assigned []string
-	// rounds counts the loops around the current place.
-	rounds int
+	// rounds counts the loops around the current place, and beside the statements around it that run in the background.
+	rounds, beside int
 	// opaqueCommands are the places of commands that execute what nobody can read.
 	opaqueCommands []Pos
 
@@ -114,6 +119,9 @@ type walker struct {
 	piped []program.Word
 	// execStdin is true when exec gave the shell another standard input.
 	execStdin bool
+	// fed holds the redirections that may be the standard input of the current place and have a substitution; see
+	// [Command.Fed]. execFed is what exec left of them.
+	fed, execFed Pos
 
 	// references is true when a variable may be another name for any variable: no
 	// value is certain from there on.
@@ -249,6 +257,7 @@ func (w *walker) finish() (*Script, error) {
 			Opaque{Code: "dynamic_eval", Message: "arithmetic would execute the text of a variable", At: *w.suspect})
 	}
 	w.runsText()
+	w.runsMade()
 	return w.out, nil
 }
 

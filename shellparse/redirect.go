@@ -57,6 +57,64 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 	return files, in
 }
 
+// mayFail reports whether a redirection opens a file, which may not be there.
+func mayFail(redirs []*syntax.Redirect) bool {
+	for _, r := range redirs {
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			continue
+		case syntax.DplIn, syntax.DplOut:
+			if lit := r.Word.Lit(); lit == "1" || lit == "2" || lit == "0" || lit == "-" {
+				continue
+			}
+		}
+		if r.Word.Lit() != "/dev/null" {
+			return true
+		}
+	}
+	return false
+}
+
+// feeding adds the redirections of a statement that have a substitution for input to those around it, until the
+// function that it returns is called.
+func (w *walker) feeding(list []*syntax.Redirect) (end func()) {
+	around := w.fed
+	for _, r := range list {
+		switch r.Op {
+		case syntax.RdrIn, syntax.RdrInOut, syntax.WordHdoc, syntax.Hdoc, syntax.DashHdoc:
+			if substitutes(r) {
+				w.fed = spanned(w.fed, w.pos(r))
+			}
+		}
+	}
+	return func() { w.fed = around }
+}
+
+func substitutes(r *syntax.Redirect) (found bool) {
+	syntax.Walk(r, func(n syntax.Node) bool {
+		switch n.(type) {
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// spanned returns the text from the first to the last of two places. A zero place is none.
+func spanned(a, b Pos) Pos {
+	switch {
+	case a.End == 0:
+		return b
+	case b.End == 0:
+		return a
+	case b.Offset < a.Offset:
+		a, b = b, a
+	}
+	a.End = max(a.End, b.End)
+	return a
+}
+
 func (w *walker) redirectFiles(to []File, r *syntax.Redirect, t program.Word, sc *scope) []File {
 	if t.Fd {
 		return to

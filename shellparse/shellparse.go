@@ -81,6 +81,9 @@ type Command struct {
 	Files []File   `json:"files,omitempty"` // operands and redirections that name files
 	Hosts []string `json:"hosts,omitempty"` // hosts that its words name
 	At    Pos      `json:"at"`
+	// Fed is the text of the redirections whose substitutions the command may read: its own, those of the lists,
+	// loops and functions around it, and those of exec. It is zero if there are none.
+	Fed Pos `json:"-"`
 	// Script says that a shell reads this as a script file. Only that could be a program found in PATH; a list of
 	// allowed programs is about the shell.
 	Script bool `json:"script,omitempty"`

@@ -26,6 +26,8 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	}
 	if s.Background || s.Coprocess {
 		sc = sc.fork()
+		w.beside++
+		defer func() { w.beside-- }()
 	}
 	if mayFail(s.Redirs) {
 		// If a file cannot be opened, nothing of this happens.
@@ -35,9 +37,15 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 			w.giveBack(before)
 		}()
 	}
+	if len(s.Redirs) > 0 {
+		defer w.feeding(s.Redirs)()
+	}
 	if s.Cmd == nil {
 		files, _ := w.redirects(s.Redirs, sc)
 		w.out.Files = append(w.out.Files, files...)
+		if run, ok := w.madeBy(files); ok {
+			w.slurped = append(w.slurped, slurped{w.pos(s), run})
+		}
 		return
 	}
 	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
@@ -62,24 +70,6 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 		return
 	}
 	w.compound(s.Cmd, sc, in)
-}
-
-// mayFail reports whether a redirection opens a file, which may not be there.
-func mayFail(redirs []*syntax.Redirect) bool {
-	for _, r := range redirs {
-		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
-			continue
-		case syntax.DplIn, syntax.DplOut:
-			if lit := r.Word.Lit(); lit == "1" || lit == "2" || lit == "0" || lit == "-" {
-				continue
-			}
-		}
-		if r.Word.Lit() != "/dev/null" {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *walker) compound(cmd syntax.Command, sc *scope, in program.Input) {

@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 const (
 	maxWritten = 32      // files whose text is remembered, and texts of one file
+	maxMade    = 64      // files of which it is remembered what has made them
 	maxScript  = 1 << 16 // bytes of one
 	maxScripts = 16      // scripts that are followed
 )
@@ -24,11 +26,13 @@ func (a *act) writes() {
 	w := a.w
 	paths := writtenTo(a.call.files)
 	switch a.Name {
-	case "tee", "curl", "wget", "base64", "openssl", "gpg", "dd":
-		paths = append(paths, writtenTo(a.cmd.Files)...)
 	case "mv", "cp", "install", "ln":
 		a.renames()
 		return
+	case "tee", "sponge":
+		paths = append(paths, writtenTo(a.cmd.Files)...)
+	default:
+		a.makes(writtenTo(a.cmd.Files))
 	}
 	if len(paths) == 0 && w.group == nil {
 		return
@@ -37,26 +41,86 @@ func (a *act) writes() {
 	if ok && w.group != nil && w.group.Len()+len(text) <= maxScript {
 		w.group.WriteString(text)
 	}
+	if !ok {
+		a.makes(paths)
+		return
+	}
+	for _, p := range paths {
+		w.writesText(p, text, a.appends())
+	}
+}
+
+// makes remembers what makes the bytes of these files, if nobody can read it.
+func (a *act) makes(paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	w := a.w
+	run, ok := w.madeBy(a.cmd.Files) // it copies
+	if from := a.maker(); from == "decoder" || from == "download" {
+		run, ok = Run{From: from, Part: a.Name}, true
+	}
+	if !ok {
+		return
+	}
 	for _, p := range paths {
 		switch {
-		case ok:
-			w.writesText(p, text, a.appends())
-		case len(w.made) < maxWritten:
-			if from := a.maker(); from == "decoder" || from == "download" {
-				if w.made == nil {
-					w.made = map[string]Run{}
+		case len(w.made) == maxMade:
+			w.unkept = run
+		case w.made == nil:
+			w.made = map[string]Run{p: run}
+		default:
+			w.made[p] = run
+		}
+	}
+}
+
+// key is the name under which a file is remembered. A path that is not known, or not wholly (T=$(mktemp)), is known
+// again if it is written in the same way.
+func (f File) key() string {
+	if f.Known {
+		return path.Clean(f.Path)
+	}
+	return strings.NewReplacer(`"`, "", "{", "", "}", "").Replace(f.Path)
+}
+
+// madeBy returns what has made one of the files that are read.
+func (w *walker) madeBy(files []File) (run Run, ok bool) {
+	if len(w.made) == 0 {
+		return run, false
+	}
+	for _, f := range files {
+		switch p := f.key(); {
+		case f.Looks || f.Access != Read:
+		case f.Glob || f.Recursive:
+			pattern := strings.ReplaceAll(f.Path, "[!", "[^")
+			for _, made := range slices.Sorted(maps.Keys(w.made)) {
+				if same, err := path.Match(pattern, made); err == nil && same || made == p ||
+					f.Recursive && (p == "/" || strings.HasPrefix(made, p+"/")) {
+					return w.made[made], true
 				}
-				w.made[p] = Run{From: from, Part: a.Name}
+			}
+		default:
+			if run, ok = w.made[p]; ok {
+				return run, true
 			}
 		}
+	}
+	return w.unkept, w.unkept.From != "" && slices.ContainsFunc(files, func(f File) bool { return f.Access == Read })
+}
+
+// runs notes what the command executes, once.
+func (a *act) runs(run Run) {
+	if e := a.given(); !slices.Contains(e.Runs, run) {
+		e.Runs = append(e.Runs, run)
 	}
 }
 
 // writtenTo returns the paths of files that are written.
 func writtenTo(files []File) (paths []string) {
 	for _, f := range files {
-		if f.Access == Write && f.Known && !f.Glob && f.Path != "/dev/null" {
-			paths = append(paths, path.Clean(f.Path))
+		if f.Access == Write && f.Path != "/dev/null" && (f.Known || strings.Contains(f.Path, "$")) {
+			paths = append(paths, f.key())
 		}
 	}
 	return paths
@@ -83,13 +147,18 @@ func (a *act) appends() bool {
 		a.Name == "tee" && hasWord(&a.cmd, "-a", "--append")
 }
 
-// maker returns what makes the bytes that the command writes: itself, or the one in front of it.
+// maker returns what makes the bytes that the command writes: itself, or one in front of it in the pipeline.
 func (a *act) maker() string {
 	commands := a.w.out.Commands
-	n := len(commands) - 1
-	from := effect.Maker(a.Name, func() []string { return words(&a.cmd) })
-	if from == "" && n > 0 && piped(&commands[n]) && piped(&commands[n-1]) {
-		from = effect.Maker(commands[n-1].Name, func() []string { return words(&commands[n-1]) })
+	from := ""
+	for n, back := len(commands)-1, 0; n >= 0 && back < maxWritten; n, back = n-1, back+1 {
+		c := &commands[n]
+		if makes := effect.Maker(c.Name, func() []string { return words(c) }); stronger(makes, from) {
+			from = makes
+		}
+		if !piped(c) {
+			break
+		}
 	}
 	return from
 }
@@ -202,7 +271,17 @@ const (
 // renames gives a file what is known of the one that it is made from.
 func (a *act) renames() {
 	w := a.w
-	if a.cmd.Effects == nil || len(w.written)+len(w.made) == 0 {
+	if len(w.written)+len(w.made) == 0 {
+		return
+	}
+	if a.Name == "ln" && len(a.Operands) == 2 {
+		from, to := w.file(a.Operands[0], Read, false, a.sc), w.file(a.Operands[1], Write, false, a.sc)
+		for i := range min(len(from), len(to)) {
+			w.named(path.Clean(from[i].Path), path.Clean(to[i].Path))
+		}
+		return
+	}
+	if a.cmd.Effects == nil {
 		return
 	}
 	for _, r := range a.cmd.Effects.Replaces {
@@ -213,14 +292,19 @@ func (a *act) renames() {
 		for _, f := range r.From {
 			from := path.Clean(f.Path)
 			for _, p := range to {
-				if texts := w.written[from]; texts != nil {
-					w.written[p] = texts
-				}
-				if run, ok := w.made[from]; ok {
-					w.made[p] = run
-				}
+				w.named(from, p)
 			}
 		}
+	}
+}
+
+// named says that a file is another one, or a copy of it.
+func (w *walker) named(from, to string) {
+	if texts := w.written[from]; texts != nil {
+		w.written[to] = texts
+	}
+	if run, ok := w.made[from]; ok {
+		w.made[to] = run
 	}
 }
 
@@ -233,8 +317,7 @@ func (a *act) feeds(feeds []effect.Feed) {
 			}
 			p := path.Clean(f.Path)
 			if run, ok := a.w.made[p]; ok && x.Written {
-				e := a.given()
-				e.Runs = append(e.Runs, run)
+				a.runs(run)
 			}
 			for _, text := range a.w.written[p] {
 				a.does(x.Of(text))
@@ -272,20 +355,46 @@ func fed(f File, x effect.Feed, dir string) Feed {
 // script follows a script that the line itself has written.
 func (a *act) script(script program.Word, shell bool, args []program.Word) {
 	w := a.w
-	if len(w.written)+len(w.made) == 0 {
+	early := w.rounds+w.beside > 0
+	if len(w.written)+len(w.made) == 0 && !early {
 		return
 	}
 	for _, f := range w.file(script, Read, false, a.sc) {
-		if !f.Known || f.Glob {
-			continue
-		}
-		p := path.Clean(f.Path)
+		p := f.key()
 		if run, ok := w.made[p]; ok {
-			e := a.given()
-			e.Runs = append(e.Runs, run)
+			a.runs(run)
+		} else if early && len(w.scripted) < maxWritten {
+			w.scripted = append(w.scripted, scripted{p, a.cmd.At})
 		}
 		for _, text := range w.written[p] {
 			a.text(text, script, shell, args)
+		}
+	}
+}
+
+// slurped is a $(<f) of a file that the line has made.
+type slurped struct {
+	at Pos
+	Run
+}
+
+// scripted is a script, and the command that runs it.
+type scripted struct {
+	path string
+	at   Pos
+}
+
+// runsMade says of each command whose script a later place of the text makes where that comes from.
+func (w *walker) runsMade() {
+	for _, s := range w.scripted {
+		run, ok := w.made[s.path]
+		for i := range w.out.Commands {
+			if c := &w.out.Commands[i]; ok && c.At == s.at {
+				if c.Effects == nil {
+					c.Effects = &Effects{}
+				}
+				c.Effects.Runs = append(c.Effects.Runs, run)
+			}
 		}
 	}
 }

@@ -148,6 +148,12 @@ func TestHookAnswersInTheContractOfEachAgent(t *testing.T) {
 			preToolUse("allow", allowed, `{"command":"`+caged+`","description":"say hi"}`),
 		},
 		{
+			"a command in the background goes into the cage too", clients.ClaudeCode,
+			strings.Replace(claudeBash, `"description":`, `"run_in_background":true,"description":`, 1),
+			decider{verdict: tool.Allow},
+			preToolUse("allow", allowed, `{"command":"`+caged+`","description":"say hi","run_in_background":true}`),
+		},
+		{
 			"claude denies", clients.ClaudeCode, claudeBash,
 			decider{verdict: tool.Deny},
 			preToolUse("deny", denied),

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,6 +40,23 @@ func (w *world) validate(t *testing.T, pattern string, a answer) {
 	must(t, json.Unmarshal(a.body, &v))
 	if err := r.Validate(v); err != nil {
 		t.Errorf("%s answered %d: %v\n%s", pattern, a.status, err, a.body)
+	}
+}
+
+// PUT sets what it says, whatever holds now.
+func TestAGroupAndAToolAreSet(t *testing.T) {
+	w := newWorld(t)
+	at := "/sessions/" + w.session(tool.RoleAgent)
+	for _, what := range []string{"groups/test", "tools/Wait"} {
+		kind, name, _ := strings.Cut(what, "/")
+		for _, on := range []bool{false, false, true, true} {
+			a := w.do(tool.RoleOperator, "PUT", at+"/"+what, fmt.Sprintf(`{"enabled":%t}`, on))
+			var s map[string]json.RawMessage
+			must(t, json.Unmarshal(a.Data, &s))
+			if want := fmt.Sprintf(`{%q:%t}`, name, on); string(s[kind]) != want {
+				t.Errorf("%s: %s, want %s (%s)", what, s[kind], want, a.body)
+			}
+		}
 	}
 }
 

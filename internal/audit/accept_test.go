@@ -88,6 +88,39 @@ func TestAcceptBeginsAgain(t *testing.T) {
 	}
 }
 
+// A daemon that died in the middle of a line leaves half of it. The record goes on behind the last whole line.
+func TestAcceptCutsOffHalfOfALine(t *testing.T) {
+	h := newHistory(t)
+	w := h.attack(t, h.now["stopped"], map[string]string{"database": "removed"})
+	log, err := os.OpenFile(w.Path(), os.O_WRONLY|os.O_APPEND, 0)
+	must(t, err)
+	_, err = log.WriteString(`{"seq":58,"ti`)
+	must(t, errors.Join(err, log.Close()))
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(w.dir, dbFile)}, Schema())
+	must(t, err)
+	a, err := Accept(t.Context(), w.Options, NewMirror(db), "uid:7", "restored")
+	must(t, errors.Join(err, db.Close()))
+	if a.Line != 58 {
+		t.Errorf("got %+v, want line 58", a)
+	}
+	w.run(t, 3, false)
+	if rep, err := Verify(t.Context(), w.Options, MirrorAt(filepath.Join(w.dir, dbFile))); err != nil || rep.Bad != nil {
+		t.Errorf("afterwards: %+v, %v", rep, err)
+	}
+}
+
+// Who has the key can put back all of this host, and go on from there. The anchor knows another line.
+func TestTheAnchorKnowsARecordThatWasWrittenAnew(t *testing.T) {
+	h := newHistory(t)
+	w := h.from["an older copy"].put(t, h.dir)
+	_, anew := w.run(t, 60, false)
+	anew.take(h.now["stopped"], anchorFile)
+	w = anew.put(t, h.dir)
+	if _, _, err := w.open(t); !errors.Is(err, ErrTampered) || !strings.Contains(err.Error(), "the anchor") {
+		t.Errorf("got %v, want that the anchor differs", err)
+	}
+}
+
 // lineAt is what a line of the log says beside its message.
 func lineAt(t *testing.T, w world, n uint64) map[string]string {
 	t.Helper()

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sandboxd/sandboxd/client"
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/catalog"
@@ -379,4 +381,22 @@ func scrape(t *testing.T, d *daemon) string {
 	w := httptest.NewRecorder()
 	d.metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	return w.Body.String()
+}
+
+// The daemon closes a part when its Serve has ended, and ends with the error of one.
+func TestWhoServesPartsWaitsForThem(t *testing.T) {
+	failed, ended := errors.New("no port"), false
+	g, ctx := errgroup.WithContext(t.Context())
+	serveParts(ctx, g, []feature{
+		{},
+		{Part: part.Part{Serve: func(ctx context.Context) error {
+			<-ctx.Done() // the other has failed
+			ended = true
+			return nil
+		}}},
+		{Part: part.Part{Serve: func(context.Context) error { return failed }}},
+	})
+	if err := g.Wait(); !errors.Is(err, failed) || !ended {
+		t.Errorf("got %v, the other has ended: %t", err, ended)
+	}
 }

@@ -77,11 +77,7 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	g.Go(func() error { return d.announce(ctx) })
 	g.Go(func() error { return d.queue.Follow(ctx, d.behind) })
 	g.Go(func() error { return d.sessions.Follow(ctx, d.behind) })
-	for _, f := range d.features {
-		if f.Serve != nil {
-			g.Go(func() error { return f.Serve(serving) })
-		}
-	}
+	serveParts(serving, g, d.features)
 	g.Go(func() error { return d.deleteIdle(ctx) })
 	if h.Config.Metrics.Listen != "" {
 		g.Go(func() error { return serveMetrics(ctx, h.Config.Metrics.Listen, d.metrics.Handler()) })
@@ -115,6 +111,15 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	}
 	d.current.log.Info("stopped")
 	return err
+}
+
+// serveParts serves the features. Who waits for the group waits for the end of each, and gets the first error.
+func serveParts(ctx context.Context, g *errgroup.Group, all []feature) {
+	for _, f := range all {
+		if f.Serve != nil {
+			g.Go(func() error { return f.Serve(ctx) })
+		}
+	}
 }
 
 // inUse adds a hint to the error that another daemon runs already.

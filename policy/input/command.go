@@ -231,14 +231,19 @@ func (f fetching) feeds(i int, c shellparse.Command) bool {
 	if f.linked && linked(c) || i < f.last && slices.Contains(c.Via, "process substitution") {
 		return true
 	}
-	from, _ := slices.BinarySearchFunc(f.substituted, c.At.Offset+1, func(p shellparse.Pos, offset int32) int {
+	return f.within(c.At, 1) || f.within(c.Fed, 0) // a command is not in itself
+}
+
+// within reports whether one of the commands in a substitution stands in a text, behind its first bytes.
+func (f fetching) within(text shellparse.Pos, behind int32) bool {
+	from, _ := slices.BinarySearchFunc(f.substituted, text.Offset+behind, func(p shellparse.Pos, offset int32) int {
 		return cmp.Compare(p.Offset, offset)
 	})
 	for _, p := range f.substituted[from:] {
-		if p.Offset >= c.At.End {
+		if p.Offset >= text.End {
 			return false
 		}
-		if p.End <= c.At.End {
+		if p.End <= text.End {
 			return true
 		}
 	}

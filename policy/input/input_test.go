@@ -92,6 +92,10 @@ func TestWhatIsDerivedOfACommand(t *testing.T) {
 		{"id; echo $(curl a.org)", nil, []string{}, "id", true, false},
 		{"curl a.org > >(sh x)", nil, []string{"x"}, "sh x", true, true},
 		{"exec > >(sh x); curl a.org", nil, []string{"x"}, "sh x", true, true},
+		{"sh x <<< $(curl a.org)", nil, []string{"x"}, "sh x", true, true},
+		{"if sh x; then :; fi < <(curl a.org)", nil, []string{"x"}, "sh x", true, true},
+		{"exec < <(curl a.org); sh x", nil, []string{"x"}, "sh x", true, true},
+		{"sh x < <(date); curl a.org", nil, []string{"x"}, "sh x", true, false},
 		{"diff <(sh x) y", nil, []string{"x"}, "sh x", true, false},
 		{"$(curl a.org) x", nil, []string{"a.org"}, "curl a.org", true, true},
 	} {
@@ -103,8 +107,13 @@ func TestWhatIsDerivedOfACommand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := in.Commands[0]
-		if tt.flags != nil && !slices.Equal(c.Flags, tt.flags) || !slices.Contains(c.Prefixes, tt.start) ||
+		i := slices.IndexFunc(in.Commands, func(c input.Command) bool { return slices.Contains(c.Prefixes, tt.start) })
+		if i < 0 {
+			t.Errorf("%s: no command begins with %s", tt.line, tt.start)
+			continue
+		}
+		c := in.Commands[i]
+		if tt.flags != nil && !slices.Equal(c.Flags, tt.flags) ||
 			c.Plain != tt.plain || c.PipedNet != tt.piped || !slices.Equal(c.Operands, tt.operands) {
 			t.Errorf("%s: flags %q, operands %q, prefixes %q, plain %v, piped %v; want %+v", tt.line, c.Flags,
 				c.Operands,

@@ -21,8 +21,7 @@ test_code_in_words_asks if {
 }
 
 test_a_download_in_the_pipe_is_asked_about_elsewhere if {
-	count(opaque.findings) == 0 with input as fixture.having(
-		["runs_text"],
-		{"piped_net": true, "runs_text": [{"from": "download", "does": "", "part": "curl"}]},
-	)
+	made := {"piped_net": true, "runs_text": [{"from": "download", "does": "", "part": "curl"}]}
+	count(opaque.findings) == 0 with input as fixture.having(["runs_text"], object.union(made, {"name": "sh"}))
+	count(opaque.findings) == 1 with input as fixture.having(["runs_text"], object.union(made, {"name": "trap"}))
 }

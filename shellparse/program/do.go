@@ -68,6 +68,7 @@ func handlers() map[string]func(*Call) {
 		"cc":           doCompiler,
 		"sqlite":       doSQL,
 		"psql":         doSQL,
+		"aria2c":       doAria,
 		"curl":         doCurl,
 		"httpie":       doHTTPie,
 		"wget":         doWget,

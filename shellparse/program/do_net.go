@@ -1,6 +1,8 @@
 package program
 
 import (
+	neturl "net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,9 +24,78 @@ func doCurl(a *Call) {
 			}
 		}
 	}
-	if a.Effects["remotename"] && len(a.Values["--output-dir"]) == 0 {
-		a.use(writes, Literal("downloaded-file", a.At))
+	if a.Effects["remotename"] {
+		a.downloads(writes, slices.Concat(a.Operands, a.Values["--url"]), a.Values["--output-dir"])
 	}
+}
+
+// downloads writes a file for each URL, in the last of the directories if there are any. The last part of its path
+// names the file. One that nobody can tell is downloaded-file.
+func (a *Call) downloads(k kind, urls, dirs []Word) {
+	for _, u := range urls {
+		url := u.Text
+		if !u.Known || u.Tree {
+			url = ""
+		}
+		f := Literal(a.remoteName(url), u.At)
+		if a.Name == "curl" && strings.ContainsAny(f.Text, "{[") { // curl makes several names of it
+			f.Glob, f.Pat = true, stars(f.Text)
+		}
+		if n := len(dirs); n > 0 {
+			dir := dirs[n-1].Lit()
+			if dir == "" {
+				continue // it is written, whatever it is
+			}
+			f.Text = path.Join(dir, f.Text)
+			if f.Glob {
+				f.Pat = path.Join(EscapePattern(dir), f.Pat)
+			}
+		}
+		a.use(k, f)
+	}
+}
+
+// stars returns a name with * for each {a,b}, [1-9] and [a-z] of curl.
+func stars(name string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexAny(name, "{[")
+		if i < 0 {
+			return b.String() + EscapePattern(name)
+		}
+		b.WriteString(EscapePattern(name[:i]) + "*")
+		if _, rest, ok := strings.Cut(name[i:], map[byte]string{'{': "}", '[': "]"}[name[i]]); ok {
+			name = rest
+		} else {
+			return b.String()
+		}
+	}
+}
+
+// remoteName returns the name of the file in which a program stores a URL.
+func (a *Call) remoteName(url string) string {
+	if _, rest, ok := strings.Cut(url, "://"); ok {
+		url = rest
+	}
+	where, query, asked := strings.Cut(before(url, "#"), "?")
+	_, where, _ = strings.Cut(where, "/")
+	wget := strings.HasPrefix(a.Name, "wget")
+	name := where[strings.LastIndex(where, "/")+1:]
+	switch {
+	case url == "", !wget && name == "":
+		return "downloaded-file"
+	case !wget:
+		return name
+	case name == "":
+		name = "index.html"
+	}
+	if text, err := neturl.PathUnescape(name); err == nil && !strings.Contains(text, "/") {
+		name = text
+	}
+	if asked {
+		name += "?" + strings.ReplaceAll(query, "/", "%2F")
+	}
+	return name
 }
 
 // doHTTPie: httpie and xh take a method in front of the URL, and parts of the request behind it.
@@ -44,6 +115,7 @@ func doHTTPie(a *Call) {
 	}
 	if a.Effects["download"] && len(a.Values["-o"]) == 0 {
 		a.use(writes, Literal("downloaded-file", a.At))
+		a.downloads(changes, ops[:1], nil)
 	}
 }
 
@@ -82,17 +154,30 @@ func (a *Call) item(f Word) {
 // doWget writes into the working directory unless it is told where.
 func doWget(a *Call) {
 	a.UseOperands(a.Operands)
-	for _, o := range []string{"-O", "--output-document", "-P", "--directory-prefix"} {
-		if len(a.Values[o]) > 0 {
-			return
-		}
+	if len(a.Values["-O"]) > 0 {
+		return
 	}
 	for _, f := range a.Argv[1:] {
 		if f.Is("--spider") || f.Is("--version") || f.Is("--help") {
 			return
 		}
 	}
-	a.use(writes, Literal("downloaded-file", a.At))
+	if a.Effects["names"] || len(a.Operands) == 0 {
+		a.use(writes, Literal("downloaded-file", a.At))
+	}
+	k := changes // a file that is there keeps its name
+	if a.Effects["replaces"] {
+		k = writes
+	}
+	a.downloads(k, a.Operands, a.Values["-P"])
+}
+
+// doAria writes into the working directory unless it is told where.
+func doAria(a *Call) {
+	a.UseOperands(a.Operands)
+	if len(a.Values["-o"]) == 0 {
+		a.downloads(changes, a.Operands, a.Values["-d"])
+	}
 }
 
 // doSSH looks at -o NAME=VALUE; the remote command runs elsewhere.

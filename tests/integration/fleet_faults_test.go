@@ -214,6 +214,13 @@ func TestFleet_AnOlderVersionDoesNotStart(t *testing.T) {
 		`INSERT INTO sandboxd_migrations (name, version, applied) VALUES ('sessions', 99, 'later')`)
 	d.mustCall(s, "Bash", `{"command":"true"}`)
 	d.session()
+	// Nor does a new connection take it for another database.
+	at(t, url, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	if !waitFor(func() bool { return d.agent.Do(t.Context(), "GET", "/sessions/"+s, nil, nil) == nil }) {
+		t.Fatalf("it lost its session: %s", d.log)
+	}
+	d.mustCall(s, "Bash", `{"command":"true"}`)
 	other := newPlaces(t, "")
 	other.over(url)
 	out, err := other.loneSays("serve")

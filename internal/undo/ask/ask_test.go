@@ -62,6 +62,17 @@ func TestUndoableReadsEveryPage(t *testing.T) {
 	}
 }
 
+// A list has the newest hundred calls.
+func TestAListAsksForAHundred(t *testing.T) {
+	d := &answers{bodies: map[string]any{"/": []Changed{}}}
+	_, one := OfSession(t.Context(), d, "s/1")
+	_, two := OfPath(t.Context(), d, "/w/a b")
+	want := "GET /sessions/s%2F1/changes?limit=100 null, GET /changes?limit=100&path=%2Fw%2Fa+b null"
+	if got := strings.Join(d.asked, ", "); one != nil || two != nil || got != want {
+		t.Errorf("asked %s, want %s; %v, %v", got, want, one, two)
+	}
+}
+
 func TestAllEndsWithTheFirstErrorAndSaysWhatWasLeft(t *testing.T) {
 	refused := &tool.Error{Code: "denied", Msg: "no"}
 	for _, tt := range []struct {
