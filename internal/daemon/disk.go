@@ -25,6 +25,7 @@ func (d *daemon) openDisk(h *Site) *diskspace.Guard {
 		Files:    func(sessions []string) (map[string]int64, error) { return sandbox.Kept(h.cageDir(), sessions) },
 		Held:     []string{h.AuditOptions().Path(), h.Paths.Database, h.Paths.Database + "-wal"},
 		Tight:    d.db.Tight, Log: h.log,
+		Uncopied: func() int64 { return d.db.Uncopied(context.Background()) },
 	})
 	return d.disk
 }

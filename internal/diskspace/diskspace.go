@@ -59,7 +59,9 @@ type Options struct {
 	Files func(sessions []string) (map[string]int64, error)
 	Tight func(bool) // told when the reserve is touched, and when it is whole again; nil nobody
 	Held  []string   // files of the record, which get blocks beyond their end
-	Log   *slog.Logger
+	// Uncopied is how many bytes the database has in its log, and needs once more to copy them; nil none.
+	Uncopied func() int64
+	Log      *slog.Logger
 
 	testOnlySpace func(paths []string) map[uint64]limit.Space
 }
@@ -120,6 +122,9 @@ func New(o Options) *Guard {
 		reserve: limit.Reserve{Dirs: []string{o.State, o.Private}, Bytes: o.Reserve},
 	}
 	g.reserve.Over, g.reserve.Took = g.Over, g.Took
+	if g.o.Uncopied == nil {
+		g.o.Uncopied = func() int64 { return 0 }
+	}
 	if g.o.Tight == nil {
 		g.o.Tight = func(bool) {}
 	}
@@ -190,6 +195,7 @@ func (g *Guard) Admit(name, session string, n int64) error {
 	}
 	s := g.look()
 	g.attend()
+	need := g.need(n, s)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, known := g.sessions[session]; !known && session != "" {
@@ -214,14 +220,13 @@ func (g *Guard) Admit(name, session string, n int64) error {
 		}
 		return err
 	}
-	// A value is in the log of the database before it is in the database.
-	if 2*n > g.room(s.state) || g.low(s) {
+	if need > g.room(s.state) || g.low(s) {
 		g.refused[byReserve]++
 		free := s.state
 		if g.room(s.private) == 0 {
 			free = s.private
 		}
-		return g.noRoom(free, n)
+		return g.noRoom(free, need)
 	}
 	a.told = false
 	if a.since += n; a.since > g.room(s.state)/fallen {
@@ -239,24 +244,38 @@ func (g *Guard) Room(n int) error {
 		return nil
 	}
 	s := g.look()
-	if g.room(s.state) >= 2*int64(n) {
+	need := g.need(int64(n), s)
+	if g.room(s.state) >= need {
 		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.refused[byReserve]++
-	return g.noRoom(s.state, int64(n))
+	return g.noRoom(s.state, need)
 }
+
+// need returns how many bytes the database takes until it has copied a value of n bytes, which is in its log before
+// that. After a large value some room stays for small ones, which nobody counts: when they touch the reserve,
+// calls that wrote nothing may be ended.
+func (g *Guard) need(n int64, s spaces) int64 {
+	if n < small {
+		return 2 * n
+	}
+	return 2*n + g.o.Uncopied() + int64(g.reserve.Keep(s.state)/marginPart)
+}
+
+// marginPart is which part of the reserve large values leave free above it.
+const marginPart = 4
 
 // small is a value that needs no look at the disk: it is one of those for which there is a
 // reserve.
 const small = 64 << 10
 
-func (g *Guard) noRoom(free limit.Space, n int64) error {
+func (g *Guard) noRoom(free limit.Space, need int64) error {
 	return &tool.Error{
 		Code: "disk_reserve",
 		Msg: fmt.Sprintf("the disk of the daemon has %s free, %s are kept for its record, and this needs %s",
-			Size(free.Avail), Size(g.reserve.Keep(free)), Size(uint64(2*n))),
+			Size(free.Avail), Size(g.reserve.Keep(free)), Size(uint64(need))),
 		Hint: "try again in a moment; if that does not help, delete sessions that are not needed " +
 			"(sandboxd sessions delete ID), or have an operator make room on that disk",
 	}

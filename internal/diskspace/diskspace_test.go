@@ -79,8 +79,10 @@ func TestAnAccountKeepsAsMuchAsIsFreeForOthers(t *testing.T) {
 		{name: "two thirds", state: disk(25 * mib), files: 30*mib + 2, want: "account_disk", ends: true},
 		{name: "next to nothing on a full disk", state: disk(0), files: mib / 2, want: "disk_reserve"},
 		{name: "much on a full disk", state: disk(0), files: 2 * mib, want: "account_disk", ends: true},
-		{name: "a large request", state: disk(40 * mib), n: 15 * mib},
-		{name: "too large a request", state: disk(40 * mib), n: 15*mib + 1, want: "disk_reserve"},
+		{name: "a large request", state: disk(40 * mib), n: 13*mib + 768<<10},
+		{name: "too large a request", state: disk(40 * mib), n: 13*mib + 768<<10 + 1, want: "disk_reserve"},
+		{name: "a small request", state: disk(10*mib + 100<<10), n: 50 << 10},
+		{name: "too much for a small one", state: disk(10*mib + 99<<10), n: 50 << 10, want: "disk_reserve"},
 		{name: "files elsewhere", state: disk(20 * mib), private: disk(40 * mib), apart: true, files: 30 * mib},
 		{
 			name: "many files elsewhere", state: disk(70 * mib), private: disk(40 * mib), apart: true, files: 31 * mib,
@@ -293,6 +295,31 @@ func TestTheDatabaseIsTold(t *testing.T) {
 		t.Errorf("got %+v", u)
 	}
 	g.work.Wait()
+}
+
+// TestTheLogIsCopiedOnceMore: what the database has in its log needs room again, and a large value does not take the
+// last of it.
+func TestTheLogIsCopiedOnceMore(t *testing.T) {
+	for _, tt := range []struct {
+		avail, uncopied int64
+		want            string
+	}{
+		{16 << 10, 0, ""},
+		{16<<10 - 1, 0, "disk_reserve"},
+		{20 << 10, 4 << 10, ""},
+		{20 << 10, 4<<10 + 1, "disk_reserve"},
+	} {
+		d := &disks{state: limit.Space{Size: 80 * mib, Avail: 10*mib + uint64(tt.avail)<<8}}
+		g := d.guard(0)
+		g.o.Uncopied = func() int64 { return tt.uncopied << 8 }
+		if got := code(g.Room(3 * mib / 4)); got != tt.want {
+			t.Errorf("%+v: got %q", tt, got)
+		}
+		if got := code(g.Admit("a", "", 3*mib/4)); got != tt.want {
+			t.Errorf("a request, %+v: got %q", tt, got)
+		}
+		g.work.Wait()
+	}
 }
 
 // TestWhatCannotBeMeasuredStays as it was known, and the disk is looked at all the same.

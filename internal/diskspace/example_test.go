@@ -26,5 +26,5 @@ func Example() {
 	// Output:
 	// the sessions of account team keep 40.0 MiB in private files (/tmp and caches) and variables, and 20.0 MiB is the most that one account may have now
 	// <nil>
-	// the disk of the daemon has 30.0 MiB free, 10.0 MiB are kept for its record, and this needs 32.0 MiB
+	// the disk of the daemon has 30.0 MiB free, 10.0 MiB are kept for its record, and this needs 34.5 MiB
 }

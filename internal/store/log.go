@@ -92,6 +92,20 @@ func (db *DB) copyNow() {
 	db.log.copying = nil
 }
 
+// Uncopied returns how many bytes of the log are not in the database yet, 0 if that cannot be known. The copy
+// needs as many once more.
+func (db *DB) Uncopied(ctx context.Context) int64 {
+	if db.reader == nil || db.asIs {
+		return 0
+	}
+	var busy, pages, copied, size int64
+	if db.reader.QueryRowContext(ctx, "PRAGMA wal_checkpoint(NOOP)").Scan(&busy, &pages, &copied) != nil ||
+		db.reader.QueryRowContext(ctx, "PRAGMA page_size").Scan(&size) != nil {
+		return 0
+	}
+	return max(0, pages-copied) * size
+}
+
 // syncLog syncs the log, if a commit does not do that itself. Other writes go on meanwhile. What a checkpoint has
 // copied from the log by then is safe as well: it syncs the log before it copies, and the database after it.
 func (db *DB) syncLog() error {

@@ -65,6 +65,30 @@ func TestALongLogIsCopied(t *testing.T) {
 	}
 }
 
+// What the log holds needs room once more, until it is copied.
+func TestWhatIsNotCopied(t *testing.T) {
+	db, write := openByAccount(t)
+	if n := db.Uncopied(t.Context()); n > 100*4096 {
+		t.Errorf("at first %d bytes are not copied", n)
+	}
+	write("a", 1000)
+	if n := db.Uncopied(t.Context()); n < 1000*4096 || n > 1100*4096 {
+		t.Errorf("%d bytes are not copied, want %d and a few", n, 1000*4096)
+	}
+	write("a", 1000)
+	db.copyLog(t.Context())
+	db.log.work.Wait()
+	if n := db.Uncopied(t.Context()); n != 0 {
+		t.Errorf("after the copy %d bytes are not copied", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Uncopied(t.Context()); n != 0 {
+		t.Errorf("after the end %d bytes are not copied", n)
+	}
+}
+
 // The log is copied without anybody waiting for it.
 func TestAWriteHasALongLogCopied(t *testing.T) {
 	db, write := openByAccount(t)

@@ -168,10 +168,14 @@ func nameVars(c *tool.Call, records []record) {
 }
 
 func (s *System) storePending(h *head, c *tool.Call, records []record) error {
+	bytes := 0
 	for _, r := range records {
-		if err := s.o.Room(len(r.value)); err != nil {
-			return err
-		}
+		bytes += len(r.value)
+	}
+	if err := s.o.Room(bytes); err != nil {
+		return err
+	}
+	for _, r := range records {
 		err := s.exec(`INSERT INTO var_pending (session, node, name, type, authored, descr, value, daemon)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (session, node, name) DO UPDATE SET authored = $5, value = $7`,
