@@ -32,5 +32,6 @@ func (v *server) inProcess() {
 	v.mu.Lock()
 	v.tools = tools
 	v.mu.Unlock()
-	v.set(Connected, nil)
+	v.x.publish()
+	v.set(Connected, nil) // last, so that whoever sees it connected finds its tools
 }

@@ -23,7 +23,7 @@ func (v *server) pinned() kept.Server {
 	return kept.Server{Account: v.x.owner, Config: hex.EncodeToString(sum[:]), Name: v.name}
 }
 
-// judge decides which tools of the list models get, and asks a person about the others.
+// judge decides which tools of the list models get, publishes them, and asks a person about the others.
 func (v *server) judge(ctx context.Context) error {
 	v.mu.Lock()
 	defs := v.defs
@@ -99,6 +99,7 @@ func (v *server) judge(ctx context.Context) error {
 	}
 	v.tools, v.withheld = tools, withheld
 	v.mu.Unlock()
+	v.x.publish()
 	v.ask(ctx, ask)
 	return nil
 }

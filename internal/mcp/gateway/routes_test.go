@@ -200,6 +200,7 @@ func TestWhichToolsOfAServerAreWithheld(t *testing.T) {
 	if err := v.judge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	v.set(Connected, nil)
 	s := v.status()
 	if !slices.Equal(s.Tools, []string{"good"}) || len(s.Withheld) != 2 ||
 		s.Withheld[0].Tool != "hides" || !strings.HasPrefix(s.Withheld[0].Why, "refused: ") ||
@@ -210,6 +211,35 @@ func TestWhichToolsOfAServerAreWithheld(t *testing.T) {
 	was := v.tools["mcp__x__good"]
 	if err := v.judge(t.Context()); err != nil || v.tools["mcp__x__good"] != was {
 		t.Errorf("judged again, an equal tool is another one (%v)", err)
+	}
+}
+
+// Whoever reads which tools a server has calls those very tools, also while that changes.
+func TestTheStatusNamesTheToolsThatCallsFind(t *testing.T) {
+	g := served(t, servers.Defaults(), func(tool.Note) error { return nil })
+	x := newSession(g, tool.Session{ID: "s", Account: "a"})
+	v, other := newServer(x, "x", servers.Server{}), newServer(x, "y", servers.Server{})
+	x.servers["x"], x.servers["y"] = v, other
+	found := func() (names []string) {
+		for name := range x.offered() {
+			names = append(names, name)
+		}
+		return names
+	}
+	other.tools = map[string]tool.Tool{"mcp__y__b": ownTool{Tool: named("b"), server: "y"}}
+	other.set(Connected, nil)
+	v.tools = map[string]tool.Tool{"mcp__x__a": ownTool{Tool: named("a"), server: "x"}}
+	if got := v.status().Tools; len(got) > 0 || len(found()) != 1 {
+		t.Errorf("before calls find a tool it has %q, and calls find %q", got, found())
+	}
+	v.set(Connected, nil)
+	v.tools = nil // withheld, and not yet published
+	if got := v.status().Tools; !slices.Equal(got, []string{"a"}) || len(found()) != 2 {
+		t.Errorf("while calls find a tool it has %q, and calls find %q", got, found())
+	}
+	v.set(Failed, nil)
+	if got := v.status().Tools; len(got) > 0 || len(found()) != 1 {
+		t.Errorf("at the end it has %q, and calls find %q", got, found())
 	}
 }
 

@@ -105,10 +105,12 @@ func (v *server) status() Status {
 		Name: v.name, Type: v.conf.Kind(), Status: v.state, Tools: []string{}, Withheld: v.withheld, Error: v.err,
 	}
 	conn := v.conn
-	for _, t := range v.tools {
-		s.Tools = append(s.Tools, t.Spec().MCP.Tool)
-	}
 	v.mu.Unlock()
+	for _, t := range v.x.offered() { // not v.tools: whoever reads that a tool has gone finds it gone
+		if of := t.Spec().MCP; of.Server == v.name && s.Status == Connected {
+			s.Tools = append(s.Tools, of.Tool)
+		}
+	}
 	slices.Sort(s.Tools)
 	if len(s.Withheld) > 0 && s.Error == "" {
 		var all []string
@@ -295,8 +297,7 @@ func (v *server) once(ctx context.Context) error {
 	if err := v.judge(ctx); err != nil {
 		return err
 	}
-	v.x.publish() // first, so that whoever sees it connected finds its tools
-	v.set(Connected, nil)
+	v.set(Connected, nil) // last, so that whoever sees it connected finds its tools
 	v.x.reconsider(v)
 	return v.watch(ctx, conn)
 }
@@ -319,7 +320,6 @@ func (v *server) watch(ctx context.Context, conn *upstream.Conn) error {
 			if err := v.judge(ctx); err != nil {
 				return err
 			}
-			v.x.publish()
 		case <-pauseEnds:
 			changed = v.relist
 		case <-changed:
@@ -339,7 +339,6 @@ func (v *server) watch(ctx context.Context, conn *upstream.Conn) error {
 			if err := v.judge(ctx); err != nil {
 				return err
 			}
-			v.x.publish()
 			v.x.reconsider(v)
 			looked, changed, pauseEnds = time.Now(), nil, time.After(pause)
 			pause = min(2*pause, relistMost)
