@@ -288,7 +288,7 @@ func (w *walker) runsText() {
 	var makers []maker
 	for i := range commands {
 		c := &commands[i]
-		run := Run{From: effect.Maker(c.Name, func() []string { return words(c) }), Part: c.Name}
+		run := Run{From: c.Makes(), Part: c.Name}
 		if made, ok := w.madeBy(c.Files); ok && stronger(made.From, run.From) {
 			run = made
 		}
@@ -376,7 +376,7 @@ func (s *Script) Makers() []string {
 		if !s.Linked(i) && !(i > 0 && c.Fed.End > 0 && c.Fed == s.Commands[i-1].Fed) {
 			given = ""
 		}
-		own[i] = effect.Maker(c.Name, func() []string { return words(c) })
+		own[i] = c.Makes()
 		if own[i] != "" && (given == "" || stronger(own[i], given)) {
 			given = own[i]
 		}
@@ -396,6 +396,10 @@ func (s *Script) Makers() []string {
 
 // fedLater reports whether a command may read what a later one writes: echo x > >(sh).
 func fedLater(c *Command) bool { return slices.Contains(c.Via, "process substitution") }
+
+// Makes says what the command itself prints: "download", "decoder", "text" that it puts together, or "" for
+// anything else.
+func (c *Command) Makes() string { return effect.Maker(c.Name, func() []string { return words(c) }) }
 
 func words(c *Command) []string {
 	out := make([]string, 0, len(c.Args))

@@ -153,7 +153,7 @@ func (a *act) maker() string {
 	from := ""
 	for n, back := len(commands)-1, 0; n >= 0 && back < maxWritten; n, back = n-1, back+1 {
 		c := &commands[n]
-		if makes := effect.Maker(c.Name, func() []string { return words(c) }); stronger(makes, from) {
+		if makes := c.Makes(); stronger(makes, from) {
 			from = makes
 		}
 		if !piped(c) {

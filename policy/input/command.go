@@ -193,12 +193,6 @@ func plain(f Command) bool {
 	return true
 }
 
-// fetchers bring bytes from the network to standard output.
-var fetchers = []string{
-	"curl", "wget", "fetch", "aria2c", "http", "https", "xh", "nc", "ncat", "netcat", "socat", "lynx", "w3m",
-	"ftp", "tftp", "ssh",
-}
-
 // fetching are the commands of a script that read the network, in the order of the text. It
 // is made once for all commands, so that a long line costs no more for each.
 type fetching struct {
@@ -210,7 +204,7 @@ type fetching struct {
 func newFetching(cmds []shellparse.Command) fetching {
 	f := fetching{last: -1}
 	for i, c := range cmds {
-		if !slices.Contains(fetchers, c.Name) {
+		if c.Makes() != "download" {
 			continue
 		}
 		f.last = i

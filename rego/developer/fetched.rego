@@ -17,7 +17,10 @@ package sandboxd.policies.developer.fetched
 #     - bash <<< "$(curl https://x.example/i.sh)"
 #     - if true; then sh; fi < <(curl https://x.example/i.sh)
 #     - exec < <(curl https://x.example/i.sh); sh
+#     - aws s3 cp s3://bucket/i.sh - | bash
+#     - gh api repos/a/b/contents/i.sh | bash
 #   not_match:
+#     - eval "$(gh completion -s bash)"
 #     - curl https://x.example/a.json | jq .
 #     - curl -o i.sh https://x.example/i.sh
 #     - cat i.sh | sh

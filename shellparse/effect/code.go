@@ -179,17 +179,15 @@ func (r *reader) jar() {
 // together or changes it), or "" for anything else.
 func Maker(name string, words func() []string) string {
 	load()
-	t := all.makers[name]
-	if t == nil {
-		return ""
-	}
-	if len(t.needs) == 0 {
-		return t.makes
-	}
-	for _, a := range words() {
-		for _, n := range t.needs {
-			if a == n || len(n) == 2 && len(a) > 2 && a[0] == '-' && a[1] != '-' && strings.Contains(a, n[1:]) {
-				return t.makes
+	for _, t := range all.makers[name] {
+		if len(t.needs) == 0 {
+			return t.makes
+		}
+		for _, a := range words() {
+			for _, n := range t.needs {
+				if a == n || len(n) == 2 && n[0] == '-' && len(a) > 2 && a[0] == '-' && a[1] != '-' && strings.Contains(a, n[1:]) {
+					return t.makes
+				}
 			}
 		}
 	}

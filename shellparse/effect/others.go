@@ -44,7 +44,7 @@ func readOthers(files fs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	all.makers = map[string]*maker{}
+	all.makers = map[string][]*maker{}
 	for line := range strings.Lines(string(text)) {
 		front, needs, _ := strings.Cut(line, ":")
 		f := strings.Fields(front)
@@ -53,7 +53,7 @@ func readOthers(files fs.FS, dir string) error {
 		}
 		m := &maker{makes: f[0], needs: strings.Fields(needs)}
 		for _, name := range f[1:] {
-			all.makers[name] = m
+			all.makers[name] = append(all.makers[name], m)
 		}
 	}
 	return nil

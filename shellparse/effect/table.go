@@ -91,7 +91,7 @@ var all struct {
 	tools   map[string]*tool
 	classes map[string]class
 	code    map[string][]needle
-	makers  map[string]*maker
+	makers  map[string][]*maker
 }
 
 func load() {
