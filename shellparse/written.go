@@ -104,6 +104,11 @@ func (w *walker) madeBy(files []File) (run Run, ok bool) {
 			if run, ok = w.made[p]; ok {
 				return run, true
 			}
+			for _, made := range slices.Sorted(maps.Keys(w.made)) {
+				if !f.Known && strings.HasSuffix(made, "/"+p) { // nobody knows in which directory it is: popd
+					return w.made[made], true
+				}
+			}
 		}
 	}
 	return w.unkept, w.unkept.From != "" && slices.ContainsFunc(files, func(f File) bool { return f.Access == Read })
