@@ -6,7 +6,9 @@
 //	survived part  hooks/definition.go:163  u.Host == ""
 //
 // The changes: guard (the condition of an if is false), part (the right operand of && is true, of ||
-// false), field (a key of a composite literal is left out). A change that survives is a question: it
+// false), field (a key of a composite literal is left out), member (so is an element of a list, or one of
+// the values of a case), call (a statement that only calls, also deferred, or sets a field is left out), number
+// (one of a constant is doubled). A change that survives is a question: it
 // may be a behaviour without a test, or change nothing, or cost time alone. Code that no test of the
 // package executes is counted and left out. The order is drawn from -seed, so that -n of a large
 // package is a sample.
@@ -37,6 +39,7 @@ type mutant struct {
 	from, to   int // the bytes that are replaced
 	with       string
 	text       string
+	outside    bool // of functions: no profile has it
 }
 
 type span struct{ first, last int }
@@ -44,7 +47,7 @@ type span struct{ first, last int }
 func main() {
 	most := flag.Int("n", 20, "changes of each package")
 	seed := flag.Uint64("seed", 1, "the order of the changes")
-	kinds := flag.String("kinds", "guard,part,field", "which changes")
+	kinds := flag.String("kinds", "guard,part,field,member,call,number", "which changes")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
@@ -76,6 +79,10 @@ func run(dirs []string, kinds string, most int, seed uint64) error {
 		}
 		left := all[:0]
 		for _, m := range all {
+			if m.outside {
+				left = append(left, m)
+				continue
+			}
 			for _, s := range covered[filepath.Base(m.file)] {
 				if s.first <= m.line && m.line <= s.last {
 					left = append(left, m)
@@ -183,9 +190,10 @@ func mutants(dir, kinds string) (all []mutant, err error) {
 				kind: kind, file: file, line: set.Position(n.Pos()).Line, from: offset(n.Pos()), to: offset(n.End()),
 				with: strings.ReplaceAll(with, "$", text), text: strings.Join(strings.Fields(text), " "),
 			}
-			if kind == "field" && m.to < len(src) && src[m.to] == ',' {
+			if with == "" && m.to < len(src) && src[m.to] == ',' {
 				m.to++
 			}
+			m.outside = !within(tree, n)
 			if strings.Contains(kinds, kind) {
 				all = append(all, m)
 			}
@@ -207,13 +215,44 @@ func mutants(dir, kinds string) (all []mutant, err error) {
 				for _, e := range n.Elts {
 					if kv, ok := e.(*ast.KeyValueExpr); ok {
 						add("field", kv, "")
+					} else if len(n.Elts) > 1 {
+						add("member", e, "")
 					}
+				}
+			case *ast.CaseClause:
+				for _, e := range n.List[:max(0, len(n.List)-1)] { // behind the last one is no comma
+					add("member", e, "")
+				}
+			case *ast.ExprStmt, *ast.DeferStmt:
+				add("call", n, "")
+			case *ast.AssignStmt:
+				if _, field := n.Lhs[0].(*ast.SelectorExpr); field && len(n.Lhs) == 1 && n.Tok == token.ASSIGN {
+					add("call", n, "_ = "+string(src[offset(n.Rhs[0].Pos()):offset(n.Rhs[0].End())]))
+				}
+			case *ast.GenDecl:
+				if n.Tok == token.CONST {
+					ast.Inspect(n, func(n ast.Node) bool {
+						if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.INT {
+							add("number", lit, "(2*$)")
+						}
+						return true
+					})
 				}
 			}
 			return true
 		})
 	}
 	return all, nil
+}
+
+// within reports whether a node is in a function.
+func within(tree *ast.File, n ast.Node) bool {
+	for _, d := range tree.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Pos() <= n.Pos() && n.End() <= f.End() {
+			return true
+		}
+	}
+	return false
 }
 
 func isName(e ast.Expr, name string) bool {
