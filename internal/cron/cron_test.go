@@ -577,6 +577,21 @@ func TestT51_DeletingEndsTheRun(t *testing.T) {
 	}
 }
 
+// A model reads how the last run of a job ended and why, and which runs were missed.
+func TestT51_WhatAModelReadsOfAJob(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	j := Job{
+		ID: "cron_1", Name: "nightly", Schedule: "0 3 * * *", Command: "make", Next: at,
+		Last:   &Run{At: at, Status: refused, Code: "c", Reason: "it was late", Call: "call_1"},
+		Missed: &Missed{Count: 2, Last: at, Reason: "no daemon ran"},
+	}
+	want := `[cron_1] "nightly" 0 3 * * * - make (next ` + stamp(at) + "; last " + stamp(at) +
+		": refused c it was late call_1; missed 2, the last time because no daemon ran)"
+	if got := j.line(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // The runs of one account wait for each other; another account does not wait.
 func TestT51_RunsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
