@@ -66,6 +66,33 @@ func TestWhatATeamHoldsIsBounded(t *testing.T) {
 	}
 }
 
+// Each text of a task may be so long, and is one byte too long after that; each is a text.
+func TestWhatATaskHolds(t *testing.T) {
+	for name, x := range map[string]struct {
+		most int
+		of   func(text string) Task
+	}{
+		"subject":     {1000, func(s string) Task { return Task{Subject: s} }},
+		"owner":       {256, func(s string) Task { return Task{Subject: "x", Owner: s} }},
+		"description": {64 << 10, func(s string) Task { return Task{Subject: "x", Description: s} }},
+		"output":      {64 << 10, func(s string) Task { return Task{Subject: "x", Output: s} }},
+		"metadata":    {16 << 10, func(s string) Task { return Task{Subject: "x", Metadata: map[string]string{"k": s[1:]}} }},
+	} {
+		if err := x.of(strings.Repeat("a", x.most)).check(); err != nil {
+			t.Errorf("%s of %d bytes: %v", name, x.most, err)
+		}
+		err := x.of(strings.Repeat("a", x.most+1)).check()
+		if want := fmt.Sprintf("%s has %d bytes, %d at most", name, x.most+1, x.most); codeOf(err) != "validation_error" || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		for _, bad := range []string{"a\xff", "a\x00"} {
+			if err := x.of(bad).check(); name != "metadata" && codeOf(err) != "validation_error" {
+				t.Errorf("%s %q: %v", name, bad, err)
+			}
+		}
+	}
+}
+
 // An agent joins an active team of its tree by name or id, and is told which there are.
 func TestWhichTeamAnAgentJoins(t *testing.T) {
 	s := open(t, ":memory:")

@@ -56,7 +56,7 @@ func TestN34_OnlyMembersOfATeamSendMessages(t *testing.T) {
 		{"a", Outgoing{To: "b"}, "validation_error", ""},
 		{"a", Outgoing{To: "b", Message: "x", Type: "shout"}, "validation_error", "planApprovalResponse"},
 		{"a", Outgoing{To: "b", Message: "\xff"}, "validation_error", ""},
-		{"a", Outgoing{To: "b", Message: strings.Repeat("x", maxMessage+1)}, "validation_error", ""},
+		{"a", Outgoing{To: "b", Message: strings.Repeat("x", 64<<10+1)}, "validation_error", "65536 at most"},
 	} {
 		_, err := s.Send(t.Context(), at(tt.from), tt.o, 0)
 		e, _ := errors.AsType[*tool.Error](err)
