@@ -145,6 +145,9 @@ func TestWhatASaveAndACutLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !before.Updated.After(sess.Updated) {
+		t.Errorf("saved messages: changed at %v, made at %v", before.Updated, sess.Updated)
+	}
 	for _, message := range []string{"none", "2"} { // there is none behind the last
 		now, err := s.Cut(t.Context(), "a", sess.ID, message)
 		if err != nil || !now.Updated.Equal(before.Updated) {
