@@ -19,13 +19,14 @@ func TestStatementsInFilesAreRead(t *testing.T) {
 	write(t, filepath.Join(dir, "loop.sql"), "\\i loop.sql\n")
 	write(t, filepath.Join(dir, "wipe.js"), "db.dropDatabase()\n")
 	write(t, filepath.Join(dir, "keys"), "GET a\nFLUSHALL\n")
-	write(t, filepath.Join(dir, "large.sql"), strings.Repeat(" ", maxFedBytes+1))
+	write(t, filepath.Join(dir, "large.sql"), strings.Repeat(" ", 4<<20+1))
+	write(t, filepath.Join(dir, "longest.sql"), strings.Repeat(" ", 4<<20))
 	for line, want := range map[string]int{
 		"psql -f a.sql": 1, "psql -d x --file=a.sql": 1, "psql < a.sql": 1, "cat a.sql | psql": 1, "psql -fa.sql": 1,
 		"mysql -e 'source a.sql'": 1, `psql -c '\i a.sql'`: 1, "sqlite3 x.db '.read a.sql'": 1, "psql -f main.sql": 1,
 		"clickhouse-client --queries-file a.sql": 1, "mongosh x wipe.js": 1, "redis-cli < keys": 1,
 		"docker exec -i db psql < a.sql": 1, "cat a.sql | kubectl exec -i db -- psql": 1, "cd sub; psql -f ../a.sql": 1,
-		"python manage.py dbshell < a.sql": 1, "psql -f large.sql": 1, `mysql -e "$(cat a.sql)"`: 1, `psql -c "$(< a.sql)"`: 1, `mongosh --eval "$(cat wipe.js)"`: 1,
+		"python manage.py dbshell < a.sql": 1, "psql -f large.sql": 1, "psql -f longest.sql": 0, `mysql -e "$(cat a.sql)"`: 1, `psql -c "$(< a.sql)"`: 1, `mongosh --eval "$(cat wipe.js)"`: 1,
 		`mysql -e "$(cat select.sql)"`: 0, "psql -f drop_all.sql": 1,
 		"psql -f select.sql": 0, "psql < select.sql": 0, "psql -f reset.sql": 0, "psql -f missing.sql": 0, "psql -f loop.sql": 0,
 		"pg_dump x > a.sql": 0, "cat a.sql": 0, "psql -o a.sql -c 'select 1'": 0, "wc -l < a.sql": 0, "psql -f .": 0,

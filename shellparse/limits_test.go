@@ -44,7 +44,7 @@ func TestA10_LimitsRefuseFast(t *testing.T) {
 				strings.Repeat("a", 60_000) + " >> f; done; done",
 			"",
 		},
-		{"a value that doubles", "x=a; " + strings.Repeat("x=$x$x; ", 20), "too_large"},
+		{"a value that doubles", "x=a; " + strings.Repeat("x=$x$x; ", 19), "too_large"},
 		{"a here-document of brackets", "cat <<'E'\n" + strings.Repeat("[", 49) + "\nE", "too_deep"},
 		{"exported names", many("export a", ";", 300), "too_large"},
 		{"deep functions", fork(40), "too_deep"},
