@@ -56,6 +56,20 @@ func TestWhatNoProjectMayBe(t *testing.T) {
 	}
 }
 
+// What holds what others need is no project, and neither is anything in the places of the kernel and of settings.
+func TestNoDirectoryOfTheSystemIsAProject(t *testing.T) {
+	h := Host{Owner: func(int) bool { return true }}
+	for _, dir := range []string{
+		"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/sbin",
+		"/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/usr/share", "/var",
+		"/var/lib", "/var/tmp", "/boot/efi", "/dev/shm", "/sys/fs",
+	} {
+		if err := h.Check(dir); err == nil || !strings.Contains(err.Error(), dir+" belongs to the system") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
 func TestADirectoryOfAnotherUserIsNoProject(t *testing.T) {
 	needs.Root(t, "to give a directory away")
 	dir := t.TempDir()
