@@ -322,6 +322,13 @@ func TestC12_CX53_C37_OnlyTheFirstTagOfAnAssistantRuns(t *testing.T) {
 	if got := w.reply("[CALL: tag] [CALL: no] [CALL: tag]"); !strings.Contains(got, `"ignored":1,"more":[{"call":{"name":"no"`) {
 		t.Errorf("got %s", got)
 	}
+	c = defaults()
+	c.MaxCalls, c.BreakerCalls = 4, 1
+	w.f.config.Store(c)
+	w.f.reset("s")
+	if got := w.reply("[CALL: tag] [CALL: tag] [CALL: tag] [CALL: tag] [CALL: tag]"); !strings.Contains(got, `"ignored":3,"more":[{`) {
+		t.Errorf("behind a call that is blocked: %s", got)
+	}
 }
 
 func TestC25_C19_CallsOfASessionRunOneByOne(t *testing.T) {
@@ -337,6 +344,9 @@ func TestC25_C19_CallsOfASessionRunOneByOne(t *testing.T) {
 		most = max(most, running)
 		order = append(order, string(r.Args))
 		w.mu.Unlock()
+		if len(w.f.line("s").turn) != 1 {
+			t.Error("a call runs that does not hold the turn of its session")
+		}
 		entered <- true
 		<-leave
 		w.mu.Lock()
