@@ -264,6 +264,33 @@ func TestT52_AFileThatIsNotSearchedToItsEnd(t *testing.T) {
 	}
 }
 
+// TestT52_AnIgnoreFileThatIsNotReadWhole: the answer says that there may be more, or less.
+func TestT52_AnIgnoreFileThatIsNotReadWhole(t *testing.T) {
+	w := sources(t)
+	w.write("sub/.gitignore", strings.Repeat("#", 2<<20))
+	got, _ := w.ok(`{"operation":"findReferences","file_path":"sub/use.go","line":2,"character":14}`)
+	if !strings.HasSuffix(got, "\n[note: 1 directories or ignore files could not be read]") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// TestDeclarationsBehindModifiers: each modifier of the languages that are searched, also several.
+func TestDeclarationsBehindModifiers(t *testing.T) {
+	pattern := regexp.MustCompile(declarations(""))
+	for _, word := range strings.Fields(
+		"export default declare public private protected internal fileprivate open static final abstract override async",
+	) {
+		for _, line := range []string{"class X {", "  static interface X {"} {
+			if !pattern.MatchString(word + " " + line) {
+				t.Errorf("%s %s is no declaration", word, line)
+			}
+		}
+	}
+	if pattern.MatchString("return class X") {
+		t.Error("any word is a modifier")
+	}
+}
+
 func TestSymbolAt(t *testing.T) {
 	for _, tt := range []struct {
 		line string
