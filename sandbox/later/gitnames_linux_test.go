@@ -56,6 +56,8 @@ func TestX39_WhatAConfigurationNamesIsKept(t *testing.T) {
 		{"by the home of somebody", "[include]\n\tpath = ~nobody-here/WS/x/file\n", "x/file"},
 		{"through a link", "[include]\n\tpath = ../l/../file\n", "x/file"},
 		{"nested", "[include]\n\tpath = ../x/more.cfg\n", "x/file"},
+		{"nested in one of a condition", "[includeIf \"gitdir:**]x/\"]\n\tpath = ../x/more.cfg\n", "x/file"},
+		{"a program of files elsewhere", "[core]\n\tworktree = ../x/deep\n\tfsmonitor = ./program.cfg\n", "x/deep/program.cfg"},
 		{"hooks", "[core]\n\thooksPath = x ; ours\n", "x"},
 		{"a link to a hook", "[core]\n\thooksPath = h\n", "z/y/file"},
 		{"a link to what a hook may use", "[core]\n\thooksPath = h\n", "x/file"},
@@ -96,6 +98,33 @@ func TestX39_WhatAConfigurationNamesIsKept(t *testing.T) {
 				t.Errorf("kept %q", kept)
 			}
 		})
+	}
+}
+
+// TestX39_AWordBehindAnInterpreterIsAProgram: it needs no slash.
+func TestX39_AWordBehindAnInterpreterIsAProgram(t *testing.T) {
+	for name := range strings.FieldsSeq(". source exec env sh bash dash zsh ksh fish python python2 python3 perl ruby node deno " +
+		"bun php lua awk tclsh Rscript") {
+		for _, line := range []string{name + " -x file", "!/usr/bin/" + name + " file"} {
+			if got := programs(line); !slices.Contains(got, "file") {
+				t.Errorf("%s: %q", line, got)
+			}
+		}
+	}
+	if got := programs("cat file"); len(got) != 0 {
+		t.Errorf("a word behind another program: %q", got)
+	}
+}
+
+// TestHalfOfTheWatchesOfTheUser is what the daemon takes at most.
+func TestHalfOfTheWatchesOfTheUser(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_user_watches")
+	if err != nil {
+		needs.Missing(t, "%v", err)
+	}
+	most, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if got := watchBudget(); err != nil || got != most/2 {
+		t.Errorf("%d watches of %d, %v", got, most, err)
 	}
 }
 
