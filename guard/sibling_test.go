@@ -48,6 +48,7 @@ func TestSiblingsAsk(t *testing.T) {
 		{"from below", "git -C src worktree add ../../w", guard.Ask, "+w"},
 		{"by its whole path", "git worktree add " + dir + "/w", guard.Ask, "+w"},
 		{"a clone", "git clone . ../w", guard.Ask, "+w"},
+		{"a new repository", "git init ../w", guard.Ask, "+w"},
 		{"a build directory", "cmake -B ../build", guard.Ask, "+build"},
 		{"a deeper one", "cmake -B ../build/debug -S .", guard.Ask, "+build"},
 		{"mkdir -p", "mkdir -p ../w/a ../w/b", guard.Ask, "+w"},
@@ -81,6 +82,7 @@ func TestSiblingsAsk(t *testing.T) {
 		{"above the parent", "mkdir -p ../../w", guard.Deny, ""},
 		{"a tree that is copied into one", "cp -r src ../there", guard.Deny, ""},
 		{"an archive that is unpacked in one", "tar xf a.tar -C ../there", guard.Deny, ""},
+		{"a tree that is kept the same", "rsync -a src/ ../there/", guard.Deny, ""},
 		{"the modes of a tree", "chmod -R u+w ../there", guard.Deny, ""},
 		{"one is not enough", "mkdir -p ../w /usr/w", guard.Deny, "+w"},
 	} {
