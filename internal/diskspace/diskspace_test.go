@@ -170,7 +170,9 @@ func TestWhatWasSentCountsUntilItIsMeasured(t *testing.T) {
 // a minute has passed.
 func TestMeasuringCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &disks{state: limit.Space{Size: 800 * mib, Avail: 700 * mib}}
+		d := &disks{
+			state: limit.Space{Size: 800 * mib, Avail: 700 * mib}, sessions: map[string]Session{"s": {Account: "a"}},
+		}
 		g := d.guard(0)
 		g.Begin()
 		g.work.Wait()
@@ -200,6 +202,14 @@ func TestMeasuringCostsLittle(t *testing.T) {
 		d.state.Avail = 600 * mib
 		if n := ask(10, 50*time.Millisecond); n != 1 {
 			t.Errorf("%d times after the disk has filled", n)
+		}
+		g.Forget("unknown")
+		if n := ask(10, 50*time.Millisecond); n != 0 {
+			t.Errorf("%d times after nothing was deleted", n)
+		}
+		g.Forget("s")
+		if n := ask(10, 50*time.Millisecond); n != 1 {
+			t.Errorf("%d times after a session was deleted", n)
 		}
 		before := d.measured.Load()
 		time.Sleep(time.Hour)

@@ -152,7 +152,7 @@ func (r *Reader) printed(command []string) (string, error) {
 	if time.Now().Before(a.until) {
 		return a.secret, a.err
 	}
-	a.secret, a.err = r.run(command)
+	a.secret, a.err = r.run(command, commandTime)
 	lasts := Lasts
 	if a.err != nil {
 		lasts = FailureLasts
@@ -162,8 +162,8 @@ func (r *Reader) printed(command []string) (string, error) {
 }
 
 // run starts the program. It is shared by all who wait for it, so no call ends it.
-func (r *Reader) run(command []string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
+func (r *Reader) run(command []string, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Stderr, cmd.WaitDelay = "/", r.Stderr, time.Second
@@ -171,7 +171,7 @@ func (r *Reader) run(command []string) (string, error) {
 	cmd.Stdout = out
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("%s did not end within %v", command[0], commandTime)
+		return "", fmt.Errorf("%s did not end within %v", command[0], within)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s failed: %w", command[0], err)

@@ -117,6 +117,17 @@ func TestCommands(t *testing.T) {
 }
 
 // TestWhatACommandPrintsIsKept: for five minutes, and that it failed for five seconds.
+// TestCommandsRunAsThisProcess: with its environment, whether or not the one who asks waits on.
+func TestCommandsRunAsThisProcess(t *testing.T) {
+	t.Setenv("SECRETS_TEST", "tok_0123456789")
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	s := guard.Secret{Command: []string{"/bin/sh", "-c", "echo $SECRETS_TEST"}}
+	if got, err := (&secrets.Reader{}).Value(ctx, s); got != "tok_0123456789" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestWhatACommandPrintsIsKept(t *testing.T) {
 	for _, tt := range []struct {
 		name, end string
