@@ -330,6 +330,9 @@ func (l *Log) keep(text []byte, cost int) {
 	drop := 0
 	for l.size+cost > l.most && drop < len(l.items)-1 {
 		l.size -= l.items[drop].cost()
+		if l.owner != nil && l.items[drop].Seq >= l.owner.next { // it has missed that
+			l.unread -= l.items[drop].cost()
+		}
 		drop++
 	}
 	if drop > 0 {

@@ -113,7 +113,7 @@ func TestTheProgramWaitsForItsOwnerOnly(t *testing.T) {
 		l.Write("stdout", make([]byte, 6000))
 		written := make(chan bool)
 		go func() {
-			for range 4 {
+			for range 7 {
 				l.Write("stdout", bytes.Repeat([]byte("x"), 6000))
 				written <- true
 			}
@@ -138,12 +138,42 @@ func TestTheProgramWaitsForItsOwnerOnly(t *testing.T) {
 		if waited := time.Since(began); waited > 0 {
 			t.Errorf("it waited %v once more", waited)
 		}
+		synctest.Wait() // another one is there, for which it did not wait either
+		if _, err := owner.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		<-written
+		<-written
+		<-written // it took what was there, so it is waited for again
+		if waited := time.Since(began); waited != 10*time.Second {
+			t.Errorf("after it took something it was waited for %v", waited)
+		}
 		owner.Close()
 		<-written
 		l.Close()
 		items := all(t.Context(), other)
-		if len(items) != 1 || items[0].Offset != 24_000 {
+		if len(items) != 1 || items[0].Offset != 42_000 {
 			t.Errorf("who did not read got %d items, at %d", len(items), items[0].Offset)
+		}
+	})
+}
+
+// TestAnOwnerThatWasLateIsNotWaitedForInVain: what was pushed out before it came is nothing that it can still take.
+func TestAnOwnerThatWasLateIsNotWaitedForInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := output.NewLog(10_000)
+		owner := l.Owner()
+		for range 4 {
+			l.Write("stdout", make([]byte, 6000))
+		}
+		if items, err := owner.Next(t.Context()); err != nil || len(items) != 1 || items[0].Offset != 18_000 {
+			t.Fatalf("got %v, %v", len(items), err)
+		}
+		began := time.Now()
+		l.Write("stdout", make([]byte, 1000))
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the program waited %v for an owner that has all there is", waited)
 		}
 	})
 }
