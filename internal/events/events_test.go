@@ -122,7 +122,7 @@ func TestEventsRefuseUnknownTypes(t *testing.T) {
 func TestEventsCountWhatASlowReadermissed(t *testing.T) {
 	var e Broker
 	r := e.subscribe(func(Event) bool { return true })
-	for i := range buffer + 7 {
+	for i := range 256 + 7 {
 		e.Publish(Event{Type: CallEnd, Call: fmt.Sprint(i)})
 	}
 	if got := e.missed(r); got != 7 {
@@ -144,7 +144,7 @@ func TestEventsCountWhatASlowReadermissed(t *testing.T) {
 func TestASlowReaderIsToldHowManyEventsItMissed(t *testing.T) {
 	var e Broker
 	stream, err := e.Stream(t.Context(), func(Event) bool { return true }, func(context.Context) ([]Event, error) {
-		for range buffer + 7 { // nobody reads yet
+		for range 256 + 7 { // nobody reads yet
 			e.Publish(Event{Type: CallEnd})
 		}
 		return nil, nil

@@ -131,12 +131,12 @@ func TestShinglesPastTheirBound(t *testing.T) {
 	for x.key.hash([]byte(filling)) > 1<<57 { // a block that is the sample wherever it stands
 		x.key = newKey()
 	}
-	x.Add([]byte(among(2*maxPlaces)), ByWeb)
+	x.Add([]byte(among(2*64)), ByWeb)
 	x.Add([]byte("a text of somebody else, with nothing of the page in it"), ByMCP)
-	if got := x.Match(among(maxSteps / maxPlaces / 2)); got != 0 {
+	if got := x.Match(among(4 << 20 / 64 / 2)); got != 0 {
 		t.Errorf("within the bound: got %b, want nothing", got)
 	}
-	if got := x.Match(among(2 * maxSteps / maxPlaces)); got != ByWeb|ByMCP {
+	if got := x.Match(among(2 * 4 << 20 / 64)); got != ByWeb|ByMCP {
 		t.Errorf("past the bound: got %b, want everybody", got)
 	}
 }

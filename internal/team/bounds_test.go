@@ -38,13 +38,13 @@ func TestWhatATeamHoldsIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		task    string
 		members []string
-	}{"members": {"", names}, "description": {strings.Repeat("a", maxText+1), nil}} {
+	}{"members": {"", names}, "description": {strings.Repeat("a", 64<<10+1), nil}} {
 		_, err := s.CreateTeam(t.Context(), lead, "t", c.task, c.members)
 		if codeOf(err) != "validation_error" || !strings.Contains(err.Error(), "too large") {
 			t.Errorf("too long %s: got %v", name, err)
 		}
 	}
-	full, err := s.CreateTeam(t.Context(), lead, "full", strings.Repeat("a", maxText), names[:maxMembers])
+	full, err := s.CreateTeam(t.Context(), lead, "full", strings.Repeat("a", 64<<10), names[:maxMembers])
 	if err != nil {
 		t.Fatal(err)
 	}
