@@ -466,10 +466,24 @@ func TestT51_MissedRunsAreSaidOnce(t *testing.T) {
 		stop()
 		time.Sleep(4*time.Minute + 30*time.Second) // at 3:10:30
 		_, stop = w.open(*Defaults())
-		defer stop()
 		synctest.Wait()
 		if len(w.called()) != 2 || len(w.noted("cron_missed")) != 1 {
 			t.Errorf("half a minute late: %d calls, %d notes", len(w.called()), len(w.noted("cron_missed")))
+		}
+		stop()
+		time.Sleep(5*time.Minute + 29*time.Second) // at 3:15:59
+		_, stop = w.open(*Defaults())
+		synctest.Wait()
+		if len(w.called()) != 3 || len(w.noted("cron_missed")) != 1 {
+			t.Errorf("nearly a minute late: %d calls, %d notes", len(w.called()), len(w.noted("cron_missed")))
+		}
+		stop()
+		time.Sleep(5*time.Minute + time.Second) // at 3:21
+		_, stop = w.open(*Defaults())
+		defer stop()
+		synctest.Wait()
+		if len(w.called()) != 3 || len(w.noted("cron_missed")) != 2 {
+			t.Errorf("a minute late: %d calls, %d notes", len(w.called()), len(w.noted("cron_missed")))
 		}
 	})
 }

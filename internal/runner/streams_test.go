@@ -59,6 +59,7 @@ func TestOnlyADefaultOutputLimitIsRaised(t *testing.T) {
 }
 
 func TestOnlyADefaultWallLimitIsRaised(t *testing.T) {
+	const month = 30 * 24 * 3600
 	for _, tt := range []struct{ got, want int }{{0, month}, {guard.DefaultLimits.WallSeconds, month}, {7, 7}} {
 		var s guard.Settings
 		s.Limits.WallSeconds = tt.got
