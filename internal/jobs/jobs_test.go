@@ -143,6 +143,9 @@ func TestAJobFromItsBeginToTheNextDaemon(t *testing.T) {
 	j.Started(&program{})
 	io.WriteString(j.Output(), "first\n")
 	data, text := j.Detach(func(error) {})
+	if seen := j.lastRead(); seen != int64(len("first\n")) {
+		t.Errorf("the answer has what was printed, and the model has read up to %d", seen)
+	}
 	if a := data.(answer); a.ID != j.ID() || a.Output != "first\n" || !strings.Contains(text, j.ID()) ||
 		!strings.HasPrefix(a.ID, "job_") {
 		t.Errorf("got %+v, %q", data, text)
@@ -437,6 +440,26 @@ func TestAJobWhoseOutputCannotBeKept(t *testing.T) {
 	}
 	if _, err := w.Open(call("x"), false); code(err) != "job_not_kept" || len(w.List(nobody)) != 0 {
 		t.Errorf("got %v, and %d jobs", err, len(w.List(nobody)))
+	}
+}
+
+// TestOutputThatTheDiskRefuses: what came before it can be read, what comes later is lost, and the job says why.
+func TestOutputThatTheDiskRefuses(t *testing.T) {
+	w := newWorld(t)
+	j, c := w.begin(false)
+	io.WriteString(j.Output(), "kept\n")
+	j.out.f.Close()
+	for range 2 {
+		if _, err := io.WriteString(j.Output(), "lost\n"); err != nil {
+			t.Errorf("the program hears of it: %v", err)
+		}
+	}
+	j.finish(c, sandbox.Exit{}, fine)
+	if i := j.Info(); i.State != Exited || i.Printed != 5 || !strings.HasPrefix(i.Error, "keep the output of a job: ") {
+		t.Errorf("got %+v", i)
+	}
+	if r, err := j.report(0); err != nil || r.Output != "kept\n" {
+		t.Errorf("it is read as %q, %v", r.Output, err)
 	}
 }
 

@@ -150,6 +150,7 @@ func TestBash_ArgumentsOfJobsThatDoNothing(t *testing.T) {
 		{"command": "true", "tty": true},
 		{"command": "true", "tty": true, "on_timeout": "background"},
 		{"command": "true", "run_in_background": true, "rows": 10},
+		{"command": "true", "run_in_background": true, "columns": 10},
 		{"command": "true", "run_in_background": true, "output_file": "x"},
 		{"command": "true", "on_timeout": "background", "output_file": "x"},
 	} {

@@ -145,6 +145,10 @@ func TestB01_B02_B03_B04_B05_B06_B07_B08_B09_B10_B11_B12_B13_B18_TheRules(t *tes
 		{"B-18 absolute paths", "", body("in /Users/a/x\n/home/b/y\n`C:\\x`\nhttps://a.b/home/x"), "REF-03 LOW SKILL.md:6, REF-03 LOW SKILL.md:7, REF-03 LOW SKILL.md:8"},
 		{"B-18 what no path is", "", with("x.csv", "name,file\na,{dir}/x.md\nb,*/y.md\nc,https://e.test/z.md\n"), ""},
 		{"B-18 CSV", "", with("x.csv", "name,file\na,\"no/x.md\"\nb,./SKILL.md\nc,d\n"), "REF-04 MEDIUM x.csv:2"},
+		{
+			"B-18 CSV of other files", "", with("x.csv", "no/x.yaml,no/x.go\nno/x.yml,\nno/x.csv,\n"),
+			"REF-04 MEDIUM x.csv:1, REF-04 MEDIUM x.csv:2, REF-04 MEDIUM x.csv:3",
+		},
 		{"SPEC what a reader of YAML refuses", "", fields("name: good-skill\n" + use + "argument-hint: [a] [b]\n"), "SPEC-01 MEDIUM SKILL.md, SPEC-02 LOW SKILL.md:4"},
 		{
 			"SPEC keys twice, each on its line", "",
