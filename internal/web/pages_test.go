@@ -251,6 +251,19 @@ func TestW04_APageSaysWhyItIsNotShown(t *testing.T) {
 }
 
 // A page of numbers is not made of metrics that were refused.
+// Who has a link without a password has nothing to send.
+func TestW03_ALinkWithoutAPasswordTakesNone(t *testing.T) {
+	s, _ := newSite(t)
+	token, err := s.shares.make(t.Context(), &Share{Session: "s", Made: time.Now(), Ends: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.send(t, "POST", "/shared/"+token, "password=x", "Content-Type", "application/x-www-form-urlencoded")
+	if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("got %s, %v", got.Status, got.Header)
+	}
+}
+
 func TestW04_HealthNeedsTheMetrics(t *testing.T) {
 	s, _, login := answering(t, map[string]string{"/metrics": `{"error":{"message":"later"}}`})
 	if got := s.send(t, "GET", "/health", "", login...); got.StatusCode != http.StatusInternalServerError {

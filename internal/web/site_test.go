@@ -187,6 +187,29 @@ func TestW04_UnderTLSThePageHasTheNamesOfItsCertificate(t *testing.T) {
 	}
 }
 
+// Each answer keeps browsers from using it elsewhere, from guessing what it is, and from keeping it.
+func TestW04_WhatEachAnswerTellsTheBrowser(t *testing.T) {
+	s, _ := newSite(t)
+	for _, tls := range []bool{false, true} {
+		want := map[string]string{
+			"Content-Security-Policy": policyOfContent, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Cache-Control": "no-store", "Strict-Transport-Security": "",
+		}
+		if tls {
+			s.cert, want["Strict-Transport-Security"] = certified(t, "page.test"), "max-age=31536000"
+		}
+		for _, path := range []string{"/", "/login", "/nothing", "/v1/status", "/shared/x"} {
+			h := s.send(t, "GET", path, "").Header
+			for name, value := range want {
+				if got := h.Get(name); got != value {
+					t.Errorf("TLS %t, %s: %s is %q, want %q", tls, path, name, got, value)
+				}
+			}
+		}
+	}
+}
+
 func TestW04_WhereThePageMayListen(t *testing.T) {
 	both := TLS{CertFile: "/c", KeyFile: "/k"}
 	for _, tt := range []struct {
