@@ -250,7 +250,6 @@ func TestW04_APageSaysWhyItIsNotShown(t *testing.T) {
 	}
 }
 
-// A page of numbers is not made of metrics that were refused.
 // Who has a link without a password has nothing to send.
 func TestW03_ALinkWithoutAPasswordTakesNone(t *testing.T) {
 	s, _ := newSite(t)
@@ -264,6 +263,7 @@ func TestW03_ALinkWithoutAPasswordTakesNone(t *testing.T) {
 	}
 }
 
+// A page of numbers is not made of metrics that were refused.
 func TestW04_HealthNeedsTheMetrics(t *testing.T) {
 	s, _, login := answering(t, map[string]string{"/metrics": `{"error":{"message":"later"}}`})
 	if got := s.send(t, "GET", "/health", "", login...); got.StatusCode != http.StatusInternalServerError {
