@@ -287,8 +287,8 @@ func TestSetsOfNamesAreBounded(t *testing.T) {
 	for _, name := range many {
 		s.Done(call(name))
 	}
-	if n, err := testutil.GatherAndCount(s.registry, "sandboxd_requests_total"); err != nil || n != maxNames+1 {
-		t.Errorf("got %d series, %v, want %d", n, err, maxNames+1)
+	if n, err := testutil.GatherAndCount(s.registry, "sandboxd_requests_total"); err != nil || n != 201 {
+		t.Errorf("got %d series, %v, want 200 and that of the others", n, err)
 	}
 }
 
@@ -354,5 +354,38 @@ func BenchmarkDone(b *testing.B) {
 	c := call("Bash", tool.Reason{Rule: "mode:auto"})
 	for b.Loop() {
 		s.Done(c)
+	}
+}
+
+// TestNamesOfClosedSetsHaveALabel: each of them its own.
+func TestNamesOfClosedSetsHaveALabel(t *testing.T) {
+	s := New("v1")
+	reasons := []string{"exited", "signaled", "timed_out", "output", "memory", "processes", "cpu", "file_size", "disk"}
+	for _, reason := range reasons {
+		s.SandboxExit("linux", reason)
+	}
+	features := []string{
+		"userns", "mountns", "pidns", "ipcns", "netns", "utsns", "cgroupns", "timens", "landlock", "seccomp", "rlimits",
+		"cgroup2", "cgroup", "no_new_privs", "capabilities",
+	}
+	s.Sandbox(sandbox.Report{Layers: features})
+	stages := []string{
+		"lookup", "resolve", "before", "judge", "approve", "hold", "job", "begin", "run", "settle", "format", "remember",
+		"after",
+	}
+	for _, stage := range stages {
+		s.Stage(stage, 0)
+	}
+	text := scrape(t, s)
+	for format, names := range map[string][]string{
+		`sandboxd_sandbox_exits_total{backend="linux",reason="%s"} 1`:  reasons,
+		`sandboxd_sandbox_feature_info{feature="%s",state="active"} 1`: features,
+		`sandboxd_stage_duration_seconds_count{stage="%s"} 1`:          stages,
+	} {
+		for _, name := range names {
+			if want := fmt.Sprintf(format, name); !strings.Contains(text, want) {
+				t.Errorf("/metrics lacks %s", want)
+			}
+		}
 	}
 }

@@ -242,10 +242,10 @@ func (l lateWriter) Begin(ctx context.Context, c *tool.Call) error {
 // TestBoundFilesAreLimited: the copies of all calls together are bounded.
 func TestBoundFilesAreLimited(t *testing.T) {
 	var r running
-	if !r.reserve(maxBound) || r.reserve(1) {
+	if !r.reserve(256<<20) || r.reserve(1) {
 		t.Error("more is reserved than there is")
 	}
-	r.reserve(-maxBound)
+	r.reserve(-256 << 20)
 	_, _, err := r.bind(t.Context(), box{}, []sandbox.Approved{{Path: "/x", Bytes: maxBound + 1}})
 	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "too_much_bound" || r.bound != 0 {
 		t.Errorf("got %v", err)

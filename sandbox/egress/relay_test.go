@@ -97,6 +97,9 @@ func TestASilentProgramIsRefusedWhenItConnects(t *testing.T) {
 		}
 	}
 	w := newWorld(t) // where it may connect, the answer says what was missing
+	if patience != 30*time.Second {
+		t.Errorf("a client that says nothing has %v, want 30s", patience)
+	}
 	w.call.testOnlyPatience = 10 * time.Millisecond
 	if _, err := w.connect("a.test", 443).Read(make([]byte, 1)); err == nil {
 		t.Error("it was told nothing")

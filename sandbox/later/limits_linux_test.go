@@ -146,7 +146,13 @@ func TestAClosedTree(t *testing.T) {
 	make0(t, ws+"/a/.envrc")
 	tree := x.tree(ws)
 	tree.look()
-	for i := range maxTrees {
+	for i := range 31 {
+		x.tree(fmt.Sprintf("%s/%d", ws, i)).look()
+	}
+	if x.tree(ws) != tree {
+		t.Fatal("it is not in use any more, though only 31 others were used since")
+	}
+	for i := range 32 {
 		x.tree(fmt.Sprintf("%s/%d", ws, i)).look()
 	}
 	if x.tree(ws) == tree {

@@ -3,6 +3,8 @@ package launch
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestLaunchersThatRestAreEnded: those that have rested longest when there are too many, those of which a session takes
@@ -52,4 +54,34 @@ func TestLaunchersThatRestAreEnded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the sandbox backend is closed") {
 		t.Errorf("after Close: got %v", err)
 	}
+}
+
+// TestALauncherThatNobodyUsesEndsAfterFiveMinutes: and within half a minute more.
+func TestALauncherThatNobodyUsesEndsAfterFiveMinutes(t *testing.T) {
+	of := newPool(t)
+	l, err := of.Get(t.Context(), "a", newConfig(t, "a", t.TempDir()), Entry{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(nil)
+		defer p.Close()
+		l.mu.Lock()
+		l.used = time.Now()
+		l.mu.Unlock()
+		p.mu.Lock()
+		p.launchers["a"] = l
+		p.mu.Unlock()
+		time.Sleep(5*time.Minute - time.Second)
+		synctest.Wait()
+		if l.Gone() {
+			t.Error("it has ended too early")
+		}
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		if !l.Gone() {
+			t.Error("it has not ended")
+		}
+	})
 }

@@ -1,6 +1,9 @@
 package script
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -150,5 +153,20 @@ func TestFailedProgram(t *testing.T) {
 				t.Errorf("%d %q, want %d %q", status, why, tt.status, tt.why)
 			}
 		})
+	}
+}
+
+// TestOpenFilesAreFewerThanOurs: by 512, or half of ours if that is more.
+func TestOpenFilesAreFewerThanOurs(t *testing.T) {
+	if os.Getenv("LIMITED") != "" {
+		fmt.Println("allowed:", fewerThanOurs(1<<30), fewerThanOurs(64))
+		return
+	}
+	for limit, want := range map[string]string{"600": "300 64", "1400": "888 64"} {
+		cmd := exec.Command("sh", "-c", `ulimit -n "$1" && exec "$0" -test.run='^TestOpenFilesAreFewerThanOurs$'`, os.Args[0], limit)
+		cmd.Env = append(os.Environ(), "LIMITED=yes")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "allowed: "+want+"\n") {
+			t.Errorf("with %s files: %s, %v, want %s", limit, out, err, want)
+		}
 	}
 }

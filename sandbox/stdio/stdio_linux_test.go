@@ -106,3 +106,23 @@ func TestADirectoryIsNoStream(t *testing.T) {
 		s.Wait()
 	}
 }
+
+// TestMemoryDevicesAreOpenedInside: the sandbox has its own.
+func TestMemoryDevicesAreOpenedInside(t *testing.T) {
+	for _, name := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"} {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var s stdio.Streams
+		if err := s.Open(f, io.Discard, io.Discard, stdio.Limit{Bytes: 1}, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Devices[0]; got.Path != name || got.Flags != unix.O_RDONLY {
+			t.Errorf("%s: opened inside is %+v", name, got)
+		}
+		s.Start()
+		s.Wait()
+	}
+}

@@ -37,11 +37,15 @@ func TestForms(t *testing.T) {
 		secret, url.QueryEscape(secret), url.PathEscape(secret), fmt.Sprintf("%x", secret), fmt.Sprintf("%X", secret),
 		base64.StdEncoding.EncodeToString([]byte(secret)), "another-secret",
 		base64.URLEncoding.EncodeToString([]byte(secret)),
+		base64.StdEncoding.EncodeToString([]byte("-" + secret))[2:], base64.StdEncoding.EncodeToString([]byte("--" + secret))[3:],
 	} {
 		text := set.Text("a " + form + " b")
 		if strings.Contains(text, form) || len(text) != len(form)+4 || strings.Count(text, "*") < len(form)-3 {
 			t.Errorf("%s is %s", form, text)
 		}
+	}
+	if got := mask.New([]string{"ghp_ABCdef012"}).Text("GHP_ABCDEF012 and ghp_abcdef012"); got != "************* and *************" {
+		t.Errorf("in another case: %s", got)
 	}
 	if got := set.Text("this is short"); got != "this is short" {
 		t.Errorf("got %q", got)
