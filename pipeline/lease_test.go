@@ -164,7 +164,9 @@ func TestWhatMayNotRunIsNotOffered(t *testing.T) {
 		{"too many", func(w *world) *Pipeline {
 			p := w.leasing()
 			for range 1000 {
-				w.offer(t, p)
+				if c := w.offer(t, p); c.Result.Error != nil {
+					t.Fatalf("one of a thousand: %+v", c.Result.Error)
+				}
 			}
 			return p
 		}, "too_many_held"},

@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -107,6 +108,19 @@ func TestWhatGitRunsOfASetting(t *testing.T) {
 		}
 		if got := len(s.Commands) > 1; got != want {
 			t.Errorf("git -c %s runs a program: %t, want %t", key, got, want)
+		}
+	}
+}
+
+// TestAWordThatIsTooLongForAPathIsNotTold: of a program that no table has.
+func TestAWordThatIsTooLongForAPathIsNotTold(t *testing.T) {
+	for length, want := range map[int]int{4095: 2, 4096: 0} { // read and written
+		s, err := Parse("frobnicate /"+strings.Repeat("x", length-1), Options{Dir: "/src"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Commands[0].Files; len(got) != want {
+			t.Errorf("a word of %d bytes is told %d times, want %d", length, len(got), want)
 		}
 	}
 }

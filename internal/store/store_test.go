@@ -343,3 +343,19 @@ func TestNothingIsOpenedAfterTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestAnotherProgramMayHoldTheLockForTenSeconds: so long a statement waits for it.
+func TestAnotherProgramMayHoldTheLockForTenSeconds(t *testing.T) {
+	db, err := newFile(t)(t.Context(), storetest.Notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for name, begin := range map[string]func(context.Context, func(*sql.Tx) error) error{"reads": db.Read, "writes": db.Write} {
+		var waits int
+		err := begin(t.Context(), func(tx *sql.Tx) error { return tx.QueryRow("PRAGMA busy_timeout").Scan(&waits) })
+		if err != nil || waits != 10_000 {
+			t.Errorf("%s wait for %d ms, %v, want 10000", name, waits, err)
+		}
+	}
+}

@@ -227,3 +227,18 @@ func FuzzGlob(f *testing.F) {
 		}
 	})
 }
+
+// TestSoManyDirectoriesBelowOneAreEntered: 20,000; the answer counts the rest.
+func TestSoManyDirectoriesBelowOneAreEntered(t *testing.T) {
+	t.Setenv("TMPDIR", "/dev/shm") // a disk can take a millisecond for each
+	e := toolstest.New(t)
+	for i := range 20_001 {
+		if err := os.Mkdir(fmt.Sprintf("%s/%d", e.Dir, i), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "no files found in .\n[note: 1 directories could not be read]"
+	if got := e.OK(Glob{}, m{"pattern": "*.go"}); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
