@@ -165,7 +165,8 @@ func TestWhatMayNotRunIsNotOffered(t *testing.T) {
 			p := w.leasing()
 			for range 1000 {
 				if c := w.offer(t, p); c.Result.Error != nil {
-					t.Fatalf("one of a thousand: %+v", c.Result.Error)
+					t.Errorf("one of a thousand: %+v", c.Result.Error)
+					break
 				}
 			}
 			return p

@@ -45,7 +45,7 @@ func TestS01_S14_S15_S16_S17_S18_S19_S20_S21_S22_S23_S24_RefusedWrites(t *testin
 		{"S-22 a long id", `{"scope":"page","scope_id":"` + strings.Repeat("p", 10_000) + `","key":"k","value":1}`, "variable_host_not_found"},
 		{"S-22 a locked floor", `{"scope":"floor","scope_id":"` + locked + `","key":"k","value":1}`, "variable_target_locked"},
 		{"S-23 a bad key of a locked floor", `{"scope":"floor","scope_id":"` + locked + `","key":"","value":1}`, "validation_error"},
-		{"S-24 a value of more than 16 MB", `{"scope":"chat","scope_id":"s","key":"k","value":"` + strings.Repeat("x", maxValue) + `"}`, "invalid_variable_value"},
+		{"S-24 a value of more than 16 MB", `{"scope":"chat","scope_id":"s","key":"k","value":"` + strings.Repeat("x", 16<<20) + `"}`, "invalid_variable_value"},
 		{"deep JSON", `{"scope":"chat","scope_id":"s","key":"k","value":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`, "validation_error"},
 	} {
 		before := w.dump()
@@ -230,6 +230,9 @@ func TestS12_S20_WhatAVariableShows(t *testing.T) {
 	}
 	if got := w.put("chat", "s", strings.Repeat("钥", 256), "1"); !strings.HasPrefix(got, "created") {
 		t.Errorf("a key of 256 characters: %s", clip(got))
+	}
+	if got := w.put("chat", "s", "large", `"`+strings.Repeat("x", 16<<20-2)+`"`); !strings.HasPrefix(got, "created") {
+		t.Errorf("a value of 16 MB: %s", clip(got))
 	}
 	for levels, want := range map[int]string{200: "created", 201: "validation_error"} {
 		value := strings.Repeat("[", levels) + strings.Repeat("]", levels)

@@ -11,6 +11,9 @@ import (
 // another one, and those that nobody uses. One that works stays.
 func TestLaunchersThatRestAreEnded(t *testing.T) {
 	p := newPool(t)
+	if p.Max != 64 {
+		t.Errorf("%d launchers may rest, want 64", p.Max)
+	}
 	p.Max = 2
 	ws := t.TempDir()
 	get := func(session, key string, replaces bool) *Launcher {

@@ -355,3 +355,45 @@ func TestAnAnswerIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestAListHasSoManyBytes: 32 MiB in all its pages.
+func TestAListHasSoManyBytes(t *testing.T) {
+	description := strings.Repeat("x", 4<<20)
+	left := 0 // pages, which one request after the other reads
+	srv := mcp.NewServer(&mcp.Implementation{Name: "long"}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method != "tools/list" {
+				return next(ctx, method, r)
+			}
+			page := &mcp.ListToolsResult{NextCursor: "more", Tools: []*mcp.Tool{{
+				Name: fmt.Sprint("t", left), Description: description, InputSchema: map[string]any{"type": "object"},
+			}}}
+			if left--; left == 0 {
+				page.NextCursor = ""
+			}
+			return page, nil
+		}
+	})
+	at := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
+	t.Cleanup(at.Close)
+	u, err := url.Parse(at.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := upstream.Remote(t.Context(), t.Context(), upstream.Options{}, address(u, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	left = 7
+	if tools, err := conn.Tools(t.Context()); err != nil || len(tools) != 7 {
+		t.Errorf("28 MiB: %d tools, %v", len(tools), err)
+	}
+	left = 9
+	if _, err := conn.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 32 MiB") {
+		t.Errorf("36 MiB: %v", err)
+	}
+}

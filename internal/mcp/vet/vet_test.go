@@ -176,7 +176,8 @@ func TestSchemas(t *testing.T) {
 		{"26,600 places", laughs(9), "unfolds"},
 		{"deep", deep, "nested"},
 		{"less deep", strings.Repeat(`{"type":"object","properties":{"q":`, 70) + `{}` + strings.Repeat(`}}`, 70), "nests"},
-		{"huge", `{"type":"object","description":"` + strings.Repeat("x", vet.MaxDefinition) + `"}`, "bytes"},
+		{"huge", `{"type":"object","description":"` + strings.Repeat("x", 64<<10) + `"}`, "bytes"},
+		{"nearly huge", `{"type":"object","description":"` + strings.Repeat("x", 63<<10) + `"}`, ""},
 	} {
 		f := vet.Tool("s", vet.Definition{Name: "x", InputSchema: json.RawMessage(tt.schema)})
 		if tt.schema == "" {
