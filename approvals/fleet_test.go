@@ -353,20 +353,23 @@ func expiresWithItsDaemon(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 	}
-	long := b.db.Now().Add(-2 * deadAfter)
-	live := func() {
+	live := func(ago time.Duration) {
 		t.Helper()
+		set(`UPDATE approval_daemons SET beat = $1 WHERE id = 'a'`, b.db.Now().Add(-ago).UnixMilli())
 		if err := b.live(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set(`UPDATE approval_daemons SET beat = $1 WHERE id = 'a'`, long.UnixMilli())
-	live()
+	live(31 * time.Second)
 	if got, err := b.Get(t.Context(), item.ID); err != nil || got.Status != StatusPending {
 		t.Errorf("a daemon that has just come judges others: %s, %v", got.Status, err)
 	}
-	b.fleet.steady = long
-	live()
+	b.fleet.steady = b.db.Now().Add(-36 * time.Second)
+	live(20 * time.Second)
+	if got, err := b.Get(t.Context(), item.ID); err != nil || got.Status != StatusPending {
+		t.Errorf("it was there 20 s ago: %s, %v", got.Status, err)
+	}
+	live(31 * time.Second)
 	got, err := b.Get(t.Context(), item.ID)
 	if err != nil || got.Status != StatusExpired || got.Reason != reasonDied {
 		t.Errorf("got %s (%s), %v, want expired", got.Status, got.Reason, err)
