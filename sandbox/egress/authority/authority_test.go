@@ -85,7 +85,11 @@ func TestAnAuthorityEnds(t *testing.T) {
 		if _, err := leaf.Leaf.Verify(x509.VerifyOptions{Roots: pool}); err != nil || !a.Stale() {
 			t.Errorf("after eight days: %v, stale=%t", err, a.Stale())
 		}
-		time.Sleep(6*day + time.Hour)
+		time.Sleep(6*day - time.Hour)
+		if _, err := leaf.Leaf.Verify(x509.VerifyOptions{Roots: pool}); err != nil {
+			t.Errorf("at the end of two weeks: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
 		if _, err := leaf.Leaf.Verify(x509.VerifyOptions{Roots: pool}); err == nil {
 			t.Error("it is good for more than two weeks")
 		}
