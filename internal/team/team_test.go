@@ -373,6 +373,28 @@ func TestN27_OnlyWhoMadeATeamChangesIt(t *testing.T) {
 	}
 }
 
+// TestWhoChangesATeamOfAnEarlierVersion: it names no session, so any agent with the name of its leader does.
+func TestWhoChangesATeamOfAnEarlierVersion(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "s.db"))
+	boss := at("boss")
+	done(s.CreateTeam(t.Context(), boss, "n", "", []string{"a"}))
+	if err := s.db.Write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`UPDATE team_teams SET data = replace(data, $1, '')`, fmt.Sprintf(`"leader_session":%q,`, boss.Session))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.teams.Drop(boss.Space)
+	if _, err := s.AddMember(t.Context(), at("a"), "team_1", Member{Name: "x"}); codeOf(err) != "not_the_leader" {
+		t.Errorf("a member: %v", err)
+	}
+	namesake := boss
+	namesake.Session = "made-later"
+	if got, err := s.AddMember(t.Context(), namesake, "team_1", Member{Name: "x"}); err != nil || len(got.Members) != 2 {
+		t.Errorf("an agent with the name of its leader: %+v, %v", got, err)
+	}
+}
+
 func TestN27_WhoIsNoMemberCannotLeave(t *testing.T) {
 	s := open(t, ":memory:")
 	done(s.CreateTeam(t.Context(), lead, "n", "", []string{"a"}))
