@@ -38,7 +38,7 @@ func TestProfilesOfTheDaemon(t *testing.T) {
 		t.Errorf("a second one: got %s", got)
 	}
 	pprof.StopCPUProfile()
-	for _, path := range []string{"heap", "goroutine", "profile?seconds=1"} {
+	for _, path := range []string{"heap", "allocs", "goroutine", "threadcreate", "profile?seconds=1"} {
 		res := w.send(tool.RoleOperator, "GET", "/debug/pprof/"+path, nil)
 		got, err := io.ReadAll(res.Body)
 		res.Body.Close()

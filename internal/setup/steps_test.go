@@ -186,3 +186,34 @@ type partOf string
 func (p partOf) In(string) (string, error)          { return string(p), nil }
 func (partOf) Allow(context.Context, string) error  { return nil }
 func (partOf) Remove(context.Context, string) error { return nil }
+
+// What the system's daemon has is closed to everybody else, and so is shown before it is made.
+func TestWhatTheSystemsDaemonGets(t *testing.T) {
+	host := Host{Root: t.TempDir(), Program: "/usr/bin/sandboxd"}
+	users := "ann:x:1001:1001::/home/ann:/bin/sh\nolga:x:1002:1002::/home/olga:/bin/sh\n"
+	if err := errors.Join(os.Mkdir(host.at("/etc"), 0o755), os.WriteFile(host.at("/etc/passwd"), []byte(users), 0o644),
+		os.WriteFile(host.at("/etc/group"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := System(host, Options{Accounts: []string{"ann"}, Operators: []string{"olga"}, Workspaces: []string{"/srv/project"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := p.Do(t.Context(), Show{Out: &out, DryRun: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"group     sandboxd-agents:", "group     sandboxd-operators:", "user      sandboxd: useradd --system,",
+		"member    ann sandboxd-agents:", "member    olga sandboxd-operators:", "directory /etc/sandboxd: mode 0750,",
+		"directory /var/lib/sandboxd: mode 0700,", "directory /var/lib/sandboxd-key: mode 0700,",
+		"file      /etc/sandboxd/config.yaml: mode 0640,", "file      /etc/systemd/system/sandboxd.service: mode 0644,",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it is not shown that\n%s\nbut\n%s", want, &out)
+		}
+	}
+	if made, err := os.ReadDir(host.at("/")); err != nil || len(made) != 1 {
+		t.Errorf("a plan that is shown only has made %v, %v", made, err)
+	}
+}
