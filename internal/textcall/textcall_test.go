@@ -190,6 +190,9 @@ func TestC05_C34_WhatIsOffIsNeitherToldNorRun(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	w.call("PUT /callables/Read", `{"enabled":false}`)
+	if got := w.call("GET /callables/Read", ""); !strings.Contains(got, `"enabled":false`) {
+		t.Errorf("the tool is offered in the place of a callable that is off: %s", got)
+	}
 	if got := w.reply(`[CALL: Read({"file_path":"x"})]`); !strings.Contains(got, "NOT_FOUND") {
 		t.Errorf("got %s", got)
 	}

@@ -51,3 +51,42 @@ func TestFiltersOfTheRepositoryRun(t *testing.T) {
 		t.Errorf("a worktree with a new file is removed: %v", err)
 	}
 }
+
+// TestNoHookOfTheRepositoryRuns, and no program that watches its files.
+func TestNoHookOfTheRepositoryRuns(t *testing.T) {
+	repo, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	run := func(args ...string) {
+		t.Helper()
+		if err := command(t.Context(), repo, append([]string{"git"}, args...)).Run(); err != nil {
+			t.Fatalf("git %q: %v", args, err)
+		}
+	}
+	run("init", "-q")
+	run("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-q", "--allow-empty", "-m", "first")
+	hook := filepath.Join(repo, ".git/hooks/any")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(hook), 0o755),
+		os.WriteFile(hook, []byte("#!/bin/sh\necho \"$0\" >> "+ran+"\n"), 0o755),
+		os.Symlink(hook, filepath.Join(repo, ".git/hooks/post-checkout")),
+		os.Symlink(hook, filepath.Join(repo, ".git/hooks/reference-transaction"))); err != nil {
+		t.Fatal(err)
+	}
+	run("config", "core.fsmonitor", hook)
+	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if what, err := git.Changed(t.Context(), tree); err != nil || what != "" {
+		t.Errorf("changed: %q, %v", what, err)
+	}
+	if err := git.Remove(t.Context(), tree, false); err != nil {
+		t.Error(err)
+	}
+	if did, err := os.ReadFile(ran); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there ran\n%s", did)
+	}
+}
