@@ -52,21 +52,29 @@ func TestFiltersOfTheRepositoryRun(t *testing.T) {
 	}
 }
 
-// TestNoHookOfTheRepositoryRuns, and no program that watches its files.
-func TestNoHookOfTheRepositoryRuns(t *testing.T) {
+// repository makes a repository with a commit, and returns git in a directory.
+func repository(t *testing.T) (repo string, run func(dir string, args ...string)) {
+	t.Helper()
 	repo, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := filepath.Join(t.TempDir(), "ran")
-	run := func(args ...string) {
+	run = func(dir string, args ...string) {
 		t.Helper()
-		if err := command(t.Context(), repo, append([]string{"git"}, args...)).Run(); err != nil {
+		argv := append([]string{"git", "-c", "user.name=a", "-c", "user.email=a@b.example"}, args...)
+		if err := command(t.Context(), dir, argv).Run(); err != nil {
 			t.Fatalf("git %q: %v", args, err)
 		}
 	}
-	run("init", "-q")
-	run("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-q", "--allow-empty", "-m", "first")
+	run(repo, "init", "-q")
+	run(repo, "commit", "-q", "--allow-empty", "-m", "first")
+	return repo, run
+}
+
+// TestNoHookOfTheRepositoryRuns, and no program that watches its files.
+func TestNoHookOfTheRepositoryRuns(t *testing.T) {
+	repo, run := repository(t)
+	ran := filepath.Join(t.TempDir(), "ran")
 	hook := filepath.Join(repo, ".git/hooks/any")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(hook), 0o755),
 		os.WriteFile(hook, []byte("#!/bin/sh\necho \"$0\" >> "+ran+"\n"), 0o755),
@@ -74,7 +82,7 @@ func TestNoHookOfTheRepositoryRuns(t *testing.T) {
 		os.Symlink(hook, filepath.Join(repo, ".git/hooks/reference-transaction"))); err != nil {
 		t.Fatal(err)
 	}
-	run("config", "core.fsmonitor", hook)
+	run(repo, "config", "core.fsmonitor", hook)
 	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
 	if err != nil {
@@ -89,4 +97,41 @@ func TestNoHookOfTheRepositoryRuns(t *testing.T) {
 	if did, err := os.ReadFile(ran); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there ran\n%s", did)
 	}
+}
+
+// TestABranchWithNewCommitsIsKept: the worktree goes, and the error names the branch.
+func TestABranchWithNewCommitsIsKept(t *testing.T) {
+	repo, run := repository(t)
+	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(tree.Path, "commit", "-q", "--allow-empty", "-m", "second")
+	if err := git.Remove(t.Context(), tree, false); err == nil || !strings.Contains(err.Error(), "its branch worktree-try is not") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(tree.Path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the worktree: %v", err)
+	}
+	run(repo, "rev-parse", "-q", "--verify", "refs/heads/worktree-try")
+}
+
+// TestAWorktreeOutsideOfTheWorkspaceIsRefused: a link of the repository led there. Nothing of it stays.
+func TestAWorktreeOutsideOfTheWorkspaceIsRefused(t *testing.T) {
+	repo, run := repository(t)
+	outside := t.TempDir()
+	trees := filepath.Join(repo, ".worktrees")
+	if err := errors.Join(os.Mkdir(trees, 0o755), os.Symlink(outside, filepath.Join(trees, "try"))); err != nil {
+		t.Fatal(err)
+	}
+	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	_, err := git.New(t.Context(), repo, []string{repo}, "try")
+	if err == nil || !strings.Contains(err.Error(), "is outside of the workspace") {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadDir(outside); err == nil && len(left) > 0 {
+		t.Errorf("there is %v", left)
+	}
+	run(repo, "branch", "worktree-try") // it is free
 }
