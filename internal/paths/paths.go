@@ -54,6 +54,9 @@ func OperatorSocket(env func(string) string) string {
 	return clientSocket(env, os.Geteuid(), "SANDBOXD_OPERATOR_SOCKET", "operator.sock")
 }
 
+// logins has the runtime directory of each user who is logged in. Tests have another one.
+var logins = "/run/user"
+
 func clientSocket(env func(string) string, uid int, variable, name string) string {
 	if s := env(variable); s != "" {
 		return strings.TrimPrefix(s, "unix://")
@@ -69,7 +72,7 @@ func clientSocket(env func(string) string, uid int, variable, name string) strin
 	own := filepath.Join(p.RuntimeDir, name)
 	places := []string{own}
 	if env("XDG_RUNTIME_DIR") == "" { // clients of MCP start programs without it
-		places = append(places, filepath.Join(fmt.Sprintf("/run/user/%d/sandboxd", uid), name))
+		places = append(places, filepath.Join(logins, strconv.Itoa(uid), "sandboxd", name))
 	}
 	if _, err := os.Lstat(filepath.Dir(own)); err == nil && !trusted(filepath.Dir(own), uid) {
 		own = system

@@ -2,9 +2,11 @@ package paths
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -122,7 +124,7 @@ func TestM24_ADaemonOfTheLoginIsFoundWithoutXDGRuntimeDir(t *testing.T) {
 	}{
 		{"our own", dir, "agent.sock", 0o700, me, true},
 		{"one that others may read", dir, "agent.sock", 0o755, me, true},
-		{"one that others may write", dir, "agent.sock", 0o777, me, false},
+		{"one that others may write", dir, "agent.sock", 0o757, me, false},
 		{"one that the group may write", dir, "agent.sock", 0o770, me, false},
 		{"of another user", dir, "agent.sock", 0o700, me + 1, me == 0},
 		{"a link", link, "agent.sock", 0o700, me, false},
@@ -135,6 +137,27 @@ func TestM24_ADaemonOfTheLoginIsFoundWithoutXDGRuntimeDir(t *testing.T) {
 		if got := first([]string{filepath.Join(tt.dir, tt.socket)}, tt.uid); (got != "") != tt.found {
 			t.Errorf("%s: found %q, want found %t", tt.name, got, tt.found)
 		}
+	}
+	uid := me
+	if uid == 0 { // root has the place of the system
+		uid = 1
+	}
+	defer func(of string) { logins = of }(logins)
+	logins = t.TempDir()
+	login := filepath.Join(logins, strconv.Itoa(uid), "sandboxd", "agent.sock")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(login), 0o700), os.WriteFile(login, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"HOME": t.TempDir()}
+	find := func() string {
+		return clientSocket(func(name string) string { return env[name] }, uid, "SANDBOXD_SOCKET", "agent.sock")
+	}
+	if got := find(); got != login {
+		t.Errorf("without XDG_RUNTIME_DIR: got %s, want %s", got, login)
+	}
+	env["XDG_RUNTIME_DIR"] = t.TempDir()
+	if got := find(); got == login {
+		t.Errorf("with another XDG_RUNTIME_DIR: got %s", got)
 	}
 }
 
