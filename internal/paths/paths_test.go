@@ -148,7 +148,7 @@ func TestM24_ADaemonOfTheLoginIsFoundWithoutXDGRuntimeDir(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(login), 0o700), os.WriteFile(login, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"HOME": t.TempDir()}
+	env := map[string]string{"HOME": "/no-home"}
 	find := func() string {
 		return clientSocket(func(name string) string { return env[name] }, uid, "SANDBOXD_SOCKET", "agent.sock")
 	}
