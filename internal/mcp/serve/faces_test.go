@@ -163,3 +163,29 @@ func TestM24_WhichSessionOfTheDaemonIsServed(t *testing.T) {
 		}
 	}
 }
+
+// The id of a session of MCP is of use to its caller alone: another account, and the account as another user, are told
+// that there is none.
+func TestM24_ASessionOfMCPIsOfItsCallerAlone(t *testing.T) {
+	h := NewHTTP(client.Over(empty{}), "v1", slog.New(slog.DiscardHandler))
+	defer h.Close()
+	ann := route.Caller{Role: tool.RoleAgent, Account: "ann", UID: 1001, GID: 1001}
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	r.Header.Set(SessionHeader, "s1")
+	b, _, err := h.find(r, ann, "initialize")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(idHeader, b.key)
+	if got, _, err := h.find(r, ann, "tools/list"); err != nil || got != b {
+		t.Errorf("its caller: %v", err)
+	}
+	bob, other := ann, ann
+	bob.Account, other.UID = "bob", 1002
+	for _, me := range []route.Caller{bob, other} {
+		_, _, err := h.find(r, me, "tools/list")
+		if e, ok := errors.AsType[route.Error](err); !ok || e.Status != http.StatusNotFound {
+			t.Errorf("%s, uid %d: %v", me.Account, me.UID, err)
+		}
+	}
+}
