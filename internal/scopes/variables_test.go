@@ -457,3 +457,33 @@ func TestTheToolsLeaveNoVariablesOfTheSession(t *testing.T) {
 		t.Errorf("%d tools", len(w.tools))
 	}
 }
+
+// TestEachWriteIsAUseOfItsSession: sessions.keepDays counts it. What is read, refused or global is none.
+func TestEachWriteIsAUseOfItsSession(t *testing.T) {
+	w := newWorld(t)
+	w.session("s")
+	w.session("other")
+	used := func(what, want string, f func()) {
+		t.Helper()
+		w.uses = nil
+		if f(); strings.Join(w.uses, " ") != want {
+			t.Errorf("%s is a use of %q, want %q", what, w.uses, want)
+		}
+	}
+	var floor, page, variable string
+	used("a variable of the session", "s", func() {
+		variable = w.id("PUT /variables", `{"scope":"chat","scope_id":"s","key":"k","value":1}`)
+	})
+	used("a branch", "s", func() { w.want("created", "POST /sessions/s/branches", `{"branch_id":"b"}`) })
+	used("a variable of the branch", "s", func() { w.put("branch", "branch:s:b", "k", "1") })
+	used("a floor", "s", func() { floor = w.floor("s", "main", 0) })
+	used("a variable of the floor", "s", func() { w.put("floor", floor, "k", "1") })
+	used("a page", "s", func() { page = w.page(floor, 0, "output") })
+	used("a variable of the page", "s", func() { w.put("page", page, "k", "1") })
+	used("a page that is accepted", "s", func() { w.made("POST /pages/"+page+"/accept", "") })
+	used("a floor that is committed", "s", func() { w.made("POST /floors/"+floor+"/commit", "") })
+	used("a variable that goes", "s", func() { w.made("DELETE /variables/"+variable, "") })
+	used("a global variable", "", func() { w.put("global", "global", "k", "1") })
+	used("a list", "", func() { w.made("GET /variables?scope=chat&scope_id=s", "") })
+	used("a write that is refused", "", func() { w.put("floor", floor, "k", "2") })
+}

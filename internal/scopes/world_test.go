@@ -27,6 +27,7 @@ type world struct {
 	sessions *sessions.Store
 	tools    map[string]tool.Tool
 	notes    []tool.Note
+	uses     []string // the sessions that count as used
 }
 
 func newWorld(t testing.TB) *world {
@@ -43,7 +44,8 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { local.Close() })
 	w := &world{t: t, Store: New(db), sessions: sessions.New(db, sessions.Options{Local: local}), tools: map[string]tool.Tool{}}
-	p := w.Part(part.Host{DB: db, Record: func(_ context.Context, n tool.Note) error {
+	used := func(session string) { w.uses = append(w.uses, session) }
+	p := w.Part(part.Host{DB: db, Used: used, Record: func(_ context.Context, n tool.Note) error {
 		w.notes = append(w.notes, n)
 		return nil
 	}})
