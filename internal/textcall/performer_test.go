@@ -37,7 +37,9 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/large":
-			_, _ = w.Write(make([]byte, maxAnswer+1))
+			_, _ = w.Write(make([]byte, 1<<20+1))
+		case "/nearly":
+			_, _ = io.WriteString(w, strings.Repeat("a", 1<<20-4)+" end")
 		case "/fails":
 			http.Error(w, "no", http.StatusTeapot)
 		case "/moved":
@@ -67,6 +69,7 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 		{"no JSON", `{"name":"x","url":"http://api.example/fails"}`, `{}`, "http_status"},
 		{"a page", `{"name":"x","url":"http://api.example/page"}`, `{}`, "not_json"},
 		{"an answer that is too large", `{"name":"x","url":"http://api.example/large","response":"text"}`, `{}`, "answer_too_large"},
+		{"one that just fits", `{"name":"x","url":"http://api.example/nearly","response":"text"}`, `{}`, "a end"},
 		{"it leads on", `{"name":"x","url":"http://api.example/moved"}`, `{}`, "http_status"},
 		{"it hangs", `{"name":"x","url":"http://api.example/hangs","timeout_ms":50}`, `{}`, "timeout"},
 		{"the host is an argument", `{"name":"x","url":"http://{{h}}/"}`, `{"h":"evil.example/x?"}`, "invalid_arguments"},

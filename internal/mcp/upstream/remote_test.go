@@ -250,7 +250,7 @@ func TestAServerHasSoManyTools(t *testing.T) {
 	for _, tt := range []struct {
 		tools int
 		ok    bool
-	}{{upstream.MaxTools, true}, {upstream.MaxTools + 1, false}} {
+	}{{500, true}, {501, false}} {
 		srv := mcp.NewServer(&mcp.Implementation{Name: "many"}, &mcp.ServerOptions{
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		})
