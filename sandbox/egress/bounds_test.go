@@ -150,6 +150,24 @@ func TestDialCountsAsAConnection(t *testing.T) {
 	}
 }
 
+// TestWhatALedgerLeavesOutIsCountedOnce: when it is tried, and not again when it ends. Two ledgers are added.
+func TestWhatALedgerLeavesOutIsCountedOnce(t *testing.T) {
+	var l Ledger
+	for i := range 66 {
+		l.Add(Row{Host: fmt.Sprint("h", i), Count: 1})
+	}
+	l.Add(Row{Host: "h65", BytesIn: 7})
+	l.Add(Row{Host: "h0", BytesIn: 7})
+	if len(l.Connections) != 64 || l.Omitted != 2 || l.Connections[0].BytesIn != 7 {
+		t.Errorf("%d rows, %d omitted, the first is %+v", len(l.Connections), l.Omitted, l.Connections[0])
+	}
+	l.Merge(Ledger{Connections: []Row{{Host: "h0", Count: 1}, {Host: "new", Count: 1}}, Omitted: 3, WaitedMS: 40})
+	l.Merge(Ledger{WaitedMS: 2})
+	if l.Connections[0].Count != 2 || l.Omitted != 6 || l.WaitedMS != 42 {
+		t.Errorf("the first counts %d, %d omitted, waited %d ms", l.Connections[0].Count, l.Omitted, l.WaitedMS)
+	}
+}
+
 // More hosts than a ledger has rows are counted.
 func TestLedgerIsBounded(t *testing.T) {
 	w := newWorld(t)
