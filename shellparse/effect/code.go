@@ -185,7 +185,7 @@ func Maker(name string, words func() []string) string {
 		}
 		for _, a := range words() {
 			for _, n := range t.needs {
-				if a == n || len(n) == 2 && n[0] == '-' && len(a) > 2 && a[0] == '-' && a[1] != '-' && strings.Contains(a, n[1:]) {
+				if a == n || isFlag(n) && len(a) > 2 && a[0] == '-' && a[1] != '-' && strings.Contains(a, n[1:]) {
 					return t.makes
 				}
 			}
@@ -193,6 +193,9 @@ func Maker(name string, words func() []string) string {
 	}
 	return ""
 }
+
+// isFlag reports whether a word is one letter behind one dash, which may stand among others (-dc).
+func isFlag(word string) bool { return len(word) == 2 && word[0] == '-' && word[1] != '-' }
 
 // Queries reports whether a program of a database reads its statements, or scripts, on its input.
 func Queries(name string) bool {
