@@ -251,6 +251,7 @@ func TestWhoTookTheReserveWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disks{state: limit.Space{Size: 80 * mib, Avail: 70 * mib}}
 		g := d.guard(0)
+		g.measure()
 		if err := g.Admit("a", "new", 0); err != nil { // a session that was not measured yet
 			t.Fatal(err)
 		}
@@ -262,7 +263,7 @@ func TestWhoTookTheReserveWaits(t *testing.T) {
 		if err := g.Admit("b", "", 0); err != nil {
 			t.Error(err)
 		}
-		g.work.Wait()
+		g.measure()
 		if got := code(g.Admit("a", "other", 0)); got != "account_disk" {
 			t.Errorf("after a measuring: %q, want account_disk", got)
 		}
@@ -273,6 +274,34 @@ func TestWhoTookTheReserveWaits(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if err := g.Admit("a", "other", 0); err != nil {
 			t.Error(err)
+		}
+		g.work.Wait()
+	})
+}
+
+// TestASessionThatComesWhileOthersAreMeasured is known all the same, and one that has gone is not.
+func TestASessionThatComesWhileOthersAreMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disks{state: limit.Space{Size: 80 * mib, Avail: 70 * mib}, sessions: map[string]Session{"old": {Account: "b"}}}
+		g := d.guard(0)
+		g.measure()
+		sessions := g.o.Sessions
+		g.o.Sessions = func(ctx context.Context) (map[string]Session, error) {
+			all, err := sessions(ctx)
+			if err := g.Admit("a", "new", 0); err != nil {
+				t.Error(err)
+			}
+			return all, err
+		}
+		d.sessions = nil
+		g.measure()
+		g.Took("new")
+		g.Took("old")
+		if got := code(g.Admit("a", "new", 0)); got != "account_disk" {
+			t.Errorf("the account of the new session: %q, want account_disk", got)
+		}
+		if err := g.Admit("b", "", 0); err != nil {
+			t.Errorf("the account of a session that has gone: %v", err)
 		}
 		g.work.Wait()
 	})

@@ -54,7 +54,7 @@ func (g *Guard) measure() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	g.mu.Lock()
-	space := g.space
+	space, known := g.space, maps.Clone(g.sessions)
 	g.grown = false
 	sent := map[string]int64{}
 	for name, a := range g.accounts {
@@ -73,6 +73,12 @@ func (g *Guard) measure() {
 	for name, a := range g.accounts { // what came meanwhile is not in it
 		if since := a.since - sent[name]; since > 0 || a.told || a.until.After(begun) {
 			accounts[name] = &account{since: since, told: a.told, until: a.until}
+		}
+	}
+	for id, session := range g.sessions {
+		_, measured := sessions[id]
+		if _, old := known[id]; !old && !measured { // it came meanwhile
+			sessions[id] = session
 		}
 	}
 	g.accounts, g.sessions = accounts, sessions
