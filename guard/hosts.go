@@ -7,11 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // CanonicalHost returns the one spelling of a host: an address without brackets, zone and IPv4 in IPv6, or a name in
@@ -130,7 +131,7 @@ func ParseURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	odd := strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' })
 	if odd || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil ||
-		!plainHost.MatchString(u.Hostname()) {
+		!plainHost().MatchString(u.Hostname()) {
 		return nil, fmt.Errorf("%.200q is no address that every program reads in the same way", address)
 	}
 	host, err := CanonicalHost(u.Hostname())
@@ -154,7 +155,7 @@ func ParseURL(address string) (*url.URL, error) {
 
 // plainHost matches a name or a number in ASCII. Some programs write a name with other letters as it is, and others
 // translate it.
-var plainHost = regexp.MustCompile(`^[A-Za-z0-9._:-]+$`)
+var plainHost = lazyregexp.New(`^[A-Za-z0-9._:-]+$`)
 
 // Proxy returns the host and port of UpstreamProxy. It reports false if there is none.
 func (n Network) Proxy() (host string, port int, ok bool) {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -20,11 +20,11 @@ type outside struct{ name string }
 const webFetch = "WebFetch"
 
 // outsideName is what a permission rule can name, and no more.
-var outsideName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
+var outsideName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
 
 // outsideTool returns a tool of another agent by its name.
 func outsideTool(name string) (tool.Tool, error) {
-	if !outsideName.MatchString(name) {
+	if !outsideName().MatchString(name) {
 		return nil, &tool.Error{
 			Code: "tool_not_found", Stage: "lookup", Msg: fmt.Sprintf("%.80q is no name of a tool", name),
 			Hint: "a name is a letter and then letters, digits, _, -, : and dots",

@@ -3,8 +3,8 @@
 //	socket, err := host.Find(ctx, dir, os.Getenv, say)                // starts one, if need be
 //	session, err := host.Open(ctx, client.New(socket), host.Choice{}) // a new one
 //
-// A daemon that is started serves one directory, goes on when the agent has ended, and gets no key of a model. None is
-// started where SANDBOXD_SOCKET names the socket, or where a socket is there that this user may not use.
+// Find starts a daemon for dir (absolute) alone, which goes on when the agent has ended and gets no key of a model, and
+// says so; none, if SANDBOXD_SOCKET names a socket or there is one that this user may not use. See agent/integration.
 package host
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/sandboxd/sandboxd/internal/paths"
 )
 
-// Keys are the variables that may hold the key of a model.
+// Keys are the variables that may hold the key of a model. The daemon gets any other that is added elsewhere.
 var Keys = []string{"CODEANY_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
 
-// Find returns the socket of a daemon that answers, if need be of one that it starts for dir.
+// Find returns the socket of a daemon that answers, if need be of one that it starts for dir; with an error too.
 func Find(ctx context.Context, dir string, env func(string) string, say func(string)) (string, error) {
 	socket := paths.AgentSocket(env)
 	conn, err := net.Dial("unix", socket)
@@ -48,7 +48,7 @@ func Find(ctx context.Context, dir string, env func(string) string, say func(str
 const patience = 60 * time.Second
 
 func start(ctx context.Context, dir, socket string, say func(string)) error {
-	program, err := find(dir)
+	program, err := programFor(dir)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func start(ctx context.Context, dir, socket string, say func(string)) error {
 	return nil
 }
 
-// find returns the program of a daemon for dir: beside this one, or on PATH.
-func find(dir string) (string, error) {
+// programFor returns the program of a daemon for dir: beside this one, or on PATH.
+func programFor(dir string) (string, error) {
 	self, _ := os.Executable() // without it, PATH is left
 	path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "sandboxd"))
 	if err != nil {
@@ -108,12 +108,12 @@ func find(dir string) (string, error) {
 
 // Choice is which session an agent works in. The zero value is a new one.
 type Choice struct {
-	Dir      string `json:"cwd,omitempty"`
+	Dir      string `json:"cwd,omitempty"` // without links; "" is the daemon's default
 	Mode     string `json:"mode,omitempty"`
-	Resume   string `json:"resume,omitempty"`
-	Continue bool   `json:"-"` // the conversation of this directory that changed last
-	Fork     bool   `json:"fork,omitempty"`
-	ResumeAt string `json:"resume_at,omitempty"`
+	Resume   string `json:"resume,omitempty"`    // the id of a session
+	Continue bool   `json:"-"`                   // the conversation of this directory that changed last
+	Fork     bool   `json:"fork,omitempty"`      // a copy of the session, not itself
+	ResumeAt string `json:"resume_at,omitempty"` // without what was said behind this message
 }
 
 // Open opens the session.

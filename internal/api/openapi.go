@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -141,13 +141,13 @@ func failures(rt route.Route, path string) []string {
 	return out
 }
 
-var pathParam = regexp.MustCompile(`\{(\w+)\}`)
+var pathParam = lazyregexp.New(`\{(\w+)\}`)
 
 func (doc document) operation(rt route.Route, path string) (map[string]any, error) {
 	d := rt.Spec
 	op := map[string]any{"operationId": d.ID, "summary": d.Summary, "security": securityOf(rt.Role)}
 	params := []any{}
-	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
+	for _, m := range pathParam().FindAllStringSubmatch(path, -1) {
 		params = append(params, map[string]any{
 			"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"},
 		})

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // versionLike is what the directory of a version is called.
-var versionLike = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+`)
+var versionLike = lazyregexp.New(`^[0-9]+\.[0-9]+\.[0-9]+`)
 
 // Installed returns the version of the client whose program has this path, or "". It is read from the package around
 // the program, or is the name of a directory or file above it; nothing is run.
@@ -20,7 +21,7 @@ func (c Client) Installed(program string) string {
 		return ""
 	}
 	for dir := real; dir != "/" && dir != "."; dir = filepath.Dir(dir) {
-		if base := filepath.Base(dir); versionLike.MatchString(base) {
+		if base := filepath.Base(dir); versionLike().MatchString(base) {
 			return base
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "package.json"))

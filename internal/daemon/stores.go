@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sandboxd/sandboxd/approvals"
 	"github.com/sandboxd/sandboxd/internal/audit"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/transcript"
@@ -243,14 +243,14 @@ func (s *Site) storeState(ctx context.Context, where string) (state StoreState, 
 	return state, nil
 }
 
-var made = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
+var made = lazyregexp.New(`(?m)^CREATE TABLE (\w+)`)
 
 // sharedTables returns the tables that daemons share over PostgreSQL.
 func sharedTables(all []store.Schema) map[string]bool {
 	found := map[string]bool{}
 	for _, s := range all {
 		for _, text := range s.Texts() {
-			for _, m := range made.FindAllStringSubmatch(text, -1) {
+			for _, m := range made().FindAllStringSubmatch(text, -1) {
 				found[m[1]] = true
 			}
 		}

@@ -1,5 +1,5 @@
-// Package lazyregexp compiles a regular expression when it is first used. Each program of sandboxd,
-// the hook of every call among them, would pay at its start for expressions that it never needs.
+// Package lazyregexp compiles a regular expression when it is first used. Compiled at the start,
+// expressions slow each program of sandboxd, also the hook that runs before every call.
 //
 //	var name = lazyregexp.New(`^[a-z]{1,64}$`)
 //
@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// New returns the expression, compiled once. Any number of goroutines may call it.
+// New returns a function that compiles expr at its first call. Any number of goroutines may call the function.
 func New(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

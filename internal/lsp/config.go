@@ -68,7 +68,7 @@ func (c *Config) Check() error {
 func (s Server) check(name string) error {
 	switch {
 	case !serverName().MatchString(name):
-		return errors.New("a name is at most 32 letters, digits, _ and -")
+		return errors.New("a name begins with a letter or digit, and is at most 32 letters, digits, _ and -")
 	case s.Command == "":
 		return errors.New("command is missing: the program that is the server")
 	case !filepath.IsAbs(s.Command) && filepath.Base(s.Command) != s.Command:

@@ -140,7 +140,7 @@ func (c *conn) take(body []byte) error {
 	case !known:
 		return fmt.Errorf("an answer has the id %d, which no request has", id)
 	}
-	return nil // the caller does not wait for the answer any more
+	return nil // also if the caller does not wait for the answer any more
 }
 
 // maxItems bounds the settings that a server may ask for in one request.

@@ -2,7 +2,7 @@
 // its [part.Definition].
 //
 // Without a language server the answers come from a search: the declarations by the keywords
-// of several languages, and the references as lines that hold the word; hover is an error then. The
+// of several languages, and the references as lines that hold the word; hover then returns an error. The
 // search opens files as Grep does, through the box of the call.
 //
 // If the configuration names a server for a file, the tool asks that server. It is a program in a
@@ -17,9 +17,16 @@
 //   - Of an answer only files, lines and, for hover, text are taken; of an error, its text, cut and
 //     with secrets masked. The lines that are shown are
 //     read through the box of the call. A file that the agent may not read is left out. A place
-//     outside the working directory is named without its text. The answer says both.
+//     outside the working directory is named without its text. The answer says how many places are
+//     left out, and that a text is not shown.
 //   - Nothing of the server runs when its session has ended.
 //
 // An answer is lines of the form path:line:text. Its lines count from 1. Positions in the arguments
-// count from 0.
+// count from 0. The errors are invalid_arguments, no_language_server, language_server_failed,
+// too_many_language_servers and stopping.
+//
+// A new operation is a constant in args.go, with what it needs (at, uses); an entry of methods in ask.go; a
+// word of the schema in part.go; and a case in searched and most in search.go: without one it is a search for the
+// definition. The server of the tests is serve in server_test.go; make test-lsp asks a real one, gopls.
+// docs/lsp.md is for users.
 package lsp

@@ -21,7 +21,7 @@ import (
 // longest.
 const maxRunning = 16
 
-// slot is the server of one session for one language. Only the holder of turn may use, start or end it.
+// slot is one server, by its name, of one session. Only the holder of turn may use, start or end it.
 type slot struct {
 	session, account, name string
 

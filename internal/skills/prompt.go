@@ -2,11 +2,11 @@ package skills
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/skills/front"
 )
 
@@ -77,13 +77,13 @@ func (k Skill) prompt() (text string, err error) {
 	return text, err
 }
 
-var link = regexp.MustCompile(`\]\((?:\./)?([^)\s#:/][^)\s#:]*)`)
+var link = lazyregexp.New(`\]\((?:\./)?([^)\s#:/][^)\s#:]*)`)
 
 // body returns the prompt in the text of a SKILL.md. Relative links to supporting files become absolute.
 func (k Skill) body(file string) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(front.Parse(file).Body, "\uFFFD"))
-	return link.ReplaceAllStringFunc(text, func(found string) string {
-		name := link.FindStringSubmatch(found)[1]
+	return link().ReplaceAllStringFunc(text, func(found string) string {
+		name := link().FindStringSubmatch(found)[1]
 		if _, here := slices.BinarySearch(k.SupportingFiles, name); !here {
 			return found
 		}

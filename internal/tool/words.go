@@ -1,8 +1,9 @@
 package tool
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // CommandLine returns the line with which a shell would start these words.
@@ -14,11 +15,11 @@ func CommandLine(argv ...string) string {
 	return strings.Join(words, " ")
 }
 
-var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+var plain = lazyregexp.New(`^[\w@%+=:,./-]+$`)
 
 // quoted returns a word as a shell reads it.
 func quoted(word string) string {
-	if plain.MatchString(word) {
+	if plain().MatchString(word) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -1,7 +1,7 @@
 // Package permission reads permission rules: "Bash(git log *)", "Read(//etc/**)".
 //
 // An operator writes [Rules]. [Tables] turns them into data for rego/core/rules.rego, or returns an
-// error for a rule that is malformed or seen to match nothing. [NewIndex] takes the keys of that
+// error for a rule that is malformed, or that cannot match anything. [NewIndex] takes the keys of that
 // data. For each call, [Index.Kinds] says which tables can have an entry; the others are not
 // evaluated.
 //
@@ -18,9 +18,10 @@
 // The package decides nothing: the Rego file does. Rules of a workspace count only if they ask or
 // deny; package policy sees to that.
 //
-// A new file tool belongs in the list of tools with paths in rules.go. A new kind of rule is a
-// method beside those for paths and commands, its table in both lists of Index.Kinds (one that is
-// missing there is never asked), a rule in rego/core/rules.rego, and an example in
+// A new file tool belongs in the list of tools with paths (pathTools in rules.go). A new kind of rule is a
+// method beside those for paths and commands; its table in both lists of Index.Kinds, at the same place in touched, which
+// says when it can match, and in keysOf if it has operations (a table that is missing there is never asked, so
+// its rules are lost, also those that deny); a rule in rego/core/rules.rego, and an example in
 // policy/index_test.go.
 //
 // These are rules of policies, which people write. [guard.Rules] are something else: the settings

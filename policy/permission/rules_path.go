@@ -13,7 +13,7 @@ import (
 
 // What may be added here: a notation for the specifier of file tools, and what a pattern
 // means in it. Each is brought into the three notations of [input.Path.Under] when rules
-// are loaded, so that nothing is resolved while a call is judged; links and symlinks belong
+// are loaded, so that nothing is resolved while a call is judged; hard links and symlinks belong
 // to package guard.
 
 // addPath takes the specifier of a file tool. Paths come in three notations,

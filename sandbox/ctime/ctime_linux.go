@@ -1,7 +1,7 @@
 // Package ctime reports whether directories and files have changed, by their change times.
 //
-// Whatever is made, removed or renamed in a directory changes its change time, which no
-// program can choose without setting the clock. So the answer to a question about many paths
+// A directory gets a new change time when something in it is made, removed or renamed. No program can
+// choose that time without setting the clock. So the answer to a question about many paths
 // can be kept as long as the change times of their directories stay the same: asking a dozen
 // directories costs less than asking hundreds of paths.
 //
@@ -182,8 +182,8 @@ var trustedFileSystems = []int64{
 }
 
 // Local reports whether the file system of a path is known to update change times with
-// every change, and to be changed by this kernel alone. A path that is not there counts as
-// local.
+// every change, and to be changed by this kernel alone. A path that cannot be asked about,
+// for one that is not there, counts as local.
 func Local(path string) bool {
 	var fs unix.Statfs_t
 	err := unix.Statfs(path, &fs)

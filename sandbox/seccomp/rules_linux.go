@@ -124,8 +124,9 @@ func commonRules() []rule {
 		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 		unix.SYS_LSM_SET_SELF_ATTR)...) // a profile of another security module
 
-	// Personalities other than the usual one (and the one debuggers use) turn
-	// off protections such as address randomisation for every exec that follows.
+	// Personalities turn off protections for every exec that follows, such as that a mapping at address 0 is refused.
+	// Allowed are the usual one, the one without address randomisation, which debuggers use, and the question
+	// which one it is.
 	add(rule{unix.SYS_PERSONALITY, unix.EPERM, []condition{{arg: 0, except: []uint32{0, 0x0040000, 0xffffffff}}}})
 
 	add(rule{unix.SYS_IOCTL, unix.EPERM, []condition{{arg: 1, equal: terminalIoctls}}})

@@ -71,7 +71,7 @@ func TestX39_FilterTableIsGenerated(t *testing.T) {
 	for _, table := range []struct {
 		name         string
 		noNamespaces bool
-	}{{"with sockets", false}, {"without sockets", true}} {
+	}{{"with namespaces", false}, {"without namespaces", true}} {
 		prog := filter(rules(table.noNamespaces))
 		fmt.Fprintf(&got, "%s:\n", table.name)
 		for nr := range uint32(1024) {
@@ -170,6 +170,19 @@ func TestX39_FilterConditions(t *testing.T) {
 	} {
 		if got := action(simulate(t, prog, auditArch, tt.nr, tt.args)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestACallHasOneRule: the filter would find only one of two, and the other would refuse nothing.
+func TestACallHasOneRule(t *testing.T) {
+	for _, noNamespaces := range []bool{false, true} {
+		seen := map[uint32]bool{}
+		for _, r := range rules(noNamespaces) {
+			if seen[uint32(r.nr)] {
+				t.Errorf("without namespaces %t: call %d has two rules", noNamespaces, r.nr)
+			}
+			seen[uint32(r.nr)] = true
 		}
 	}
 }

@@ -1,11 +1,16 @@
 package attack
 
-// bytesOut: no byte leaves the host's sandbox.
+import "encoding/base64"
+
+// bytesOut: no byte leaves the sandbox.
 func bytesOut() []try {
 	py := func(code string) string { return "python3 -c '" + code + "'" }
 	return []try{
 		line("curl to the host", contained, "curl -s -m 3 http://127.0.0.1:{tcp}/"),
-		line("curl by a decoder", contained, "echo Y3VybCAtcyAtbSAzIDEyNy4wLjAuMTp7dGNwfQ== | base64 -d | sh"),
+		{"curl by a decoder", contained, func(w *world) (string, []byte) {
+			code := base64.StdEncoding.EncodeToString([]byte(w.fill("curl -s -m 3 http://127.0.0.1:{tcp}/")))
+			return line("", contained, "echo "+code+" | base64 -d | sh").run(w)
+		}},
 		line("bash's own TCP", contained, "exec 3<>/dev/tcp/127.0.0.1/{tcp}; echo x >&3"),
 		line("bash's own UDP", denied, "echo x > /dev/udp/127.0.0.1/{udp}"),
 		line("python TCP", contained, py(`import socket;s=socket.create_connection(("127.0.0.1",{tcp}),2)`)),

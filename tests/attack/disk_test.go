@@ -19,20 +19,6 @@ import (
 // shared is how a try to fill the disk ends.
 const shared = "others are served, and the record is whole"
 
-// alike are tries that make long alone runs, each with one of the gate that it is much like.
-var alike = map[string]string{
-	"one file after the other":             "one file",
-	"many calls at once":                   "a batch of calls",
-	"files in an endless loop":             "one file",
-	"a file with a hole that is filled":    "one file",
-	"many names of one file":               "one file",
-	"a file in a directory without rights": "one file",
-	"a file that no path leads to":         "one file",
-	"the old content of a large file":      "old contents of many files",
-	"again and again":                      "one file",
-	"variables made of references":         "variables",
-}
-
 // filling: one account cannot take the disk of the record from the others. The state lies on a
 // file system of 48 MiB. Alice fills it; meanwhile bob makes calls, sessions and variables, and
 // one call of his runs all the time.

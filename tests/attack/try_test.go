@@ -123,6 +123,20 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+// alike are tries that make long alone runs, each with one of the gate that it is much like.
+var alike = map[string]string{
+	"one file after the other":             "one file",
+	"many calls at once":                   "a batch of calls",
+	"files in an endless loop":             "one file",
+	"a file with a hole that is filled":    "one file",
+	"many names of one file":               "one file",
+	"a file in a directory without rights": "one file",
+	"a file that no path leads to":         "one file",
+	"the old content of a large file":      "old contents of many files",
+	"again and again":                      "one file",
+	"variables made of references":         "variables",
+}
+
 // attempt runs one try and looks at the host.
 func (w *world) attempt(t *testing.T, x try) {
 	t.Run(x.name, func(t *testing.T) {
@@ -147,6 +161,21 @@ func (w *world) attempt(t *testing.T, x try) {
 			t.Errorf("it was %q, want %q\n%s", outcome, x.want, told)
 		}
 	})
+}
+
+// TestAlikeNamesTries: a name that no try has, or two have, would keep nothing, or too much, out of the gate.
+func TestAlikeNamesTries(t *testing.T) {
+	n := map[string]int{}
+	for _, p := range promises() {
+		for _, x := range p.tries {
+			n[x.name]++
+		}
+	}
+	for name, other := range alike {
+		if n[name] != 1 || n[other] != 1 || alike[other] != "" {
+			t.Errorf("%q is like %q: %d and %d tries have these names", name, other, n[name], n[other])
+		}
+	}
 }
 
 // TestGeneratedTableOfPromises writes the table of docs/security.md.

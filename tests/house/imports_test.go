@@ -179,7 +179,7 @@ var owners = map[string][]string{
 	"github.com/spf13":                 {"cmd/sandboxd"},
 	"github.com/modelcontextprotocol":  {"internal/mcp", "internal/mcp/frame", "internal/mcp/serve", "internal/mcp/upstream", "internal/mcp/gateway"},
 	"github.com/robfig/cron":           {"internal/cron"},
-	"github.com/creack/pty":            {"internal/jobs", "internal/runner"},
+	"github.com/creack/pty":            {"internal/jobs", "internal/runner", "tests/pty"},
 
 	"github.com/anthropics/anthropic-sdk-go": {"agent/provider"},
 	"github.com/openai/openai-go":            {"agent/provider"},

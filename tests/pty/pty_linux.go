@@ -9,46 +9,39 @@
 //	person.WriteString("n\n")
 //
 // Where the host has no terminals, package needs skips or fails the test. When the test ends, both
-// ends are closed. The test ends the program.
+// ends are closed. The test itself must end the program. Until consumes what it reads: text behind the match is in
+// its result, and the next Until does not see it.
+//
+// The packages that use this one are its tests.
 package pty
 
 import (
 	"errors"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	terminal "github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
 
-// Open returns both ends of a new terminal with so many columns: that of the person,
-// who types and reads, and that of the program.
+// Open returns both ends of a new terminal with this number of columns. The person types and reads at one,
+// the program at the other.
 func Open(t testing.TB, columns uint16) (person, program *os.File) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	person, program, err := terminal.Open()
 	if err != nil {
 		needs.Missing(t, "no terminals here: %v", err)
 	}
-	t.Cleanup(func() { person.Close() })
-	fd := int(person.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		needs.Missing(t, "no terminals here: %v", err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		needs.Missing(t, "no terminals here: %v", err)
-	}
-	program, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		needs.Missing(t, "no terminals here: %v", err)
-	}
-	t.Cleanup(func() { program.Close() })
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+	t.Cleanup(func() {
+		person.Close()
+		program.Close()
+	})
+	if err := terminal.Setsize(person, &terminal.Winsize{Rows: 24, Cols: columns}); err != nil {
 		t.Fatal(err)
 	}
 	return person, program

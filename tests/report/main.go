@@ -1,10 +1,11 @@
-// Command report closes a run of tests. It reads what go test -json wrote and prints the
+// Command report summarises a run of tests; make test and make race end with it. It reads what go test -json wrote and prints the
 // tests that did not run, with the reasons, the slowest packages and tests, and the counts:
 //
 //	report [-slowest 20] FILE…
 //
 // It exits 1 if a test or a package failed or never ended, or if no test passed, and 2 if it
-// cannot read a file.
+// cannot read a file. A new section belongs in print, with a line in main_test.go. The report of benchmarks
+// is tests/bench/report.
 package main
 
 import (
@@ -46,7 +47,7 @@ type event struct {
 type result struct {
 	pkg, test, how string // pass, fail, skip; "" if it never ended
 	seconds        float64
-	said           string // the line before the last: why it was skipped
+	said           string // the last line that it printed itself: why it was skipped
 }
 
 func (r result) name() string { return strings.TrimSpace(r.pkg + " " + r.test) }

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sandboxd/sandboxd/agent/host"
@@ -48,7 +48,7 @@ func parse(args []string, env func(string) string) (s settings, err error) {
 	case s.command == "models":
 		return s, nil
 	}
-	if s.choice.Dir, err = os.Getwd(); err != nil {
+	if s.choice.Dir, err = syscall.Getwd(); err != nil {
 		return s, fmt.Errorf("the working directory: %w", err)
 	}
 	if err := s.check(); err != nil {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/mcp/servers"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -82,7 +82,7 @@ var networks = []string{
 	"mqtt", "mqtts", "ldap", "ldaps", "smb", "nfs", "telnet", "grpc", "grpcs", "imap", "imaps", "smtp", "smtps",
 }
 
-var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+var scheme = lazyregexp.New(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
 // special are the schemes of which readers of URLs take any slashes, or none, for two (WHATWG URL 4.4).
 var special = []string{"http", "https", "ws", "wss", "ftp"}
@@ -122,7 +122,7 @@ func names(text string) (path, host string, err error) {
 }
 
 func schemeOf(text string) string {
-	return strings.ToLower(strings.TrimSuffix(scheme.FindString(text), ":"))
+	return strings.ToLower(strings.TrimSuffix(scheme().FindString(text), ":"))
 }
 
 // ofURL returns the path or the host that a text names as a URL.

@@ -5,19 +5,19 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // A token has the form that RFC 6750 allows in a header. A shorter one could be guessed.
-var token = regexp.MustCompile(`^([A-Za-z0-9._~+/-]+)=*$`)
+var token = lazyregexp.New(`^([A-Za-z0-9._~+/-]+)=*$`)
 
 const (
 	minToken, maxToken = 32, 1000 // as a part of the expression they would slow each start of the program
@@ -54,7 +54,7 @@ func readToken(path string) (text string, uid int, err error) {
 	if n := len(line); n > 0 && line[n-1] == '\n' {
 		line = line[:n-1]
 	}
-	if m := token.FindStringSubmatch(line); m == nil || len(m[1]) < minToken || len(m[1]) > maxToken {
+	if m := token().FindStringSubmatch(line); m == nil || len(m[1]) < minToken || len(m[1]) > maxToken {
 		return "", 0, unusable(fmt.Sprintf(
 			"mcp.tokenFile: %s is not one line of %d to %d of the characters A-Z a-z 0-9 - . _ ~ + / =",
 			path, minToken, maxToken))

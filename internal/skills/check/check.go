@@ -1,6 +1,7 @@
 // Package check is a linter for skill packages. Its rules are fixed; no model is asked.
 //
-// Fourteen rules (SKILL, WF, PATH, STEP and SEQ) are those of the BMAD method. SPEC rules report
+// Fourteen rules (SKILL, WF, PATH, STEP and SEQ) are those of the BMAD method, skills that plan and build software
+// step by step. SPEC rules report
 // what violates the Agent Skills specification. REF rules report references that lead nowhere,
 // absolute paths, and files that cannot be read. SPEC and REF findings are at most MEDIUM.
 //
@@ -15,11 +16,12 @@
 // turns what it cannot read into a finding. Summary returns the error of its writer.
 //
 // Strangers write the files. SKILL.md and the .md, .yaml, .yml and .csv files are each read once,
-// with bounds, and none is executed. No file outside of the package is read, also through a link;
+// with bounds, and none is executed. No file outside of the package is read, not even through a link;
 // but whether a referenced path exists is looked up wherever it leads. The functions in report.go
 // escape names and texts for where they write them.
 //
-// A new rule is a line in the table of check.go and a check in rules.go or beside.go.
+// A new rule is a line in the table of check.go, a check in rules.go or beside.go, and a row of docs/skills.md. A rule
+// about lines also needs its word in cues (rules.go): no line is asked about without one.
 package check
 
 import (
