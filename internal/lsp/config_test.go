@@ -41,7 +41,7 @@ func TestConfigCheck(t *testing.T) {
 		{"an extension twice", Config{Servers: map[string]Server{"a": good, "b": good}}, `servers.b: extensions: ".go" is of a already`},
 		{"a zero byte", Config{Servers: with(func(s *Server) { s.Args = []string{"a\x00b"} })}, "zero byte"},
 		{"a variable with =", Config{Servers: with(func(s *Server) { s.Env = map[string]string{"A=B": "c"} })}, "cannot be the name of a variable"},
-		{"a name with a slash", Config{Servers: map[string]Server{"a/b": good}}, "a name is at most"},
+		{"a name with a slash", Config{Servers: map[string]Server{"a/b": good}}, "a name begins with a letter or digit, and is at most"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.c.Check()

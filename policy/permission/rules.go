@@ -19,9 +19,9 @@
 // deny; package policy sees to that.
 //
 // A new file tool belongs in the list of tools with paths (pathTools in rules.go). A new kind of rule is a
-// method beside those for paths and commands; its table in both lists of Index.Kinds, at the same place in touched, which
-// says when it can match, and in keysOf if it has operations (a table that is missing there is never asked, so
-// its rules are lost, also those that deny); a rule in rego/core/rules.rego, and an example in
+// method beside those for paths and commands; its table in both lists of Index.Kinds, at the same place
+// in touched, which says when it can match, and in keysOf if it has operations (a table that is missing there is
+// never asked, so its rules are lost, also those that deny); a rule in rego/core/rules.rego, and an example in
 // policy/index_test.go.
 //
 // These are rules of policies, which people write. [guard.Rules] are something else: the settings

@@ -1,5 +1,6 @@
-// Command report summarises a run of tests; make test and make race end with it. It reads what go test -json wrote and prints the
-// tests that did not run, with the reasons, the slowest packages and tests, and the counts:
+// Command report summarises a run of tests; make test and make race end with it. It reads what
+// go test -json wrote and prints the tests that did not run, with the reasons, the slowest packages and
+// tests, and the counts:
 //
 //	report [-slowest 20] FILE…
 //
