@@ -41,6 +41,56 @@ func TestWhatAQuestionAsks(t *testing.T) {
 	}
 }
 
+// A person reads everything that a question has, in this order.
+func TestWhatAQuestionShows(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	item := approvals.Item{
+		ID: "apr_1", SessionID: "ses_1", Agent: "tester", RunsAs: "ann", Tool: "Bash", Description: "runs a command",
+		Parents:     []tool.Ancestor{{Session: "ses_0", Agent: "lead"}, {Session: "ses_9"}},
+		Type:        approvals.TypeResult,
+		Args:        json.RawMessage(`{"command":"ls","timeout":3}`),
+		ResultState: tool.StatusSuccess, Result: "a.go", Why: []tool.Reason{{Rule: "r.one", Message: "one"}, {Rule: "r.two", Message: "two"}},
+		Connection: &tool.Connecting{Host: "a.test", Port: 80, Protocol: "http", Via: "proxy", Method: "GET", Path: "/x"},
+		Changes:    &tool.Changing{Changes: []tool.Change{{Path: "/w/a", Kind: "modified", BytesBefore: 1, BytesAfter: 2}}, Total: 3, Diff: "+b", Unkept: "too large"},
+		Status:     approvals.StatusPending, Waiting: 2, ExpiresAt: now.Add(time.Minute),
+	}
+	show := func(i approvals.Item) (text string) {
+		for _, f := range Fields(i, now) {
+			text += f.Label + ": " + f.Text + "\n"
+		}
+		return text
+	}
+	const head = `id: apr_1
+session: ses_1
+agent: tester, started by lead, started by ses_9
+rights: those of ann
+tool is: runs a command
+connects: a.test:80, http, proxy
+request: GET /x
+command: ls
+timeout: 3
+status: SUCCESS
+result: a.go
+modified: /w/a (1 bytes before, 2 after)
+changes: and 2 more
+careful: a no does not bring all of it back: too large
+diff: +b
+why: one (r.one)
+: two (r.two)
+`
+	if got, want := show(item), head+"calls: 2 connections wait for this answer\nwaits: 1m0s more, then it is refused\n"; got != want {
+		t.Errorf("it waits:\n%swant:\n%s", got, want)
+	}
+	item.Status, item.DecidedBy, item.Reason, item.Waiting = approvals.StatusRefused, "ann", "not now", 0
+	if got, want := show(item), head+"answer: refused by ann: not now\n"; got != want {
+		t.Errorf("it is answered:\n%swant:\n%s", got, want)
+	}
+	gone := approvals.Item{ID: "apr_2", Status: approvals.StatusPending, ExpiresAt: now.Add(time.Second), Args: json.RawMessage(`{}`)}
+	if got := show(gone); !strings.Contains(got, "calls: "+Gone+"\n") {
+		t.Errorf("nobody waits:\n%s", got)
+	}
+}
+
 // A terminal takes no row for one row.
 func TestTheCursorStaysForNoRow(t *testing.T) {
 	for rows, want := range map[int]string{0: "", 1: "\x1b[1A", 3: "\x1b[3A"} {
@@ -138,6 +188,12 @@ func TestWhatACallDoes(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"argv":["rm","a b"],"command":"true"}`: `rm 'a b'`,
 		`{"note":"n","path":"/p"}`:               "/p",
+		`{"note":"n","url":"u","name":"m"}`:      "u",
+		`{"name":"n","query":"q"}`:               "q",
+		`{"note":"n","name":"m"}`:                "m",
+		`{"name":"n","question":"why"}`:          "why",
+		`{"path":"p","file_path":"/f"}`:          "/f",
+		`{"url":"u","pattern":"*.go"}`:           "*.go",
 		`{"note":"","first":"f","second":"s"}`:   "f",
 		`{"count":3}`:                            `{"count":3}`,
 		`["x"]`:                                  `["x"]`,

@@ -74,7 +74,8 @@ func TestW05_AnswersAreMasked(t *testing.T) {
 		rec := httptest.NewRecorder()
 		m := &route.Masked{ResponseWriter: rec, Redact: redact}
 		m.Header().Set("Content-Type", tt.kind)
-		m.WriteHeader(http.StatusOK)
+		m.Header().Set("Content-Length", "7") // of what is not masked
+		m.WriteHeader(http.StatusAccepted)
 		for _, p := range tt.pieces {
 			if _, err := io.WriteString(m, p); err != nil {
 				break
@@ -83,6 +84,13 @@ func TestW05_AnswersAreMasked(t *testing.T) {
 		m.End()
 		if got := rec.Body.String(); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		code := http.StatusAccepted
+		if tt.name == "no JSON" {
+			code = http.StatusInternalServerError
+		}
+		if length := rec.Header().Get("Content-Length"); rec.Code != code || length != "" {
+			t.Errorf("%s: status %d, a length of %q, want %d and none", tt.name, rec.Code, length, code)
 		}
 	}
 }

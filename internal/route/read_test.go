@@ -53,6 +53,7 @@ func TestABodyIsReadStrictly(t *testing.T) {
 		{"a list", `[]`, "the body must be a JSON object"},
 		{"a wrong type", `{"name": "a", "count": "two"}`, "count must be whole number, not string"},
 		{"a wrong type of a list", `{"name": "a", "parts": {}}`, "parts must be list, not object"},
+		{"a wrong type of an object", `{"name": "a", "map": 1}`, "map must be object, not number"},
 		{"a wrong type in a list", `{"name": "a", "parts": [1]}`, "parts"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
