@@ -29,7 +29,7 @@ var internal = map[string][]string{
 	"guard/obeyed":        {},
 	"guard/gitindex":      {},
 	"guard/gitobject":     {},
-	"guard":               {"guard/obeyed", "guard/gitindex", "internal/strictjson", "shellparse"},
+	"guard":               {"internal/lazyregexp", "guard/obeyed", "guard/gitindex", "internal/strictjson", "shellparse"},
 	"sandbox/egress":      {"guard", "sandbox/egress/authority", "sandbox/egress/mask"},
 
 	"sandbox/egress/authority": {},
@@ -54,7 +54,7 @@ var internal = map[string][]string{
 		"sandbox/stdio", "sandbox/view", "sandbox/wire",
 	},
 	"internal/output":     {},
-	"internal/tool":       {"internal/jsonout", "internal/output", "guard", "sandbox", "sandbox/egress", "shellparse"},
+	"internal/tool":       {"internal/lazyregexp", "internal/jsonout", "internal/output", "guard", "sandbox", "sandbox/egress", "shellparse"},
 	"internal/catalog":    {"internal/strictjson", "internal/tool"},
 	"internal/provenance": {"internal/tool"},
 	"internal/tools": {
@@ -89,9 +89,9 @@ var internal = map[string][]string{
 	"internal/scopes":     {"internal/budget", "internal/catalog", "internal/part", "internal/provenance", "internal/route", "internal/store", "internal/strictjson", "internal/tool", "guard", "sandbox"},
 	"metrics":             {"internal/budget", "internal/diskspace", "internal/tool", "sandbox", "sandbox/egress"},
 
-	"pipeline":        {"internal/budget", "internal/output", "internal/strictjson", "internal/tool", "guard", "sandbox", "sandbox/egress", "internal/catalog"},
+	"pipeline":        {"internal/lazyregexp", "internal/budget", "internal/output", "internal/strictjson", "internal/tool", "guard", "sandbox", "sandbox/egress", "internal/catalog"},
 	"internal/config": {"internal/lazyregexp", "internal/paths", "internal/store", "internal/budget", "internal/clients", "internal/part", "internal/secrets", "internal/strictjson", "sandbox/egress", "internal/tool", "policy", "policy/callback", "policy/permission", "hooks", "approvals", "internal/vars", "internal/catalog", "internal/tools", "guard", "sandbox"},
-	"internal/api":    {"internal/budget", "internal/idspace", "internal/jsonout", "internal/output", "internal/part", "pipeline", "internal/events", "internal/route", "policy", "policy/input", "hooks", "internal/sessions", "internal/tool", "guard", "sandbox", "sandbox/egress", "internal/catalog"},
+	"internal/api":    {"internal/lazyregexp", "internal/budget", "internal/idspace", "internal/jsonout", "internal/output", "internal/part", "pipeline", "internal/events", "internal/route", "policy", "policy/input", "hooks", "internal/sessions", "internal/tool", "guard", "sandbox", "sandbox/egress", "internal/catalog"},
 	"client":          {},
 
 	"internal/budget":    {"internal/tool"},
@@ -101,7 +101,7 @@ var internal = map[string][]string{
 	"internal/route":     {"internal/jsonout", "internal/budget", "internal/strictjson", "internal/tool"},
 	"internal/events":    {"internal/budget", "internal/route", "internal/tool", "sandbox/egress"},
 	"internal/jobs":      {"internal/budget", "internal/catalog", "internal/events", "internal/output", "internal/part", "internal/route", "internal/tool", "guard", "sandbox"},
-	"internal/skills":    {"internal/catalog", "internal/events", "internal/part", "internal/route", "internal/skills/front", "internal/tool", "guard", "sandbox"},
+	"internal/skills":    {"internal/lazyregexp", "internal/catalog", "internal/events", "internal/part", "internal/route", "internal/skills/front", "internal/tool", "guard", "sandbox"},
 	"internal/agents":    {"internal/catalog", "internal/events", "internal/part", "internal/provenance", "internal/route", "internal/strictjson", "internal/tool", "internal/worktree", "guard", "sandbox"},
 	"internal/cron":      {"internal/catalog", "internal/events", "internal/part", "internal/provenance", "internal/route", "internal/store", "internal/tool", "guard", "sandbox"},
 	"internal/lsp":       {"internal/lazyregexp", "internal/budget", "internal/catalog", "internal/part", "internal/strictjson", "internal/tool", "internal/tools/search", "internal/tools/toolkit", "guard", "sandbox"},
@@ -115,16 +115,17 @@ var internal = map[string][]string{
 
 	"internal/mcp/vet":      {"internal/lazyregexp", "internal/strictjson"},
 	"internal/mcp/kept":     {"internal/store"},
-	"internal/mcp/listen":   {"internal/route", "internal/tool"},
+	"internal/mcp/listen":   {"internal/lazyregexp", "internal/route", "internal/tool"},
 	"internal/mcp/servers":  {"internal/mcp/listen", "internal/mcp/vet", "internal/strictjson", "internal/tool", "guard"},
 	"internal/mcp/upstream": {"internal/mcp/frame", "internal/mcp/vet", "sandbox", "sandbox/egress", "sandbox/egress/mask"},
 	"internal/mcp/gateway": {
+		"internal/lazyregexp",
 		"internal/mcp/kept", "internal/mcp/listen", "internal/mcp/servers", "internal/mcp/upstream", "internal/mcp/vet", "internal/budget", "internal/catalog",
 		"internal/events", "internal/part", "internal/route", "internal/secrets", "internal/tool", "guard", "sandbox",
 		"sandbox/egress",
 	},
 	"internal/adapter":   {"internal/lazyregexp", "internal/clients", "internal/strictjson", "client", "internal/tool"},
-	"internal/clients":   {},
+	"internal/clients":   {"internal/lazyregexp"},
 	"internal/mcp/frame": {},
 	"internal/mcp/serve": {"client", "internal/mcp/frame", "internal/route", "internal/tool"},
 	"internal/review":    {"internal/lazyregexp", "approvals", "client", "guard", "internal/strictjson", "internal/tool", "internal/visible", "shellparse"},
