@@ -41,6 +41,9 @@
 // the programs that print a secret (package secrets). The package asks no person,
 // evaluates no policy and writes no record: it returns advice, and Options.Observe
 // hears of each run that its caller waited for.
+//
+// A new event is a constant and an element of [Events] in event.go, which also says whether it has a tool
+// and what its answer is good for; whoever fires it calls [Registry.Fire]; and a row in docs/hooks.md.
 package hooks
 
 import (

@@ -26,6 +26,8 @@
 //   - If a request is cancelled or its client goes, the call is cancelled. In the version of the
 //     protocol without sessions, a call that waits for a person is held between two requests
 //     ([Holds]); it is cancelled if nobody takes it in time.
+//
+// A new kind of thing that clients list belongs in lists.go; a call always goes through call.go.
 package serve
 
 import (
