@@ -27,7 +27,8 @@
 //     protocol without sessions, a call that waits for a person is held between two requests
 //     ([Holds]); it is cancelled if nobody takes it in time.
 //
-// A new kind of thing that clients list belongs in lists.go; a call always goes through call.go.
+// Tools and prompts are listed in lists.go. What a client reads is in read.go; reading a variable is a
+// call of ReadVar. Every request to call a tool goes through call.go.
 package serve
 
 import (
