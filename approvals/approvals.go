@@ -34,6 +34,9 @@
 //
 // This package does not decide whether a call must be asked about, or whether the answer is enough.
 // The caller judges the call again after the answer.
+//
+// A new kind of question is a [Type], a method beside [Queue.Execution] that files it, and its words in
+// package review (Heading and Fields).
 package approvals
 
 import (

@@ -26,6 +26,10 @@
 //
 // Not guaranteed: that a path still leads to the same file when the program runs. Package sandbox
 // enforces the same settings then.
+//
+// A new check belongs in [Rules.Check], over something that [Uses] has. What finds that out belongs in
+// uses.go or effects.go. Its code gets a row in docs/troubleshooting.md, and its cases go into
+// testdata/guard.jsonl. What the guard knows of one program is a text: see shellparse/program/tables.
 package guard
 
 import "github.com/sandboxd/sandboxd/shellparse"

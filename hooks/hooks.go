@@ -41,6 +41,11 @@
 // the programs that print a secret (package secrets). The package asks no person,
 // evaluates no policy and writes no record: it returns advice, and Options.Observe
 // hears of each run that its caller waited for.
+//
+// A new event is a constant and an element of [Events] in event.go, which also says whether it has a tool
+// and what its answer is good for; and a row in docs/hooks.md. The
+// request path and routes fire it with [Registry.Fire]; a feature with part.Host.Fire, which needs a part.Event and its
+// mapping in internal/daemon/parts.go.
 package hooks
 
 import (

@@ -13,6 +13,9 @@
 // Labels come from closed sets: paths, commands, accounts, sessions and texts of
 // the model never become one. The names of tools, rules and hooks are at most 200 each. A name
 // outside of its set counts as "other", so that nobody on a socket can make series grow.
+//
+// A new metric is a field of [Set], made and registered in [New], with a method that counts; and a row in
+// docs/metrics.md. A part brings its own numbers with part.Part.Metrics.
 package metrics
 
 import (

@@ -26,6 +26,10 @@
 //     only after its end record.
 //   - A cancelled context stops the call before its next stage. But once a tool has run, what it
 //     changed is still judged.
+//
+// A new step is a method of [Pipeline] that takes the call, in a file of its own, and an element of admission or
+// a line of perform. What it needs of other packages is an interface in stages.go. What it finds out stays in its
+// own package, by the id of the call; tool.Call has only what later stages need.
 package pipeline
 
 import (

@@ -18,6 +18,10 @@
 //
 // Not judged here: what the settings of the session forbid in any case (the floor). That is package
 // guard.
+//
+// A new rule is a file below rego/, and nothing here. A new field that rules see belongs in package
+// input. What else may have an opinion is asked in Engine.findings, and its findings are combined with
+// the others.
 package policy
 
 import (

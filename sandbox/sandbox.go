@@ -35,6 +35,10 @@
 //
 // What this host cannot enforce is named in [Report]. Not guaranteed: anything against a bug in
 // the kernel.
+//
+// What a new layer does to a program belongs in package child, and whether this host has it in
+// probe_linux.go: a layer that is missing is named in [Report] and never left out silently. A new way to
+// reach a file is a method of [Box], so that it is checked.
 package sandbox
 
 import (

@@ -25,7 +25,9 @@
 // What programs do with their words is package program, what that loses elsewhere is package
 // effect; how text becomes a syntax tree, and where bash and the parser differ, is package
 // source. It does not judge: that is package guard for paths and names, and package policy for
-// meaning. A builtin of the shell belongs in do_builtin.go.
+// meaning. A builtin of the shell is an entry of program/tables/programs/shell.txt. If the shell itself has to
+// follow it, add a case in shellHandler (act.go) and a function: in do_shell.go if it runs other text or changes the
+// directory, else in do_builtin.go.
 package shellparse
 
 import (

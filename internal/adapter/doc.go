@@ -35,4 +35,7 @@
 //
 // The package does not enforce its answer: the agent does. What an agent's tools mean is in the
 // tables of package clients. What its answers look like is in contract.go.
+//
+// Another agent gets a table of its tools (package clients), its answers in contract.go, and where its
+// settings lie in install.go; mcp.go has the same for its entry of MCP.
 package adapter

@@ -18,4 +18,6 @@
 // GET /agents lists the sessions of the caller's account, each after its parent. The tree itself is
 // kept by package sessions: a session may have a parent, and never more rights than that. What an
 // agent has used is counted since the daemon started, and is forgotten with its session.
+//
+// What happens around a run of an agent belongs in run.go; what the tool takes, in tool.go.
 package agents

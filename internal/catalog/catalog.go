@@ -23,4 +23,6 @@
 // tool. A Registry is safe for concurrent use.
 //
 // The package does not judge what a call would touch, and it runs nothing.
+//
+// A new tool is not named here: it is in a group that package tools, or a part, registers.
 package catalog

@@ -89,9 +89,10 @@ type daemon struct {
 
 	inside *idspace.Inside // that of its Site
 
-	mu      sync.Mutex // guards the fields below; one reload at a time
-	current *components
-	unwatch context.CancelFunc // ends the watch of the policies in force
+	current atomic.Pointer[components] // in force
+
+	mu      sync.Mutex         // held by whoever changes current: one reload at a time
+	unwatch context.CancelFunc // guarded by mu: ends the watch of the policies in force
 
 	status   sync.Mutex // guards inForce; a mutex of its own, because a reload takes a while
 	inForce  api.ConfigStatus
@@ -133,7 +134,8 @@ func openDaemon(ctx context.Context, h *Site, stop context.CancelCauseFunc) (_ *
 	if err != nil {
 		return nil, err
 	}
-	d.current, d.sessions = p, p.sessions
+	d.sessions = p.sessions
+	d.current.Store(p)
 	if err := errors.Join(p.vars.DropPending(ctx), p.sessions.Sweep(ctx)); err != nil {
 		return nil, err
 	}
@@ -197,16 +199,16 @@ func (d *daemon) close() {
 	d.closeFeatures()
 	if d.sessions != nil {
 		if err := d.sessions.Flush(context.Background()); err != nil {
-			d.current.log.Error("which sessions were used is not stored", "error", err)
+			d.current.Load().log.Error("which sessions were used is not stored", "error", err)
 		}
 	}
 	if d.record != nil {
 		d.record.Close()
 	}
-	if d.current != nil {
-		d.current.backend.Close()
-		if d.current.decisions != nil {
-			d.current.decisions.Close()
+	if d.current.Load() != nil {
+		d.current.Load().backend.Close()
+		if d.current.Load().decisions != nil {
+			d.current.Load().decisions.Close()
 		}
 	}
 	if d.shadow != nil {
@@ -237,7 +239,7 @@ func (d *daemon) use(p *components) *api.Server {
 	for _, line := range p.Idle(d.ctx, p.backend) {
 		p.log.Warn(line)
 	}
-	d.current = p
+	d.current.Store(p)
 	d.accounts.Store(&p.Config.Accounts)
 	p.shadow.use(p.log)
 	d.watchPolicies(p)
@@ -338,7 +340,7 @@ func (d *daemon) Reload(ctx context.Context, by string, loosen bool) error {
 	}
 	var loosens *policy.Loosening
 	if err == nil {
-		loosens, err = d.current.loosenedBy(ctx, next, loosen)
+		loosens, err = d.current.Load().loosenedBy(ctx, next, loosen)
 	}
 	said := tool.Note{Name: "reload", Message: "configuration loaded by " + by}
 	if loosens != nil {
@@ -355,7 +357,7 @@ func (d *daemon) Reload(ctx context.Context, by string, loosen bool) error {
 	}
 	if err != nil {
 		d.metrics.ConfigLoaded(err)
-		d.current.log.Error("configuration kept", "by", by, "error", err)
+		d.current.Load().log.Error("configuration kept", "by", by, "error", err)
 		failed := d.Config()
 		failed.Failure = &api.ReloadFailure{At: time.Now().UTC(), Error: err.Error()}
 		d.setStatus(failed)
@@ -388,7 +390,7 @@ func (d *daemon) reconsider() {
 // because StopAll must not wait for them.
 func (d *daemon) configChange(ctx context.Context, by string) error {
 	d.mu.Lock()
-	p := d.current
+	p := d.current.Load()
 	d.mu.Unlock()
 	answer, err := p.hooks.Fire(ctx, hooks.ConfigChange, hooks.Input{Trigger: by, FilePath: p.Config.File})
 	if err != nil {
@@ -404,7 +406,7 @@ func (d *daemon) configChange(ctx context.Context, by string) error {
 }
 
 func (d *daemon) next(ctx context.Context) (*components, error) {
-	h, err := load(d.current.version, "", d.current.flags, d.current.features)
+	h, err := load(d.current.Load().version, "", d.current.Load().flags, d.current.Load().features)
 	if err != nil {
 		return nil, err
 	}
@@ -419,13 +421,13 @@ func (d *daemon) next(ctx context.Context) (*components, error) {
 			return nil, err
 		}
 	}
-	h.projects, h.disk = d.current.projects, d.disk
-	return d.current.renew(ctx, h)
+	h.projects, h.disk = d.current.Load().projects, d.disk
+	return d.current.Load().renew(ctx, h)
 }
 
 // announce sends questions to the webhook and the program that are configured.
 func (d *daemon) announce(ctx context.Context) error {
-	c, log := d.current.Config.Approvals, d.current.log
+	c, log := d.current.Load().Config.Approvals, d.current.Load().log
 	var g errgroup.Group
 	to := func(send approvals.Send) {
 		g.Go(func() error {
@@ -455,7 +457,7 @@ const announceTime = 30 * time.Second
 func (d *daemon) hooksInForce() *hooks.Registry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.current.hooks
+	return d.current.Load().hooks
 }
 
 // Config says which configuration is in force and where it came from.
@@ -475,7 +477,7 @@ func (d *daemon) setStatus(s api.ConfigStatus) {
 func (d *daemon) StopAll(ctx context.Context, by string) (int, error) {
 	if err := d.record.Append(ctx,
 		tool.Note{Name: "stop_all", Message: "everything was stopped by " + by}); err != nil {
-		d.current.log.Error("stop-all is not recorded", "error", err) // stopping is always safe
+		d.current.Load().log.Error("stop-all is not recorded", "error", err) // stopping is always safe
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -36,12 +36,12 @@ func TestH04_ConfigChange(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"trigger":"ann"`) {
 		t.Errorf("the hook before heard %s, %v", text, err)
 	}
-	before := d.current
+	before := d.current.Load()
 	configure("true")
 	if err := d.Reload(ctx, "ann", false); err == nil || !strings.Contains(err.Error(), "frozen") {
 		t.Errorf("got %v", err)
 	}
-	if d.current != before || d.Config().Failure == nil {
+	if d.current.Load() != before || d.Config().Failure == nil {
 		t.Error("a reload that a hook blocked took effect, or left no trace")
 	}
 }

@@ -128,10 +128,10 @@ func TestStatusSaysWhatIsInForce(t *testing.T) {
 		_, _ = d.queue.Execution(ctx, c)
 	}()
 	<-asked
-	s := d.statusOf(d.current)
+	s := d.statusOf(d.current.Load())
 	if s.Version != "test" || s.Config.File != conf || s.Policy.Profile != policy.ProfileObserve || s.Policy.Revision == "" ||
 		s.Policy.Failure != nil || s.RoleSplit == "" || len(s.Roots) == 0 || s.Uptime < 0 || s.Pending != 1 ||
-		s.Sandbox.Isolation != d.current.backend.Probe().Isolation {
+		s.Sandbox.Isolation != d.current.Load().backend.Probe().Isolation {
 		t.Errorf("got %+v", s)
 	}
 	cancel(nil)
@@ -158,7 +158,7 @@ func TestAReloadThatCannotBeRecordedChangesNothing(t *testing.T) {
 	if err := d.Reload(ctx, "ann", false); err == nil {
 		t.Error("the reload succeeds")
 	}
-	if s := d.statusOf(d.current); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
+	if s := d.statusOf(d.current.Load()); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
 		t.Errorf("in force is %q, with the failure %+v", s.Policy.Profile, s.Config.Failure)
 	}
 }
@@ -181,7 +181,7 @@ func TestAReloadThatNeedsARestartIsRefused(t *testing.T) {
 	if !ok || e.Code != "restart_required" || !strings.Contains(e.Msg, "vars.capacity ") {
 		t.Errorf("got %v", err)
 	}
-	if s := d.statusOf(d.current); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
+	if s := d.statusOf(d.current.Load()); s.Policy.Profile != policy.ProfileDeveloper || s.Config.Failure == nil {
 		t.Errorf("in force is %q, with the failure %+v", s.Policy.Profile, s.Config.Failure)
 	}
 }

@@ -19,7 +19,7 @@ func (d *daemon) deleteIdle(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := d.deleteIdleNow(ctx); err != nil && ctx.Err() == nil {
-			d.current.log.Error("sessions that nobody uses are not deleted", "error", err)
+			d.current.Load().log.Error("sessions that nobody uses are not deleted", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -31,7 +31,7 @@ func (d *daemon) deleteIdle(ctx context.Context) error {
 
 func (d *daemon) deleteIdleNow(ctx context.Context) error {
 	d.mu.Lock()
-	p := d.current
+	p := d.current.Load()
 	d.mu.Unlock()
 	days := p.Config.Sessions.KeepDays
 	if days == 0 {

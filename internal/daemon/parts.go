@@ -182,7 +182,7 @@ func (d *daemon) closeFeatures() {
 			continue
 		}
 		if err := f.Close(); err != nil {
-			d.current.log.Error("a part did not close", "part", f.Name, "error", err)
+			d.current.Load().log.Error("a part did not close", "part", f.Name, "error", err)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (d *daemon) parts(c *components) []part.Part {
 // partStatus returns the status of the record, the projects, the disk, the database and each feature, by name.
 func (d *daemon) partStatus() map[string]any {
 	said := map[string]any{
-		"audit": d.record.Part().Status(), "projects": d.current.projects.All(), "disk": d.disk.Use(),
+		"audit": d.record.Part().Status(), "projects": d.current.Load().projects.All(), "disk": d.disk.Use(),
 	}
 	if s := d.storeStatus(); s != nil {
 		said["store"] = s
@@ -245,11 +245,11 @@ func (d *daemon) reloadFeatures(ctx context.Context, next *components) {
 
 // needsRestart names the section of next that differs and that its part cannot reload.
 func (d *daemon) needsRestart(next *Site) string {
-	if key := d.current.Config.NeedsRestart(next.Config); key != "" {
+	if key := d.current.Load().Config.NeedsRestart(next.Config); key != "" {
 		return key
 	}
 	for _, f := range d.features {
-		if f.Reload == nil && !reflect.DeepEqual(d.current.Config.Parts[f.Name], next.Config.Parts[f.Name]) {
+		if f.Reload == nil && !reflect.DeepEqual(d.current.Load().Config.Parts[f.Name], next.Config.Parts[f.Name]) {
 			return f.Name
 		}
 	}

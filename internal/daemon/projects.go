@@ -125,7 +125,7 @@ func (d *daemon) projectPart(p *components) part.Part { return p.projects.Part(d
 func (d *daemon) AllowProject(ctx context.Context, dir, by string) (projects.Answer, error) {
 	d.mu.Lock() // no reload meanwhile
 	defer d.mu.Unlock()
-	p := d.current
+	p := d.current.Load()
 	a, err := p.projects.Allow(dir, by, d.recordProject(ctx))
 	if err != nil || !a.Change || !p.Config.Policy.Workspace {
 		return a, err
@@ -144,7 +144,7 @@ func (d *daemon) AllowProject(ctx context.Context, dir, by string) (projects.Ans
 func (d *daemon) RemoveProject(ctx context.Context, dir, by string) (projects.Answer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a, err := d.current.projects.Remove(dir, by, d.recordProject(ctx))
+	a, err := d.current.Load().projects.Remove(dir, by, d.recordProject(ctx))
 	if err != nil {
 		return a, err
 	}
@@ -152,7 +152,7 @@ func (d *daemon) RemoveProject(ctx context.Context, dir, by string) (projects.An
 		if !guard.Within(at, a.Dir) {
 			return false
 		}
-		_, err := d.current.projects.Of(at) // another project may hold it
+		_, err := d.current.Load().projects.Of(at) // another project may hold it
 		return err != nil
 	}, errTakenBack)
 	return a, nil

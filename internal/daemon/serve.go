@@ -67,7 +67,7 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 		return errors.Join(err, agents.Close(), operators.Close())
 	}
 	notify := newNotifier(os.Getenv)
-	greet(out, h, d.current)
+	greet(out, h, d.current.Load())
 	g, ctx := errgroup.WithContext(ctx)
 	// Questions end before the calls that ask them, because a question whose caller has left goes on waiting.
 	serving, endServing := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -109,7 +109,7 @@ func Serve(ctx context.Context, version string, flags map[string]string, out io.
 	if err = g.Wait(); err == nil && errors.Is(context.Cause(ctx), errStartAgain) {
 		return idspace.Again
 	}
-	d.current.log.Info("stopped")
+	d.current.Load().log.Info("stopped")
 	return err
 }
 

@@ -60,7 +60,7 @@ func (d *tried) configure(section string) {
 // judge judges a call that another program runs, and returns the verdict.
 func (d *tried) judge(line string) tool.Verdict {
 	d.t.Helper()
-	s, err := d.current.sessions.Create(d.ctx, tool.Session{
+	s, err := d.current.Load().sessions.Create(d.ctx, tool.Session{
 		Account: "a", Dir: filepath.Join(d.dir, "work"), Home: d.dir, Mode: tool.ModeBypassPermissions, Profile: "strict",
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestAGuardedReloadThatLoosensNeedsAWord(t *testing.T) {
 			d := withPolicies(t, braced(tt.before), tt.files)
 			make1 := d.judge("make")
 			d.judge("ls")
-			revision := d.current.policy.Status().Revision
+			revision := d.current.Load().policy.Status().Revision
 			d.configure(braced(tt.after))
 			err := d.Reload(d.ctx, "ann", false)
 			var said *tool.Error
@@ -126,7 +126,7 @@ func TestAGuardedReloadThatLoosensNeedsAWord(t *testing.T) {
 			case !errors.As(err, &said) || said.Code != "reload_loosens" || !strings.Contains(said.Msg, tt.want):
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if d.current.policy.Status().Revision != revision || d.judge("make") != make1 || d.Config().Failure == nil {
+			if d.current.Load().policy.Status().Revision != revision || d.judge("make") != make1 || d.Config().Failure == nil {
 				t.Error("what was refused is in force, or left no trace")
 			}
 			if err := d.Reload(d.ctx, "ann", true); err != nil {
@@ -149,10 +149,10 @@ func TestTheRecordSaysThatChangedFilesLoosen(t *testing.T) {
 	d := withPolicies(t, "{dirs: [@/p]}", map[string]string{"p/a.rego": denies("make", "")})
 	d.judge("make")
 	d.write("p/a.rego", denies("cc", ""))
-	if err := d.current.policy.Reload(d.ctx, false); err != nil {
+	if err := d.current.Load().policy.Reload(d.ctx, false); err != nil {
 		t.Fatal(err)
 	}
-	d.policiesChanged(d.ctx, d.current, nil)
+	d.policiesChanged(d.ctx, d.current.Load(), nil)
 	record, err := os.ReadFile(filepath.Join(d.dir, "state", "audit.jsonl"))
 	want := "policies loaded, for their files changed: it loosens 1 of 1 recorded calls: Bash make"
 	if err != nil || !strings.Contains(string(record), want) {
@@ -174,7 +174,7 @@ func TestAComparisonThatTakesTooLongIsNone(t *testing.T) {
 	for guard, want := range map[string]string{"true": "so it is not known what it loosens", "false": ""} {
 		d := withPolicies(t, "{guardReload: "+guard+"}", nil)
 		d.judge("ls")
-		d.current.testOnlyCompare = time.Nanosecond
+		d.current.Load().testOnlyCompare = time.Nanosecond
 		d.configure("{guardReload: " + guard + ", rules: {deny: [Bash]}}")
 		err := d.Reload(d.ctx, "ann", false)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -189,11 +189,11 @@ func TestAComparisonThatNobodyWantsAnyMoreSaysNothing(t *testing.T) {
 	d := withPolicies(t, "{rules: {deny: [Read]}}", nil)
 	d.judge("ls")
 	var log bytes.Buffer
-	d.current.log = slog.New(slog.NewTextHandler(&log, nil))
+	d.current.Load().log = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	judge := d.current.policy.Judge()
-	if _, err := d.current.compare(ctx, judge, judge, false); !errors.Is(err, context.Canceled) {
+	judge := d.current.Load().policy.Judge()
+	if _, err := d.current.Load().compare(ctx, judge, judge, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if log.Len() > 0 {
@@ -207,7 +207,7 @@ func TestAShadowThatDoesNotLoadIsTold(t *testing.T) {
 	if d.judge("ls") != tool.Allow {
 		t.Error("nothing runs")
 	}
-	s := d.statusOf(d.current).Policy.Shadow
+	s := d.statusOf(d.current.Load()).Policy.Shadow
 	if s == nil || !strings.Contains(s.Failure, "a.rego") || s.Revision != "" {
 		t.Errorf("got %+v", s)
 	}
@@ -222,14 +222,14 @@ func TestAShadowThatDoesNotLoadIsTold(t *testing.T) {
 	if err != nil || r.Tighter != 1 || r.Failure != "" || len(r.Differences) != 1 || r.Differences[0].Shadow.Rule != "acme.ls" {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if d.statusOf(d.current).Policy.Shadow.Revision != r.Revision || r.Dirs[0] != d.dir+"/next" {
+	if d.statusOf(d.current.Load()).Policy.Shadow.Revision != r.Revision || r.Dirs[0] != d.dir+"/next" {
 		t.Errorf("got %+v", r)
 	}
 	d.configure("{}")
 	if err := d.Reload(d.ctx, "ann", false); err != nil {
 		t.Fatal(err)
 	}
-	if s := d.statusOf(d.current).Policy.Shadow; s != nil {
+	if s := d.statusOf(d.current.Load()).Policy.Shadow; s != nil {
 		t.Errorf("without a shadow: %+v", s)
 	}
 }
@@ -240,9 +240,9 @@ func TestTheDaemonsCallsAreJudgedAgainAsTheyWere(t *testing.T) {
 	for _, line := range []string{"ls", "make", "git status", "cat /etc/shadow", "rm -rf /usr", "bwrap sh", "curl a.example", "eval $x", "git push -f"} {
 		d.judge(line)
 	}
-	d.current.decisions.Flush()
+	d.current.Load().decisions.Flush()
 	n := 0
-	for rec, err := range d.current.decisions.Records().All(d.ctx) {
+	for rec, err := range d.current.Load().decisions.Records().All(d.ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +252,7 @@ func TestTheDaemonsCallsAreJudgedAgainAsTheyWere(t *testing.T) {
 			t.Errorf("%s: %v", rec.What(), err)
 			continue
 		}
-		got, err := d.current.policy.Judge().Judge(d.ctx, again, nil)
+		got, err := d.current.Load().policy.Judge().Judge(d.ctx, again, nil)
 		if err != nil || got.Decision.Verdict != rec.Decision.Verdict || got.Decision.By != rec.Decision.By ||
 			len(got.Decision.Reasons) != len(rec.Decision.Reasons) {
 			t.Errorf("%s: %+v, %v, and it was %+v", rec.What(), got.Decision, err, rec.Decision)
@@ -266,7 +266,7 @@ func TestTheDaemonsCallsAreJudgedAgainAsTheyWere(t *testing.T) {
 // TestTheFilesOfAShadowAreWatched: a change of them needs no reload, as one of policy.dirs does not.
 func TestTheFilesOfAShadowAreWatched(t *testing.T) {
 	d := withPolicies(t, "{shadow: @/next}", map[string]string{"next/a.rego": denies("ls", "")})
-	revision := func() string { return d.statusOf(d.current).Policy.Shadow.Revision }
+	revision := func() string { return d.statusOf(d.current.Load()).Policy.Shadow.Revision }
 	before := revision()
 	for n := range 3000 { // each change is another one: the watch may begin after the first
 		d.write("next/a.rego", denies("ls", "")+strings.Repeat("\n", n))

@@ -102,7 +102,7 @@ func (d *daemon) behind(err error) {
 	if _, _, away := d.state.Away(); away { // the status and the requests report that already
 		return
 	}
-	d.current.log.Error("what other daemons changed is not known", "error", err)
+	d.current.Load().log.Error("what other daemons changed is not known", "error", err)
 }
 
 // storeStatus returns what GET /status says of the database that daemons share. It is nil without one.
@@ -115,7 +115,7 @@ func (d *daemon) storeStatus() any {
 		Daemon   string     `json:"daemon"`
 		Away     *time.Time `json:"away_since,omitempty"`
 		Why      string     `json:"why,omitempty"`
-	}{Database: store.Where(d.current.Config.Store.URL), Daemon: d.state.Daemon()}
+	}{Database: store.Where(d.current.Load().Config.Store.URL), Daemon: d.state.Daemon()}
 	if since, why, away := d.state.Away(); away {
 		s.Away, s.Why = &since, why
 	}

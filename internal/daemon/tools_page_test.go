@@ -32,7 +32,7 @@ func TestDocs_EveryToolOfADaemonIsDescribedOnce(t *testing.T) {
 		known = append(known, g.Name)
 	}
 	n := 0
-	for _, g := range d.current.tools.Groups() {
+	for _, g := range d.current.Load().tools.Groups() {
 		served = append(served, g.Name)
 		for _, tl := range g.Tools {
 			n++

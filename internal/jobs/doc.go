@@ -34,4 +34,7 @@
 //   - Only the account that made a job, and operators, can find, read, type into or end it. For
 //     everybody else it does not exist. Not so for a port that an operator forwards: everybody on
 //     this host can connect to the program.
+//
+// A new way to use a job is a method of [Job] or a route in part.go, and checks whose it is by Find. What
+// a tool must do for a program that goes on is in package tools.
 package jobs

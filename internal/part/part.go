@@ -15,7 +15,7 @@
 // Name and Open are required. A part with tool groups, routes or types of the API needs
 // Describe too, because the documents and the checks of the configuration are made without
 // a daemon. Parts do not import each other, and no stage imports a feature. The list is in
-// internal/daemon/parts.go. The daemon opens parts in this order and closes them in the
+// internal/daemon/parts.go. The daemon opens parts in the order of that list and closes them in the
 // opposite one; Host.TaskJobs and Host.Teams are what earlier parts have brought. The
 // stages of the request path that have routes or metrics join as a [Part], too.
 //
@@ -27,6 +27,10 @@
 // Open may use DB, Local, Dir, Free, Config, Sessions, Used, Record, Events, TaskJobs, Teams,
 // Socket, Redact, Pieces and Log of its [Host]. The request path and the sockets begin after it:
 // everything else in Host is for Serve, for routes and for tools.
+//
+// A [Config] with directories that no agent may write, with files that no call may see, or with programs also
+// implements [Trusting], [Hiding] or [Running]. A new field of [Host] is filled in by the daemon
+// (internal/daemon/parts.go) and tested in parts_test.go there.
 package part
 
 import (

@@ -19,4 +19,7 @@
 // Not found: shorter runs, text that was changed in every run of 32 bytes, and runs around filling,
 // such as spaces, that stands in more than 64 places. Other sixteen bytes that stand in so many
 // places count as a run by themselves. The package keeps nothing on disk.
+//
+// A new origin is a bit behind the others in authors.go, because the bits are stored, with its place in
+// [Authors.Worst]. One that is not known there counts as everybody.
 package provenance

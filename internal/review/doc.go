@@ -28,4 +28,7 @@
 //
 // The package does not decide who may answer, nor whether an answer still holds:
 // the daemon does both.
+//
+// A new kind of question gets its words in Heading and [Fields] (question.go). A new key is a case in
+// watch.go and a line in help.go.
 package review

@@ -22,4 +22,8 @@
 //
 // The package does not decide whether the program may run, and never runs it outside of a cage: Run
 // uses the one that it is given, Leased makes one.
+//
+// Another way to connect streams is a case in Program.start (program.go), with a file as terminal.go.
+// [RaiseOutputLimit] and [RaiseWallLimit] change limits that nobody has set, before a call is judged. What needs
+// a cage is tested in tests/integration.
 package runner

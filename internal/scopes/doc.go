@@ -16,4 +16,7 @@
 // promoted further than to the floor. docs/scopes.md has the whole.
 //
 // The package judges nothing: set_variable and get_variable are judged as every tool is.
+//
+// The rules are in the files without http in their names, the requests and routes in the others. The
+// requirement ids behind rules (S-…) name what the public API of this form does.
 package scopes

@@ -24,6 +24,9 @@
 //
 // Files are read with bounds, never executed. Supporting files are listed, not read. A package of
 // the user, or its SKILL.md, may be a link, but not into a directory that sessions can write.
+//
+// A new field of a skill is read from its front matter in skill.go and kept in [Skill]; what it restricts
+// is decided in package tool (Session.Lets), so that every stage sees the same.
 package skills
 
 import (

@@ -29,4 +29,7 @@
 //
 // Guaranteed: a change is made completely or not at all, and survives a kill of the daemon. All of
 // it is deleted with the session at the top of the tree.
+//
+// A new field of a task is one of [Task] and is bounded in Task.check. A tool is an element of the lists
+// in tools.go and tools_teams.go; whoever writes by HTTP has a route in routes.go.
 package team

@@ -26,6 +26,9 @@
 // only answer an error. One with the name of a tool takes its place in text, and hides the tool
 // while it is not enabled. Calls of callables that are enabled are judged, approved and recorded
 // like those of tools.
+//
+// A new type of callable is a constant in callable.go, where it is also checked, and a case in
+// performer.go: what it uses, and what it does.
 package textcall
 
 import (

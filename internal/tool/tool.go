@@ -20,6 +20,9 @@
 // need, such as how a [Decision] is combined with the other judges ([Decision.Beside]), which tools
 // the skills of a session let through ([Session.Lets]), in which order a [Batch] runs, and how long
 // results are cut ([Truncate]). The built-in tools are in package tools.
+//
+// A type belongs here if several stages use it. What one stage alone needs belongs to the package of that
+// stage.
 package tool
 
 import (

@@ -26,4 +26,7 @@
 // Over rows a reader gets the error transcript_changed if somebody saves while it reads.
 //
 // [Check] checks messages; Write does not. The package checks no ids and no accounts.
+//
+// A new fact of a conversation is a field of [About]. What a message may be is said by Check
+// (message.go).
 package transcript

@@ -52,6 +52,19 @@ func TestACopyGoesIntoAnEmptyDatabase(t *testing.T) {
 	refuses(t, p.begin(t.Context()), "store_not_empty", "there is not empty: table sessions has 1 rows")
 }
 
+// With Replace what the destination had is gone before the first row comes.
+func TestACopyThatReplacesEmptiesItsDestination(t *testing.T) {
+	p := between(t)
+	row(t, p.To, "old")
+	p.Replace = true
+	if err := p.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestACopyFromAnotherSourceWaitsForTheFirst(t *testing.T) {
 	p := between(t)
 	if err := p.begin(t.Context()); err != nil {

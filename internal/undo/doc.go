@@ -35,4 +35,9 @@
 // the store needs the room (never within 24 hours of the call), or an operator purges it. A daemon
 // that is killed finds the tree as it was before a change of a file tool or after it, and ends an
 // undo that had begun. docs/undo.md lists what is not kept.
+//
+// Where: journal.go, objects.go and running.go keep; keep.go hears of file tools, and command.go,
+// looking.go, find.go, snapshot.go and watch.go find what commands changed; restore.go, dir.go and
+// made.go put back; recover.go comes after a kill. What else of a file is kept belongs in state.go, in
+// both directions.
 package undo

@@ -28,6 +28,9 @@
 //
 // Errors that a caller can act on are [*tool.Error] with a stable code. Callers check that a
 // session exists and whose it is. Here only a session that was deleted is an error.
+//
+// A new field of a variable is a column (migrations), a field of record with its place in row (put.go), and a
+// field of [Var].
 package vars
 
 import (

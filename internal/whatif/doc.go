@@ -18,4 +18,7 @@
 //
 // The functions that begin with Print, and [Difference.Print], write for people. Text of models is
 // written as it is, so give a writer of package visible.
+//
+// A new answer is a function that prints for people, beside the one of its kind; the command has the
+// flags alone.
 package whatif

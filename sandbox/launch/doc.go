@@ -39,4 +39,7 @@
 // its End is closed, after the processes are gone. Launcher and Pool are safe for concurrent use;
 // Max must be set before the first Get. Not here: what a script does (package script), and the
 // launcher's own side (package child).
+//
+// A new message of the protocol belongs in package wire, with a row on the page of its doc, and is sent
+// and answered here and in package child.
 package launch

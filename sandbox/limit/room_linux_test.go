@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -289,6 +290,21 @@ func TestWhoTookTheRoomAboveTheReserve(t *testing.T) {
 		}
 		if u.wroteRoom(d, device+1, now) {
 			t.Errorf("%s: on a file system that it did not begin with", tt.name)
+		}
+	}
+}
+
+// What cannot be looked at hides what a call wrote, for whatever reason: rights, or a path that is too long.
+func TestWhatHidesFiles(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil: false, fs.ErrNotExist: false, unix.ENOENT: false,
+		unix.EACCES: true, unix.ENAMETOOLONG: true, unix.ELOOP: true, unix.EIO: true,
+	} {
+		if err != nil {
+			err = &fs.PathError{Op: "open", Path: "x", Err: err}
+		}
+		if got := isHidden(err); got != want {
+			t.Errorf("%v hides: %t", err, got)
 		}
 	}
 }

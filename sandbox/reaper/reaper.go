@@ -25,6 +25,9 @@
 // Not guaranteed: a process that the reaper may not signal, such as one of sudo, is left and
 // reported. A program with the uid of the daemon could kill the reaper, as it could kill the
 // daemon. Then the program ends, and what it started may stay.
+//
+// A new message is a type here, with a row in the table above, and is sent and handled in Main and by
+// package hooks.
 package reaper
 
 import "github.com/sandboxd/sandboxd/sandbox/identity"

@@ -24,15 +24,18 @@ func AnsiC(s string) string {
 		case c == 'c' && i+1 < len(s):
 			i++
 			r, n = int64(s[i]&0x1f), 1
-		case c == 'x' && strings.HasPrefix(s[i+1:], "{"): // as many digits as there are
-			digits := strings.TrimLeft(s[i+2:], "0")
-			zeros := len(s[i+2:]) - len(digits)
-			r, n = Digits(digits, 16, len(digits))
-			digits = digits[n:]
-			i, n = len(s)-len(digits)-1, n+zeros
-			if strings.HasPrefix(digits, "}") {
+			if strings.HasPrefix(s[i:], `\\`) { // it takes both
 				i++
 			}
+		case c == 'x' && strings.HasPrefix(s[i+1:], "{"): // as many digits as there are, of which the last two count
+			digits := s[i+2:]
+			_, n = Digits(digits, 16, len(digits))
+			r, _ = Digits(digits[max(0, n-2):n], 16, 2)
+			i += 1 + n
+			if strings.HasPrefix(digits[n:], "}") {
+				i++
+			}
+			n = 1 // without a digit it is NUL
 		case c == 'x':
 			r, n = Digits(s[i+1:], 16, 2)
 			i += n

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/sandboxd/sandboxd/shellparse/source"
+	"github.com/sandboxd/sandboxd/tests/needs"
+	"github.com/sandboxd/sandboxd/tests/tier"
 )
 
 func Example() {
@@ -116,10 +120,52 @@ func TestWhatOnlyBashReads(t *testing.T) {
 	}
 }
 
+// Real bash reads $'…' in the same way, whatever stands in it.
+func TestQuotesAgainstBash(t *testing.T) {
+	bash := needs.Program(t, "bash")
+	count, rnd := tier.Rounds(t, 2000, 200_000), tier.Rand(t)
+	pieces := strings.Split(`\\ \x \x{ \u \U \c \0 \1 \7 \n \' \" \q { } 0 1 7 8 72 6d f F g x c @ m ffffffffffffffff 000000000000`, " ")
+	var script, wrote strings.Builder
+	var texts []string
+	for range count {
+		var b strings.Builder
+		for range 1 + rnd.IntN(6) {
+			b.WriteString(pieces[rnd.IntN(len(pieces))])
+		}
+		texts = append(texts, b.String())
+		fmt.Fprintf(&script, "printf '%%s\\0' $'%s'\n", b.String())
+	}
+	cmd := exec.Command(bash, "--norc", "--noprofile")
+	cmd.Env, cmd.Stdin, cmd.Stdout = []string{"LC_ALL=C.UTF-8"}, strings.NewReader(script.String()), &wrote
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	// What is not ASCII names no program, and has forms in bash that are no UTF-8.
+	ascii := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= utf8.RuneSelf {
+				return -1
+			}
+			return r
+		}, s)
+	}
+	words := strings.Split(strings.TrimSuffix(wrote.String(), "\x00"), "\x00")
+	if len(words) != len(texts) {
+		t.Fatalf("%d words of %d texts", len(words), len(texts))
+	}
+	for i, text := range texts {
+		if got := source.AnsiC(text); ascii(got) != ascii(words[i]) {
+			t.Errorf("$'%s' is %q, and for bash %q", text, got, words[i])
+		}
+	}
+}
+
 func TestQuotesMeanWhatBashSays(t *testing.T) {
 	for in, want := range map[string]string{
 		`a\nb\tc`: "a\nb\tc", `\x72m`: "rm", `\x{72}m`: "rm", `\162m`: "rm", `\u0072\U00000072`: "rr", `\cA`: "\x01",
 		`a\0b`: "a", `\q`: `\q`, `\xzz`: `\xzz`, `\"\'\?`: `"'?`, `end\`: `end\`,
+		`rm\x{g}`: "rm", `rm\x{}b`: "rm", `rm\x{`: "rm", `\x{72m`: "rm", `\x{0}b`: "", `\x{172}m`: "rm",
+		`\x{ffffffffffffffff72}m`: "rm", `\x{720000000000000000}m`: "",
 	} {
 		if got := source.AnsiC(in); got != want {
 			t.Errorf("$'%s' is %q, want %q", in, got, want)

@@ -131,7 +131,6 @@ var alike = map[string]string{
 	"a file with a hole that is filled":    "one file",
 	"many names of one file":               "one file",
 	"a file in a directory without rights": "one file",
-	"a file that no path leads to":         "one file",
 	"the old content of a large file":      "old contents of many files",
 	"again and again":                      "one file",
 	"variables made of references":         "variables",

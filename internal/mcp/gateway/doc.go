@@ -20,4 +20,7 @@
 //   - A server that fails takes nothing else with it.
 //   - A program runs in a sandbox of its own with settings of its own, and ends with its session.
 //   - What a server claims of its tools makes nothing looser.
+//
+// What a server may offer is decided in offer.go, and by package vet for one definition: a new reason to
+// withhold a tool belongs there. What a server says is never believed about rights (M-27).
 package gateway

@@ -26,6 +26,9 @@
 //   - If a request is cancelled or its client goes, the call is cancelled. In the version of the
 //     protocol without sessions, a call that waits for a person is held between two requests
 //     ([Holds]); it is cancelled if nobody takes it in time.
+//
+// Tools and prompts are listed in lists.go. What a client reads is in read.go; reading a variable is a
+// call of ReadVar. Every request to call a tool goes through call.go.
 package serve
 
 import (

@@ -153,6 +153,15 @@ func TestM05_M09_SecretsComeFromFilesOfTheOwner(t *testing.T) {
 	if err != nil || h.Get("Authorization") != "s3cret-value" || h.Get("X-ClaudeAI-Server-ID") != "server-abc" {
 		t.Errorf("got %v, %v", h, err)
 	}
+	if err := os.WriteFile(file, []byte("renewed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if env, err = s.Environ(); err != nil || !slices.Contains(env, "T=renewed") {
+		t.Errorf("a secret that was renewed: %q, %v", env, err)
+	}
+	if h, err = p.Header(); err != nil || h.Get("Authorization") != "renewed" {
+		t.Errorf("a header that was renewed: %v, %v", h, err)
+	}
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -13,4 +13,6 @@
 // other. Errors about arguments and files are [*tool.Error]; most tell a model what to do instead.
 // That of a cancelled context is one, too (io_error): look at ctx.Err().
 // Nothing here judges.
+//
+// What only one tool needs belongs to that tool.
 package toolkit
