@@ -20,6 +20,9 @@
 //
 // The types are those of the wire, and rows for tables made from them. This package imports no part
 // of the daemon. A later version may add fields to the types.
+//
+// A new method lies in the file of its subject, with its types. The tests here serve it by hand;
+// tests/integration asks a real daemon.
 package client
 
 import (

@@ -23,6 +23,8 @@
 // in Spec. Whether the caller's account owns what the request names, the handler must check.
 //
 // The package opens no socket and decides nothing.
+//
+// A new kind of answer is a type here and a case of write in package api.
 package route
 
 import (

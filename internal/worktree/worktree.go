@@ -19,6 +19,9 @@
 // Files that git ignores are removed without a warning. What git prints comes from the repository:
 // it is bounded, and a directory outside of the workspace is refused. Filters that the
 // configuration of the repository names run as they do for any git of the session, in its sandbox.
+//
+// A new command of git is run by the method git, not by run: only git turns off the hooks of the
+// repository.
 package worktree
 
 import (
