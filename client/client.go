@@ -26,6 +26,7 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -137,6 +138,9 @@ func (c *Client) SessionFor(ctx context.Context, dir string) (Session, error) {
 func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err // the caller has cancelled
+	}
+	if errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("an event of more than %d bytes: %w", maxEvent, err)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && errors.Is(err, os.ErrPermission) {
 		return &Error{

@@ -102,8 +102,8 @@ func (w *walker) fails(x syntax.ArithmExpr, sc *scope) chance {
 			switch {
 			case !ok: // 2**-1, or something that may be 0
 				return surely
-			case program.Digits(y.Lit()) && (x.Op == syntax.Pow || strings.Trim(y.Lit(), "0") != ""):
-			case program.Digits(y.Lit()):
+			case program.AllDigits(y.Lit()) && (x.Op == syntax.Pow || strings.Trim(y.Lit(), "0") != ""):
+			case program.AllDigits(y.Lit()):
 				return surely
 			default:
 				return max(c, perhaps)
@@ -122,7 +122,7 @@ func wrongNumber(x *syntax.Word, sc *scope) chance {
 	switch {
 	case lit == "@" || lit == "*":
 		return never
-	case program.Digits(lit):
+	case program.AllDigits(lit):
 		if len(lit) > 18 || lit[0] == '0' && strings.ContainsAny(lit, "89") {
 			return surely
 		}
@@ -139,7 +139,7 @@ func wrongNumber(x *syntax.Word, sc *scope) chance {
 	if v, ok := sc.vars.get(lit); ok && len(v.words) == 1 {
 		switch f := v.words[0]; {
 		case f.Glob && f.Number, f.Known && !f.Glob &&
-			(f.Text == "" || program.Digits(f.Text) && f.Text[0] != '0' && len(f.Text) < 19 || f.Text == "0"):
+			(f.Text == "" || program.AllDigits(f.Text) && f.Text[0] != '0' && len(f.Text) < 19 || f.Text == "0"):
 			return never
 		case f.Known && !f.Glob:
 			return surely

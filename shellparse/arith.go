@@ -24,7 +24,7 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 		}
 		f := w.single(x, sc)
 		w.noteSuspect(f)
-		if lit := x.Lit(); lit == "" || !program.Digits(lit) {
+		if lit := x.Lit(); lit == "" || !program.AllDigits(lit) {
 			w.evaluates(w.pos(x))
 		}
 	case *syntax.BinaryArithm:

@@ -333,7 +333,7 @@ func (e *expansion) part(p syntax.WordPart) {
 func (e *expansion) quotedPart(p syntax.WordPart) {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		e.b.quoted(source.Unquote(p.Value))
+		e.b.quoted(source.UnescapeDouble(p.Value))
 	case *syntax.ParamExp:
 		e.w.checkQuotes(p, true)
 		e.param(p, true)

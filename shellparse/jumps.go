@@ -84,7 +84,7 @@ func (s *scope) leaves(st *syntax.Stmt) bool {
 	}
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
-		if len(c.Args) == 0 || len(c.Args) > 2 || len(c.Args) == 2 && !program.Digits(c.Args[1].Lit()) {
+		if len(c.Args) == 0 || len(c.Args) > 2 || len(c.Args) == 2 && !program.AllDigits(c.Args[1].Lit()) {
 			return false // with a wrong argument it may not leave
 		}
 		name := c.Args[0].Lit()

@@ -40,7 +40,7 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 				Hint: "put a blank behind " + r.Op.String() + "-", At: w.pos(r),
 			})
 		}
-		if r.Op == syntax.DplOut && program.Digits(r.Word.Lit()) {
+		if r.Op == syntax.DplOut && program.AllDigits(r.Word.Lit()) {
 			continue // 2>&1
 		}
 		targets := w.fields([]*syntax.Word{r.Word}, sc, true)
@@ -197,7 +197,7 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in program.Input, stdin 
 			if l, ok := p.(*syntax.Lit); ok {
 				text := l.Value
 				if !quoted {
-					text = source.Unquote(text)
+					text = source.UnescapeDouble(text)
 				}
 				e.b.quoted(text)
 				continue

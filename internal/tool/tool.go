@@ -221,7 +221,7 @@ type Output struct {
 
 // Content is one typed part of a result (T-37).
 type Content struct {
-	Type     string `json:"type"` // text, image, resource
+	Type     string `json:"type"` // text, image, audio or resource
 	Text     string `json:"text,omitempty"`
 	Data     []byte `json:"data,omitempty"` // base64 on the wire
 	MIMEType string `json:"mime_type,omitempty"`

@@ -17,7 +17,7 @@
 //
 // Most of the knowledge is text, one option on a line, in tables/, which tables/README.md
 // explains. The handlers (do_*.go) are for what a table cannot say. A new program belongs
-// in a table, and its cases in guard/testdata.
+// in a table, and its cases in testdata/programs.txt and guard/testdata.
 //
 // Guaranteed: a word that is not known is never taken for a known one. For a program that no
 // table has, each word is told as read, and one with a slash, a dot or a pattern also as written.
@@ -78,12 +78,12 @@ type Call struct {
 	In     Input // its standard input
 	Within bool  // another command starts it, which may give it an input
 	Fed    bool  // as Within, or the shell has another input itself
-	Second bool  // it is read with other words: an option that is none is no reading
+	Second bool  // this is another reading of the words; an option that the table lacks makes it invalid
 
 	Sub  string // its subcommand, where the program has some; Analyse finds it
-	Told bool   // an option names a file of code, in place of what the program looks for; likewise
+	Told bool   // an option names a file of code, in place of what the program looks for; Analyse sets it
 
-	Listed bool // a table has the program: what [Knows] says; likewise
+	Listed bool // a table has the program: what [Knows] says; Analyse sets it
 
 	// What Analyse reads of the words.
 	spec     *spec

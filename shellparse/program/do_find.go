@@ -417,7 +417,7 @@ func doRename(a *Call) {
 func doHeadTail(a *Call) {
 	var ops []Word
 	for i, f := range a.Operands {
-		if i == 0 && strings.HasPrefix(f.Text, "+") && Digits(strings.Trim(f.Text[1:], "cfl")) {
+		if i == 0 && strings.HasPrefix(f.Text, "+") && AllDigits(strings.Trim(f.Text[1:], "cfl")) {
 			continue
 		}
 		ops = append(ops, f)

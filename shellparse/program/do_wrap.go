@@ -74,7 +74,7 @@ func doFlock(a *Call) {
 	if len(a.Operands) == 0 {
 		return
 	}
-	if !Digits(a.Operands[0].Text) {
+	if !AllDigits(a.Operands[0].Text) {
 		a.use(both, a.Operands[0])
 	}
 	words := a.Operands[1:]

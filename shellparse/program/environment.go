@@ -61,7 +61,7 @@ func harmlessValue(name, v, command string) bool {
 	case name == "NODE_OPTIONS":
 		return strings.HasPrefix(v, "--max-old-space-size=") && !strings.Contains(v, " ")
 	case name == "MAKEFLAGS":
-		return strings.HasPrefix(v, "-j") && Digits(v[2:])
+		return strings.HasPrefix(v, "-j") && AllDigits(v[2:])
 	case name == "RUSTFLAGS":
 		return onlyFlags(codegen.Replace(v), rustFlags)
 	}

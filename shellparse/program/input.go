@@ -15,7 +15,7 @@ type Input struct {
 	// Archive: git archive makes it.
 	Archive bool
 	Own     bool // of this command alone, which sees it from its beginning
-	// paths are the roots below which every line of the input names a file.
+	// Paths are the roots below which every line of the input names a file.
 	Paths []Word
 }
 

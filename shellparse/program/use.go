@@ -71,7 +71,7 @@ func (a *Call) host(h string) {
 	if i := strings.LastIndexByte(h, '@'); i >= 0 {
 		h = h[i+1:]
 	}
-	if i := strings.LastIndexByte(h, ':'); i >= 0 && Digits(h[i+1:]) && strings.Count(h, ":") == 1 {
+	if i := strings.LastIndexByte(h, ':'); i >= 0 && AllDigits(h[i+1:]) && strings.Count(h, ":") == 1 {
 		h = h[:i]
 	}
 	h = strings.Trim(h, "[]")
@@ -209,8 +209,7 @@ func (a *Call) maybeURLs(text string) {
 	}
 }
 
-// Guess is a command without an entry in the tables: it may read and write whatever could
-// be a path.
+// Generic judges the words of a command that no table has: each that could be a path may be read and written.
 func (a *Call) Generic(args []Word) {
 	for _, f := range args {
 		a.use(maybe, f)

@@ -14,8 +14,8 @@
 //
 // Guarantees, of each line that Read returns: it is one JSON object that the SDK decodes. It has at
 // most Limits.Line bytes and about Limits.Values values, and nests at most Limits.Depth deep.
-// (Small values take thirty times their bytes once decoded.) The filter holds no more bytes of a
-// line than that, beside a buffer of 64 KiB.
+// (Small values take thirty times their bytes once decoded.) The filter holds at most
+// Limits.Line bytes of a line, and a buffer of 64 KiB.
 //
 // A line that is no JSON object, such as a banner, is dropped and counted ([Conn.Dropped]). An
 // object that is too large or no message fails alone and is counted ([Conn.Failed]). If it is a
