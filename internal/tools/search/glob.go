@@ -104,7 +104,7 @@ type globData struct {
 	Files     []string `json:"files"`
 	Count     int      `json:"count"` // of all matches, also those not listed
 	Truncated bool     `json:"truncated"`
-	Refused   int      `json:"refused,omitempty"` // directories that could not be read
+	Refused   int      `json:"refused,omitempty"` // directories that were not searched: they could not be read, or are too many
 }
 
 // Run implements [tool.Tool].
@@ -176,7 +176,7 @@ func (d globData) text(dir, root string) string {
 		fmt.Fprintf(&b, "[note: the newest %d of %d files; narrow the pattern or the path]\n", len(d.Files), d.Count)
 	}
 	if d.Refused > 0 {
-		fmt.Fprintf(&b, "[note: %d directories could not be read]\n", d.Refused)
+		fmt.Fprintf(&b, "[note: %d directories were not searched]\n", d.Refused)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
