@@ -39,7 +39,7 @@ type Feed struct {
 // Act is what a command does to a service, a registry or this machine.
 type Act = effect.Act
 
-// The values of Act that are no effect on a service.
+// What [Act].Does may be, besides effect.Changes.
 const (
 	Destroys  = effect.Destroys
 	Publishes = effect.Publishes

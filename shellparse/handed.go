@@ -8,8 +8,9 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// A shell that starts here gets what is exported. What may not be, it may not have: after "export v; unset v; v=true"
-// the v of "sh -c '$v rm x'" is nothing, and rm runs. So a value is known there only if the line surely exports it.
+// A shell that starts here gets what is exported. It may lack what may not be exported: after "export v; unset v;
+// v=true" the v of "sh -c '$v rm x'" is nothing, and rm runs. So a value is known there only if the line surely
+// exports it.
 
 // hands notes that a shell started from here certainly gets the variable.
 func (s *scope) hands(name string) {

@@ -26,7 +26,8 @@
 // [WithCaller] and [WithStop] fill the context, [ServeStream] and [ServeRaw] write, and [Masked] masks
 // secrets. The package opens no socket, and does not decide who may call.
 //
-// A new kind of answer is a type here and a case of write in package api.
+// A new kind of answer is a type here and a case of write or encode in package api. [Rows] answers
+// rows of the database while they are read. [Body] reads a body that is not JSON of ours.
 package route
 
 import (
@@ -83,8 +84,8 @@ type OneOf []any
 // Caller is who sent a request, as the kernel and the socket say.
 type Caller struct {
 	Account string
-	// Any is an operator who named no account. What is asked for by its id may then belong to
-	// any; Account is the account that it belongs to, and of what the request makes.
+	// Any is an operator who named no account. An id may then name a thing of any account. Account is
+	// then its owner, and owns what the request creates.
 	Any  bool
 	Role tool.Role
 	Only string // the session of a sub-agent that the daemon runs, which reaches no other; "" of others

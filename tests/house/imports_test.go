@@ -43,7 +43,7 @@ var internal = map[string][]string{
 	"sandbox/seccomp":  {"sandbox/bound", "sandbox/wire"},
 	"sandbox/limit":    {},
 	"sandbox/stdio":    {"sandbox/script"},
-	"sandbox/later":    {"guard", "guard/obeyed", "sandbox/ctime"},
+	"sandbox/later":    {"guard", "guard/obeyed", "internal/lazyregexp", "sandbox/ctime"},
 	"sandbox/view":     {"guard", "sandbox/ctime", "sandbox/wire"},
 	"sandbox/launch":   {"sandbox/bound", "sandbox/identity", "sandbox/wire", "sandbox/script", "sandbox/ctime", "sandbox/limit"},
 	"sandbox/script":   {"sandbox/wire"},

@@ -104,7 +104,7 @@ type globData struct {
 	Files     []string `json:"files"`
 	Count     int      `json:"count"` // of all matches, also those not listed
 	Truncated bool     `json:"truncated"`
-	Refused   int      `json:"refused,omitempty"` // directories that were not searched: they could not be read, or are too many
+	Refused   int      `json:"refused,omitempty"` // directories that were not searched
 }
 
 // Run implements [tool.Tool].

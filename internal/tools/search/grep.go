@@ -426,7 +426,8 @@ func (r *results) output(dir string, args grepArgs) tool.Output {
 			"the limit is %d MB for a line, and for a file with multiline]", r.partial, maxMultiline>>20))
 	}
 	if r.refused > 0 {
-		notes = append(notes, fmt.Sprintf("[note: %d directories were not searched, or ignore files not read]", r.refused))
+		const note = "[note: %d directories were not searched, or ignore files not read]"
+		notes = append(notes, fmt.Sprintf(note, r.refused))
 	}
 	if r.withheld > 0 {
 		notes = append(notes,
