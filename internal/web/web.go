@@ -41,6 +41,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -167,7 +168,7 @@ func (s *site) serve(ctx context.Context) error {
 // origin returns the origin of the page, as a browser names it.
 func (s *site) origin() string {
 	if s.cert == nil {
-		return "http://" + s.listen.Addr().String()
+		return "http://" + strings.TrimSuffix(s.listen.Addr().String(), ":80")
 	}
 	_, port, _ := net.SplitHostPort(s.listen.Addr().String())
 	host := s.cert.Leaf.Subject.CommonName
@@ -176,8 +177,5 @@ func (s *site) origin() string {
 	} else if ips := s.cert.Leaf.IPAddresses; len(ips) > 0 {
 		host = ips[0].String()
 	}
-	if port == "443" {
-		return "https://" + host
-	}
-	return "https://" + net.JoinHostPort(host, port)
+	return "https://" + strings.TrimSuffix(net.JoinHostPort(host, port), ":443")
 }
