@@ -168,7 +168,7 @@ func (s *Store) prepare(sess tool.Session) (tool.Session, error) {
 		return sess, err
 	}
 	if sess.Agent != "" || sess.Parent != "" {
-		if err := CheckAgent(sess.Agent); err != nil {
+		if err := tool.CheckAgent(sess.Agent); err != nil {
 			return sess, err
 		}
 	}
