@@ -38,7 +38,7 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 	for _, tt := range []struct{ args, code, says string }{
 		{`{"prompt":" ","description":"d"}`, "invalid_arguments", "must say something"},
 		{`{"prompt":"p","description":""}`, "invalid_arguments", "must say something"},
-		{`{"prompt":1}`, "invalid_arguments", "cannot be read"},
+		{`{"prompt":1}`, "invalid_arguments", "args.prompt of type string (see the schema of the tool"},
 		{`{"prompt":"p","description":"d","subagent_type":"none"}`, "invalid_arguments", `agents "none" (types are: E`},
 		{`{"prompt":"p","description":"d","mode":"wild"}`, "invalid_arguments", `"wild" (modes are: [`},
 		{`{"prompt":"p","description":"d","mode":"auto"}`, "mode_not_allowed", "this session (leave mode out"},

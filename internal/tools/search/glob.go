@@ -66,7 +66,7 @@ func (a globArgs) split() globArgs {
 // Uses implements [tool.Tool]. It does not name the directory as used with everything below it: files that the
 // settings deny are left out of the answer instead.
 func (Glob) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[globArgs](in)
+	args, err := tool.Decode[globArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -109,7 +109,7 @@ type globData struct {
 
 // Run implements [tool.Tool].
 func (Glob) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[globArgs](in)
+	args, err := tool.Decode[globArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -86,7 +86,7 @@ func (Grep) Spec() tool.Spec {
 
 // Uses implements [tool.Tool]. Files below the path that the settings deny are left out of the answer.
 func (Grep) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[grepArgs](in)
+	args, err := tool.Decode[grepArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -213,7 +213,7 @@ type hitLine struct {
 
 // Run implements [tool.Tool].
 func (Grep) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[grepArgs](in)
+	args, err := tool.Decode[grepArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

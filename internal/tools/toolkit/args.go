@@ -1,7 +1,6 @@
 package toolkit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,18 +12,6 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
-
-// Decode decodes arguments that the pipeline has checked against the schema.
-func Decode[T any](in tool.In) (T, error) {
-	var args T
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, &tool.Error{
-			Code: "invalid_arguments", Msg: "the arguments cannot be read: " + err.Error(),
-			Hint: "see the schema of the tool",
-		}
-	}
-	return args, nil
-}
 
 // Path resolves the path of one argument.
 func Path(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
