@@ -185,7 +185,7 @@ func (e *Env) CallCtx(ctx context.Context, t tool.Tool, args any) (string, tool.
 	}
 	in.Judged, in.Approved = uses, e.Approved
 	out, err := t.Run(ctx, in, e.Box)
-	return tool.Format(t, t.Spec(), out, in.Args), out, err
+	return tool.Format(t, out, in.Args), out, err
 }
 
 func (e *Env) OK(t tool.Tool, args any) string {
