@@ -16,7 +16,7 @@ import (
 // discard deleted them.
 func TestANameIsNoPath(t *testing.T) {
 	repo, _ := repository(t)
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestANameIsNoPath(t *testing.T) {
 // TestWhatANameMayBe: any other name is refused before git or a shell runs, and nothing is made.
 func TestWhatANameMayBe(t *testing.T) {
 	repo, _ := repository(t)
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	for _, name := range []string{
 		"", ".", "..", "...", "/", "a/b", "../a", "a/../..", "a\\b", "-a", "--force", "_a", "a b", "a.b", "a.lock", "@",
 		"@{-1}", "a@{1}", "a^", "a~1", "a:b", "a*", "a?", "a[", "a\n", "a\x00", "é", "\xff", strings.Repeat("a", 101),
