@@ -34,7 +34,7 @@ func (s Session) Under(above []Session) Session {
 	return s
 }
 
-// As returns the tool that a tool is by another name, "" if it is none: what is said of that one holds for it too.
+// As returns the other name of a tool, or "". Rules about that name hold for the tool too.
 func As(name string) string {
 	if name == "exec_command" {
 		return "Bash"
@@ -95,7 +95,7 @@ type Identity struct {
 	Name, Home string
 }
 
-// Actor is whose requests those of a program are that the daemon runs for an agent.
+// Actor is the agent for which the daemon runs a program; requests of the program count as the agent's.
 type Actor struct {
 	Identity
 	Account, Session string

@@ -45,7 +45,7 @@ func Example() {
 	fmt.Println("removed with discard:", git.Remove(ctx, t, true) == nil)
 	// Output:
 	// .worktrees/try worktree-try <nil>
-	// 1 files are not committed <nil>
+	// files not committed: 1 <nil>
 	// removed with work in it: false
 	// removed with discard: true
 }

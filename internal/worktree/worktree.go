@@ -169,7 +169,7 @@ func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
 		return "", err
 	}
 	if status != "" {
-		return fmt.Sprintf("%d files are not committed", strings.Count(status, "\n")+1), nil
+		return fmt.Sprintf("files not committed: %d", strings.Count(status, "\n")+1), nil
 	}
 	heads, err := g.git(ctx, t.Path, "for-each-ref", "--format=%(objectname)", "refs/heads/"+t.Branch)
 	if err != nil {
@@ -183,7 +183,7 @@ func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
 }
 
 // Remove removes a worktree and its branch. Without discard, work that is in it makes that an error.
-// A path at which something else lies by now is an error.
+// Files that git ignores are lost. A path at which something else lies by now is an error.
 func (g Git) Remove(ctx context.Context, t Tree, discard bool) error {
 	if err := g.same(ctx, t); err != nil {
 		return err

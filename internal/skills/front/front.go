@@ -1,6 +1,6 @@
 // Package front parses the front matter of a Markdown file, such as a SKILL.md.
 //
-// The form is that of skills in the wild, which looks like YAML and often is none:
+// The form is that of skills in the wild. It looks like YAML, but often is not valid YAML:
 //
 //	---
 //	name: commit

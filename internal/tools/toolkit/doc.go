@@ -1,5 +1,6 @@
-// Package toolkit is what the built-in tools share: finding the judged path,
-// opening files and telling their kind, showing paths, asking for memory, and errors for a model.
+// Package toolkit is what tools share, the built-in ones and those of parts: finding the judged
+// path, opening files and telling their kind, showing paths, asking for memory, and errors for a
+// model.
 //
 //	args, err := tool.Decode[struct{ Path string }](in)
 //	file, err := toolkit.Path(in, args.Path, guard.Read)   // in Uses

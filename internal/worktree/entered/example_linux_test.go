@@ -69,7 +69,7 @@ func Example() {
 	fmt.Println("back:", dir == repo)
 	// Output:
 	// Worktree created: worktree_1 at /repo/.worktrees/try (branch: worktree-try)
-	// worktree_1 at /repo/.worktrees/try (branch: worktree-try) was not removed: 1 files are not committed
+	// worktree_1 at /repo/.worktrees/try (branch: worktree-try) was not removed: files not committed: 1
 	// Worktree removed: worktree_1
 	// back: true
 }
