@@ -269,12 +269,9 @@ func block(text string, folded bool, indent int) string {
 func (f Field) List(spaces bool) []string {
 	raw := f.begun()
 	if isItems(raw) {
-		var list []string
-		for line := range strings.SplitSeq(raw, "\n") {
-			item := strings.TrimSpace(line)
-			if rest, is := strings.CutPrefix(item, "-"); is {
-				list = append(list, Field{Raw: rest}.text(true))
-			}
+		list := f.entries()
+		for i, entry := range list {
+			list[i] = Field{Raw: entry}.text(true)
 		}
 		return full(list)
 	}
@@ -296,6 +293,25 @@ func (f Field) List(spaces bool) []string {
 		}
 	}
 	return full(append(list, text[from:]))
+}
+
+// entries returns the entries of a list of lines. A line without a dash, or with one that is deeper than the first,
+// goes on with the entry before it.
+func (f Field) entries() []string {
+	var list []string
+	first := 0 // column of the first dash
+	for line := range strings.SplitSeq(f.Raw, "\n") {
+		item := strings.TrimSpace(line)
+		column := len(line) - len(strings.TrimLeft(line, " \t"))
+		switch {
+		case item == "" || item[0] == '#':
+		case isItems(item) && (list == nil || column <= first):
+			list, first = append(list, item[1:]), column
+		case list != nil:
+			list[len(list)-1] += "\n" + line
+		}
+	}
+	return list
 }
 
 // isItems reports whether a value is a list of lines such as "- a".
