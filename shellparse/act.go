@@ -146,9 +146,16 @@ func (a *act) Code(f program.Word) {
 
 // CodeInput implements [Shell].
 func (a *act) CodeInput() {
+	own := false
 	for _, f := range a.call.files {
 		if f.Access == Read {
+			own = true
 			a.cmd.Code = append(a.cmd.Code, f)
+		}
+	}
+	if !own { // of the group that it is in
+		for _, f := range a.In.Files {
+			a.Code(f)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -40,10 +41,19 @@ func doShell(a *act) {
 		a.script(ops[0], true, ops[1:])
 		a.scriptInPath(ops)
 	default:
-		a.StdinCode()
-		for _, f := range a.In.Files {
-			a.script(f, true, nil)
-		}
+		a.input()
+	}
+}
+
+// input is a shell that reads its standard input.
+func (a *act) input() {
+	a.StdinCode()
+	files := a.In.Files
+	if a.In.Kind == program.Inherited {
+		files = a.w.execIn
+	}
+	for _, f := range files {
+		a.script(f, true, nil)
 	}
 }
 
@@ -147,10 +157,13 @@ func (a *act) codeFile(script program.Word) bool {
 		a.Opaque("inline_code", a.Name+" executes the output of a command, which is only known when it runs",
 			script.At)
 	case script.Is("-") || script.Is("/dev/stdin") || script.Is("/dev/fd/0") || script.Is("/proc/self/fd/0"):
-		a.StdinCode()
+		a.input()
 	case strings.HasPrefix(script.Text, "/dev/fd/") || strings.HasPrefix(script.Text, "/proc/self/fd/"):
 		a.Opaque("inline_code", a.Name+" executes what a descriptor gives, which is only known when it runs",
 			script.At)
+		for _, f := range a.w.opened([]program.Word{script.Sub(path.Base(script.Text))}) {
+			a.script(f, true, nil)
+		}
 	default:
 		return false
 	}
@@ -235,6 +248,7 @@ func maybeAll(funcs map[string]function) map[string]function {
 func doExec(a *act) {
 	if len(a.Operands) == 0 && a.In.Kind != program.Inherited {
 		a.w.execStdin = true
+		a.w.execIn = append(a.w.execIn, a.In.Files...)
 	}
 	if len(a.Operands) == 0 {
 		a.w.execFed = spanned(a.w.execFed, a.w.fed)

@@ -308,7 +308,9 @@ func (w *walker) runsText() {
 		if c.Effects == nil {
 			c.Effects = &Effects{}
 		}
-		c.Effects.Runs = append(c.Effects.Runs, run)
+		if !slices.Contains(c.Effects.Runs, run) {
+			c.Effects.Runs = append(c.Effects.Runs, run)
+		}
 	}
 }
 
@@ -340,6 +342,9 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 		if (within(s.at, c.At) || within(s.at, c.Fed)) && (!found || stronger(s.From, best.From)) {
 			best, found = s.Run, true
 		}
+	}
+	if w.connected && (!found || stronger(fromHost.From, best.From)) {
+		best, found = fromHost, true
 	}
 	if !found && made {
 		return Run{From: "unknown"}, true

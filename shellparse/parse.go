@@ -123,6 +123,12 @@ type walker struct {
 	// [Command.Fed]. execFed is what exec left of them.
 	fed, execFed Pos
 
+	// open holds by number, or by {NAME}, the files that redirections may have opened under it. connected is true when
+	// one may have connected to a host for reading, and execIn are the files that exec may have made the input.
+	open      map[string][]File
+	connected bool
+	execIn    []program.Word
+
 	// references is true when a variable may be another name for any variable: no
 	// value is certain from there on.
 	references bool

@@ -1,6 +1,8 @@
 package shellparse
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,8 +46,14 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			continue // 2>&1
 		}
 		targets := w.fields([]*syntax.Word{r.Word}, sc, true)
+		from := len(files)
 		for _, t := range targets {
 			files = w.redirectFiles(files, r, t, sc)
+		}
+		if r.Op == syntax.DplIn {
+			targets = w.opened(targets)
+		} else {
+			w.opens(r, files[from:])
 		}
 		if stdin && (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut || r.Op == syntax.DplIn) {
 			in = program.Input{Kind: program.FromFile, At: w.pos(r), Files: targets}
@@ -55,6 +63,48 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 		}
 	}
 	return files, in
+}
+
+// connection reports whether a path is one that bash itself connects to when it stands in a redirection.
+func connection(path string) bool {
+	path = strings.TrimLeft(path, `"'`)
+	return strings.HasPrefix(path, "/dev/tcp/") || strings.HasPrefix(path, "/dev/udp/")
+}
+
+// fromHost is what a connection gives.
+var fromHost = Run{From: "download", Part: "/dev/tcp"}
+
+// opens remembers the files that a redirection opens under a number above 2 or under {NAME}: nothing says how long
+// they stay open.
+func (w *walker) opens(r *syntax.Redirect, files []File) {
+	for _, f := range files {
+		w.connected = w.connected || f.Access == Read && connection(f.Path)
+	}
+	if r.N == nil || len(r.N.Value) == 1 && r.N.Value < "3" || len(w.open) == maxWritten {
+		return
+	}
+	if w.open == nil {
+		w.open = map[string][]File{}
+	}
+	if n := r.N.Value; len(w.open[n]) < maxWritten {
+		w.open[n] = append(w.open[n], files...)
+	}
+}
+
+// opened returns the files that may be open under a descriptor: of a number that is not known, all of them.
+func (w *walker) opened(descriptors []program.Word) (files []program.Word) {
+	for _, d := range descriptors {
+		n := strings.TrimSuffix(d.Lit(), "-")
+		for _, key := range slices.Sorted(maps.Keys(w.open)) {
+			if n != "" && n != key {
+				continue
+			}
+			for _, f := range w.open[key] {
+				files = append(files, program.Word{Text: f.Path, Known: f.Known && !f.Glob, At: d.At})
+			}
+		}
+	}
+	return files
 }
 
 // mayFail reports whether a redirection opens a file, which may not be there.

@@ -56,7 +56,13 @@ func (a *act) makes(paths []string) {
 		return
 	}
 	w := a.w
-	run, ok := w.madeBy(a.cmd.Files) // it copies
+	run, ok := w.madeBy(append(slices.Clip(a.cmd.Files), a.inputs()...)) // it copies
+	if !ok && w.connected {
+		run, ok = fromHost, true // it may read what is connected
+	}
+	if !ok && a.Name == "exec" && len(a.Operands) == 0 {
+		run, ok = Run{From: "text", Part: a.Name}, true // anything later may print into it
+	}
 	if from := a.maker(); from == "decoder" || from == "download" {
 		run, ok = Run{From: from, Part: a.Name}, true
 	}
@@ -75,6 +81,14 @@ func (a *act) makes(paths []string) {
 	}
 }
 
+// inputs are the files that the input of the command is made of.
+func (a *act) inputs() (files []File) {
+	for _, f := range a.In.Files {
+		files = append(files, a.w.file(f, Read, false, a.sc)...)
+	}
+	return files
+}
+
 // key is the name under which a file is remembered. A path that is not known, or not wholly (T=$(mktemp)), is known
 // again if it is written in the same way.
 func (f File) key() string {
@@ -86,12 +100,12 @@ func (f File) key() string {
 
 // madeBy returns what has made one of the files that are read.
 func (w *walker) madeBy(files []File) (run Run, ok bool) {
-	if len(w.made) == 0 {
-		return run, false
-	}
 	for _, f := range files {
 		switch p := f.key(); {
 		case f.Looks || f.Access != Read:
+		case connection(f.Path):
+			return fromHost, true
+		case len(w.made) == 0:
 		case f.Glob || f.Recursive:
 			pattern := strings.ReplaceAll(f.Path, "[!", "[^")
 			for _, made := range slices.Sorted(maps.Keys(w.made)) {
@@ -361,15 +375,22 @@ func fed(f File, x effect.Feed, dir string) Feed {
 func (a *act) script(script program.Word, shell bool, args []program.Word) {
 	w := a.w
 	early := w.rounds+w.beside > 0
-	if len(w.written)+len(w.made) == 0 && !early {
+	if len(w.written)+len(w.made) == 0 && !early && !w.connected {
 		return
 	}
 	for _, f := range w.file(script, Read, false, a.sc) {
 		p := f.key()
-		if run, ok := w.made[p]; ok {
+		run, ok := w.made[p]
+		if connection(f.Path) {
+			run, ok = fromHost, true
+		}
+		if ok {
 			a.runs(run)
+			if run.From == "text" {
+				a.Opaque("inline_code", a.cmd.Name+" executes what the line prints into "+f.Path, script.At)
+			}
 		} else if early && len(w.scripted) < maxWritten {
-			w.scripted = append(w.scripted, scripted{p, a.cmd.At})
+			w.scripted = append(w.scripted, scripted{p, len(w.written[p]), a.cmd.At})
 		}
 		for _, text := range w.written[p] {
 			a.text(text, script, shell, args)
@@ -385,14 +406,22 @@ type slurped struct {
 
 // scripted is a script, and the command that runs it.
 type scripted struct {
-	path string
-	at   Pos
+	path  string
+	texts int // how many texts of it were known then
+	at    Pos
 }
 
 // runsMade says of each command whose script a later place of the text makes where that comes from.
 func (w *walker) runsMade() {
 	for _, s := range w.scripted {
 		run, ok := w.made[s.path]
+		if texts := w.written[s.path]; !ok && len(texts) > s.texts {
+			run, ok = Run{From: "text", Part: "a later command"}, true
+			w.opaque(Opaque{
+				Code: "inline_code", Message: "a script that a later place of the line writes: " + s.path, At: s.at,
+				Hint: "write the script first", Inline: true,
+			})
+		}
 		for i := range w.out.Commands {
 			if c := &w.out.Commands[i]; ok && c.At == s.at {
 				if c.Effects == nil {
