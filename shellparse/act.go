@@ -160,6 +160,17 @@ func (a *act) CodeInput() {
 	}
 }
 
+// Written implements [Shell].
+func (a *act) Written(f program.Word) (texts []string) {
+	if f.Fd || f.Glob {
+		return nil
+	}
+	for _, x := range a.w.file(f, Read, false, a.sc) {
+		texts = append(texts, a.w.written[x.key()]...)
+	}
+	return texts
+}
+
 // Inline implements [Shell].
 func (a *act) Inline(code program.Word) {
 	a.Opaque("inline_code", a.cmd.Name+" executes code given in the line, which is not read here", code.At)

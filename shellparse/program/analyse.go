@@ -64,6 +64,8 @@ type Shell interface {
 	Again(argv []Word)
 	// Run is text that the command runs as a shell does.
 	Run(text Word)
+	// Written returns what the line itself writes into a file, where that is known.
+	Written(f Word) []string
 	// Opaque is a part that nobody can read here. Its code is one of shellparse.Opaque.
 	Opaque(code, message string, at source.Pos)
 }
@@ -131,6 +133,9 @@ func (a *Call) Analyse() string {
 		a.spec.handle(a)
 	default:
 		a.UseOperands(a.Operands)
+	}
+	if a.Effects["listed"] {
+		a.listed(treeNames, Literal("-", a.At))
 	}
 	return ""
 }

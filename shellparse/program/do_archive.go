@@ -59,6 +59,9 @@ func doTar(a *Call) {
 			a.use(cuts, f)
 		}
 		a.Chdir(f) // the next one begins there
+		for _, list := range a.Values["-T"] {
+			a.listed(treeNames, list) // the names are of there
+		}
 	}
 	switch mode {
 	case 'x':
@@ -151,6 +154,11 @@ func doZip(a *Call) {
 		if (f.Is("-TT") || f.Is("--unzip-command")) && i+2 < len(a.Argv) {
 			a.Run(a.Argv[i+2])
 		}
+		if len(f.Text) > 2 && f.Text[0] == '-' && f.Text[1] != '-' && strings.Trim(f.Text[1:], "@qrvjXyu0123456789") == "" {
+			if strings.Contains(f.Text, "@") {
+				a.listed(treeNames, Literal("-", a.At))
+			}
+		}
 	}
 	a.UseOperands(a.Operands)
 	if a.Effects["move"] && len(a.Operands) > 1 {
@@ -200,8 +208,12 @@ func doCompress(a *Call) {
 
 func doCpio(a *Call) {
 	if !a.Effects["extract"] { // it is told the names on its input
-		for name := range strings.FieldsSeq(a.In.Printed + " " + a.In.Text) {
+		names := a.In.Printed + " " + a.In.Text
+		for name := range strings.FieldsSeq(names) {
 			a.use(reads, Literal(name, a.At))
+		}
+		if names == " " {
+			a.listed(treeNames, Literal("-", a.At))
 		}
 	}
 	if a.Effects["extract"] && !a.Effects["below"] {

@@ -215,6 +215,9 @@ func doCompiler(a *Call) {
 		}
 	}
 	a.UseOperands(a.Operands)
+	for _, f := range a.Operands {
+		a.includes(f)
+	}
 }
 
 // pipes reports whether a dot command of sqlite3 opens a program.

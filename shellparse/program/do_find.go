@@ -29,6 +29,15 @@ func doFind(a *Call) {
 		}
 		roots = append(roots, f)
 	}
+	for n, f := range args {
+		if f.Is("-files0-from") && n+1 < len(args) {
+			if list := args[n+1]; stdinNames[list.Lit()] {
+				roots = append(roots, a.inputNames()...)
+			} else {
+				roots = append(roots, a.namesIn(list)...)
+			}
+		}
+	}
 	if len(roots) == 0 {
 		roots = []Word{Literal(".", a.At)}
 	}
@@ -216,6 +225,15 @@ func doXargs(a *Call) {
 		more = nil
 		for _, word := range strings.Fields(in.Text) {
 			more = append(more, Literal(word, in.At))
+		}
+	}
+	if lists := a.Values["-a"]; len(lists) > 0 {
+		more = nil
+		for _, f := range a.namesIn(lists[len(lists)-1]) {
+			if !f.Known {
+				f = Word{Text: "(words from standard input)", Many: true, At: a.At}
+			}
+			more = append(more, f)
 		}
 	}
 	if searches(words) && !strings.Contains(a.In.Text+a.In.Printed, "-") {

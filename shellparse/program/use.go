@@ -29,6 +29,8 @@ func (a *Call) use(k kind, f Word) {
 		a.Code(f)
 	case tree:
 		a.File(f, Read, true)
+	case fileNames, treeNames:
+		a.listed(k, f)
 	case cuts:
 		f.Keeps = true // what is cut is an effect
 		a.File(f, Write, true)
