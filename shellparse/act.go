@@ -329,8 +329,8 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 	}
 	a.Inner = append(a.Inner, func() {
 		w.nested++
-		at, from, saved := f.At, len(w.out.Commands), w.posix
-		w.posix = false
+		at, from, saved, savedAny := f.At, len(w.out.Commands), w.posix, w.anyShell
+		w.posix, w.anyShell = false, !byBash
 		err := w.program(f.Text, w.childScope(sc, env, args), &at)
 		if err == nil && !byBash {
 			err = w.bySh(f.Text, w.childScope(sc, env, args), &at, from)
@@ -340,6 +340,6 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 			panicErr(w, err, at)
 		}
 		w.nested--
-		w.posix = saved
+		w.posix, w.anyShell = saved, savedAny
 	})
 }

@@ -13,6 +13,7 @@ import (
 // assign gives a variable a value, and reports which effect the value has on programs.
 func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 	w.sets(name)
+	w.noteText(name, v)
 	if neverSet(name) || w.frozen[name] {
 		w.mayAbort(surely, sc)
 	}
@@ -58,6 +59,7 @@ func oneWord(v value, at Pos) Word {
 // unknownValue notes that a variable has an unknown value.
 func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	w.sets(name)
+	w.noteText(name, value{})
 	if neverSet(name) || w.frozen[name] {
 		w.mayAbort(surely, sc)
 	}
@@ -129,6 +131,7 @@ func (w *walker) assigns(list []*syntax.Assign, sc *scope) []assignment {
 		if one := w.assignment(a, sc); one.name != "" {
 			out = append(out, one)
 			if i+1 < len(list) {
+				w.noteText(one.name, one.value)
 				sc.set(one.name, one.value)
 				if !one.known {
 					sc.forget(one.name)

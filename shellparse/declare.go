@@ -64,6 +64,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 		}
 		if name != "export" && name != "readonly" {
 			sc.locals = append(sc.locals, as.name)
+			w.noteUnset(as.name)
 		}
 		w.apply(as, sc)
 		to := oneWord(as.value, as.at)
@@ -79,6 +80,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 // function gave it before.
 func (w *walker) localName(sc *scope, name string) {
 	sc.locals = append(sc.locals, name)
+	w.noteUnset(name)
 	if len(w.calls) > 0 {
 		sc.forget(name)
 	}
@@ -136,6 +138,7 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		// The word may name any variable and give it any attribute, also that of an integer.
 		w.evaluates(f.At)
 		w.references = true
+		w.noteUnset("")
 		sc.forgetAll()
 		// In the source an underscore can be told from an unknown character.
 		if variable, _, ok := strings.Cut(strings.TrimLeft(f.Text, `"`), "="); d.reference {
@@ -175,6 +178,7 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		if name != "export" && name != "readonly" {
 			name, _, _ := strings.Cut(text, "=")
 			sc.locals = append(sc.locals, variableOf(name))
+			w.noteUnset(variableOf(name))
 		}
 		n, v, ok := strings.Cut(text, "=")
 		n = variableOf(strings.TrimSuffix(n, "+"))

@@ -265,6 +265,7 @@ func doLet(a *act) {
 func doUnset(a *act) {
 	for _, f := range a.Operands {
 		a.w.nameArgument("unset", f)
+		a.w.noteUnset(variableOf(f.Lit()))
 		if f.Lit() == "" {
 			a.sc.forgetAll()
 		}

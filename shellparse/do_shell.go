@@ -292,7 +292,7 @@ func doTrap(a *act) {
 		at := f.At
 		w.nested++
 		inner := sc.fork()
-		inner.vars, inner.args = nil, nil // the text runs later, with other values
+		inner.vars, inner.args, inner.wild = nil, nil, true // the text runs later, with other values
 		inner.changed = false
 		if err := w.program(f.Text, inner, &at); err != nil {
 			w.err = nil

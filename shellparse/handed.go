@@ -44,6 +44,7 @@ func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *s
 		for _, f := range e.value.words {
 			w.noteSuspect(f)
 		}
+		w.noteText(e.name, e.value)
 		c.exported(e.name)
 		if e.known && !setAtStart(e.name) {
 			c.hands(e.name)

@@ -173,8 +173,10 @@ type walker struct {
 	handsDown bool
 	// aborts are the places where the line that is walked may have ended.
 	aborts []aborted
-	// posix is true when the text is read as sh reads it.
-	posix bool
+	// posix is true when the text is read as sh reads it. anyShell is true when another shell than bash may run it.
+	posix, anyShell bool
+	// texts names the variables that no longer hold the numbers of bash: see givesText.
+	texts map[string]bool
 }
 
 // walkers are walkers that have ended, for their memory and that of their acts, which is half of what a short line
@@ -217,6 +219,7 @@ func (w *walker) top(o Options) *scope {
 		return value{words: m.words[i : i+1 : i+1]}
 	}
 	for name, text := range o.Env {
+		w.noteText(name, value{words: []program.Word{program.Literal(text, Pos{})}})
 		sc.exported(name)
 		sc.hands(name)
 		sc.set(name, value{words: []program.Word{program.Literal(text, Pos{})}})

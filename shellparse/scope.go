@@ -32,6 +32,7 @@ type scope struct {
 	errexit,
 	ifs bool // IFS was changed, so nobody knows how words split
 	changed bool // a variable was set, or may have been
+	wild    bool // any variable may have got a value that is not known
 	shared  bool // another scope has the same vars: copy before a change
 }
 
@@ -130,6 +131,7 @@ func (s *scope) merge(o *scope) {
 	}
 	s.ifs = s.ifs || o.ifs
 	s.changed = s.changed || o.changed
+	s.wild = s.wild || o.wild
 	s.errexit = s.errexit && o.errexit
 	s.dirs = union(s.dirs, o.dirs)
 	s.failed = union(s.failed, o.failed)
@@ -204,7 +206,7 @@ func (s *scope) settle() {
 }
 
 // forgetAll handles a change that may be to any variable.
-func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed = nil, nil, false, true }
+func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed, s.wild = nil, nil, false, true, true }
 
 func (s *scope) set(name string, v value) {
 	s.changed = true
