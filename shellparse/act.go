@@ -17,8 +17,9 @@ type act struct {
 	call    call
 	builtin bool
 	moved   bool
-	before  int    // how much of the environment of call stands in front of the command
-	from    *scope // where it started, if it has moved
+	zero    []program.Word // $0 of the text that it runs, if that is known
+	before  int            // how much of the environment of call stands in front of the command
+	from    *scope         // where it started, if it has moved
 }
 
 func (a *act) run() {
@@ -322,7 +323,7 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 			Hint: "run the inner command itself", At: f.At,
 		})
 	}
-	env, byBash := a.call.env, slices.Contains(bashes, a.cmd.Name)
+	env, zero, byBash := a.call.env, a.zero, slices.Contains(bashes, a.cmd.Name)
 	if a.call.changed {
 		sc = sc.clone()
 		sc.handed = nil
@@ -331,9 +332,14 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 		w.nested++
 		at, from, saved, savedAny := f.At, len(w.out.Commands), w.posix, w.anyShell
 		w.posix, w.anyShell = false, !byBash
-		err := w.program(f.Text, w.childScope(sc, env, args), &at)
+		child := func() *scope {
+			c := w.childScope(sc, env, args)
+			c.zero = zero
+			return c
+		}
+		err := w.program(f.Text, child(), &at)
 		if err == nil && !byBash {
-			err = w.bySh(f.Text, w.childScope(sc, env, args), &at, from)
+			err = w.bySh(f.Text, child(), &at, from)
 		}
 		if err != nil {
 			w.err = nil

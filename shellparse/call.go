@@ -130,9 +130,16 @@ func (w *walker) start(c call, sc *scope) {
 	a.Shell, a.Name, a.Argv, a.At, a.In, a.Second = a, cmd.Name, c.argv, c.at, c.in, w.again
 	a.Within, a.Fed = within, within || w.execStdin
 	a.run()
+	missing := !c.external && !a.builtin && !strings.Contains(name.Text, "/")
 	*a = act{}
 	w.idle = append(w.idle, a)
+	if handler, ok := sc.funcs[notFound]; ok && missing && name.Text != notFound {
+		w.invoke(notFound, handler.body, c.argv, sc.fork(), c.in)
+	}
 }
+
+// notFound is the function that bash calls, in a shell of its own, with the words of a command that it does not find.
+const notFound = "command_not_found_handle"
 
 // newAct returns an empty act. It uses the memory of one that has ended, because acts are large and a script has
 // many.

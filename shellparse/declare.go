@@ -181,6 +181,7 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 			w.noteUnset(variableOf(name))
 		}
 		n, v, ok := strings.Cut(text, "=")
+		part := strings.HasSuffix(n, "+") || strings.Contains(n, "[") // what is assigned is not the whole value
 		n = variableOf(strings.TrimSuffix(n, "+"))
 		if !ok {
 			if name != "export" && name != "readonly" {
@@ -192,7 +193,12 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		if d.exports {
 			sc.exported(n)
 		}
-		w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
+		if part {
+			w.noteSuspect(f)
+			w.unknownValue(sc, n, f.At)
+		} else {
+			w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
+		}
 		w.declared1(sc, d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
 		if d.mayFail {
 			sc.doubt(n)

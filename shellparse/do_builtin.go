@@ -52,6 +52,11 @@ func isOperator(s string) bool {
 }
 
 func doRead(a *act) {
+	if a.Name == "mapfile" || a.Name == "readarray" {
+		for _, f := range a.Values["-C"] {
+			a.calls(f, a.callbackWords()...)
+		}
+	}
 	names := slices.DeleteFunc(slices.Clone(a.Operands), func(f program.Word) bool {
 		return !f.Known && strings.HasPrefix(f.Skeleton, "-") // only the dash of the option is known
 	})
@@ -80,6 +85,9 @@ func doRead(a *act) {
 		len(a.Values["-d"])+len(a.Values["-a"]) == 0 {
 		root := paths[0]
 		root.Tree = true
+		if strings.Contains(names[0].Text, "[") {
+			return
+		}
 		a.w.assign(a.sc, names[0].Text, value{words: []program.Word{root}}, names[0].At)
 	}
 	if len(names) == 0 {
@@ -201,6 +209,7 @@ func doPrintf(a *act) {
 		}
 		// An unknown option ends printf before it assigns, so only the plain form is followed.
 		plain := len(a.Argv) == 5 && a.Argv[1].Is("-v") || len(a.Argv) == 4 && a.Argv[1].Is("-v"+f.Text)
+		plain = plain && !strings.Contains(f.Text, "[") // else it sets one element
 		if plain && len(a.Operands) == 2 && a.Operands[0].Is("%s") && a.Operands[1].Known {
 			a.w.assign(a.sc, f.Text, value{words: []program.Word{a.Operands[1]}}, f.At)
 			continue
@@ -233,15 +242,64 @@ func doWait(a *act) {
 			a.sc.forgetAll()
 			continue
 		}
-		a.sc.forget(f.Text)
+		a.w.unknownValue(a.sc, variableOf(f.Text), f.At)
 	}
 	for _, f := range a.Operands {
 		a.w.nameArgument("wait", f) // behind -p"$x" with an empty x
 	}
 }
 
-// doCompgen handles compgen, which expands a list of words as the shell does, and calls functions.
+// callbackWords returns what mapfile -C puts behind the callback: an index and a line of the input.
+func (a *act) callbackWords() (all []string) {
+	const unknown = `"$SANDBOXD_UNKNOWN"` // a variable that nothing sets
+	if lines := slices.Collect(strings.Lines(a.In.Text)); a.In.Own && len(lines) <= maxUnroll &&
+		a.In.Kind == program.HereText && len(a.Values["-d"])+len(a.Values["-u"]) == 0 {
+		for _, line := range lines {
+			if a.Effects["trims"] {
+				line = strings.TrimSuffix(line, "\n")
+			}
+			all = append(all, "0 "+program.Quoted([]program.Word{program.Literal(line, a.In.At)}).Text)
+		}
+	}
+	return append(all, unknown+" "+unknown)
+}
+
+// calls follows text that a builtin runs in this shell, any number of times, with some of these words behind it.
+func (a *act) calls(f program.Word, words ...string) {
+	w, sc := a.w, a.sc
+	if f = f.Numbers(); f.Lit() == "" {
+		a.Opaque("dynamic_eval", a.Name+" -C executes text that is only known when it runs: "+f.Text, f.At)
+		return
+	}
+	a.deeper(f.At)
+	a.Inner = append(a.Inner, func() {
+		w.nested++
+		w.loop(sc, func(round *scope) {
+			for _, behind := range words {
+				at := f.At
+				if err := w.program(f.Text+" "+behind, round, &at); err != nil {
+					w.err = nil
+					panicErr(w, err, at)
+				}
+			}
+		})
+		w.nested--
+	})
+}
+
+// doCompgen handles compgen, which expands a list of words as the shell does, and calls programs and functions.
 func doCompgen(a *act) {
+	for _, f := range a.Values["-C"] {
+		if a.Name == "complete" { // it runs when a person completes a word
+			a.Run(f)
+			continue
+		}
+		word := program.Literal("", a.At)
+		if len(a.Operands) > 0 {
+			word = a.Operands[0]
+		}
+		a.calls(f, "'compgen' "+program.Quoted([]program.Word{word}).Text+" ''")
+	}
 	for _, f := range a.Values["-W"] {
 		if !f.Known || strings.ContainsAny(f.Text, "$`") {
 			a.Opaque("dynamic_eval", a.Name+" -W expands its words: "+f.Text, f.At)

@@ -28,8 +28,13 @@ func doShell(a *act) {
 		a.Opaque("inline_code", a.Name+" -c has no text to run", a.At)
 	case sh.code:
 		var args []program.Word
+		a.zero = a.Argv[:1]
 		if len(ops) > 1 {
 			args = append([]program.Word{}, ops[2:]...)
+			a.zero = known(ops[1:2])
+			if !program.Placed(ops, 2) { // it may stand for several words, of which the first is $0
+				args = ops[1:]
+			}
 		}
 		a.shellText(ops[0], args)
 		a.Via = a.Name + " -c"
@@ -205,12 +210,7 @@ func doEval(a *act) {
 			Hint: "run the command itself", At: at,
 		})
 	}
-	if w.nested >= maxNested {
-		w.fail(&Error{
-			Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself",
-			At: at,
-		})
-	}
+	a.deeper(at)
 	a.Inner = append(a.Inner, func() {
 		w.nested++
 		if err := w.program(text, sc, &at); err != nil {
@@ -219,6 +219,16 @@ func doEval(a *act) {
 		}
 		w.nested--
 	})
+}
+
+// deeper refuses text in text that is nested too deep.
+func (a *act) deeper(at Pos) {
+	if a.w.nested >= maxNested {
+		a.w.fail(&Error{
+			Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself",
+			At: at,
+		})
+	}
 }
 
 func doSource(a *act) {

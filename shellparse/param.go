@@ -212,7 +212,9 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]prog
 	}
 	if n, err := strconv.Atoi(name); err == nil {
 		switch {
-		case n == 0 || e.sc.args == nil:
+		case n == 0:
+			return e.sc.zero, e.sc.zero != nil
+		case e.sc.args == nil:
 			return nil, false
 		case n > len(e.sc.args):
 			return []program.Word{{Known: true}}, program.Placed(e.sc.args, len(e.sc.args))

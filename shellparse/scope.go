@@ -18,6 +18,7 @@ type scope struct {
 	vars  bindings
 	funcs map[string]function
 	args  []program.Word // positional parameters; nil if unknown
+	zero  []program.Word // $0, likewise
 	dirs  []workdir
 	// failed are the directories in which the shell may be if the last cd failed.
 	failed []workdir
@@ -206,7 +207,9 @@ func (s *scope) settle() {
 }
 
 // forgetAll handles a change that may be to any variable.
-func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed, s.wild = nil, nil, false, true, true }
+func (s *scope) forgetAll() {
+	s.vars, s.handed, s.shared, s.changed, s.wild = nil, nil, false, true, true
+}
 
 func (s *scope) set(name string, v value) {
 	s.changed = true

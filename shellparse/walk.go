@@ -435,12 +435,17 @@ func (w *walker) declare(c *syntax.FuncDecl, sc *scope) {
 }
 
 // uncalled follows the functions that nothing called: a trap or an exported name
-// could.
+// could. The one that a shell calls for a command that it does not find gets the words of that.
 func (w *walker) uncalled(sc *scope) {
 	for _, d := range w.declared {
-		if !w.called[d.Body] {
-			w.invoke(d.Name.Value, d.Body, nil, sc.fork(), program.Input{})
+		name, inner := d.Name.Value, sc.fork()
+		switch {
+		case name == notFound || name == notFound+"r": // that of zsh
+			inner.forgetAll()
+		case w.called[d.Body]:
+			continue
 		}
+		w.invoke(name, d.Body, nil, inner, program.Input{})
 	}
 }
 
