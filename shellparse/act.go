@@ -204,6 +204,9 @@ func (a *act) Setenv(f program.Word) {
 	if f.Known {
 		v = f.Sub(val)
 	}
+	if fn, ok := strings.CutPrefix(strings.TrimSuffix(name, "%%"), "BASH_FUNC_"); ok && v.Known {
+		a.Run(f.Sub(fn + " " + val)) // bash takes a function from there
+	}
 	a.call.env = append(a.call.env,
 		assignment{name: name, value: value{words: []program.Word{v}}, known: f.Known && !f.Glob, at: f.At})
 	a.cmd.Env = append(a.cmd.Env, Assign{Name: name, Value: wordOf(v)})

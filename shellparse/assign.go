@@ -183,6 +183,11 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 			w.mayAbort(surely, sc) // no element has such a number
 		}
 	}
+	if value, ok := a.Index.(*syntax.Word); ok && out.name == "BASH_CMDS" { // where bash finds a program
+		if f := w.single(a.Value, sc); strings.Contains(f.Lit(), "/") {
+			w.names(w.single(value, sc).Text, f.Text)
+		}
+	}
 	if a.Array != nil {
 		out.value.array, out.known = true, !a.Append
 		if end := int(a.Array.End().Offset()); end < len(w.src) &&
@@ -283,6 +288,7 @@ func (w *walker) apply(a assignment, sc *scope) {
 	}
 	if a.name == "PATH" && (strings.Contains(a.src, "$PATH") || strings.Contains(a.src, "${PATH}")) {
 		sc.forget(a.name)
+		w.sets(a.name)
 		if !program.KeepsPath(a.src) {
 			// From now on a name may find a program in another directory. Only the list of allowed commands depends
 			// on that, so only that list refuses the line.

@@ -473,6 +473,11 @@ func doAlias(a *act) {
 func doHash(a *act) {
 	for _, f := range a.Values["-p"] {
 		a.Opaque("unknown_command", "hash -p makes a name run "+f.Text, f.At)
+		for _, name := range a.Operands {
+			if strings.Contains(f.Lit(), "/") && !strings.Contains(name.Text, "/") {
+				a.w.names(name.Text, f.Text)
+			}
+		}
 	}
 }
 

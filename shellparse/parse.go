@@ -107,6 +107,10 @@ type walker struct {
 	slurped  []slurped
 	group    *strings.Builder // what the commands of a group print that writes into a file
 	scripts  int              // how many files that the text writes were followed as scripts
+	// links are those that the text makes. otherNames holds the programs that a file, or a name, may be because of the
+	// text: see renamed.
+	links      []link
+	otherNames map[string][]string
 	// assigned names the variables that the text sets.
 	assigned []string
 	// rounds counts the loops around the current place, and beside the statements around it that run in the background.
@@ -267,6 +271,7 @@ func (w *walker) finish() (*Script, error) {
 	}
 	w.runsText()
 	w.runsMade()
+	w.throughLinks()
 	return w.out, nil
 }
 

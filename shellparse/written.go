@@ -25,8 +25,10 @@ const (
 func (a *act) writes() {
 	w := a.w
 	paths := writtenTo(a.call.files)
+	a.copiesPrograms()
 	switch a.Name {
 	case "mv", "cp", "install", "ln":
+		a.links()
 		a.renames()
 		return
 	case "tee", "sponge":
