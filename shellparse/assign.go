@@ -34,7 +34,7 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 		w.evaluates(at) // an integer variable evaluates the value
 	}
 	if sc.isExported(name) || program.Live(name) {
-		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+		w.exports(Assign{Name: name, Value: oneWord(v, at)}, sc, at)
 	}
 }
 

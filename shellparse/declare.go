@@ -216,7 +216,7 @@ func compound(text string) bool {
 func (w *walker) exportVar(sc *scope, name string, at Pos) {
 	sc.exported(name)
 	if v, ok := sc.vars.get(name); ok {
-		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+		w.exports(Assign{Name: name, Value: oneWord(v, at)}, sc, at)
 	}
 }
 

@@ -33,6 +33,26 @@ func (w *walker) environment(a Assign, command string, at Pos) {
 	})
 }
 
+// exports judges a variable that programs get, or that the shell itself reads.
+func (w *walker) exports(a Assign, sc *scope, at Pos) {
+	w.environment(a, "", at)
+	w.out.Files = append(w.out.Files, w.outputs(a, sc)...)
+}
+
+// outputs returns the file that a program writes because a variable names it.
+func (w *walker) outputs(a Assign, sc *scope) []File {
+	name := program.Output(a.Name, strings.Trim(a.Value.Text, `"`))
+	if name == "" {
+		if known := a.Value.Known; known || program.Output(a.Name, "/x") == "" {
+			return nil
+		}
+		name = a.Value.Text
+	}
+	f := program.Literal(name, a.Value.At)
+	f.Known, f.Keeps = a.Value.Known, true
+	return w.file(f, Write, false, sc)
+}
+
 // readsShellVariables are the builtins that use IFS and the like in the ordinary way.
 var readsShellVariables = []string{
 	"read", "mapfile", "readarray", "printf", "echo", "set", ":", "true", "test", "[", "local", "unset",
@@ -51,6 +71,13 @@ func (w *walker) environments(a *act) {
 			files := a.w.file(file, Read, false, a.sc)
 			a.cmd.Files, a.cmd.Code = append(a.cmd.Files, files...), append(a.cmd.Code, files...)
 			continue
+		}
+		if files := w.outputs(e, a.sc); files != nil {
+			a.cmd.Files = append(a.cmd.Files, files...)
+			continue
+		}
+		if (e.Name == "GIT_TEMPLATE_DIR") && a.Name == "git" && (a.Sub == "init" || a.Sub == "clone") && e.Value.Text != "" {
+			a.Opaque("unknown_option", "git copies the hooks of the template "+e.Value.Text+", and runs them", e.Value.At)
 		}
 		if e.Value.Known && (strings.HasPrefix(e.Value.Text, "/") || strings.HasPrefix(e.Value.Text, "~/")) &&
 			!strings.ContainsAny(e.Value.Text, ": ") {

@@ -130,6 +130,9 @@ func (r *reader) read() {
 		what, of, _ := strings.Cut(do, " ")
 		switch what {
 		case "git":
+			if r.Sub == "apply" || r.Sub == "am" {
+				r.patched()
+			}
 			if !r.git() {
 				return
 			}

@@ -27,6 +27,7 @@ func handlers() map[string]func(*Call) {
 		"split":        doSplit,
 		"csplit":       doSplit,
 		"patch":        doPatch,
+		"gitapply":     doGitApply,
 		"tar":          doTar,
 		"zip":          doZip,
 		"unzip":        doUnzip,

@@ -65,6 +65,7 @@ func doTar(a *Call) {
 	}
 	switch mode {
 	case 'x':
+		a.transformed()
 		if a.Effects["absolute"] || !strings.HasPrefix(first(args), "-") && strings.Contains(first(args), "P") {
 			a.anywhere()
 		}
@@ -86,6 +87,26 @@ func doTar(a *Call) {
 			if a.Effects["move"] {
 				a.use(cuts, f)
 			}
+		}
+	}
+}
+
+// transformed writes below the directories that --transform puts in front of the names: s,^,DIR/,.
+func (a *Call) transformed() {
+	for _, f := range a.Values["--transform"] {
+		for expr := range strings.SplitSeq(f.Text, ";") {
+			if len(expr) < 2 || expr[0] != 's' {
+				continue
+			}
+			parts := strings.Split(expr[2:], expr[1:2])
+			if len(parts) < 2 || !strings.ContainsAny(parts[1], "/.") {
+				continue
+			}
+			to := f.Sub(parts[1])
+			if !f.Known || strings.ContainsAny(parts[1], `\&`) {
+				to = Word{Text: "(names that " + a.Name + " --transform makes)", At: f.At}
+			}
+			a.use(cuts, to)
 		}
 	}
 }

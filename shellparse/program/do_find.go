@@ -462,17 +462,3 @@ func doSplit(a *Call) {
 	}
 	a.use(writes, prefix)
 }
-
-// doPatch: with -o or --dry-run the file is only read.
-func doPatch(a *Call) {
-	if len(a.Values["-o"]) > 0 && len(a.Operands) > 0 {
-		a.use(reads, a.Operands[0])
-		a.UseOperands(nil)
-		return
-	}
-	if len(a.Operands) == 0 {
-		// The patch names the files; they lie below the working directory.
-		a.use(writes, Literal(".", a.At))
-	}
-	a.UseOperands(a.Operands)
-}

@@ -169,3 +169,29 @@ func (a *Call) settings(file Word) bool {
 	}
 	return len(texts) > 0
 }
+
+// handedOn are the files that a compiler tells its preprocessor, assembler or linker to write: -Wp,-MD,FILE.
+func (a *Call) handedOn() {
+	var parts []Word
+	for i, f := range a.Argv {
+		switch {
+		case strings.HasPrefix(f.Text, "-Wp,") || strings.HasPrefix(f.Text, "-Wa,") || strings.HasPrefix(f.Text, "-Wl,"):
+			for part := range strings.SplitSeq(f.Text[4:], ",") {
+				parts = append(parts, f.Sub(part))
+			}
+		case i > 0 && (a.Argv[i-1].Is("-Xpreprocessor") || a.Argv[i-1].Is("-Xassembler") || a.Argv[i-1].Is("-Xlinker")):
+			parts = append(parts, f)
+		}
+	}
+	for i, f := range parts {
+		name, value, ok := strings.Cut(f.Text, "=")
+		switch {
+		case i > 0 && handsOut[parts[i-1].Lit()]:
+			a.use(writes, f)
+		case ok && (handsOut[name] || strings.HasPrefix(name, "-a")):
+			a.use(writes, f.Sub(value))
+		}
+	}
+}
+
+var handsOut = set("-MD", "-MMD", "-MF", "--MD", "-o", "--output", "-Map", "--Map", "--dependency-file", "--out-implib")
