@@ -76,7 +76,11 @@ func (w *walker) environments(a *act) {
 			a.cmd.Files = append(a.cmd.Files, files...)
 			continue
 		}
-		if (e.Name == "GIT_TEMPLATE_DIR") && a.Name == "git" && (a.Sub == "init" || a.Sub == "clone") && e.Value.Text != "" {
+		if e.Name == "GIT_WORK_TREE" {
+			tree := program.Word{Text: e.Value.Text, Known: e.Value.Known, At: e.Value.At}
+			a.cmd.Files = append(a.cmd.Files, w.file(tree, Read, true, a.sc)...)
+		}
+		if e.Name == "GIT_TEMPLATE_DIR" && a.Name == "git" && (a.Sub == "init" || a.Sub == "clone") && e.Value.Text != "" {
 			a.Opaque("unknown_option", "git copies the hooks of the template "+e.Value.Text+", and runs them", e.Value.At)
 		}
 		if e.Value.Known && (strings.HasPrefix(e.Value.Text, "/") || strings.HasPrefix(e.Value.Text, "~/")) &&

@@ -178,6 +178,9 @@ func (a *Call) subcommand(args []Word) []Word {
 	a.Operands = nil
 	if program.do == "git" {
 		a.gitSettings()
+		if i < len(args) {
+			a.workTree(args[i])
+		}
 		a.Values = nil
 	}
 	if i >= len(args) {
