@@ -329,6 +329,7 @@ func doUnset(a *act) {
 		}
 		a.sc.forget(variableOf(f.Text))
 		a.sc.withhold(variableOf(f.Text))
+		a.w.unset = append(a.w.unset, f.Lit())
 		maybeAll(a.sc.funcs)
 		if f.Text == "IFS" {
 			a.sc.ifs = len(a.w.calls) > 0 // blanks split words, unless an outer IFS takes its place
@@ -338,7 +339,7 @@ func doUnset(a *act) {
 
 // doSet follows set -e and set -- a b.
 func doSet(a *act) {
-	args := a.Argv[1:]
+	args, before := a.Argv[1:], a.sc.errexit
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
@@ -346,11 +347,16 @@ func doSet(a *act) {
 			a.sc.args = known(args[i+1:])
 			return
 		case !f.Known:
-			a.sc.args = nil
+			a.sc.args, a.sc.errexit = nil, false
+			return
+		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "r"):
+			a.shellOption(program.Literal("restricted", f.At))
+			a.sc.args, a.sc.errexit = nil, false
 			return
 		case strings.Trim(strings.TrimLeft(f.Text, "-+"), "abefhikmnoptuvxBCEHPT") != "" &&
 			strings.ContainsAny(f.Text[:min(1, len(f.Text))], "-+"):
-			a.sc.args = nil // set refuses the option, and sets nothing
+			// set refuses the option, and sets nothing
+			a.sc.args, a.sc.errexit = nil, a.sc.errexit && before
 			return
 		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "k"),
 			strings.HasPrefix(f.Text, "+") && strings.Contains(f.Text, "B"):
@@ -358,8 +364,9 @@ func doSet(a *act) {
 			return
 		case strings.HasPrefix(f.Text, "-") && f.Text != "-":
 			if strings.Contains(f.Text, "e") {
-				a.sc.errexit = true
+				a.sc.errexit = !a.w.goesOn
 			}
+			a.w.physical = a.w.physical || strings.Contains(f.Text, "P")
 			if strings.Contains(f.Text, "a") || i+1 < len(args) && args[i+1].Is("allexport") {
 				a.w.handsDown = true
 			}
@@ -369,7 +376,7 @@ func doSet(a *act) {
 					continue // it is on
 				}
 				if args[i].Is("errexit") {
-					a.sc.errexit = true
+					a.sc.errexit = !a.w.goesOn
 				}
 				a.shellOption(args[i])
 				if !slices.Contains(setOptions, args[i].Lit()) {
@@ -446,15 +453,20 @@ func doShift(a *act) {
 }
 
 func doShopt(a *act) {
-	set := false
+	set, off, ofSet := false, false, false
 	for _, f := range a.Argv[1:] {
 		if strings.HasPrefix(f.Text, "-") {
-			set = set || strings.Contains(f.Text, "s") || strings.Contains(f.Text, "u")
+			off = off || strings.Contains(f.Text, "u")
+			set = set || off || strings.Contains(f.Text, "s")
+			ofSet = ofSet || strings.Contains(f.Text, "o")
 			continue
 		}
 		if set {
 			a.shellOption(f)
 		}
+	}
+	if set && ofSet { // shopt -uo errexit
+		a.sc.errexit = false
 	}
 }
 
@@ -481,6 +493,7 @@ func doHash(a *act) {
 	}
 }
 
+// doEnable handles enable: without a builtin its name is another program, or none.
 func doEnable(a *act) {
 	if len(a.Values["-f"]) > 0 {
 		a.Opaque("shell_option", "enable -f loads code into the shell", a.At)

@@ -92,6 +92,11 @@ func (a *act) shellWords() (shellWords, bool) {
 					a.Code(args[i])
 				}
 			}
+			for _, option := range []string{"posix", "restricted"} {
+				if len(text) > 2 && strings.HasPrefix(option, text[2:]) {
+					a.shellOption(program.Literal(option, f.At))
+				}
+			}
 		case len(text) > 1 && (text[0] == '-' || text[0] == '+'):
 			for _, c := range text[1:] {
 				switch c {
@@ -101,6 +106,10 @@ func (a *act) shellWords() (shellWords, bool) {
 					sh.stdin = true
 				case 'i':
 					sh.interactive = true
+				case 'r':
+					a.shellOption(program.Literal("restricted", f.At))
+				case 'P':
+					a.w.physical = true
 				case 'k', 'B':
 					if text[0] == '-' == (c == 'k') {
 						a.Opaque("shell_option", a.Name+" "+text+" changes how text is read", f.At)
@@ -303,11 +312,17 @@ func doTrap(a *act) {
 		w.nested++
 		inner := sc.fork()
 		inner.vars, inner.args, inner.wild = nil, nil, true // the text runs later, with other values
-		inner.changed = false
-		if err := w.program(f.Text, inner, &at); err != nil {
-			w.err = nil
-			panicErr(w, err, at)
+		inner.changed, inner.errexit = false, true
+		t := trap{
+			text: f.Text, at: at, via: w.via, posix: w.posix, anyShell: w.anyShell, atExit: atExit,
+			sc: inner.clone(), from: len(w.entered), unset: len(w.unset),
 		}
+		t.walk(w, inner)
+		if !atExit {
+			w.trapTakes = append(w.trapTakes, w.unset[t.unset:]...)
+			withDoubt(sc.funcs, w.trapTakes)
+		}
+		w.traps = append(w.traps, t)
 		switch {
 		case atExit:
 		case !slices.Equal(inner.dirs, sc.dirs) || len(inner.funcs) != len(sc.funcs):
@@ -317,64 +332,71 @@ func doTrap(a *act) {
 			w.references = true
 			sc.forgetAll()
 		}
+		if !inner.errexit && !atExit {
+			sc.errexit, w.goesOn = false, true
+		}
 		w.nested--
 	})
 }
 
-func doCd(a *act) {
-	sc := a.sc
-	if a.Name == "popd" || len(a.Operands) == 0 && a.Name == "pushd" {
-		sc.dirs = []workdir{{}}
-		return
-	}
-	target := program.Word{Known: true}
-	switch {
-	case len(a.Operands) == 0:
-		home, ok := sc.vars.get("HOME")
-		if !ok || len(home.words) != 1 {
-			sc.dirs, sc.failed = []workdir{{}}, nil
-			return
-		}
-		target = home.words[0]
-	case a.Operands[0].Is("-"):
-		if old, ok := sc.vars.get("OLDPWD"); ok && len(old.words) == 1 {
-			target = old.words[0]
-		} else {
-			target.Known = false
-		}
-	default:
-		target = a.Operands[0]
-	}
-	a.File(target, Read, false)
-	if _, ok := sc.vars.get("CDPATH"); ok {
-		target.Known = false
-	}
-	before := sc.dirs
-	sc.dirs = moveTo(sc.dirs, target)
-	sc.forget("PWD")
-	sc.forget("OLDPWD")
-	if len(sc.dirs) == 1 && sc.dirs[0].path != "" {
-		sc.set("PWD", value{words: []program.Word{program.Literal(sc.dirs[0].path, target.At)}})
-	}
-	if len(before) == 1 && before[0].path != "" {
-		sc.set("OLDPWD", value{words: []program.Word{program.Literal(before[0].path, target.At)}})
-	}
-	if surelyThere(target.Text) || sc.errexit && a.w.conds == 0 {
-		return
-	}
-	for _, d := range before {
-		if d.missing == "" && len(sc.dirs) == 1 {
-			d.missing = sc.dirs[0].path
-		}
-		sc.failed = append(sc.failed, d)
-	}
+// trap is a text that runs later: then the shell may be in another directory, and may have lost a function.
+type trap struct {
+	text     string
+	at       Pos
+	via      []string
+	posix    bool
+	anyShell bool
+	atExit   bool
+	sc       *scope
+	from     int // how many directories the text had entered at that place
+	unset    int // how many names it had taken away
 }
 
-// surelyThere names directories that always exist, so that cd does not fail.
-func surelyThere(dir string) bool {
-	switch dir {
-	case "/", ".", "..", "../..", "/tmp", "/etc", "/usr", "/home":
-		return true
+// walk follows the text in a scope.
+func (t *trap) walk(w *walker, sc *scope) {
+	via, posix, anyShell := w.via, w.posix, w.anyShell
+	w.via, w.posix, w.anyShell = t.via, t.posix, t.anyShell
+	if err := w.program(t.text, sc, &t.at); err != nil {
+		w.err = nil
+		panicErr(w, err, t.at)
 	}
-	return false
+	w.via, w.posix, w.anyShell = via, posix, anyShell
+}
+
+// gone reports whether a function may be among the names that are unset.
+func gone(name string, unset []string) bool {
+	return slices.Contains(unset, name) || slices.Contains(unset, "")
+}
+
+// withDoubt marks the functions that may be gone.
+func withDoubt(funcs map[string]function, unset []string) (some bool) {
+	for name, f := range funcs {
+		if gone(name, unset) {
+			f.maybe, some = true, true
+			funcs[name] = f
+		}
+	}
+	return some
+}
+
+// trapsLater follows each trap again in the directories that the text enters after it.
+func (w *walker) trapsLater() {
+	for _, t := range w.traps {
+		later := union(nil, w.entered[t.from:])
+		if w.back {
+			later = union([]workdir{{path: w.opts.Dir}}, w.entered)
+		}
+		later = slices.DeleteFunc(slices.Clone(later), func(d workdir) bool { return slices.Contains(t.sc.dirs, d) })
+		sc := t.sc.fork()
+		switch {
+		case withDoubt(sc.funcs, w.unset[t.unset:]):
+			later = union(sc.dirs, later)
+		case len(later) == 0:
+			continue
+		}
+		sc.dirs = later
+		w.nested++
+		t.walk(w, sc)
+		w.nested--
+	}
 }

@@ -108,3 +108,45 @@ func (s *scope) leaves(st *syntax.Stmt) bool {
 func (s *scope) listLeaves(list []*syntax.Stmt) bool {
 	return len(list) > 0 && s.leaves(list[len(list)-1])
 }
+
+func (w *walker) invoke(name string, body *syntax.Stmt, args []program.Word, sc *scope, in program.Input) {
+	if again := count(w.calls, name); again > 0 {
+		if again > 1 || len(w.calls) >= 2*maxNested {
+			return // this body was followed with nothing known: it cannot do more
+		}
+		args = nil
+		sc.forgetAll()
+	}
+	if w.called == nil {
+		w.called = map[*syntax.Stmt]bool{}
+	}
+	w.called[body] = true
+	w.calls = append(w.calls, name)
+	savedArgs, savedLocals, savedFunction, savedLoops := sc.args, sc.locals, sc.function, sc.loops
+	j, ifs, errexit := &jumps{}, sc.ifs, sc.errexit
+	savedOuter := sc.outer
+	sc.outer = append(slices.Clip(savedOuter), savedLocals...)
+	sc.args, sc.locals, sc.function, sc.loops = args, nil, j, nil
+	w.within("function", func() { w.stmt(body, sc, in) })
+	sc.landed(j)
+	sc.errexit = sc.errexit && errexit // with "local -" the options go back
+	for _, l := range sc.locals {
+		sc.forget(l)
+		sc.withhold(l)
+		sc.ifs = sc.ifs || l == "IFS" && ifs
+	}
+	sc.outer = savedOuter
+	sc.args, sc.locals, sc.function, sc.loops = savedArgs, savedLocals, savedFunction, savedLoops
+	sc.settle()
+	w.calls = w.calls[:len(w.calls)-1]
+}
+
+func count(names []string, name string) int {
+	n := 0
+	for _, x := range names {
+		if x == name {
+			n++
+		}
+	}
+	return n
+}

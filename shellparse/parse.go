@@ -35,6 +35,7 @@ func parse(src string, o Options) (*Script, error) {
 	if err := w.program(src, w.top(o), nil); err != nil {
 		return nil, err
 	}
+	w.try(w.trapsLater)
 	s, err := w.finish()
 	w.release()
 	return s, err
@@ -61,7 +62,10 @@ func Argv(words []string, o Options) (*Script, error) {
 		}
 	}
 	if len(fields) > 0 {
-		w.try(func() { w.start(call{argv: fields, external: true, at: fields[0].At}, w.top(o)) })
+		w.try(func() {
+			w.start(call{argv: fields, external: true, at: fields[0].At}, w.top(o))
+			w.trapsLater()
+		})
 	}
 	return w.finish()
 }
@@ -113,6 +117,22 @@ type walker struct {
 	otherNames map[string][]string
 	// assigned names the variables that the text sets.
 	assigned []string
+	// traps are the texts that run later. unset are the names that the text takes away, and trapTakes those
+	// that a trap takes away at any place; "" is any.
+	traps            []trap
+	unset, trapTakes []string
+	// goesOn is true if a trap may switch errexit off at any place.
+	goesOn bool
+	// entered are the directories into which the text has moved a shell.
+	entered []workdir
+	// back is true if a shell may go back to where it was before: popd.
+	back bool
+	// missing are the directories that may be missing, as far as a use depends on that.
+	missing []string
+	// anyCase is true if patterns may match names whose letters are of the other case.
+	anyCase bool
+	// physical is true if a shell may have the option -P, with which cd follows links before "..".
+	physical bool
 	// rounds counts the loops around the current place, and beside the statements around it that run in the background.
 	rounds, beside int
 	// opaqueCommands are the places of commands that execute what nobody can read.
@@ -269,6 +289,7 @@ func (w *walker) finish() (*Script, error) {
 		w.out.Opaque = append(w.out.Opaque,
 			Opaque{Code: "dynamic_eval", Message: "arithmetic would execute the text of a variable", At: *w.suspect})
 	}
+	w.takenAway()
 	w.runsText()
 	w.runsMade()
 	w.throughLinks()

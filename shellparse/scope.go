@@ -201,9 +201,27 @@ func sameList[T any](a, b []T) bool {
 func (s *scope) settle() {
 	if s.failed != nil {
 		s.dirs, s.failed = union(s.dirs, s.failed), nil
-		s.forget("PWD")
-		s.forget("OLDPWD")
+		s.forgetPlace()
 	}
+}
+
+// swap exchanges what holds after success and after failure.
+func (s *scope) swap() {
+	if s.failed != nil {
+		s.dirs, s.failed = s.failed, s.dirs
+		s.forgetPlace()
+	}
+}
+
+// nowhere notes that the shell may be anywhere.
+func (s *scope) nowhere() {
+	s.dirs, s.failed = []workdir{{}}, nil
+	s.forgetPlace()
+}
+
+func (s *scope) forgetPlace() {
+	s.forget("PWD")
+	s.forget("OLDPWD")
 }
 
 // forgetAll handles a change that may be to any variable.

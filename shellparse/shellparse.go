@@ -27,8 +27,8 @@
 // None of them judges: that is package guard for paths and names, and package policy for meaning.
 //
 // A builtin of the shell is an entry of program/tables/programs/shell.txt. If the shell itself has to
-// follow it, add a case in shellHandler (act.go) and a function: in do_shell.go if it runs other text or changes the
-// directory, else in do_builtin.go.
+// follow it, add a case in shellHandler (act.go) and a function: in do_shell.go if it runs other text, in cd.go if it
+// changes the directory, else in do_builtin.go.
 package shellparse
 
 import (
