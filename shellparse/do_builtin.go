@@ -110,6 +110,12 @@ func (a *act) readsLine(names []program.Word) bool {
 			return false
 		}
 		switch name {
+		case "-d", "-n", "-t":
+			if a.w.posix {
+				return false // dash refuses them, and sets nothing
+			}
+		}
+		switch name {
 		case "-d":
 			end = "\x00"
 			if f.Text != "" {
@@ -196,6 +202,9 @@ func doData(a *act) {
 
 func doPrintf(a *act) {
 	doData(a)
+	if a.w.posix {
+		return // dash has no -v
+	}
 	for _, v := range a.Values["-v"] {
 		if !v.Known && len(a.Operands) > 0 {
 			a.w.nameArgument("printf -v", a.Operands[0])
@@ -461,7 +470,7 @@ func doShopt(a *act) {
 			ofSet = ofSet || strings.Contains(f.Text, "o")
 			continue
 		}
-		if set {
+		if set && !(off && f.Is("nocaseglob")) { // it is off unless something sets it
 			a.shellOption(f)
 		}
 	}
@@ -475,7 +484,7 @@ func doAlias(a *act) {
 		if !f.Known || strings.Contains(f.Text, "=") {
 			a.w.opaque(Opaque{
 				Code: "shell_option", Message: "an alias changes what a word runs: " + f.Text,
-				Hint: "define a function", Command: "alias", At: f.At, CommandsOnly: true,
+				Hint: "define a function", Command: "alias", At: f.At, CommandsOnly: !a.w.posix, // dash uses them
 			})
 		}
 	}
@@ -497,5 +506,19 @@ func doHash(a *act) {
 func doEnable(a *act) {
 	if len(a.Values["-f"]) > 0 {
 		a.Opaque("shell_option", "enable -f loads code into the shell", a.At)
+	}
+	off, followed := false, false
+	for _, f := range a.Argv[1:] {
+		switch {
+		case !f.Known:
+			off, followed = true, true
+		case strings.HasPrefix(f.Text, "-"):
+			off = off || strings.Contains(f.Text, "n")
+		case f.Text != "echo" && f.Text != "kill" && f.Text != "test" && f.Text != "[": // programs that do the same
+			followed = true
+		}
+	}
+	if off && followed {
+		a.Opaque("shell_option", "enable -n makes the name of a builtin another program", a.At)
 	}
 }

@@ -15,6 +15,12 @@ func doShell(a *act) {
 		return
 	}
 	ops := sh.words
+	if strings.HasPrefix(a.Name, "r") { // rbash
+		a.shellOption(program.Literal("restricted", a.At))
+	}
+	if a.sets("POSIXLY_CORRECT") {
+		a.shellOption(program.Literal("posix", a.At))
+	}
 	if sh.interactive {
 		// The files are the caller's, which no program here may write. But only an interactive
 		// shell can be told to read a comment as a command.
@@ -188,9 +194,18 @@ func (a *act) codeFile(script program.Word) bool {
 func (a *act) shellOption(f program.Word) {
 	switch f.Text {
 	case "expand_aliases", "extglob", "posix", "lastpipe", "restricted", "history", "histexpand", "localvar_inherit",
-		"keyword", "braceexpand", "failglob", "cdable_vars",
+		"keyword", "braceexpand", "failglob", "cdable_vars", "extdebug",
 		"compat31", "compat32", "compat40", "compat41", "compat42", "compat43", "compat44", "xpg_echo_":
 		a.Opaque("shell_option", "the shell option "+f.Text+" changes how the line is read", f.At)
+	}
+	switch {
+	case f.Is("physical"):
+		a.w.physical = true
+	case f.Is("nocaseglob"):
+		if a.w.rounds > 0 || len(a.w.traps) > 0 {
+			a.Opaque("shell_option", "with nocaseglob a pattern that was read before matches other files", f.At)
+		}
+		a.w.anyCase = true
 	}
 	if f.Lit() == "" {
 		a.Opaque("shell_option", "a shell option that is only known when it runs", f.At)
@@ -199,7 +214,11 @@ func (a *act) shellOption(f program.Word) {
 
 func doEval(a *act) {
 	var words []string
-	for i, f := range a.Operands {
+	operands := a.Operands
+	if a.w.posix {
+		operands = a.Argv[1:] // eval of dash has no options: it runs --
+	}
+	for i, f := range operands {
 		if i > 0 { // a number can name a program only as the first word
 			f = f.Numbers()
 		}
@@ -212,7 +231,7 @@ func doEval(a *act) {
 	if len(words) == 0 {
 		return
 	}
-	w, sc, at, text := a.w, a.sc, a.Operands[0].At, strings.Join(words, " ")
+	w, sc, at, text := a.w, a.sc, operands[0].At, strings.Join(words, " ")
 	if strings.HasSuffix(text, `\`) {
 		w.fail(&Error{
 			Code: "parser_difference", Msg: "text of eval that ends in a backslash",
@@ -265,6 +284,14 @@ func maybeAll(funcs map[string]function) map[string]function {
 }
 
 func doExec(a *act) {
+	for _, f := range a.Values["-a"] { // bash looks at the name by which it is called
+		switch name := path.Base(f.Text); {
+		case !f.Known, strings.TrimLeft(name, "-") == "sh":
+			a.shellOption(program.Literal("posix", f.At))
+		case strings.HasPrefix(strings.TrimLeft(name, "-"), "r"):
+			a.shellOption(program.Literal("restricted", f.At))
+		}
+	}
 	if len(a.Operands) == 0 && a.In.Kind != program.Inherited {
 		a.w.execStdin = true
 		a.w.execIn = append(a.w.execIn, a.In.Files...)

@@ -295,8 +295,13 @@ func (w *walker) addFile(to []File, f program.Word, a Access, recursive bool, sc
 	}
 	if f.Glob {
 		one.Path = f.Pat
+		readable := true
+		if w.anyCase {
+			one.Path, readable = eitherCase(f.Pat)
+		}
 		// After a pattern, ".." leaves an unknown directory.
-		if i := max(strings.IndexAny(f.Pat, "*?["), 0); strings.Contains(f.Pat[i:]+"/", "/../") || mayBeDots(f.Pat) {
+		i := max(strings.IndexAny(f.Pat, "*?["), 0)
+		if strings.Contains(f.Pat[i:]+"/", "/../") || mayBeDots(f.Pat) || !readable {
 			one.Known, one.Glob, one.Path = false, false, f.Text
 		}
 	}
@@ -544,4 +549,41 @@ func (w *walker) throughLinks() {
 			}
 		}
 	}
+}
+
+// eitherCase returns a pattern that matches all that pat does where the case of letters does not count: a set of
+// characters becomes any character. A name of the path that has no pattern stays as it is, as in bash. It returns
+// false for a set that it does not read.
+func eitherCase(pat string) (string, bool) {
+	names := strings.Split(pat, "/")
+	for i, name := range names {
+		if !program.LivePattern(name) && !strings.Contains(name, "[") {
+			continue
+		}
+		var b strings.Builder
+		for j := 0; j < len(name); j++ {
+			switch c := name[j]; {
+			case c == '[':
+				from := j + 2 // a ] that is the first one of a set belongs to it
+				if from < len(name) && (name[j+1] == '!' || name[j+1] == '^') {
+					from++
+				}
+				n := strings.IndexByte(name[min(from, len(name)):], ']')
+				if n < 0 || strings.ContainsAny(name[j+1:from+n], `[\`) {
+					return "", false
+				}
+				b.WriteByte('?')
+				j = from + n
+			case c == '\\' && j+1 < len(name):
+				b.WriteString(name[j : j+2])
+				j++
+			case c|0x20 >= 'a' && c|0x20 <= 'z':
+				b.WriteString("[" + string(c|0x20) + string(c&^0x20) + "]")
+			default:
+				b.WriteByte(c)
+			}
+		}
+		names[i] = b.String()
+	}
+	return strings.Join(names, "/"), true
 }

@@ -22,6 +22,10 @@ func Steers(name, value string, known bool, command string) (yes, byShell bool) 
 	switch before(name, "[") {
 	case "PROMPT_COMMAND":
 		byShell = true
+	case "SHELLOPTS", "BASHOPTS":
+		byShell = true
+	case "POSIXLY_CORRECT":
+		byShell = command == ""
 	case "PS4", "BASH_ENV", "ENV":
 		byShell = !known || strings.ContainsAny(value, "$`\\")
 	}
