@@ -10,6 +10,7 @@ import (
 
 // doShell handles bash -c, a script file, or text on standard input.
 func doShell(a *act) {
+	a.startFile()
 	sh, ok := a.shellWords()
 	if !ok {
 		return

@@ -208,6 +208,11 @@ func (w *walker) printed(from int, names []program.Word) program.Input {
 	switch c := &w.out.Commands[n-1]; c.Name {
 	case "echo", "printf", "print":
 		in.Printed = strings.Join(words(c), " ")
+		if args := wordsOf(c); c.Name == "echo" {
+			in.Output, _ = program.Echo(args, w.posix)
+		} else if len(args) > 0 && args[0].Known && !strings.HasPrefix(args[0].Text, "-") {
+			in.Output, _ = program.Printf(args[0].Text, args[1:], w.posix)
+		}
 	case "git":
 		in.Archive = c.Sub == "archive"
 	case "cat":

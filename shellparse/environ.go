@@ -54,6 +54,19 @@ func (w *walker) outputs(a Assign, sc *scope) []File {
 	return w.file(f, Write, false, sc)
 }
 
+// startFile is the file that a shell runs first, because the line exports its name.
+func (a *act) startFile() {
+	for _, name := range []string{"BASH_ENV", "ENV"} {
+		v, ok := a.sc.vars.get(name)
+		if !ok || len(v.words) != 1 || !a.sc.isExported(name) ||
+			slices.ContainsFunc(a.cmd.Env, func(e Assign) bool { return e.Name == name }) {
+			continue
+		}
+		a.Code(v.words[0])
+		a.script(v.words[0], true, nil)
+	}
+}
+
 // readsShellVariables are the builtins that use IFS and the like in the ordinary way.
 var readsShellVariables = []string{
 	"read", "mapfile", "readarray", "printf", "echo", "set", ":", "true", "test", "[", "local", "unset",
@@ -71,6 +84,7 @@ func (w *walker) environments(a *act) {
 			file := program.Word{Text: e.Value.Text, Known: e.Value.Known, At: e.Value.At}
 			files := a.w.file(file, Read, false, a.sc)
 			a.cmd.Files, a.cmd.Code = append(a.cmd.Files, files...), append(a.cmd.Code, files...)
+			a.script(file, true, nil)
 			continue
 		}
 		if files := w.outputs(e, a.sc); files != nil {

@@ -62,14 +62,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	}
 	if paths := writtenTo(files); len(paths) > 0 {
 		// What its commands print is what stands in the file.
-		saved := w.group
-		w.group = new(strings.Builder)
-		w.compound(s.Cmd, sc, in)
-		text := w.group.String()
-		w.group = saved
-		for _, p := range paths {
-			w.writesText(p, text, false)
-		}
+		w.wholeGroup(s, sc, in, files, paths)
 		return
 	}
 	w.compound(s.Cmd, sc, in)

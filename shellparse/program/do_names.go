@@ -19,6 +19,9 @@ func (a *Call) listed(k kind, list Word) {
 	}
 }
 
+// IsStdin reports whether a word names the standard input as a file.
+func IsStdin(f Word) bool { return f.Text != "-" && stdinNames[f.Lit()] }
+
 var stdinNames = set("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 // anyName is a name that a list may have in it.
