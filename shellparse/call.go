@@ -139,6 +139,14 @@ func (w *walker) start(c call, sc *scope) {
 		w.invoke(notFound, handler.body, c.argv, sc.fork(), c.in)
 	}
 	for _, other := range others {
+		if other == "" {
+			w.opaqueCommands = append(w.opaqueCommands, name.At)
+			w.opaque(Opaque{
+				Code: "unknown_command", Message: name.Text + " is a copy of a program that is only known when it runs",
+				Hint: "call the program by its path", Command: cmd.Name, At: name.At,
+			})
+			continue
+		}
 		again := c
 		again.argv = append([]program.Word{program.Literal(other, name.At)}, c.argv[1:]...)
 		w.start(again, sc)
@@ -222,25 +230,33 @@ func (a *act) copiesPrograms() {
 	}
 }
 
-// programsIn returns the programs of the system among files that are read, and what others are because of the line.
+// programsIn returns the programs of the system among files that are read, and what others are because of the line. A
+// program that is not known is "".
 func (w *walker) programsIn(files []File) (programs []string) {
 	for _, f := range files {
-		if f.Access != Read || f.Looks || f.Glob {
-			continue
-		}
 		p := f.key()
+		switch {
+		case f.Access != Read || f.Looks:
+			continue
+		case f.Glob && isBin(path.Dir(p)):
+			programs = append(programs, "")
+		}
 		programs = append(programs, w.otherNames[p]...)
-		if base := path.Base(p); f.Known && isBin(path.Dir(p)) && base != "busybox" && base != "toybox" {
+		if base := path.Base(p); f.Known && !f.Glob && isBin(path.Dir(p)) && base != "busybox" && base != "toybox" {
 			programs = append(programs, p)
 		}
 	}
 	return programs
 }
 
-// lookedUp returns the name in $(which NAME), $(command -v NAME) and the like, or "".
+// lookedUp returns the name in $(which NAME), $(command -v NAME) and the like, or bash for a name of the shell itself,
+// or "".
 func lookedUp(f program.Word) string {
-	words := strings.Fields(strings.Trim(f.Text, "\"$()`"))
+	words := strings.Fields(strings.Trim(f.Text, "\"$()`{}"))
 	switch n := len(words); {
+	case strings.HasPrefix(f.Text, "/proc/") && path.Base(f.Text) == "exe",
+		!f.Known && n == 1 && (words[0] == "BASH" || words[0] == "SHELL"):
+		return "bash"
 	case f.Known || !strings.ContainsAny(f.Text, "(`"):
 	case n == 2 && words[0] == "which" && isName(words[1]), n == 3 && isName(words[2]) &&
 		(words[0] == "command" && words[1] == "-v" || words[0] == "type" && strings.ToLower(words[1]) == "-p"):

@@ -58,6 +58,9 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 			continue
 		}
 		as := made[i]
+		if f := oneWord(as.value, as.at); !as.value.array && strings.HasPrefix(f.Text, "(") {
+			as.known = false // it may be a list, also in quotes
+		}
 		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
 		if d.exports {
 			sc.exported(as.name)
@@ -181,7 +184,8 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 			w.noteUnset(variableOf(name))
 		}
 		n, v, ok := strings.Cut(text, "=")
-		part := strings.HasSuffix(n, "+") || strings.Contains(n, "[") // what is assigned is not the whole value
+		// What is assigned is a part of the value, or a list.
+		part := strings.HasSuffix(n, "+") || strings.Contains(n, "[") || strings.HasPrefix(v, "(")
 		n = variableOf(strings.TrimSuffix(n, "+"))
 		if !ok {
 			if name != "export" && name != "readonly" {

@@ -35,13 +35,17 @@ func doShell(a *act) {
 		a.Opaque("inline_code", a.Name+" -c has no text to run", a.At)
 	case sh.code:
 		var args []program.Word
-		a.zero = a.Argv[:1]
 		if len(ops) > 1 {
 			args = append([]program.Word{}, ops[2:]...)
-			a.zero = known(ops[1:2])
+			if !strings.ContainsAny(a.Name, "zk") { // in a function of zsh or ksh it is the name of that
+				a.zero = known(ops[1:2])
+			}
 			if !program.Placed(ops, 2) { // it may stand for several words, of which the first is $0
 				args = ops[1:]
 			}
+		}
+		if a.zero == nil {
+			a.w.sets("0") // to what is not known here
 		}
 		a.shellText(ops[0], args)
 		a.Via = a.Name + " -c"

@@ -270,6 +270,9 @@ func variables(text string) []string {
 
 // notes that the line sets a variable.
 func (w *walker) sets(name string) {
+	if name == "BASH_ARGV0" {
+		w.sets("0")
+	}
 	if len(w.assigned) < maxNames && !slices.Contains(w.assigned, name) {
 		w.assigned = append(w.assigned, name)
 	}

@@ -213,7 +213,7 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]prog
 	if n, err := strconv.Atoi(name); err == nil {
 		switch {
 		case n == 0:
-			return e.sc.zero, e.sc.zero != nil
+			return e.sc.zero, e.sc.zero != nil && !e.w.isSet("BASH_ARGV0")
 		case e.sc.args == nil:
 			return nil, false
 		case n > len(e.sc.args):

@@ -464,8 +464,7 @@ func (w *walker) through(p string, glob bool, n int, follow bool) (out []string)
 			case "", ".":
 				continue
 			case "..":
-				at = path.Dir(at)
-				at = strings.TrimSuffix(at, "/")
+				at = strings.TrimSuffix(path.Dir(at), "/")
 				continue
 			}
 			at += "/" + segment
@@ -521,6 +520,9 @@ func (w *walker) meant(f File, n int, follow bool) (out []File) {
 	return out
 }
 
+// ofLinks are programs that work on the link itself.
+var ofLinks = []string{"rm", "unlink", "rmdir", "mv", "ln", "git", "readlink"}
+
 // throughLinks says of all commands which files they mean by links that the line makes.
 func (w *walker) throughLinks() {
 	if len(w.links) == 0 {
@@ -534,19 +536,18 @@ func (w *walker) throughLinks() {
 	w.out.Files = w.alsoThrough(w.out.Files, len(w.out.Commands), true)
 	for n := range w.out.Commands {
 		c := &w.out.Commands[n]
-		follow := true // else the command works on the link itself
-		switch c.Name {
-		case "rm", "unlink", "rmdir", "mv", "ln", "git", "readlink":
-			follow = false
-		}
+		follow := !slices.Contains(ofLinks, c.Name)
 		redirected := slices.ContainsFunc(c.Files, func(f File) bool { return f.First })
+		if len(w.through(c.Dir, false, n, true)) > 0 {
+			c.Dir = ""
+		}
 		c.Files, c.Code = w.alsoThrough(c.Files, n, follow || redirected), w.alsoThrough(c.Code, n, true)
 		e := c.Effects
 		if e == nil {
 			continue
 		}
 		for _, d := range slices.Clone(e.Deletes) {
-			for _, f := range w.meant(d.File, n, false) {
+			for _, f := range w.meant(d.File, n, follow) {
 				d.File = f
 				e.Deletes = append(e.Deletes, d)
 			}
