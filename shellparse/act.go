@@ -187,6 +187,7 @@ func (a *act) Chdir(to program.Word) {
 		a.from, a.sc, a.moved = a.sc, a.sc.clone(), true
 	}
 	a.sc.dirs = moveTo(a.sc.dirs, to)
+	a.sc.physical = true // a shell that starts there finds that PWD is another directory
 	a.cmd.Dir = a.sc.dir()
 }
 

@@ -47,6 +47,7 @@ func doCd(a *act) {
 	}
 	before := sc.dirs
 	sc.dirs = a.walked(before, target, opts.physical)
+	sc.physical = sc.physical || opts.physical
 	a.w.entered = append(a.w.entered, sc.dirs...)
 	sc.forgetPlace()
 	if len(sc.dirs) == 1 && sc.dirs[0].path != "" {
@@ -137,7 +138,7 @@ func (a *act) walked(from []workdir, to program.Word, physical bool) []workdir {
 	for i, d := range logical {
 		logical[i].path = withoutDots(d.path, a.w.opts.Dir)
 	}
-	if a.w.physical {
+	if a.sc.physical {
 		return union(logical, out)
 	}
 	return logical

@@ -22,6 +22,9 @@ func TestWhereCdLeads(t *testing.T) {
 		{"cd l; cd ../..; cat x", "/ws/../x"},
 		{"cd -P l/..; cat x", "/ws/l/../x"},
 		{"set -P; cd l/..; cat x", "/ws/x /ws/l/../x"},
+		{"cd -P l; cd ..; cat x", "/ws/x /ws/l/../x"},
+		{"cd l; env -i bash -c 'cd ..; cat x'", "/ws/x /ws/l/../x"},
+		{"env -C l bash -c 'cd ..; cat x'", "/ws/x /ws/l/../x"},
 		{"env -C l/.. cat x", "/ws/l/../x"},
 		{"cd l; cat ../x", "/ws/l/../x"},
 	} {

@@ -356,7 +356,8 @@ func doSet(a *act) {
 			a.sc.args = known(args[i+1:])
 			return
 		case !f.Known:
-			a.sc.args, a.sc.errexit = nil, false
+			a.sc.args = nil
+			a.sc.noErrexit(a.w)
 			return
 		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "r"):
 			a.shellOption(program.Literal("restricted", f.At))
@@ -375,7 +376,7 @@ func doSet(a *act) {
 			if strings.Contains(f.Text, "e") {
 				a.sc.errexit = !a.w.goesOn
 			}
-			a.w.physical = a.w.physical || strings.Contains(f.Text, "P")
+			a.sc.physical = a.sc.physical || strings.Contains(f.Text, "P")
 			if strings.Contains(f.Text, "a") || i+1 < len(args) && args[i+1].Is("allexport") {
 				a.w.handsDown = true
 			}
@@ -397,7 +398,9 @@ func doSet(a *act) {
 				a.Opaque("shell_option", "history expansion changes how the line is read", f.At)
 			}
 		case strings.HasPrefix(f.Text, "+"):
-			a.sc.errexit = false
+			if strings.ContainsAny(f.Text, "eo") {
+				a.sc.noErrexit(a.w)
+			}
 			if strings.HasSuffix(f.Text, "o") && i+1 < len(args) {
 				i++
 				if !args[i].Is("posix") {
@@ -475,7 +478,7 @@ func doShopt(a *act) {
 		}
 	}
 	if set && ofSet { // shopt -uo errexit
-		a.sc.errexit = false
+		a.sc.noErrexit(a.w)
 	}
 }
 

@@ -120,7 +120,7 @@ func (a *act) shellWords() (shellWords, bool) {
 				case 'r':
 					a.shellOption(program.Literal("restricted", f.At))
 				case 'P':
-					a.w.physical = true
+					a.sc.physical = true
 				case 'k', 'B':
 					if text[0] == '-' == (c == 'k') {
 						a.Opaque("shell_option", a.Name+" "+text+" changes how text is read", f.At)
@@ -205,7 +205,7 @@ func (a *act) shellOption(f program.Word) {
 	}
 	switch {
 	case f.Is("physical"):
-		a.w.physical = true
+		a.sc.physical = true
 	case f.Is("nocaseglob"):
 		if a.w.rounds > 0 || len(a.w.traps) > 0 {
 			a.Opaque("shell_option", "with nocaseglob a pattern that was read before matches other files", f.At)
@@ -276,6 +276,7 @@ func doSource(a *act) {
 	}
 	// What the file defines is unknown here.
 	a.sc.forgetAll()
+	a.sc.noErrexit(a.w)
 	a.sc.args = nil
 	a.sc.funcs = maybeAll(a.sc.funcs)
 }
@@ -344,7 +345,8 @@ func doTrap(a *act) {
 		w.nested++
 		inner := sc.fork()
 		inner.vars, inner.args, inner.wild = nil, nil, true // the text runs later, with other values
-		inner.changed, inner.errexit = false, true
+		inner.changed, inner.errexit = false, false
+		switched := w.switched
 		t := trap{
 			text: f.Text, at: at, via: w.via, posix: w.posix, anyShell: w.anyShell, atExit: atExit,
 			sc: inner.clone(), from: len(w.entered), unset: len(w.unset),
@@ -364,7 +366,7 @@ func doTrap(a *act) {
 			w.references = true
 			sc.forgetAll()
 		}
-		if !inner.errexit && !atExit {
+		if w.switched != switched && !atExit {
 			sc.errexit, w.goesOn = false, true
 		}
 		w.nested--

@@ -126,7 +126,10 @@ func (s *scope) withhold(name string) {
 
 // childScope returns what a shell knows that is started here: only what is exported.
 func (w *walker) childScope(sc *scope, env []assignment, args []program.Word) *scope {
-	c := &scope{dirs: sc.dirs, args: args}
+	c := &scope{dirs: sc.dirs, args: args, physical: sc.physical}
+	if len(sc.dirs) != 1 || sc.dirs[0].path != w.opts.Dir {
+		c.physical = true // PWD may not reach it
+	}
 	c.export = slices.Clone(sc.export)
 	if w.handsDown {
 		c.funcs = maybeAll(maps.Clone(sc.funcs))

@@ -76,6 +76,12 @@ func (s *scope) changes(o *scope) bool {
 	return len(lost) > 0
 }
 
+// noErrexit notes that errexit may be off from here on.
+func (s *scope) noErrexit(w *walker) {
+	s.errexit = false
+	w.switched++
+}
+
 // leaves reports whether a statement always ends the program, the function or the round of a loop, so that nothing
 // after it runs.
 func (s *scope) leaves(st *syntax.Stmt) bool {

@@ -123,6 +123,8 @@ type walker struct {
 	// that a trap takes away at any place; "" is any.
 	traps            []trap
 	unset, trapTakes []string
+	// switched counts the places at which errexit may be switched off.
+	switched int
 	// goesOn is true if a trap may switch errexit off at any place.
 	goesOn bool
 	// entered are the directories into which the text has moved a shell.
@@ -133,8 +135,6 @@ type walker struct {
 	missing []string
 	// anyCase is true if patterns may match names whose letters are of the other case.
 	anyCase bool
-	// physical is true if a shell may have the option -P, with which cd follows links before "..".
-	physical bool
 	// rounds counts the loops around the current place, and beside the statements around it that run in the background.
 	rounds, beside int
 	// opaqueCommands are the places of commands that execute what nobody can read.

@@ -32,9 +32,12 @@ type scope struct {
 	apart    bool     // the scope of a shell of its own: when that ends, the line goes on
 	errexit,
 	ifs bool // IFS was changed, so nobody knows how words split
-	changed bool // a variable was set, or may have been
-	wild    bool // any variable may have got a value that is not known
-	shared  bool // another scope has the same vars: copy before a change
+	// physical is true if the shell may know its directory without the links by which it came: then ".." leaves what
+	// a link leads to.
+	physical bool
+	changed  bool // a variable was set, or may have been
+	wild     bool // any variable may have got a value that is not known
+	shared   bool // another scope has the same vars: copy before a change
 }
 
 // workdir is a directory the shell may be in.
@@ -133,6 +136,7 @@ func (s *scope) merge(o *scope) {
 	s.ifs = s.ifs || o.ifs
 	s.changed = s.changed || o.changed
 	s.wild = s.wild || o.wild
+	s.physical = s.physical || o.physical
 	s.errexit = s.errexit && o.errexit
 	s.dirs = union(s.dirs, o.dirs)
 	s.failed = union(s.failed, o.failed)
