@@ -26,6 +26,7 @@ func TestWhereCdLeads(t *testing.T) {
 		{"cd l; env -i bash -c 'cd ..; cat x'", "/ws/x /ws/l/../x"},
 		{"env -C l bash -c 'cd ..; cat x'", "/ws/x /ws/l/../x"},
 		{"env -C l/.. cat x", "/ws/l/../x"},
+		{"while x; do command cd a; cat k; done", "k"},
 		{"cd l; cat ../x", "/ws/l/../x"},
 	} {
 		s, err := shellparse.Parse(tt.line, shellparse.Options{Dir: "/ws", Home: "/home/dev"})
