@@ -74,6 +74,7 @@ var readsShellVariables = []string{
 
 // environments judges the assignments before a command.
 func (w *walker) environments(a *act) {
+	a.obeys()
 	for _, e := range a.cmd.Env {
 		if a.builtin && slices.Contains(readsShellVariables, a.cmd.Name) && e.Name != "PATH" {
 			continue
@@ -187,4 +188,71 @@ func (a *act) environment() []assignment {
 		}
 	}
 	return env
+}
+
+// variable returns the value that the command gets of a variable: in front of it, or from what the line exports.
+func (a *act) variable(name string) (program.Word, bool) {
+	for i := len(a.cmd.Env) - 1; i >= 0; i-- {
+		if e := a.cmd.Env[i]; e.Name == name {
+			return program.Word{Text: e.Value.Text, Known: e.Value.Known, At: e.Value.At}, true
+		}
+	}
+	v, ok := a.sc.vars.get(name)
+	if !ok || len(v.words) != 1 || !a.sc.isExported(name) {
+		return program.Word{}, false
+	}
+	return v.words[0], true
+}
+
+// editors start the program that a variable names on their own words.
+var editors = []string{"sensible-editor", "sensible-pager", "sensible-browser", "editor", "pager", "xdg-open"}
+
+// obeys follows the variables whose text the program runs, or takes for words of its own.
+func (a *act) obeys() {
+	switch a.Name {
+	case "git":
+		for n := range maxWritten {
+			key, ok := a.variable(fmt.Sprint("GIT_CONFIG_KEY_", n))
+			if !ok {
+				break
+			}
+			val, _ := a.variable(fmt.Sprint("GIT_CONFIG_VALUE_", n))
+			a.GitSetting(key, val)
+		}
+		a.textOf("GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PROXY_COMMAND", "EDITOR",
+			"VISUAL", "PAGER")
+	case "tar", "gtar":
+		if f, ok := a.variable("TAR_OPTIONS"); ok && f.Known && a.Argv[0].At != f.At {
+			argv := []program.Word{program.Literal(a.Argv[0].Text, f.At)}
+			for word := range strings.FieldsSeq(f.Text) {
+				argv = append(argv, f.Sub(word))
+			}
+			a.Start(append(argv, a.Argv[1:]...))
+		}
+	case "make", "gmake":
+		for _, name := range []string{"MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS"} {
+			if f, ok := a.variable(name); ok && (!f.Known || strings.Contains(f.Text, "eval")) {
+				a.Opaque("inline_code", "make reads rules from "+name, f.At)
+				a.runs(Run{From: "text", Part: name})
+			}
+		}
+	}
+	if slices.Contains(editors, a.Name) {
+		a.textOf("EDITOR", "VISUAL", "PAGER", "BROWSER")
+	}
+}
+
+// textOf runs the text of these variables as a shell does, on the words of a program that starts editors.
+func (a *act) textOf(names ...string) {
+	for _, name := range names {
+		f, ok := a.variable(name)
+		if yes, _ := program.Steers(name, f.Text, f.Known, a.Name); !ok || !yes || !f.Known {
+			continue
+		}
+		if slices.Contains(editors, a.Name) && len(a.Operands) > 0 {
+			words := program.Quoted(a.Operands)
+			f.Text, f.Known = f.Text+" "+words.Text, words.Known
+		}
+		a.Run(f)
+	}
 }

@@ -446,6 +446,11 @@ func (a *act) recipes() {
 	files := []program.Word{
 		program.Literal("Makefile", a.At), program.Literal("makefile", a.At), program.Literal("GNUmakefile", a.At),
 	}
+	if f, ok := a.variable("MAKEFILES"); ok {
+		for name := range strings.FieldsSeq(f.Text) {
+			files = append(files, f.Sub(name))
+		}
+	}
 	for i, w := range a.Argv[1:] {
 		if before := a.Argv[i]; before.Is("-f") || before.Is("--file") || before.Is("--makefile") {
 			files = append(files, w)

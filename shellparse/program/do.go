@@ -26,6 +26,7 @@ func handlers() map[string]func(*Call) {
 		"headtail":     doHeadTail,
 		"split":        doSplit,
 		"csplit":       doSplit,
+		"runparts":     doRunParts,
 		"patch":        doPatch,
 		"gitapply":     doGitApply,
 		"tar":          doTar,

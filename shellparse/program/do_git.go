@@ -45,6 +45,15 @@ var gitPlain = sync.OnceValue(func() []string {
 	return keys
 })
 
+// GitSetting judges a setting that a variable gives git.
+func (a *Call) GitSetting(key, val Word) {
+	if !key.Known || !val.Known {
+		a.Opaque("unknown_option", "git is given a setting that is only known when it runs: "+key.Text, key.At)
+		return
+	}
+	a.gitSetting(key.Text, val)
+}
+
 // gitSetting judges one setting by what its key makes git do with the value.
 func (a *Call) gitSetting(key string, val Word) {
 	key = strings.ToLower(key)

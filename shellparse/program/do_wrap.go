@@ -40,6 +40,24 @@ func doSu(a *Call) {
 	}
 }
 
+// doRunParts: the one program that a pattern of the form ^NAME$ selects starts with the words of --arg.
+func doRunParts(a *Call) {
+	a.UseOperands(a.Operands)
+	args := a.Values["-a"]
+	if len(args) == 0 {
+		return
+	}
+	program := Word{Text: "(what run-parts selects)", At: a.At}
+	for _, f := range a.Values["--regex"] {
+		name, begins := strings.CutPrefix(f.Lit(), "^")
+		name, ends := strings.CutSuffix(name, "$")
+		if begins && ends && !strings.ContainsFunc(name, func(r rune) bool { return r > 'z' || !IsWordByte(byte(r)) }) {
+			program = f.Sub(name)
+		}
+	}
+	a.Start(append([]Word{program}, args...))
+}
+
 func doGdb(a *Call) {
 	for _, f := range a.Argv[1:] {
 		if f.Is("--args") || f.Is("-args") || f.Is("--") {
