@@ -9,47 +9,7 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// These are the builtins that test, read, set and unset what the shell knows.
-
-func doTest(a *act) {
-	all := a.Argv[1:]
-	for i, f := range all {
-		if i+1 >= len(all) {
-			continue
-		}
-		next := all[i+1]
-		if !f.Known {
-			a.w.nameArgument(a.Name, next) // f may be the option -v
-			continue
-		}
-		switch f.Text {
-		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G",
-			"-N":
-			if i+2 < len(all) && isOperator(all[i+1].Text) && !isOperator(all[i].Text) && i+2 < len(all) &&
-				len(all) > 3 {
-				continue
-			}
-			a.File(next, Read, false)
-		case "-nt", "-ot", "-ef":
-			if i > 0 {
-				a.File(all[i-1], Read, false)
-			}
-			a.File(next, Read, false)
-		case "-v", "-R":
-			a.w.nameArgument(a.Name+" -v", next)
-		case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
-			// Only numbers are read here: test does not evaluate them.
-		}
-	}
-}
-
-func isOperator(s string) bool {
-	switch s {
-	case "=", "==", "!=", "<", ">", "-a", "-o", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef":
-		return true
-	}
-	return false
-}
+// These are the builtins that read, set and unset what the shell knows.
 
 func doRead(a *act) {
 	if a.Name == "mapfile" || a.Name == "readarray" {
