@@ -96,8 +96,10 @@ func (w *walker) environments(a *act) {
 			tree := program.Word{Text: e.Value.Text, Known: e.Value.Known, At: e.Value.At}
 			a.cmd.Files = append(a.cmd.Files, w.file(tree, Read, true, a.sc)...)
 		}
-		if e.Name == "GIT_TEMPLATE_DIR" && a.Name == "git" && (a.Sub == "init" || a.Sub == "clone") && e.Value.Text != "" {
-			a.Opaque("unknown_option", "git copies the hooks of the template "+e.Value.Text+", and runs them", e.Value.At)
+		makes := a.Name == "git" && (a.Sub == "init" || a.Sub == "clone")
+		if e.Name == "GIT_TEMPLATE_DIR" && makes && e.Value.Text != "" {
+			a.Opaque("unknown_option", "git copies the hooks of the template "+e.Value.Text+", and runs them",
+				e.Value.At)
 		}
 		if e.Value.Known && (strings.HasPrefix(e.Value.Text, "/") || strings.HasPrefix(e.Value.Text, "~/")) &&
 			!strings.ContainsAny(e.Value.Text, ": ") {

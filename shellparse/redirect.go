@@ -112,7 +112,8 @@ func (w *walker) wholeGroup(s *syntax.Stmt, sc *scope, in program.Input, files [
 	group, unknown := w.group, w.groupUnknown
 	w.group, w.groupUnknown = new(strings.Builder), false
 	w.compound(s.Cmd, sc, in)
-	text, appends := w.group.String(), slices.ContainsFunc(files, func(f File) bool { return f.Access == Write && f.Keeps })
+	text := w.group.String()
+	appends := slices.ContainsFunc(files, func(f File) bool { return f.Access == Write && f.Keeps })
 	for _, p := range paths {
 		if w.groupUnknown {
 			(&act{w: w}).keepsMade(p, Run{From: "text", Part: "a group"})

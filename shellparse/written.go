@@ -392,7 +392,7 @@ func (w *walker) runsMade() {
 		}
 		if ok && run.From == "text" {
 			w.opaque(Opaque{
-				Code: "inline_code", Message: "a script that a later place of the line writes: " + s.path, At: s.at,
+				Code: "dynamic_eval", Message: "a script that a later place of the line writes: " + s.path, At: s.at,
 				Hint: "write the script first", Inline: true,
 			})
 		}

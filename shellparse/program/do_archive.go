@@ -175,7 +175,8 @@ func doZip(a *Call) {
 		if (f.Is("-TT") || f.Is("--unzip-command")) && i+2 < len(a.Argv) {
 			a.Run(a.Argv[i+2])
 		}
-		if len(f.Text) > 2 && f.Text[0] == '-' && f.Text[1] != '-' && strings.Trim(f.Text[1:], "@qrvjXyu0123456789") == "" {
+		if len(f.Text) > 2 && f.Text[0] == '-' && f.Text[1] != '-' &&
+			strings.Trim(f.Text[1:], "@qrvjXyu0123456789") == "" {
 			if strings.Contains(f.Text, "@") {
 				a.listed(treeNames, Literal("-", a.At))
 			}

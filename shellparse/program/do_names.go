@@ -178,11 +178,13 @@ func (a *Call) handedOn() {
 	var parts []Word
 	for i, f := range a.Argv {
 		switch {
-		case strings.HasPrefix(f.Text, "-Wp,") || strings.HasPrefix(f.Text, "-Wa,") || strings.HasPrefix(f.Text, "-Wl,"):
+		case strings.HasPrefix(f.Text, "-Wp,") || strings.HasPrefix(f.Text, "-Wa,") ||
+			strings.HasPrefix(f.Text, "-Wl,"):
 			for part := range strings.SplitSeq(f.Text[4:], ",") {
 				parts = append(parts, f.Sub(part))
 			}
-		case i > 0 && (a.Argv[i-1].Is("-Xpreprocessor") || a.Argv[i-1].Is("-Xassembler") || a.Argv[i-1].Is("-Xlinker")):
+		case i > 0 && (a.Argv[i-1].Is("-Xpreprocessor") ||
+			a.Argv[i-1].Is("-Xassembler") || a.Argv[i-1].Is("-Xlinker")):
 			parts = append(parts, f)
 		}
 	}
