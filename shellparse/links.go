@@ -228,4 +228,3 @@ func (w *walker) throughLinks() {
 		}
 	}
 }
-

@@ -17,8 +17,10 @@ const (
 	writesIt                   // a program writes the file that it names
 )
 
-var classes = map[string]class{"live": live, "bash": ofBash, "runs": runsIt, "harmless": harmless,
-	"writes": writesIt}
+var classes = map[string]class{
+	"live": live, "bash": ofBash, "runs": runsIt, "harmless": harmless,
+	"writes": writesIt,
+}
 
 // variableTable is what tables/variables.txt says.
 type variableTable struct {
