@@ -20,9 +20,13 @@
 //
 // The types are those of the wire, and rows for tables made from them. This package imports no part
 // of the daemon. A later version may add fields to the types.
+//
+// A new method lies in the file of its subject, with its types. The tests here serve it by hand;
+// tests/integration asks a real daemon.
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -134,6 +138,9 @@ func (c *Client) SessionFor(ctx context.Context, dir string) (Session, error) {
 func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err // the caller has cancelled
+	}
+	if errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("an event of more than %d bytes: %w", maxEvent, err)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && errors.Is(err, os.ErrPermission) {
 		return &Error{

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,10 @@ func TestASocketWithoutADaemonHasItsCode(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 		})
+	}
+	long := New("/s").explain(t.Context(), fmt.Errorf("read events: %w", bufio.ErrTooLong))
+	if _, ok := errors.AsType[*Error](long); ok || !errors.Is(long, bufio.ErrTooLong) {
+		t.Errorf("an event that is too long: %v", long)
 	}
 	err := New(filepath.Join(t.TempDir(), "none.sock")).Do(t.Context(), "GET", "/jobs", nil, nil)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Code != "daemon_unreachable" {
@@ -206,6 +211,10 @@ func TestStreamsAreAskedForAndEnd(t *testing.T) {
 		j, err := c.FollowJob(t.Context(), "j", 0, hear)
 		return j.State, err
 	}
+	unheard := func(c *Client) (string, error) {
+		j, err := c.FollowJob(t.Context(), "j", 0, nil)
+		return j.State, err
+	}
 	lease := func(c *Client) (string, error) {
 		start := func(context.Context, Lease) LeaseEnd { return LeaseEnd{} }
 		r, err := c.RunLease(t.Context(), "c", start, func(p Progress) {
@@ -229,6 +238,7 @@ func TestStreamsAreAskedForAndEnd(t *testing.T) {
 			"a job", job, output + "event: new\ndata: 1\n\nevent: end\ndata: {\"state\":\"exited\"}\n\n", "exited", "o",
 			"", "",
 		},
+		{"a job of which nobody hears", unheard, output + "event: end\ndata: {\"state\":\"exited\"}\n\n", "exited", "", "", ""},
 		{"a job that is cut", job, output, "", "o", "connection_lost", "audit tail"},
 		{"a job with broken output", job, "event: output\ndata: [\n\n", "", "", "", "read the event output"},
 		{

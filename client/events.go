@@ -77,7 +77,7 @@ func (c *Client) Events(ctx context.Context, f EventFilter) (iter.Seq2[Event, er
 	}, nil
 }
 
-// maxEvent bounds one event. The event of a call that starts holds its command.
+// maxEvent bounds one event, in bytes. The event run of a lease holds the command.
 const maxEvent = 64 << 20
 
 // readEvents reads the stream of GET /events.

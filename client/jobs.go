@@ -81,8 +81,8 @@ func (c *Client) ReadJob(ctx context.Context, id string, offset int64) (JobOutpu
 	return out, err
 }
 
-// FollowJob passes the output of a job from an offset on to hear, until the job has ended. If ctx ends, the job goes
-// on.
+// FollowJob passes the output of a job from an offset on to hear, until the job has ended. If ctx ends, the job
+// goes on. hear may be nil.
 func (c *Client) FollowJob(ctx context.Context, id string, offset int64, hear func(Output)) (Job, error) {
 	path := jobPath(id, "/output?offset="+strconv.FormatInt(offset, 10))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://sandboxd/v1"+path, nil)
@@ -112,7 +112,9 @@ func (c *Client) FollowJob(ctx context.Context, id string, offset int64, hear fu
 			if err != nil {
 				return j, fmt.Errorf("read the event %s: %w", s.event, err)
 			}
-			hear(o)
+			if hear != nil {
+				hear(o)
+			}
 		}
 	}
 	return j, errors.New("the daemon ended the stream before the job")

@@ -64,7 +64,7 @@ const (
 
 // Content is one typed part of a result.
 type Content struct {
-	Type     string `json:"type"` // text, image, resource
+	Type     string `json:"type"` // text, image, audio or resource
 	Text     string `json:"text,omitempty"`
 	Data     []byte `json:"data,omitempty"`
 	MIMEType string `json:"mime_type,omitempty"`

@@ -276,7 +276,7 @@ func TestAnArchiveReplacesFiles(t *testing.T) {
 		"tar xf a.tar": "new.go", "tar -xf a.tar -C .": "new.go", "tar --extract --file=a.tar": "new.go", "tar xzf a.tgz": "changed.go",
 		"tar xjf a.tbz":  "new.go",
 		"tar xf sub.tar": "sub/new.go", "tar xf sub.tar --strip-components=1": "new.go", "tar xf a.tar -C sub": "sub/new.go",
-		"unzip -o a.zip": "new.go", "unzip -oq a.zip -d sub": "sub/new.go", "git archive HEAD | tar x": "changed.go",
+		"unzip -o a.zip": "new.go", "unzip -oq a.zip -d sub": "sub/new.go", "perl unzip -o a.zip": "new.go", "git archive HEAD | tar x": "changed.go",
 		"git archive HEAD . | tar -x -C .": "changed.go", "tar xf clean.tar": "", "tar tf a.tar": "", "tar xf a.tar -C empty": "",
 		"tar xkf a.tar": "", "tar xOf a.tar": "", "tar xf no.tar": "", "tar xf missing.tar": "", "unzip -n a.zip": "",
 		"unzip -l a.zip": "", "git archive HEAD | tar x -C /tmp/out": "", "tar cf - . | tar x -C sub2": "",

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -21,10 +22,10 @@ var SearchProviders = map[string]string{
 	"brave":   "https://api.search.brave.com/res/v1/web/search",
 }
 
-// UnmarshalJSON refuses unknown keys.
+// UnmarshalJSON refuses unknown keys, and a key that is given twice.
 func (s *Search) UnmarshalJSON(text []byte) error {
 	type plain Search
-	return strictjson.Decode(text, (*plain)(s))
+	return cmp.Or(strictjson.CheckFolded(text), strictjson.Decode(text, (*plain)(s)))
 }
 
 // Address returns the address to which questions go.

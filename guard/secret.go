@@ -37,10 +37,10 @@ type Secret struct {
 	Command    []string `json:"command,omitempty" yaml:"command,omitempty"`
 }
 
-// UnmarshalJSON refuses unknown keys.
+// UnmarshalJSON refuses unknown keys, and a key that is given twice.
 func (s *Secret) UnmarshalJSON(text []byte) error {
 	type plain Secret
-	return strictjson.Decode(text, (*plain)(s))
+	return cmp.Or(strictjson.CheckFolded(text), strictjson.Decode(text, (*plain)(s)))
 }
 
 // Name returns the canonical name of the header.

@@ -88,6 +88,14 @@ func TestX11_Merge(t *testing.T) {
 		{"what a list wants", `{"deniedPaths":{}}`, nil, "want a list of texts"},
 		{"what the environment wants", `{"env":[]}`, nil, "want names with texts"},
 		{"what a search wants", `{"network":{"search":7}}`, nil, "want a provider, and perhaps its url"},
+		{
+			"a provider twice", `{"network":{"search":{"provider":"brave","Provider":"searxng"}}}`, nil,
+			"want a provider",
+		},
+		{
+			"a host twice", `{"network":{"secrets":[{"host":"a.test","HOST":"b.test","file":"/k"}]}}`, nil,
+			"want a list of secrets",
+		},
 		{"what a number wants", `{"limits":{"processes":"x"}}`, nil, "want a whole number"},
 		{"what a number of bytes wants", `{"limits":{"memoryBytes":"x"}}`, nil, "want a whole number of bytes"},
 	} {

@@ -392,7 +392,7 @@ func (p *Pipeline) format(ctx context.Context, c *tool.Call) error {
 	r := &c.Result
 	r.Status = tool.StatusSuccess
 	r.Data, r.Content = c.Output.Data, c.Output.Content
-	r.FormattedText = tool.Format(c.Tool, c.Spec, c.Output, c.In.Args)
+	r.FormattedText = tool.Format(c.Tool, c.Output, c.In.Args)
 	if notes := refusedConnections(c); notes != "" && !succeeded(c) {
 		r.FormattedText = strings.TrimRight(r.FormattedText, "\n") + "\n" + notes
 	}

@@ -132,6 +132,7 @@ func TestABoundFileCannotBeChanged(t *testing.T) {
 			{"cd ..; mv ${OLDPWD##*/} other", true},
 			{"cat run.sh run.sh > copy; cmp run.sh copy; echo x > new; rm new; [ -x run.sh ]", false},
 			{"head -c 4 run.sh; read line < run.sh; [ \"$line\" = '#!/bin/sh' ]", false},
+			{"! ln -s next run.sh && ! mkdir run.sh && mkdir -p .", false},
 			{"mkdir -p sub; cp run.sh sub/; echo x > sub/run.sh; rm sub/run.sh", false},
 		} {
 			writeFile(t, script, goodScript)
@@ -166,6 +167,7 @@ func TestNothingIsAtAnAbsentPath(t *testing.T) {
 			for line, denied := range map[string]bool{
 				"cat absent": false, "./absent": false, ". ./absent": false, "sh absent": false, "exec " + ws + "/absent": false,
 				"echo x > absent": true, "mv run.sh absent": true, "echo x > new; mv new absent": true,
+				"ln -s run.sh absent": true, "ln run.sh absent": true, "mkdir absent": true, "mkfifo absent": true,
 			} {
 				var out bytes.Buffer
 				e := runSpec(t, box, Spec{Argv: []string{"bash", "-c", line}, Dir: ws, Stdout: &out, Bound: files})

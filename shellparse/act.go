@@ -17,8 +17,9 @@ type act struct {
 	call    call
 	builtin bool
 	moved   bool
-	before  int    // how much of the environment of call stands in front of the command
-	from    *scope // where it started, if it has moved
+	zero    []program.Word // $0 of the text that it runs, if that is known
+	before  int            // how much of the environment of call stands in front of the command
+	from    *scope         // where it started, if it has moved
 }
 
 func (a *act) run() {
@@ -146,11 +147,29 @@ func (a *act) Code(f program.Word) {
 
 // CodeInput implements [Shell].
 func (a *act) CodeInput() {
+	own := false
 	for _, f := range a.call.files {
 		if f.Access == Read {
+			own = true
 			a.cmd.Code = append(a.cmd.Code, f)
 		}
 	}
+	if !own { // of the group that it is in
+		for _, f := range a.In.Files {
+			a.Code(f)
+		}
+	}
+}
+
+// Written implements [Shell].
+func (a *act) Written(f program.Word) (texts []string) {
+	if f.Fd || f.Glob {
+		return nil
+	}
+	for _, x := range a.w.file(f, Read, false, a.sc) {
+		texts = append(texts, a.w.written[x.key()]...)
+	}
+	return texts
 }
 
 // Inline implements [Shell].
@@ -168,6 +187,7 @@ func (a *act) Chdir(to program.Word) {
 		a.from, a.sc, a.moved = a.sc, a.sc.clone(), true
 	}
 	a.sc.dirs = moveTo(a.sc.dirs, to)
+	a.sc.physical = true // a shell that starts there finds that PWD is another directory
 	a.cmd.Dir = a.sc.dir()
 }
 
@@ -184,6 +204,9 @@ func (a *act) Setenv(f program.Word) {
 	v := program.Word{Text: f.Text, Skeleton: val, At: f.At}
 	if f.Known {
 		v = f.Sub(val)
+	}
+	if fn, ok := strings.CutPrefix(strings.TrimSuffix(name, "%%"), "BASH_FUNC_"); ok && v.Known {
+		a.Run(f.Sub(fn + " " + val)) // bash takes a function from there
 	}
 	a.call.env = append(a.call.env,
 		assignment{name: name, value: value{words: []program.Word{v}}, known: f.Known && !f.Glob, at: f.At})
@@ -304,24 +327,29 @@ func (a *act) shellText(f program.Word, args []program.Word) {
 			Hint: "run the inner command itself", At: f.At,
 		})
 	}
-	env, byBash := a.call.env, slices.Contains(bashes, a.cmd.Name)
+	env, zero, byBash := a.call.env, a.zero, slices.Contains(bashes, a.cmd.Name)
 	if a.call.changed {
 		sc = sc.clone()
 		sc.handed = nil
 	}
 	a.Inner = append(a.Inner, func() {
 		w.nested++
-		at, from, saved := f.At, len(w.out.Commands), w.posix
-		w.posix = false
-		err := w.program(f.Text, w.childScope(sc, env, args), &at)
+		at, from, saved, savedAny := f.At, len(w.out.Commands), w.posix, w.anyShell
+		w.posix, w.anyShell = false, !byBash
+		child := func() *scope {
+			c := w.childScope(sc, env, args)
+			c.zero = zero
+			return c
+		}
+		err := w.program(f.Text, child(), &at)
 		if err == nil && !byBash {
-			err = w.bySh(f.Text, w.childScope(sc, env, args), &at, from)
+			err = w.bySh(f.Text, child(), &at, from)
 		}
 		if err != nil {
 			w.err = nil
 			panicErr(w, err, at)
 		}
 		w.nested--
-		w.posix = saved
+		w.posix, w.anyShell = saved, savedAny
 	})
 }

@@ -24,7 +24,7 @@ func (w *walker) arithm(x syntax.ArithmExpr, sc *scope) {
 		}
 		f := w.single(x, sc)
 		w.noteSuspect(f)
-		if lit := x.Lit(); lit == "" || !program.Digits(lit) {
+		if lit := x.Lit(); lit == "" || !program.AllDigits(lit) {
 			w.evaluates(w.pos(x))
 		}
 	case *syntax.BinaryArithm:
@@ -243,4 +243,45 @@ func (w *walker) nameArgument(builtin string, f program.Word) {
 			At: f.At,
 		})
 	}
+}
+
+// doTest handles test and [. They read files, and evaluate the subscript of a name.
+func doTest(a *act) {
+	all := a.Argv[1:]
+	for i, f := range all {
+		if i+1 >= len(all) {
+			continue
+		}
+		next := all[i+1]
+		if !f.Known {
+			a.w.nameArgument(a.Name, next) // f may be the option -v
+			continue
+		}
+		switch f.Text {
+		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G",
+			"-N":
+			if i+2 < len(all) && isOperator(all[i+1].Text) && !isOperator(all[i].Text) && i+2 < len(all) &&
+				len(all) > 3 {
+				continue
+			}
+			a.File(next, Read, false)
+		case "-nt", "-ot", "-ef":
+			if i > 0 {
+				a.File(all[i-1], Read, false)
+			}
+			a.File(next, Read, false)
+		case "-v", "-R":
+			a.w.nameArgument(a.Name+" -v", next)
+		case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
+			// Only numbers are read here: test does not evaluate them.
+		}
+	}
+}
+
+func isOperator(s string) bool {
+	switch s {
+	case "=", "==", "!=", "<", ">", "-a", "-o", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef":
+		return true
+	}
+	return false
 }

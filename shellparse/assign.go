@@ -13,6 +13,7 @@ import (
 // assign gives a variable a value, and reports which effect the value has on programs.
 func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 	w.sets(name)
+	w.noteText(name, v)
 	if neverSet(name) || w.frozen[name] {
 		w.mayAbort(surely, sc)
 	}
@@ -33,7 +34,7 @@ func (w *walker) assign(sc *scope, name string, v value, at Pos) {
 		w.evaluates(at) // an integer variable evaluates the value
 	}
 	if sc.isExported(name) || program.Live(name) {
-		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+		w.exports(Assign{Name: name, Value: oneWord(v, at)}, sc, at)
 	}
 }
 
@@ -58,6 +59,7 @@ func oneWord(v value, at Pos) Word {
 // unknownValue notes that a variable has an unknown value.
 func (w *walker) unknownValue(sc *scope, name string, at Pos) {
 	w.sets(name)
+	w.noteText(name, value{})
 	if neverSet(name) || w.frozen[name] {
 		w.mayAbort(surely, sc)
 	}
@@ -129,6 +131,7 @@ func (w *walker) assigns(list []*syntax.Assign, sc *scope) []assignment {
 		if one := w.assignment(a, sc); one.name != "" {
 			out = append(out, one)
 			if i+1 < len(list) {
+				w.noteText(one.name, one.value)
 				sc.set(one.name, one.value)
 				if !one.known {
 					sc.forget(one.name)
@@ -178,6 +181,11 @@ func (w *walker) assignment(a *syntax.Assign, sc *scope) assignment {
 		w.subscript(a.Index, sc)
 		if _, literal := a.Index.(*syntax.Word); !literal {
 			w.mayAbort(surely, sc) // no element has such a number
+		}
+	}
+	if value, ok := a.Index.(*syntax.Word); ok && out.name == "BASH_CMDS" { // where bash finds a program
+		if f := w.single(a.Value, sc); strings.Contains(f.Lit(), "/") {
+			w.names(w.single(value, sc).Text, f.Text)
 		}
 	}
 	if a.Array != nil {
@@ -280,6 +288,7 @@ func (w *walker) apply(a assignment, sc *scope) {
 	}
 	if a.name == "PATH" && (strings.Contains(a.src, "$PATH") || strings.Contains(a.src, "${PATH}")) {
 		sc.forget(a.name)
+		w.sets(a.name)
 		if !program.KeepsPath(a.src) {
 			// From now on a name may find a program in another directory. Only the list of allowed commands depends
 			// on that, so only that list refuses the line.

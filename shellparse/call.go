@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -130,8 +131,138 @@ func (w *walker) start(c call, sc *scope) {
 	a.Shell, a.Name, a.Argv, a.At, a.In, a.Second = a, cmd.Name, c.argv, c.at, c.in, w.again
 	a.Within, a.Fed = within, within || w.execStdin
 	a.run()
+	others := w.renamed(name, sc, c)
+	missing := !c.external && !a.builtin && !strings.Contains(name.Text, "/")
 	*a = act{}
 	w.idle = append(w.idle, a)
+	if handler, ok := sc.funcs[notFound]; ok && missing && name.Text != notFound {
+		w.invoke(notFound, handler.body, c.argv, sc.fork(), c.in)
+	}
+	for _, other := range others {
+		if other == "" {
+			w.opaqueCommands = append(w.opaqueCommands, name.At)
+			w.opaque(Opaque{
+				Code: "unknown_command", Message: name.Text + " is a copy of a program that is only known when it runs",
+				Hint: "call the program by its path", Command: cmd.Name, At: name.At,
+			})
+			continue
+		}
+		again := c
+		again.argv = append([]program.Word{program.Literal(other, name.At)}, c.argv[1:]...)
+		w.start(again, sc)
+	}
+}
+
+// notFound is the function that bash calls, in a shell of its own, with the words of a command that it does not find.
+const notFound = "command_not_found_handle"
+
+// renamed returns the programs that a name also means, because the line gives them that name: cp /bin/rm x; ./x.
+func (w *walker) renamed(name program.Word, sc *scope, c call) (programs []string) {
+	if len(w.otherNames) == 0 {
+		return nil
+	}
+	if strings.Contains(name.Text, "/") {
+		for _, f := range w.file(name, Read, false, sc) {
+			programs = append(programs, w.otherNames[f.key()]...)
+			for _, p := range w.through(f.key(), false, len(w.out.Commands), true) {
+				programs = append(programs, w.otherNames[path.Clean(p)]...)
+			}
+		}
+		return programs
+	}
+	if program.Builtin(name.Text) && !c.external {
+		return nil
+	}
+	programs = append(programs, w.otherNames[name.Text]...)
+	anywhere := w.isSet("PATH") || slices.ContainsFunc(c.env, func(a assignment) bool { return a.name == "PATH" })
+	for _, file := range slices.Sorted(maps.Keys(w.otherNames)) {
+		if path.Base(file) == name.Text && file != name.Text && (anywhere || isBin(path.Dir(file))) {
+			programs = append(programs, w.otherNames[file]...)
+		}
+	}
+	return programs
+}
+
+func isBin(dir string) bool { return path.Base(dir) == "bin" || path.Base(dir) == "sbin" }
+
+// names notes that a file, or the name of a command, is now this program as well.
+func (w *walker) names(name, program string) {
+	if w.otherNames == nil {
+		w.otherNames = map[string][]string{}
+	}
+	if have := w.otherNames[name]; name != program && len(w.otherNames) < maxMade && len(have) < maxWritten &&
+		!slices.Contains(have, program) {
+		w.otherNames[name] = append(have, program)
+	}
+}
+
+// copiesPrograms notes which files become programs of the system because the command links, moves or copies them, or
+// prints them into a file.
+func (a *act) copiesPrograms() {
+	w := a.w
+	switch a.Name {
+	case "mv", "cp", "install", "ln":
+		for _, pair := range a.pairs() {
+			programs := w.programsIn(w.file(pair.from, Read, false, a.sc))
+			if name := lookedUp(pair.from); name != "" {
+				programs = append(programs, name)
+			}
+			for _, to := range w.file(pair.to, Write, false, a.sc) {
+				for _, p := range programs {
+					w.names(to.key(), p)
+				}
+			}
+		}
+		return
+	}
+	to := append(writtenTo(a.call.files), writtenTo(a.cmd.Files)...)
+	if len(to) == 0 {
+		return
+	}
+	from := append(slices.Clip(a.cmd.Files), a.call.files...)
+	for _, f := range a.In.Files {
+		from = append(from, w.file(f, Read, false, a.sc)...)
+	}
+	for _, p := range w.programsIn(from) {
+		for _, name := range to {
+			w.names(name, p)
+		}
+	}
+}
+
+// programsIn returns the programs of the system among files that are read, and what others are because of the line. A
+// program that is not known is "".
+func (w *walker) programsIn(files []File) (programs []string) {
+	for _, f := range files {
+		p := f.key()
+		switch {
+		case f.Access != Read || f.Looks:
+			continue
+		case f.Glob && isBin(path.Dir(p)):
+			programs = append(programs, "")
+		}
+		programs = append(programs, w.otherNames[p]...)
+		if base := path.Base(p); f.Known && !f.Glob && isBin(path.Dir(p)) && base != "busybox" && base != "toybox" {
+			programs = append(programs, p)
+		}
+	}
+	return programs
+}
+
+// lookedUp returns the name in $(which NAME), $(command -v NAME) and the like, or bash for a name of the shell itself,
+// or "".
+func lookedUp(f program.Word) string {
+	words := strings.Fields(strings.Trim(f.Text, "\"$()`{}"))
+	switch n := len(words); {
+	case strings.HasPrefix(f.Text, "/proc/") && path.Base(f.Text) == "exe",
+		!f.Known && n == 1 && (words[0] == "BASH" || words[0] == "SHELL"):
+		return "bash"
+	case f.Known || !strings.ContainsAny(f.Text, "(`"):
+	case n == 2 && words[0] == "which" && isName(words[1]), n == 3 && isName(words[2]) &&
+		(words[0] == "command" && words[1] == "-v" || words[0] == "type" && strings.ToLower(words[1]) == "-p"):
+		return words[n-1]
+	}
+	return ""
 }
 
 // newAct returns an empty act. It uses the memory of one that has ended, because acts are large and a script has

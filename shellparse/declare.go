@@ -58,12 +58,16 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 			continue
 		}
 		as := made[i]
+		if f := oneWord(as.value, as.at); !as.value.array && strings.HasPrefix(f.Text, "(") {
+			as.known = false // it may be a list, also in quotes
+		}
 		cmd.Args = append(cmd.Args, Word{Text: as.src, Known: as.known, At: as.at})
 		if d.exports {
 			sc.exported(as.name)
 		}
 		if name != "export" && name != "readonly" {
 			sc.locals = append(sc.locals, as.name)
+			w.noteUnset(as.name)
 		}
 		w.apply(as, sc)
 		to := oneWord(as.value, as.at)
@@ -79,6 +83,7 @@ func (w *walker) declClause(c *syntax.DeclClause, sc *scope) {
 // function gave it before.
 func (w *walker) localName(sc *scope, name string) {
 	sc.locals = append(sc.locals, name)
+	w.noteUnset(name)
 	if len(w.calls) > 0 {
 		sc.forget(name)
 	}
@@ -136,6 +141,7 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		// The word may name any variable and give it any attribute, also that of an integer.
 		w.evaluates(f.At)
 		w.references = true
+		w.noteUnset("")
 		sc.forgetAll()
 		// In the source an underscore can be told from an unknown character.
 		if variable, _, ok := strings.Cut(strings.TrimLeft(f.Text, `"`), "="); d.reference {
@@ -175,8 +181,11 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		if name != "export" && name != "readonly" {
 			name, _, _ := strings.Cut(text, "=")
 			sc.locals = append(sc.locals, variableOf(name))
+			w.noteUnset(variableOf(name))
 		}
 		n, v, ok := strings.Cut(text, "=")
+		// What is assigned is a part of the value, or a list.
+		part := strings.HasSuffix(n, "+") || strings.Contains(n, "[") || strings.HasPrefix(v, "(")
 		n = variableOf(strings.TrimSuffix(n, "+"))
 		if !ok {
 			if name != "export" && name != "readonly" {
@@ -188,7 +197,12 @@ func (w *walker) declOption(d *declaration, f program.Word, sc *scope) {
 		if d.exports {
 			sc.exported(n)
 		}
-		w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
+		if part {
+			w.noteSuspect(f)
+			w.unknownValue(sc, n, f.At)
+		} else {
+			w.assign(sc, n, value{words: []program.Word{program.Literal(v, f.At)}}, f.At)
+		}
 		w.declared1(sc, d, n, &Word{Text: v, Known: true, At: f.At}, f.At)
 		if d.mayFail {
 			sc.doubt(n)
@@ -206,7 +220,7 @@ func compound(text string) bool {
 func (w *walker) exportVar(sc *scope, name string, at Pos) {
 	sc.exported(name)
 	if v, ok := sc.vars.get(name); ok {
-		w.environment(Assign{Name: name, Value: oneWord(v, at)}, "", at)
+		w.exports(Assign{Name: name, Value: oneWord(v, at)}, sc, at)
 	}
 }
 

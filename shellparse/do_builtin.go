@@ -9,49 +9,14 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// These are the builtins that test, read, set and unset what the shell knows.
-
-func doTest(a *act) {
-	all := a.Argv[1:]
-	for i, f := range all {
-		if i+1 >= len(all) {
-			continue
-		}
-		next := all[i+1]
-		if !f.Known {
-			a.w.nameArgument(a.Name, next) // f may be the option -v
-			continue
-		}
-		switch f.Text {
-		case "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-b", "-c", "-p", "-S", "-g", "-u", "-k", "-O", "-G",
-			"-N":
-			if i+2 < len(all) && isOperator(all[i+1].Text) && !isOperator(all[i].Text) && i+2 < len(all) &&
-				len(all) > 3 {
-				continue
-			}
-			a.File(next, Read, false)
-		case "-nt", "-ot", "-ef":
-			if i > 0 {
-				a.File(all[i-1], Read, false)
-			}
-			a.File(next, Read, false)
-		case "-v", "-R":
-			a.w.nameArgument(a.Name+" -v", next)
-		case "-eq", "-ne", "-lt", "-le", "-gt", "-ge":
-			// Only numbers are read here: test does not evaluate them.
-		}
-	}
-}
-
-func isOperator(s string) bool {
-	switch s {
-	case "=", "==", "!=", "<", ">", "-a", "-o", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef":
-		return true
-	}
-	return false
-}
+// These are the builtins that read, set and unset what the shell knows.
 
 func doRead(a *act) {
+	if a.Name == "mapfile" || a.Name == "readarray" {
+		for _, f := range a.Values["-C"] {
+			a.calls(f, a.callbackWords()...)
+		}
+	}
 	names := slices.DeleteFunc(slices.Clone(a.Operands), func(f program.Word) bool {
 		return !f.Known && strings.HasPrefix(f.Skeleton, "-") // only the dash of the option is known
 	})
@@ -80,6 +45,9 @@ func doRead(a *act) {
 		len(a.Values["-d"])+len(a.Values["-a"]) == 0 {
 		root := paths[0]
 		root.Tree = true
+		if strings.Contains(names[0].Text, "[") {
+			return
+		}
 		a.w.assign(a.sc, names[0].Text, value{words: []program.Word{root}}, names[0].At)
 	}
 	if len(names) == 0 {
@@ -100,6 +68,12 @@ func (a *act) readsLine(names []program.Word) bool {
 		f := list[len(list)-1]
 		if !f.Known {
 			return false
+		}
+		switch name {
+		case "-d", "-n", "-t":
+			if a.w.posix {
+				return false // dash refuses them, and sets nothing
+			}
 		}
 		switch name {
 		case "-d":
@@ -188,6 +162,9 @@ func doData(a *act) {
 
 func doPrintf(a *act) {
 	doData(a)
+	if a.w.posix {
+		return // dash has no -v
+	}
 	for _, v := range a.Values["-v"] {
 		if !v.Known && len(a.Operands) > 0 {
 			a.w.nameArgument("printf -v", a.Operands[0])
@@ -201,6 +178,7 @@ func doPrintf(a *act) {
 		}
 		// An unknown option ends printf before it assigns, so only the plain form is followed.
 		plain := len(a.Argv) == 5 && a.Argv[1].Is("-v") || len(a.Argv) == 4 && a.Argv[1].Is("-v"+f.Text)
+		plain = plain && !strings.Contains(f.Text, "[") // else it sets one element
 		if plain && len(a.Operands) == 2 && a.Operands[0].Is("%s") && a.Operands[1].Known {
 			a.w.assign(a.sc, f.Text, value{words: []program.Word{a.Operands[1]}}, f.At)
 			continue
@@ -233,15 +211,64 @@ func doWait(a *act) {
 			a.sc.forgetAll()
 			continue
 		}
-		a.sc.forget(f.Text)
+		a.w.unknownValue(a.sc, variableOf(f.Text), f.At)
 	}
 	for _, f := range a.Operands {
 		a.w.nameArgument("wait", f) // behind -p"$x" with an empty x
 	}
 }
 
-// doCompgen handles compgen, which expands a list of words as the shell does, and calls functions.
+// callbackWords returns what mapfile -C puts behind the callback: an index and a line of the input.
+func (a *act) callbackWords() (all []string) {
+	const unknown = `"$SANDBOXD_UNKNOWN"` // a variable that nothing sets
+	if lines := slices.Collect(strings.Lines(a.In.Text)); a.In.Own && len(lines) <= maxUnroll &&
+		a.In.Kind == program.HereText && len(a.Values["-d"])+len(a.Values["-u"]) == 0 {
+		for _, line := range lines {
+			if a.Effects["trims"] {
+				line = strings.TrimSuffix(line, "\n")
+			}
+			all = append(all, "0 "+program.Quoted([]program.Word{program.Literal(line, a.In.At)}).Text)
+		}
+	}
+	return append(all, unknown+" "+unknown)
+}
+
+// calls follows text that a builtin runs in this shell, any number of times, with some of these words behind it.
+func (a *act) calls(f program.Word, words ...string) {
+	w, sc := a.w, a.sc
+	if f = f.Numbers(); f.Lit() == "" {
+		a.Opaque("dynamic_eval", a.Name+" -C executes text that is only known when it runs: "+f.Text, f.At)
+		return
+	}
+	a.deeper(f.At)
+	a.Inner = append(a.Inner, func() {
+		w.nested++
+		w.loop(sc, func(round *scope) {
+			for _, behind := range words {
+				at := f.At
+				if err := w.program(f.Text+" "+behind, round, &at); err != nil {
+					w.err = nil
+					panicErr(w, err, at)
+				}
+			}
+		})
+		w.nested--
+	})
+}
+
+// doCompgen handles compgen, which expands a list of words as the shell does, and calls programs and functions.
 func doCompgen(a *act) {
+	for _, f := range a.Values["-C"] {
+		if a.Name == "complete" { // it runs when a person completes a word
+			a.Run(f)
+			continue
+		}
+		word := program.Literal("", a.At)
+		if len(a.Operands) > 0 {
+			word = a.Operands[0]
+		}
+		a.calls(f, "'compgen' "+program.Quoted([]program.Word{word}).Text+" ''")
+	}
 	for _, f := range a.Values["-W"] {
 		if !f.Known || strings.ContainsAny(f.Text, "$`") {
 			a.Opaque("dynamic_eval", a.Name+" -W expands its words: "+f.Text, f.At)
@@ -265,11 +292,13 @@ func doLet(a *act) {
 func doUnset(a *act) {
 	for _, f := range a.Operands {
 		a.w.nameArgument("unset", f)
+		a.w.noteUnset(variableOf(f.Lit()))
 		if f.Lit() == "" {
 			a.sc.forgetAll()
 		}
 		a.sc.forget(variableOf(f.Text))
 		a.sc.withhold(variableOf(f.Text))
+		a.w.unset = append(a.w.unset, f.Lit())
 		maybeAll(a.sc.funcs)
 		if f.Text == "IFS" {
 			a.sc.ifs = len(a.w.calls) > 0 // blanks split words, unless an outer IFS takes its place
@@ -279,7 +308,7 @@ func doUnset(a *act) {
 
 // doSet follows set -e and set -- a b.
 func doSet(a *act) {
-	args := a.Argv[1:]
+	args, before := a.Argv[1:], a.sc.errexit
 	for i := 0; i < len(args); i++ {
 		f := args[i]
 		switch {
@@ -288,10 +317,16 @@ func doSet(a *act) {
 			return
 		case !f.Known:
 			a.sc.args = nil
+			a.sc.noErrexit(a.w)
+			return
+		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "r"):
+			a.shellOption(program.Literal("restricted", f.At))
+			a.sc.args, a.sc.errexit = nil, false
 			return
 		case strings.Trim(strings.TrimLeft(f.Text, "-+"), "abefhikmnoptuvxBCEHPT") != "" &&
 			strings.ContainsAny(f.Text[:min(1, len(f.Text))], "-+"):
-			a.sc.args = nil // set refuses the option, and sets nothing
+			// set refuses the option, and sets nothing
+			a.sc.args, a.sc.errexit = nil, a.sc.errexit && before
 			return
 		case strings.HasPrefix(f.Text, "-") && strings.Contains(f.Text, "k"),
 			strings.HasPrefix(f.Text, "+") && strings.Contains(f.Text, "B"):
@@ -299,8 +334,9 @@ func doSet(a *act) {
 			return
 		case strings.HasPrefix(f.Text, "-") && f.Text != "-":
 			if strings.Contains(f.Text, "e") {
-				a.sc.errexit = true
+				a.sc.errexit = !a.w.goesOn
 			}
+			a.sc.physical = a.sc.physical || strings.Contains(f.Text, "P")
 			if strings.Contains(f.Text, "a") || i+1 < len(args) && args[i+1].Is("allexport") {
 				a.w.handsDown = true
 			}
@@ -310,7 +346,7 @@ func doSet(a *act) {
 					continue // it is on
 				}
 				if args[i].Is("errexit") {
-					a.sc.errexit = true
+					a.sc.errexit = !a.w.goesOn
 				}
 				a.shellOption(args[i])
 				if !slices.Contains(setOptions, args[i].Lit()) {
@@ -322,7 +358,9 @@ func doSet(a *act) {
 				a.Opaque("shell_option", "history expansion changes how the line is read", f.At)
 			}
 		case strings.HasPrefix(f.Text, "+"):
-			a.sc.errexit = false
+			if strings.ContainsAny(f.Text, "eo") {
+				a.sc.noErrexit(a.w)
+			}
 			if strings.HasSuffix(f.Text, "o") && i+1 < len(args) {
 				i++
 				if !args[i].Is("posix") {
@@ -387,15 +425,20 @@ func doShift(a *act) {
 }
 
 func doShopt(a *act) {
-	set := false
+	set, off, ofSet := false, false, false
 	for _, f := range a.Argv[1:] {
 		if strings.HasPrefix(f.Text, "-") {
-			set = set || strings.Contains(f.Text, "s") || strings.Contains(f.Text, "u")
+			off = off || strings.Contains(f.Text, "u")
+			set = set || off || strings.Contains(f.Text, "s")
+			ofSet = ofSet || strings.Contains(f.Text, "o")
 			continue
 		}
-		if set {
+		if set && !(off && f.Is("nocaseglob")) { // it is off unless something sets it
 			a.shellOption(f)
 		}
+	}
+	if set && ofSet { // shopt -uo errexit
+		a.sc.noErrexit(a.w)
 	}
 }
 
@@ -404,7 +447,7 @@ func doAlias(a *act) {
 		if !f.Known || strings.Contains(f.Text, "=") {
 			a.w.opaque(Opaque{
 				Code: "shell_option", Message: "an alias changes what a word runs: " + f.Text,
-				Hint: "define a function", Command: "alias", At: f.At, CommandsOnly: true,
+				Hint: "define a function", Command: "alias", At: f.At, CommandsOnly: !a.w.posix, // dash uses them
 			})
 		}
 	}
@@ -414,11 +457,31 @@ func doAlias(a *act) {
 func doHash(a *act) {
 	for _, f := range a.Values["-p"] {
 		a.Opaque("unknown_command", "hash -p makes a name run "+f.Text, f.At)
+		for _, name := range a.Operands {
+			if strings.Contains(f.Lit(), "/") && !strings.Contains(name.Text, "/") {
+				a.w.names(name.Text, f.Text)
+			}
+		}
 	}
 }
 
+// doEnable handles enable: without a builtin its name is another program, or none.
 func doEnable(a *act) {
 	if len(a.Values["-f"]) > 0 {
 		a.Opaque("shell_option", "enable -f loads code into the shell", a.At)
+	}
+	off, followed := false, false
+	for _, f := range a.Argv[1:] {
+		switch {
+		case !f.Known:
+			off, followed = true, true
+		case strings.HasPrefix(f.Text, "-"):
+			off = off || strings.Contains(f.Text, "n")
+		case f.Text != "echo" && f.Text != "kill" && f.Text != "test" && f.Text != "[": // programs that do the same
+			followed = true
+		}
+	}
+	if off && followed {
+		a.Opaque("shell_option", "enable -n makes the name of a builtin another program", a.At)
 	}
 }

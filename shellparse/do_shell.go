@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -9,11 +10,18 @@ import (
 
 // doShell handles bash -c, a script file, or text on standard input.
 func doShell(a *act) {
+	a.startFile()
 	sh, ok := a.shellWords()
 	if !ok {
 		return
 	}
 	ops := sh.words
+	if strings.HasPrefix(a.Name, "r") { // rbash
+		a.shellOption(program.Literal("restricted", a.At))
+	}
+	if a.sets("POSIXLY_CORRECT") {
+		a.shellOption(program.Literal("posix", a.At))
+	}
 	if sh.interactive {
 		// The files are the caller's, which no program here may write. But only an interactive
 		// shell can be told to read a comment as a command.
@@ -29,6 +37,15 @@ func doShell(a *act) {
 		var args []program.Word
 		if len(ops) > 1 {
 			args = append([]program.Word{}, ops[2:]...)
+			if !strings.ContainsAny(a.Name, "zk") { // in a function of zsh or ksh it is the name of that
+				a.zero = known(ops[1:2])
+			}
+			if !program.Placed(ops, 2) { // it may stand for several words, of which the first is $0
+				args = ops[1:]
+			}
+		}
+		if a.zero == nil {
+			a.w.sets("0") // to what is not known here
 		}
 		a.shellText(ops[0], args)
 		a.Via = a.Name + " -c"
@@ -40,10 +57,19 @@ func doShell(a *act) {
 		a.script(ops[0], true, ops[1:])
 		a.scriptInPath(ops)
 	default:
-		a.StdinCode()
-		for _, f := range a.In.Files {
-			a.script(f, true, nil)
-		}
+		a.input()
+	}
+}
+
+// input is a shell that reads its standard input.
+func (a *act) input() {
+	a.StdinCode()
+	files := a.In.Files
+	if a.In.Kind == program.Inherited {
+		files = a.w.execIn
+	}
+	for _, f := range files {
+		a.script(f, true, nil)
 	}
 }
 
@@ -77,6 +103,11 @@ func (a *act) shellWords() (shellWords, bool) {
 					a.Code(args[i])
 				}
 			}
+			for _, option := range []string{"posix", "restricted"} {
+				if len(text) > 2 && strings.HasPrefix(option, text[2:]) {
+					a.shellOption(program.Literal(option, f.At))
+				}
+			}
 		case len(text) > 1 && (text[0] == '-' || text[0] == '+'):
 			for _, c := range text[1:] {
 				switch c {
@@ -86,6 +117,10 @@ func (a *act) shellWords() (shellWords, bool) {
 					sh.stdin = true
 				case 'i':
 					sh.interactive = true
+				case 'r':
+					a.shellOption(program.Literal("restricted", f.At))
+				case 'P':
+					a.sc.physical = true
 				case 'k', 'B':
 					if text[0] == '-' == (c == 'k') {
 						a.Opaque("shell_option", a.Name+" "+text+" changes how text is read", f.At)
@@ -147,10 +182,13 @@ func (a *act) codeFile(script program.Word) bool {
 		a.Opaque("inline_code", a.Name+" executes the output of a command, which is only known when it runs",
 			script.At)
 	case script.Is("-") || script.Is("/dev/stdin") || script.Is("/dev/fd/0") || script.Is("/proc/self/fd/0"):
-		a.StdinCode()
+		a.input()
 	case strings.HasPrefix(script.Text, "/dev/fd/") || strings.HasPrefix(script.Text, "/proc/self/fd/"):
 		a.Opaque("inline_code", a.Name+" executes what a descriptor gives, which is only known when it runs",
 			script.At)
+		for _, f := range a.w.opened([]program.Word{script.Sub(path.Base(script.Text))}) {
+			a.script(f, true, nil)
+		}
 	default:
 		return false
 	}
@@ -161,9 +199,18 @@ func (a *act) codeFile(script program.Word) bool {
 func (a *act) shellOption(f program.Word) {
 	switch f.Text {
 	case "expand_aliases", "extglob", "posix", "lastpipe", "restricted", "history", "histexpand", "localvar_inherit",
-		"keyword", "braceexpand", "failglob", "cdable_vars",
+		"keyword", "braceexpand", "failglob", "cdable_vars", "extdebug",
 		"compat31", "compat32", "compat40", "compat41", "compat42", "compat43", "compat44", "xpg_echo_":
 		a.Opaque("shell_option", "the shell option "+f.Text+" changes how the line is read", f.At)
+	}
+	switch {
+	case f.Is("physical"):
+		a.sc.physical = true
+	case f.Is("nocaseglob"):
+		if a.w.rounds > 0 || len(a.w.traps) > 0 {
+			a.Opaque("shell_option", "with nocaseglob a pattern that was read before matches other files", f.At)
+		}
+		a.w.anyCase = true
 	}
 	if f.Lit() == "" {
 		a.Opaque("shell_option", "a shell option that is only known when it runs", f.At)
@@ -172,7 +219,11 @@ func (a *act) shellOption(f program.Word) {
 
 func doEval(a *act) {
 	var words []string
-	for i, f := range a.Operands {
+	operands := a.Operands
+	if a.w.posix {
+		operands = a.Argv[1:] // eval of dash has no options: it runs --
+	}
+	for i, f := range operands {
 		if i > 0 { // a number can name a program only as the first word
 			f = f.Numbers()
 		}
@@ -185,19 +236,14 @@ func doEval(a *act) {
 	if len(words) == 0 {
 		return
 	}
-	w, sc, at, text := a.w, a.sc, a.Operands[0].At, strings.Join(words, " ")
+	w, sc, at, text := a.w, a.sc, operands[0].At, strings.Join(words, " ")
 	if strings.HasSuffix(text, `\`) {
 		w.fail(&Error{
 			Code: "parser_difference", Msg: "text of eval that ends in a backslash",
 			Hint: "run the command itself", At: at,
 		})
 	}
-	if w.nested >= maxNested {
-		w.fail(&Error{
-			Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself",
-			At: at,
-		})
-	}
+	a.deeper(at)
 	a.Inner = append(a.Inner, func() {
 		w.nested++
 		if err := w.program(text, sc, &at); err != nil {
@@ -206,6 +252,16 @@ func doEval(a *act) {
 		}
 		w.nested--
 	})
+}
+
+// deeper refuses text in text that is nested too deep.
+func (a *act) deeper(at Pos) {
+	if a.w.nested >= maxNested {
+		a.w.fail(&Error{
+			Code: "too_deep", Msg: "evals are nested deeper than 8", Hint: "run the inner command itself",
+			At: at,
+		})
+	}
 }
 
 func doSource(a *act) {
@@ -220,6 +276,7 @@ func doSource(a *act) {
 	}
 	// What the file defines is unknown here.
 	a.sc.forgetAll()
+	a.sc.noErrexit(a.w)
 	a.sc.args = nil
 	a.sc.funcs = maybeAll(a.sc.funcs)
 }
@@ -233,8 +290,17 @@ func maybeAll(funcs map[string]function) map[string]function {
 }
 
 func doExec(a *act) {
+	for _, f := range a.Values["-a"] { // bash looks at the name by which it is called
+		switch name := path.Base(f.Text); {
+		case !f.Known, strings.TrimLeft(name, "-") == "sh":
+			a.shellOption(program.Literal("posix", f.At))
+		case strings.HasPrefix(strings.TrimLeft(name, "-"), "r"):
+			a.shellOption(program.Literal("restricted", f.At))
+		}
+	}
 	if len(a.Operands) == 0 && a.In.Kind != program.Inherited {
 		a.w.execStdin = true
+		a.w.execIn = append(a.w.execIn, a.In.Files...)
 	}
 	if len(a.Operands) == 0 {
 		a.w.execFed = spanned(a.w.execFed, a.w.fed)
@@ -278,12 +344,19 @@ func doTrap(a *act) {
 		at := f.At
 		w.nested++
 		inner := sc.fork()
-		inner.vars, inner.args = nil, nil // the text runs later, with other values
-		inner.changed = false
-		if err := w.program(f.Text, inner, &at); err != nil {
-			w.err = nil
-			panicErr(w, err, at)
+		inner.vars, inner.args, inner.wild = nil, nil, true // the text runs later, with other values
+		inner.changed, inner.errexit = false, false
+		switched := w.switched
+		t := trap{
+			text: f.Text, at: at, via: w.via, posix: w.posix, anyShell: w.anyShell, atExit: atExit,
+			sc: inner.clone(), from: len(w.entered), unset: len(w.unset),
 		}
+		t.walk(w, inner)
+		if !atExit {
+			w.trapTakes = append(w.trapTakes, w.unset[t.unset:]...)
+			withDoubt(sc.funcs, w.trapTakes)
+		}
+		w.traps = append(w.traps, t)
 		switch {
 		case atExit:
 		case !slices.Equal(inner.dirs, sc.dirs) || len(inner.funcs) != len(sc.funcs):
@@ -293,64 +366,71 @@ func doTrap(a *act) {
 			w.references = true
 			sc.forgetAll()
 		}
+		if w.switched != switched && !atExit {
+			sc.errexit, w.goesOn = false, true
+		}
 		w.nested--
 	})
 }
 
-func doCd(a *act) {
-	sc := a.sc
-	if a.Name == "popd" || len(a.Operands) == 0 && a.Name == "pushd" {
-		sc.dirs = []workdir{{}}
-		return
-	}
-	target := program.Word{Known: true}
-	switch {
-	case len(a.Operands) == 0:
-		home, ok := sc.vars.get("HOME")
-		if !ok || len(home.words) != 1 {
-			sc.dirs, sc.failed = []workdir{{}}, nil
-			return
-		}
-		target = home.words[0]
-	case a.Operands[0].Is("-"):
-		if old, ok := sc.vars.get("OLDPWD"); ok && len(old.words) == 1 {
-			target = old.words[0]
-		} else {
-			target.Known = false
-		}
-	default:
-		target = a.Operands[0]
-	}
-	a.File(target, Read, false)
-	if _, ok := sc.vars.get("CDPATH"); ok {
-		target.Known = false
-	}
-	before := sc.dirs
-	sc.dirs = moveTo(sc.dirs, target)
-	sc.forget("PWD")
-	sc.forget("OLDPWD")
-	if len(sc.dirs) == 1 && sc.dirs[0].path != "" {
-		sc.set("PWD", value{words: []program.Word{program.Literal(sc.dirs[0].path, target.At)}})
-	}
-	if len(before) == 1 && before[0].path != "" {
-		sc.set("OLDPWD", value{words: []program.Word{program.Literal(before[0].path, target.At)}})
-	}
-	if surelyThere(target.Text) || sc.errexit && a.w.conds == 0 {
-		return
-	}
-	for _, d := range before {
-		if d.missing == "" && len(sc.dirs) == 1 {
-			d.missing = sc.dirs[0].path
-		}
-		sc.failed = append(sc.failed, d)
-	}
+// trap is a text that runs later: then the shell may be in another directory, and may have lost a function.
+type trap struct {
+	text     string
+	at       Pos
+	via      []string
+	posix    bool
+	anyShell bool
+	atExit   bool
+	sc       *scope
+	from     int // how many directories the text had entered at that place
+	unset    int // how many names it had taken away
 }
 
-// surelyThere names directories that always exist, so that cd does not fail.
-func surelyThere(dir string) bool {
-	switch dir {
-	case "/", ".", "..", "../..", "/tmp", "/etc", "/usr", "/home":
-		return true
+// walk follows the text in a scope.
+func (t *trap) walk(w *walker, sc *scope) {
+	via, posix, anyShell := w.via, w.posix, w.anyShell
+	w.via, w.posix, w.anyShell = t.via, t.posix, t.anyShell
+	if err := w.program(t.text, sc, &t.at); err != nil {
+		w.err = nil
+		panicErr(w, err, t.at)
 	}
-	return false
+	w.via, w.posix, w.anyShell = via, posix, anyShell
+}
+
+// gone reports whether a function may be among the names that are unset.
+func gone(name string, unset []string) bool {
+	return slices.Contains(unset, name) || slices.Contains(unset, "")
+}
+
+// withDoubt marks the functions that may be gone.
+func withDoubt(funcs map[string]function, unset []string) (some bool) {
+	for name, f := range funcs {
+		if gone(name, unset) {
+			f.maybe, some = true, true
+			funcs[name] = f
+		}
+	}
+	return some
+}
+
+// trapsLater follows each trap again in the directories that the text enters after it.
+func (w *walker) trapsLater() {
+	for _, t := range w.traps {
+		later := union(nil, w.entered[t.from:])
+		if w.back {
+			later = union([]workdir{{path: w.opts.Dir}}, w.entered)
+		}
+		later = slices.DeleteFunc(slices.Clone(later), func(d workdir) bool { return slices.Contains(t.sc.dirs, d) })
+		sc := t.sc.fork()
+		switch {
+		case withDoubt(sc.funcs, w.unset[t.unset:]):
+			later = union(sc.dirs, later)
+		case len(later) == 0:
+			continue
+		}
+		sc.dirs = later
+		w.nested++
+		t.walk(w, sc)
+		w.nested--
+	}
 }

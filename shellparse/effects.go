@@ -39,7 +39,7 @@ type Feed struct {
 // Act is what a command does to a service, a registry or this machine.
 type Act = effect.Act
 
-// The values of Act that are no effect on a service.
+// What [Act].Does may be, besides effect.Changes.
 const (
 	Destroys  = effect.Destroys
 	Publishes = effect.Publishes
@@ -208,6 +208,11 @@ func (w *walker) printed(from int, names []program.Word) program.Input {
 	switch c := &w.out.Commands[n-1]; c.Name {
 	case "echo", "printf", "print":
 		in.Printed = strings.Join(words(c), " ")
+		if args := wordsOf(c); c.Name == "echo" {
+			in.Output, _ = program.Echo(args, w.posix)
+		} else if len(args) > 0 && args[0].Known && !strings.HasPrefix(args[0].Text, "-") {
+			in.Output, _ = program.Printf(args[0].Text, args[1:], w.posix)
+		}
 	case "git":
 		in.Archive = c.Sub == "archive"
 	case "cat":
@@ -265,6 +270,9 @@ func variables(text string) []string {
 
 // notes that the line sets a variable.
 func (w *walker) sets(name string) {
+	if name == "BASH_ARGV0" {
+		w.sets("0")
+	}
 	if len(w.assigned) < maxNames && !slices.Contains(w.assigned, name) {
 		w.assigned = append(w.assigned, name)
 	}
@@ -308,7 +316,9 @@ func (w *walker) runsText() {
 		if c.Effects == nil {
 			c.Effects = &Effects{}
 		}
-		c.Effects.Runs = append(c.Effects.Runs, run)
+		if !slices.Contains(c.Effects.Runs, run) {
+			c.Effects.Runs = append(c.Effects.Runs, run)
+		}
 	}
 }
 
@@ -340,6 +350,9 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 		if (within(s.at, c.At) || within(s.at, c.Fed)) && (!found || stronger(s.From, best.From)) {
 			best, found = s.Run, true
 		}
+	}
+	if w.connected && (!found || stronger(fromHost.From, best.From)) {
+		best, found = fromHost, true
 	}
 	if !found && made {
 		return Run{From: "unknown"}, true

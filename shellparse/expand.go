@@ -333,7 +333,7 @@ func (e *expansion) part(p syntax.WordPart) {
 func (e *expansion) quotedPart(p syntax.WordPart) {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		e.b.quoted(source.Unquote(p.Value))
+		e.b.quoted(source.UnescapeDouble(p.Value))
 	case *syntax.ParamExp:
 		e.w.checkQuotes(p, true)
 		e.param(p, true)
@@ -392,6 +392,8 @@ func (e *expansion) leadingLit(s string, whole bool) {
 		user, rest = s[1:i], s[i:]
 	}
 	switch {
+	case e.w.posix && (user == "+" || user == "-"): // to dash the text itself
+		e.lit(s)
 	case strings.Contains(user, ":"), strings.Contains(user, "=~"): // bash takes what follows as quoted
 		e.b.missing()
 	case i < 0 && !whole: // ~"user" is not expanded; ~$x is text

@@ -10,10 +10,55 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse/program"
 )
 
-// numbers are parameters whose value is always digits: any name made with them
-// stays in its directory.
-const numbers = " ? # $ ! RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID " +
-	"EPOCHSECONDS HISTCMD BASH_SUBSHELL COLUMNS LINES OPTIND "
+// numbers are variables whose value is digits as long as nobody gives them another: any name made with them stays in
+// its directory. Of these bash makes neverSet readonly, and the numbers in plain it treats as any other variable. It
+// makes the value of the rest up, until the variable is unset or a function has one of its own.
+const (
+	numbers = " RANDOM SRANDOM SECONDS LINENO BASHPID PPID UID EUID EPOCHSECONDS HISTCMD BASH_SUBSHELL COLUMNS LINES " +
+		"OPTIND "
+	plainNumbers = " COLUMNS LINES "
+)
+
+// isNumber reports whether a parameter certainly holds digits here.
+func (w *walker) isNumber(name string, sc *scope) bool {
+	switch {
+	case strings.Contains(" ? # $ ! ", " "+name+" "):
+		return true
+	case !strings.Contains(numbers, " "+name+" "):
+		return false
+	case w.posix || w.anyShell || strings.Contains(plainNumbers, " "+name+" "):
+		return !w.texts[name] && !sc.wild && !w.references && !w.refs[name]
+	}
+	return neverSet(name) || !w.texts[unset+name] && !w.texts[unset]
+}
+
+// unset stands in front of the name of a variable that has lost what bash makes of it, and alone for any name.
+const unset = "unset "
+
+// givesText notes that a variable of which bash makes numbers is given text, or is unset.
+func (w *walker) givesText(name string) {
+	if w.texts == nil {
+		w.texts = map[string]bool{}
+	}
+	w.texts[name] = true
+}
+
+// noteText looks whether a variable of which bash makes numbers is given anything else.
+func (w *walker) noteText(name string, v value) {
+	if !strings.Contains(numbers, " "+name+" ") {
+		return
+	}
+	if len(v.words) != 1 || !program.AllDigits(v.words[0].Numbers().Lit()) {
+		w.givesText(name)
+	}
+}
+
+// noteUnset notes that a variable is unset, or that a function has one of that name.
+func (w *walker) noteUnset(name string) {
+	if name == "" || strings.Contains(numbers, " "+name+" ") {
+		w.givesText(unset + name)
+	}
+}
 
 // param expands ${…}. Whatever is not a plain value is unknown, but the words in
 // it are walked for what they run.
@@ -68,7 +113,7 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 			At: e.w.pos(p),
 		})
 	}
-	if p.Length || strings.Contains(numbers, " "+name+" ") && p.Exp == nil && p.Repl == nil && !p.Excl {
+	if p.Length || p.Exp == nil && p.Repl == nil && !p.Excl && e.w.isNumber(name, e.sc) {
 		e.b.digits(e.w.source(p))
 		return
 	}
@@ -167,7 +212,9 @@ func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]prog
 	}
 	if n, err := strconv.Atoi(name); err == nil {
 		switch {
-		case n == 0 || e.sc.args == nil:
+		case n == 0:
+			return e.sc.zero, e.sc.zero != nil && !e.w.isSet("BASH_ARGV0")
+		case e.sc.args == nil:
 			return nil, false
 		case n > len(e.sc.args):
 			return []program.Word{{Known: true}}, program.Placed(e.sc.args, len(e.sc.args))

@@ -35,6 +35,7 @@ func parse(src string, o Options) (*Script, error) {
 	if err := w.program(src, w.top(o), nil); err != nil {
 		return nil, err
 	}
+	w.try(w.trapsLater)
 	s, err := w.finish()
 	w.release()
 	return s, err
@@ -61,7 +62,10 @@ func Argv(words []string, o Options) (*Script, error) {
 		}
 	}
 	if len(fields) > 0 {
-		w.try(func() { w.start(call{argv: fields, external: true, at: fields[0].At}, w.top(o)) })
+		w.try(func() {
+			w.start(call{argv: fields, external: true, at: fields[0].At}, w.top(o))
+			w.trapsLater()
+		})
 	}
 	return w.finish()
 }
@@ -106,9 +110,31 @@ type walker struct {
 	scripted []scripted
 	slurped  []slurped
 	group    *strings.Builder // what the commands of a group print that writes into a file
-	scripts  int              // how many files that the text writes were followed as scripts
+	// links are those that the text makes. otherNames holds the programs that a file, or a name, may be because of the
+	// text: see renamed.
+	links      []link
+	otherNames map[string][]string
+	// groupUnknown is true when a command of it prints what is not known.
+	groupUnknown bool
+	scripts      int // how many files that the text writes were followed as scripts
 	// assigned names the variables that the text sets.
 	assigned []string
+	// traps are the texts that run later. unset are the names that the text takes away, and trapTakes those
+	// that a trap takes away at any place; "" is any.
+	traps            []trap
+	unset, trapTakes []string
+	// switched counts the places at which errexit may be switched off.
+	switched int
+	// goesOn is true if a trap may switch errexit off at any place.
+	goesOn bool
+	// entered are the directories into which the text has moved a shell.
+	entered []workdir
+	// back is true if a shell may go back to where it was before: popd.
+	back bool
+	// missing are the directories that may be missing, as far as a use depends on that.
+	missing []string
+	// anyCase is true if patterns may match names whose letters are of the other case.
+	anyCase bool
 	// rounds counts the loops around the current place, and beside the statements around it that run in the background.
 	rounds, beside int
 	// opaqueCommands are the places of commands that execute what nobody can read.
@@ -122,6 +148,12 @@ type walker struct {
 	// fed holds the redirections that may be the standard input of the current place and have a substitution; see
 	// [Command.Fed]. execFed is what exec left of them.
 	fed, execFed Pos
+
+	// open holds by number, or by {NAME}, the files that redirections may have opened under it. connected is true when
+	// one may have connected to a host for reading, and execIn are the files that exec may have made the input.
+	open      map[string][]File
+	connected bool
+	execIn    []program.Word
 
 	// references is true when a variable may be another name for any variable: no
 	// value is certain from there on.
@@ -167,8 +199,10 @@ type walker struct {
 	handsDown bool
 	// aborts are the places where the line that is walked may have ended.
 	aborts []aborted
-	// posix is true when the text is read as sh reads it.
-	posix bool
+	// posix is true when the text is read as sh reads it. anyShell is true when another shell than bash may run it.
+	posix, anyShell bool
+	// texts names the variables that no longer hold the numbers of bash: see givesText.
+	texts map[string]bool
 }
 
 // walkers are walkers that have ended, for their memory and that of their acts, which is half of what a short line
@@ -211,6 +245,7 @@ func (w *walker) top(o Options) *scope {
 		return value{words: m.words[i : i+1 : i+1]}
 	}
 	for name, text := range o.Env {
+		w.noteText(name, value{words: []program.Word{program.Literal(text, Pos{})}})
 		sc.exported(name)
 		sc.hands(name)
 		sc.set(name, value{words: []program.Word{program.Literal(text, Pos{})}})
@@ -256,8 +291,10 @@ func (w *walker) finish() (*Script, error) {
 		w.out.Opaque = append(w.out.Opaque,
 			Opaque{Code: "dynamic_eval", Message: "arithmetic would execute the text of a variable", At: *w.suspect})
 	}
+	w.takenAway()
 	w.runsText()
 	w.runsMade()
+	w.throughLinks()
 	return w.out, nil
 }
 

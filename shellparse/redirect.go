@@ -1,6 +1,8 @@
 package shellparse
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,12 +42,18 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 				Hint: "put a blank behind " + r.Op.String() + "-", At: w.pos(r),
 			})
 		}
-		if r.Op == syntax.DplOut && program.Digits(r.Word.Lit()) {
+		if r.Op == syntax.DplOut && program.AllDigits(r.Word.Lit()) {
 			continue // 2>&1
 		}
 		targets := w.fields([]*syntax.Word{r.Word}, sc, true)
+		from := len(files)
 		for _, t := range targets {
 			files = w.redirectFiles(files, r, t, sc)
+		}
+		if r.Op == syntax.DplIn {
+			targets = w.opened(targets)
+		} else {
+			w.opens(r, files[from:])
 		}
 		if stdin && (r.Op == syntax.RdrIn || r.Op == syntax.RdrInOut || r.Op == syntax.DplIn) {
 			in = program.Input{Kind: program.FromFile, At: w.pos(r), Files: targets}
@@ -55,6 +63,64 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 		}
 	}
 	return files, in
+}
+
+// connection reports whether a path is one that bash itself connects to when it stands in a redirection.
+func connection(path string) bool {
+	path = strings.TrimLeft(path, `"'`)
+	return strings.HasPrefix(path, "/dev/tcp/") || strings.HasPrefix(path, "/dev/udp/")
+}
+
+// fromHost is what a connection gives.
+var fromHost = Run{From: "download", Part: "/dev/tcp"}
+
+// opens remembers the files that a redirection opens under a number above 2 or under {NAME}: nothing says how long
+// they stay open.
+func (w *walker) opens(r *syntax.Redirect, files []File) {
+	for _, f := range files {
+		w.connected = w.connected || f.Access == Read && connection(f.Path)
+	}
+	if r.N == nil || len(r.N.Value) == 1 && r.N.Value < "3" || len(w.open) == maxWritten {
+		return
+	}
+	if w.open == nil {
+		w.open = map[string][]File{}
+	}
+	if n := r.N.Value; len(w.open[n]) < maxWritten {
+		w.open[n] = append(w.open[n], files...)
+	}
+}
+
+// opened returns the files that may be open under a descriptor: of a number that is not known, all of them.
+func (w *walker) opened(descriptors []program.Word) (files []program.Word) {
+	for _, d := range descriptors {
+		n := strings.TrimSuffix(d.Lit(), "-")
+		for _, key := range slices.Sorted(maps.Keys(w.open)) {
+			if n != "" && n != key {
+				continue
+			}
+			for _, f := range w.open[key] {
+				files = append(files, program.Word{Text: f.Path, Known: f.Known && !f.Glob, At: d.At})
+			}
+		}
+	}
+	return files
+}
+
+// wholeGroup follows a group whose output goes into files: what its commands print is what stands there.
+func (w *walker) wholeGroup(s *syntax.Stmt, sc *scope, in program.Input, files []File, paths []string) {
+	group, unknown := w.group, w.groupUnknown
+	w.group, w.groupUnknown = new(strings.Builder), false
+	w.compound(s.Cmd, sc, in)
+	text := w.group.String()
+	appends := slices.ContainsFunc(files, func(f File) bool { return f.Access == Write && f.Keeps })
+	for _, p := range paths {
+		if w.groupUnknown {
+			(&act{w: w}).keepsMade(p, Run{From: "text", Part: "a group"})
+		}
+		w.writesText(p, text, appends)
+	}
+	w.group, w.groupUnknown = group, unknown
 }
 
 // mayFail reports whether a redirection opens a file, which may not be there.
@@ -197,7 +263,7 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in program.Input, stdin 
 			if l, ok := p.(*syntax.Lit); ok {
 				text := l.Value
 				if !quoted {
-					text = source.Unquote(text)
+					text = source.UnescapeDouble(text)
 				}
 				e.b.quoted(text)
 				continue
@@ -244,8 +310,13 @@ func (w *walker) addFile(to []File, f program.Word, a Access, recursive bool, sc
 	}
 	if f.Glob {
 		one.Path = f.Pat
+		readable := true
+		if w.anyCase {
+			one.Path, readable = eitherCase(f.Pat)
+		}
 		// After a pattern, ".." leaves an unknown directory.
-		if i := max(strings.IndexAny(f.Pat, "*?["), 0); strings.Contains(f.Pat[i:]+"/", "/../") || mayBeDots(f.Pat) {
+		i := max(strings.IndexAny(f.Pat, "*?["), 0)
+		if strings.Contains(f.Pat[i:]+"/", "/../") || mayBeDots(f.Pat) || !readable {
 			one.Known, one.Glob, one.Path = false, false, f.Text
 		}
 	}
@@ -273,4 +344,41 @@ func (w *walker) addFile(to []File, f program.Word, a Access, recursive bool, sc
 		to = append(to, g)
 	}
 	return to
+}
+
+// eitherCase returns a pattern that matches all that pat does where the case of letters does not count: a set of
+// characters becomes any character. A name of the path that has no pattern stays as it is, as in bash. It returns
+// false for a set that it does not read.
+func eitherCase(pat string) (string, bool) {
+	names := strings.Split(pat, "/")
+	for i, name := range names {
+		if !program.LivePattern(name) && !strings.Contains(name, "[") {
+			continue
+		}
+		var b strings.Builder
+		for j := 0; j < len(name); j++ {
+			switch c := name[j]; {
+			case c == '[':
+				from := j + 2 // a ] that is the first one of a set belongs to it
+				if from < len(name) && (name[j+1] == '!' || name[j+1] == '^') {
+					from++
+				}
+				n := strings.IndexByte(name[min(from, len(name)):], ']')
+				if n < 0 || strings.ContainsAny(name[j+1:from+n], `[\`) {
+					return "", false
+				}
+				b.WriteByte('?')
+				j = from + n
+			case c == '\\' && j+1 < len(name):
+				b.WriteString(name[j : j+2])
+				j++
+			case c|0x20 >= 'a' && c|0x20 <= 'z':
+				b.WriteString("[" + string(c|0x20) + string(c&^0x20) + "]")
+			default:
+				b.WriteByte(c)
+			}
+		}
+		names[i] = b.String()
+	}
+	return strings.Join(names, "/"), true
 }

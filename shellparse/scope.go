@@ -18,6 +18,7 @@ type scope struct {
 	vars  bindings
 	funcs map[string]function
 	args  []program.Word // positional parameters; nil if unknown
+	zero  []program.Word // $0, likewise
 	dirs  []workdir
 	// failed are the directories in which the shell may be if the last cd failed.
 	failed []workdir
@@ -31,8 +32,12 @@ type scope struct {
 	apart    bool     // the scope of a shell of its own: when that ends, the line goes on
 	errexit,
 	ifs bool // IFS was changed, so nobody knows how words split
-	changed bool // a variable was set, or may have been
-	shared  bool // another scope has the same vars: copy before a change
+	// physical is true if the shell may know its directory without the links by which it came: then ".." leaves what
+	// a link leads to.
+	physical bool
+	changed  bool // a variable was set, or may have been
+	wild     bool // any variable may have got a value that is not known
+	shared   bool // another scope has the same vars: copy before a change
 }
 
 // workdir is a directory the shell may be in.
@@ -130,6 +135,8 @@ func (s *scope) merge(o *scope) {
 	}
 	s.ifs = s.ifs || o.ifs
 	s.changed = s.changed || o.changed
+	s.wild = s.wild || o.wild
+	s.physical = s.physical || o.physical
 	s.errexit = s.errexit && o.errexit
 	s.dirs = union(s.dirs, o.dirs)
 	s.failed = union(s.failed, o.failed)
@@ -198,13 +205,33 @@ func sameList[T any](a, b []T) bool {
 func (s *scope) settle() {
 	if s.failed != nil {
 		s.dirs, s.failed = union(s.dirs, s.failed), nil
-		s.forget("PWD")
-		s.forget("OLDPWD")
+		s.forgetPlace()
 	}
 }
 
+// swap exchanges what holds after success and after failure.
+func (s *scope) swap() {
+	if s.failed != nil {
+		s.dirs, s.failed = s.failed, s.dirs
+		s.forgetPlace()
+	}
+}
+
+// nowhere notes that the shell may be anywhere.
+func (s *scope) nowhere() {
+	s.dirs, s.failed = []workdir{{}}, nil
+	s.forgetPlace()
+}
+
+func (s *scope) forgetPlace() {
+	s.forget("PWD")
+	s.forget("OLDPWD")
+}
+
 // forgetAll handles a change that may be to any variable.
-func (s *scope) forgetAll() { s.vars, s.handed, s.shared, s.changed = nil, nil, false, true }
+func (s *scope) forgetAll() {
+	s.vars, s.handed, s.shared, s.changed, s.wild = nil, nil, false, true, true
+}
 
 func (s *scope) set(name string, v value) {
 	s.changed = true

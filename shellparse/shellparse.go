@@ -10,8 +10,8 @@
 //
 // [Options] has what the shell will know: its directory, home and variables. Parse never runs or
 // expands anything against the system, and reads no file. What a script file runs is not in the
-// list, only the file ([Command.Code]), unless the text itself writes that file. What a program
-// executes though no word names it, [Command.Obeys] says. What Parse cannot tell, it says:
+// list, only the file ([Command.Code]), unless the text itself writes that file. [Command.Obeys]
+// returns what a program executes although no word names it. What Parse cannot tell, it says:
 //
 //   - a word that it cannot prove is marked unknown (Known is false);
 //   - a part that it cannot read is [Opaque];
@@ -22,12 +22,13 @@
 // word that names a program or a file.
 //
 // It follows the statements and knows what words become and what a shell does by itself.
-// What programs do with their words is package program, what that loses elsewhere is package
-// effect; how text becomes a syntax tree, and where bash and the parser differ, is package
-// source. It does not judge: that is package guard for paths and names, and package policy for
-// meaning. A builtin of the shell is an entry of program/tables/programs/shell.txt. If the shell itself has to
-// follow it, add a case in shellHandler (act.go) and a function: in do_shell.go if it runs other text or changes the
-// directory, else in do_builtin.go.
+// Package program knows what programs do with their words. Package effect knows what they destroy or
+// publish. Package source makes a syntax tree of text, and knows where bash and the parser differ.
+// None of them judges: that is package guard for paths and names, and package policy for meaning.
+//
+// A builtin of the shell is an entry of program/tables/programs/shell.txt. If the shell itself has to
+// follow it, add a case in shellHandler (act.go) and a function: in do_shell.go if it runs other text, in cd.go if it
+// changes the directory, else in do_builtin.go.
 package shellparse
 
 import (

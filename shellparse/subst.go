@@ -20,7 +20,9 @@ func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 	var names []program.Word
 	e.w.within("substitution", func() {
 		e.w.piped = nil
-		e.w.stmts(c.Stmts, e.sc.fork())
+		inner := e.sc.fork()
+		inner.errexit = false // bash takes -e back here
+		e.w.stmts(c.Stmts, inner)
 		if len(c.Stmts) == 1 && e.only {
 			names = e.w.printedNames(lastStage(c.Stmts[0]), before, e.w.piped)
 		}

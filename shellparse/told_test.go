@@ -81,34 +81,6 @@ func TestAnArgumentVectorIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhatPrintfMakesOfAFormat, as bash does.
-func TestWhatPrintfMakesOfAFormat(t *testing.T) {
-	for _, tt := range []struct {
-		format string
-		args   []string
-		want   string
-	}{
-		{"a", nil, "a"},
-		{`a\n\t\\`, nil, "a\n\t\\"},
-		{`\x2f\x2fx\x1`, nil, "//x\x01"},
-		{`\057\0057\57x\7`, nil, "///x\a"},
-		{`\x41B\1018`, nil, "AB" + "A8"},
-		{"%s-%s", []string{"a", "b"}, "a-b"},
-		{"%s\\n", []string{"a", "b"}, "a\nb\n"},
-		{"%s-%d", []string{"a"}, "a-"},
-		{"100%%", nil, "100%"},
-		{"%5s", []string{"a"}, "%5s"},
-		{`\q`, nil, `\q`},
-		{`a\`, nil, `a\`},
-		{"a%", nil, "a%"},
-		{"x", []string{"a", "b"}, "x"},
-	} {
-		if got := unescaped(tt.format, tt.args); got != tt.want {
-			t.Errorf("printf %s %q: got %q, want %q", tt.format, tt.args, got, tt.want)
-		}
-	}
-}
-
 // TestSequencesRunBothWays, by their step.
 func TestSequencesRunBothWays(t *testing.T) {
 	for line, want := range map[string]string{

@@ -22,7 +22,10 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	w.step(s)
 	if s.Negated {
 		w.conds++
-		defer func() { w.conds-- }()
+		defer func() {
+			w.conds--
+			sc.swap()
+		}()
 	}
 	if s.Background || s.Coprocess {
 		sc = sc.fork()
@@ -59,14 +62,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	}
 	if paths := writtenTo(files); len(paths) > 0 {
 		// What its commands print is what stands in the file.
-		saved := w.group
-		w.group = new(strings.Builder)
-		w.compound(s.Cmd, sc, in)
-		text := w.group.String()
-		w.group = saved
-		for _, p := range paths {
-			w.writesText(p, text, false)
-		}
+		w.wholeGroup(s, sc, in, files, paths)
 		return
 	}
 	w.compound(s.Cmd, sc, in)
@@ -181,7 +177,8 @@ func (w *walker) binary(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 		w.conds--
 		otherwise := sc.clone()
 		if otherwise.failed != nil {
-			otherwise.dirs, otherwise.failed = otherwise.failed, nil
+			otherwise.swap()
+			otherwise.failed = nil
 		}
 		w.stmt(c.Y, otherwise, in)
 		if sc.leaves(c.Y) {
@@ -394,9 +391,15 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 			switch name := n.Args[0].Lit(); name {
 			case "cd", "pushd", "popd":
 				moved = true
+			case "command", "builtin":
+				moved = moved || slices.ContainsFunc(n.Args[1:], movesShell)
+				for _, a := range n.Args[1:] {
+					sc.forget(a.Lit())
+					sc.withhold(a.Lit())
+				}
 			case "shift", "set":
 				sc.args = nil
-			case "read", "mapfile", "readarray", "unset", "getopts", "printf", "command", "builtin":
+			case "read", "mapfile", "readarray", "unset", "getopts", "printf":
 				for _, a := range n.Args[1:] {
 					sc.forget(a.Lit())
 					sc.withhold(a.Lit())
@@ -419,6 +422,15 @@ func (w *walker) forgetChanged(n syntax.Node, sc *scope) {
 	}
 }
 
+// movesShell reports whether a word behind command or builtin may be one with which the shell changes its directory.
+func movesShell(word *syntax.Word) bool {
+	switch word.Lit() {
+	case "cd", "pushd", "popd", "eval", "source", ".":
+		return true
+	}
+	return false
+}
+
 func (w *walker) declare(c *syntax.FuncDecl, sc *scope) {
 	if c.Name == nil || c.Body == nil {
 		w.fail(&Error{Code: "unsupported", Msg: "a function without a name", Hint: "name it", At: w.pos(c)})
@@ -431,56 +443,23 @@ func (w *walker) declare(c *syntax.FuncDecl, sc *scope) {
 		})
 	}
 	w.declared = append(w.declared, c)
-	sc.setFunc(c.Name.Value, function{body: c.Body})
+	if slices.ContainsFunc(w.traps, func(t trap) bool { return !t.atExit && strings.Contains(t.text, c.Name.Value) }) {
+		sc.errexit, w.goesOn = false, true // the trap may call it
+	}
+	sc.setFunc(c.Name.Value, function{body: c.Body, maybe: gone(c.Name.Value, w.trapTakes)})
 }
 
 // uncalled follows the functions that nothing called: a trap or an exported name
-// could.
+// could. The one that a shell calls for a command that it does not find gets the words of that.
 func (w *walker) uncalled(sc *scope) {
 	for _, d := range w.declared {
-		if !w.called[d.Body] {
-			w.invoke(d.Name.Value, d.Body, nil, sc.fork(), program.Input{})
+		name, inner := d.Name.Value, sc.fork()
+		switch {
+		case name == notFound || name == notFound+"r": // that of zsh
+			inner.forgetAll()
+		case w.called[d.Body]:
+			continue
 		}
+		w.invoke(name, d.Body, nil, inner, program.Input{})
 	}
-}
-
-func (w *walker) invoke(name string, body *syntax.Stmt, args []program.Word, sc *scope, in program.Input) {
-	if again := count(w.calls, name); again > 0 {
-		if again > 1 || len(w.calls) >= 2*maxNested {
-			return // this body was followed with nothing known: it cannot do more
-		}
-		args = nil
-		sc.forgetAll()
-	}
-	if w.called == nil {
-		w.called = map[*syntax.Stmt]bool{}
-	}
-	w.called[body] = true
-	w.calls = append(w.calls, name)
-	savedArgs, savedLocals, savedFunction, savedLoops := sc.args, sc.locals, sc.function, sc.loops
-	j, ifs := &jumps{}, sc.ifs
-	savedOuter := sc.outer
-	sc.outer = append(slices.Clip(savedOuter), savedLocals...)
-	sc.args, sc.locals, sc.function, sc.loops = args, nil, j, nil
-	w.within("function", func() { w.stmt(body, sc, in) })
-	sc.landed(j)
-	for _, l := range sc.locals {
-		sc.forget(l)
-		sc.withhold(l)
-		sc.ifs = sc.ifs || l == "IFS" && ifs
-	}
-	sc.outer = savedOuter
-	sc.args, sc.locals, sc.function, sc.loops = savedArgs, savedLocals, savedFunction, savedLoops
-	sc.settle()
-	w.calls = w.calls[:len(w.calls)-1]
-}
-
-func count(names []string, name string) int {
-	n := 0
-	for _, x := range names {
-		if x == name {
-			n++
-		}
-	}
-	return n
 }

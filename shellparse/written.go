@@ -4,7 +4,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse/effect"
@@ -25,38 +24,59 @@ const (
 func (a *act) writes() {
 	w := a.w
 	paths := writtenTo(a.call.files)
+	a.copiesPrograms()
 	switch a.Name {
 	case "mv", "cp", "install", "ln":
+		a.links()
 		a.renames()
+		if len(a.Operands) > 0 && program.IsStdin(a.Operands[0]) && a.In.Kind != program.Inherited {
+			a.copiesInput(writtenTo(a.cmd.Files))
+		}
 		return
-	case "tee", "sponge":
+	case "tee", "sponge", "dd":
 		paths = append(paths, writtenTo(a.cmd.Files)...)
 	default:
-		a.makes(writtenTo(a.cmd.Files))
+		a.makes(writtenTo(a.cmd.Files), false)
 	}
 	if len(paths) == 0 && w.group == nil {
 		return
 	}
 	text, ok := a.prints()
+	if !ok && w.group != nil && a.composes() {
+		w.groupUnknown = true
+	}
 	if ok && w.group != nil && w.group.Len()+len(text) <= maxScript {
 		w.group.WriteString(text)
 	}
 	if !ok {
-		a.makes(paths)
+		a.makes(paths, a.composes())
 		return
 	}
 	for _, p := range paths {
+		if a.Name == "echo" && w.nested > 0 && strings.Contains(text, `\`) { // a sh may print it
+			other, _ := program.Echo(a.Argv[1:], true)
+			w.writesText(p, other, false)
+		}
 		w.writesText(p, text, a.appends())
 	}
 }
 
 // makes remembers what makes the bytes of these files, if nobody can read it.
-func (a *act) makes(paths []string) {
+func (a *act) makes(paths []string, composed bool) {
 	if len(paths) == 0 {
 		return
 	}
 	w := a.w
-	run, ok := w.madeBy(a.cmd.Files) // it copies
+	run, ok := w.madeBy(append(slices.Clip(a.cmd.Files), a.inputs()...)) // it copies
+	if !ok && w.connected {
+		run, ok = fromHost, true // it may read what is connected
+	}
+	if !ok && a.Name == "exec" && len(a.Operands) == 0 {
+		run, ok = Run{From: "text", Part: a.Name}, true // anything later may print into it
+	}
+	if !ok && composed {
+		run, ok = Run{From: "text", Part: a.Name}, true
+	}
 	if from := a.maker(); from == "decoder" || from == "download" {
 		run, ok = Run{From: from, Part: a.Name}, true
 	}
@@ -64,15 +84,54 @@ func (a *act) makes(paths []string) {
 		return
 	}
 	for _, p := range paths {
-		switch {
-		case len(w.made) == maxMade:
-			w.unkept = run
-		case w.made == nil:
-			w.made = map[string]Run{p: run}
-		default:
-			w.made[p] = run
-		}
+		a.keepsMade(p, run)
 	}
+}
+
+// composes reports whether the command prints a text that words of the line make, in a way that is not known here.
+func (a *act) composes() bool {
+	switch a.Name {
+	case "printf", "echo", "date", "basename", "printenv", "stat":
+		return true
+	case "cat", "dd", "tee", "cp", "install", "sponge":
+		return false
+	}
+	return (a.In.Kind == program.HereText || a.In.Printed != "") && a.maker() != ""
+}
+
+// copiesInput remembers that the input is copied into files.
+func (a *act) copiesInput(paths []string) {
+	text := a.In.Output
+	if a.In.Kind == program.HereText {
+		text = a.In.Text
+	}
+	for _, p := range paths {
+		if text == "" {
+			a.keepsMade(p, Run{From: "text", Part: a.Name})
+			continue
+		}
+		a.w.writesText(p, text, false)
+	}
+}
+
+// keepsMade remembers what makes a file.
+func (a *act) keepsMade(p string, run Run) {
+	switch w := a.w; {
+	case len(w.made) == maxMade:
+		w.unkept = run
+	case w.made == nil:
+		w.made = map[string]Run{p: run}
+	default:
+		w.made[p] = run
+	}
+}
+
+// inputs are the files that the input of the command is made of.
+func (a *act) inputs() (files []File) {
+	for _, f := range a.In.Files {
+		files = append(files, a.w.file(f, Read, false, a.sc)...)
+	}
+	return files
 }
 
 // key is the name under which a file is remembered. A path that is not known, or not wholly (T=$(mktemp)), is known
@@ -86,12 +145,12 @@ func (f File) key() string {
 
 // madeBy returns what has made one of the files that are read.
 func (w *walker) madeBy(files []File) (run Run, ok bool) {
-	if len(w.made) == 0 {
-		return run, false
-	}
 	for _, f := range files {
 		switch p := f.key(); {
 		case f.Looks || f.Access != Read:
+		case connection(f.Path):
+			return fromHost, true
+		case len(w.made) == 0:
 		case f.Glob || f.Recursive:
 			pattern := strings.ReplaceAll(f.Path, "[!", "[^")
 			for _, made := range slices.Sorted(maps.Keys(w.made)) {
@@ -170,108 +229,35 @@ func (a *act) maker() string {
 
 // prints returns what the command writes on its output, where the line says it.
 func (a *act) prints() (string, bool) {
-	words := a.Argv[1:]
+	w, words := a.w, a.Argv[1:]
 	switch a.Name {
 	case "echo":
-		escapes := false
-		for len(words) > 0 && len(words[0].Text) > 1 && strings.Trim(words[0].Text[1:], "neE") == "" &&
-			words[0].Text[0] == '-' {
-			escapes = strings.Contains(words[0].Text, "e")
-			words = words[1:]
-		}
-		text := joined(words)
-		if escapes {
-			text = unescaped(strings.ReplaceAll(text, "%", "%%"), nil)
-		}
-		return text + "\n", true
+		return program.Echo(words, w.posix)
 	case "printf":
 		if len(words) > 0 && words[0].Is("--") {
 			words = words[1:]
 		}
-		if len(words) == 0 {
+		if len(words) == 0 || words[0].Is("-v") {
+			return "", len(words) > 0
+		}
+		return program.Printf(words[0].Text, words[1:], w.posix)
+	case "cat", "tee", "dd", "sponge":
+		file := func(f program.Word) bool { return !strings.HasPrefix(f.Text, "-") && !f.Is("/dev/stdin") }
+		if a.Name == "cat" && slices.ContainsFunc(words, file) {
 			return "", false
 		}
-		var args []string
-		for _, w := range words[1:] {
-			args = append(args, w.Text)
-		}
-		return unescaped(words[0].Text, args), true
-	case "cat", "tee":
-		operand := func(w program.Word) bool { return !strings.HasPrefix(w.Text, "-") }
-		if a.Name == "cat" && slices.ContainsFunc(words, operand) {
+		if a.Name == "dd" && slices.ContainsFunc(words, func(f program.Word) bool {
+			return !strings.HasPrefix(f.Text, "of=") && !strings.HasPrefix(f.Text, "status=")
+		}) {
 			return "", false
 		}
 		if a.In.Kind == program.HereText || a.In.Text != "" {
 			return a.In.Text, true
 		}
-		return a.In.Printed + "\n", a.In.Printed != ""
+		return a.In.Output, a.In.Output != ""
 	}
 	return "", false
 }
-
-func joined(words []program.Word) string {
-	var texts []string
-	for _, w := range words {
-		texts = append(texts, w.Text)
-	}
-	return strings.Join(texts, " ")
-}
-
-// unescaped returns what printf makes of a format: %s and the like without a width, and the format again while there
-// are arguments. What it does not know stays as it is.
-func unescaped(format string, args []string) string {
-	var b strings.Builder
-	for first := true; first || len(args) > 0; first = false {
-		left := len(args)
-		for i := 0; i < len(format); i++ {
-			c, next := format[i], byte(0)
-			if i+1 < len(format) {
-				next = format[i+1]
-			}
-			switch {
-			case c == '\\' && strings.IndexByte(escapes, next) >= 0 && next != 0:
-				b.WriteByte(escaped[strings.IndexByte(escapes, next)])
-				i++
-			case c == '\\' && (next == 'x' || next >= '0' && next <= '7'):
-				n, base, digits := i+1, 8, 3
-				if next == 'x' {
-					n, base, digits = i+2, 16, 2
-				} else if next == '0' {
-					digits = 4
-				}
-				end := n
-				for end < len(format) && end-n < digits && strings.IndexByte("0123456789abcdefABCDEF"[:base+base/16*6],
-					format[end]) >= 0 {
-					end++
-				}
-				code, _ := strconv.ParseUint(format[n:end], base, 16)
-				b.WriteByte(byte(code))
-				i = end - 1
-			case c == '%' && next == '%':
-				b.WriteByte('%')
-				i++
-			case c == '%' && strings.IndexByte("sbdiq", next) >= 0 && next != 0:
-				if len(args) > 0 {
-					b.WriteString(args[0])
-					args = args[1:]
-				}
-				i++
-			default:
-				b.WriteByte(c)
-			}
-		}
-		if len(args) == left {
-			break
-		}
-	}
-	return b.String()
-}
-
-// What stands behind a backslash, and what it is.
-const (
-	escapes = `nrtabfv\"'e`
-	escaped = "\n\r\t\a\b\f\v\\\"'\x1b"
-)
 
 // renames gives a file what is known of the one that it is made from.
 func (a *act) renames() {
@@ -361,15 +347,22 @@ func fed(f File, x effect.Feed, dir string) Feed {
 func (a *act) script(script program.Word, shell bool, args []program.Word) {
 	w := a.w
 	early := w.rounds+w.beside > 0
-	if len(w.written)+len(w.made) == 0 && !early {
+	if len(w.written)+len(w.made) == 0 && !early && !w.connected {
 		return
 	}
 	for _, f := range w.file(script, Read, false, a.sc) {
 		p := f.key()
-		if run, ok := w.made[p]; ok {
+		run, ok := w.made[p]
+		if connection(f.Path) {
+			run, ok = fromHost, true
+		}
+		if ok {
 			a.runs(run)
+			if run.From == "text" {
+				a.Opaque("inline_code", a.cmd.Name+" executes what the line prints into "+f.Path, script.At)
+			}
 		} else if early && len(w.scripted) < maxWritten {
-			w.scripted = append(w.scripted, scripted{p, a.cmd.At})
+			w.scripted = append(w.scripted, scripted{p, len(w.written[p]), a.cmd.At})
 		}
 		for _, text := range w.written[p] {
 			a.text(text, script, shell, args)
@@ -385,14 +378,24 @@ type slurped struct {
 
 // scripted is a script, and the command that runs it.
 type scripted struct {
-	path string
-	at   Pos
+	path  string
+	texts int // how many texts of it were known then
+	at    Pos
 }
 
 // runsMade says of each command whose script a later place of the text makes where that comes from.
 func (w *walker) runsMade() {
 	for _, s := range w.scripted {
 		run, ok := w.made[s.path]
+		if texts := w.written[s.path]; !ok && len(texts) > s.texts {
+			run, ok = Run{From: "text", Part: "a later command"}, true
+		}
+		if ok && run.From == "text" {
+			w.opaque(Opaque{
+				Code: "dynamic_eval", Message: "a script that a later place of the line writes: " + s.path, At: s.at,
+				Hint: "write the script first", Inline: true,
+			})
+		}
 		for i := range w.out.Commands {
 			if c := &w.out.Commands[i]; ok && c.At == s.at {
 				if c.Effects == nil {
@@ -442,6 +445,11 @@ func (a *act) recipes() {
 	}
 	files := []program.Word{
 		program.Literal("Makefile", a.At), program.Literal("makefile", a.At), program.Literal("GNUmakefile", a.At),
+	}
+	if f, ok := a.variable("MAKEFILES"); ok {
+		for name := range strings.FieldsSeq(f.Text) {
+			files = append(files, f.Sub(name))
+		}
 	}
 	for i, w := range a.Argv[1:] {
 		if before := a.Argv[i]; before.Is("-f") || before.Is("--file") || before.Is("--makefile") {

@@ -148,7 +148,7 @@ func (d *Daemon) Read(name string) string {
 	return string(text)
 }
 
-// Waiting is the question of a person that is waited for.
+// Waiting waits for a question to a person and returns its id.
 func (d *Daemon) Waiting() (id string) {
 	d.t.Helper()
 	d.Eventually("a question waits", func() bool {
@@ -179,7 +179,7 @@ type Run struct {
 	Out, Err *Buffer
 }
 
-// Agent prepares sandboxd-agent in the workspace, with its model there.
+// Command prepares sandboxd-agent in the workspace, with its model there.
 func (d *Daemon) Command(m *Model, args ...string) *Run {
 	r := &Run{exec.Command(filepath.Join(d.bin, "sandboxd-agent"), args...), &Buffer{}, &Buffer{}}
 	r.Dir, r.Stdout, r.Stderr = d.Workspace, r.Out, r.Err

@@ -389,6 +389,25 @@ func TestSessionsGoOn(t *testing.T) {
 	}
 }
 
+// A shell says in PWD by which link it came to a directory. The session is that of the directory.
+func TestContinueThroughALink(t *testing.T) {
+	d := NewDaemon(t, bin, "")
+	m := NewModel(t, Step{Text: "first answer"}, Step{Text: "2"})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(d.Workspace, link); err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *Run {
+		r := d.Command(m, args...)
+		r.Dir, r.Env = link, append(r.Env, "PWD="+link)
+		return r
+	}
+	first := ends(t, command("--json", "my name is Ann"), 0, "success")["session_id"]
+	if second := ends(t, command("--json", "--continue", "who?"), 0, "success")["session_id"]; second != first {
+		t.Errorf("%v is followed by %v", first, second)
+	}
+}
+
 // An agent that was killed left a call without a result, which no server takes back.
 func TestACallWithoutAResultIsAnswered(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {

@@ -8,12 +8,11 @@
 //	answer, err := a.Ask(ctx, provider.Request{Model: "m", MaxTokens: 100, Messages: said}, hear)
 //	for _, call := range answer.Content.Calls() { … } // then ask again, with a Result for each
 //
-// Said, Spent and hear must be set. If an [*Error] says Again, Ask asks [Retries] times more, then
-// Fallback once; hear gets each stream. After an error of Spent it does not ask again. An answer
-// without an error is whole: a stream without message_stop or finish_reason, of another content
-// type, or with nothing in it is an error, and so is the end of ctx. No error text holds the key,
-// and the key goes to the configured address alone: redirections are not followed. [Spending] adds
-// costs; [Effort] and [MaxThinking] make Thinking. The decoders of the two official SDKs read the
+// Said, Spent and hear must be set. If an [*Error] says Again, Ask asks [Retries] times more, then Fallback once; hear
+// gets each stream. After an error of Spent it does not ask again. An answer without an error is whole: a stream
+// without message_stop or finish_reason, of another content type, or with nothing in it is an error, and so is the end
+// of ctx. No error text holds the key, and the key goes to the configured address alone: redirections are not followed.
+// [Spending] adds costs; [Effort] and [MaxThinking] make Thinking. The decoders of the two official SDKs read the
 // stream. The rest of the SDKs is not linked: it would make the start 3.5 times as long.
 package provider
 

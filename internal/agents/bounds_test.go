@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // above is the session that starts agents.
@@ -21,17 +22,32 @@ func (above) Session(_ context.Context, account, id string) (tool.Session, error
 	return tool.Session{ID: id, Account: account, Mode: tool.ModePlan, Dir: "/"}, nil
 }
 
+// box counts the programs that would run in it.
+type box struct {
+	sandbox.Box
+	ran int
+}
+
+func (b *box) Start(context.Context, sandbox.Spec) (sandbox.Proc, error) {
+	b.ran++
+	return nil, errors.New("nothing runs here")
+}
+
 // What an agent cannot be is refused before its session is made, and nothing is made then.
 func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 	for _, tt := range []struct{ args, code, says string }{
 		{`{"prompt":" ","description":"d"}`, "invalid_arguments", "must say something"},
 		{`{"prompt":"p","description":""}`, "invalid_arguments", "must say something"},
-		{`{"prompt":1}`, "invalid_arguments", "cannot be read"},
+		{`{"prompt":1}`, "invalid_arguments", "args.prompt of type string (see the schema of the tool"},
 		{`{"prompt":"p","description":"d","subagent_type":"none"}`, "invalid_arguments", `agents "none" (types are: E`},
 		{`{"prompt":"p","description":"d","mode":"wild"}`, "invalid_arguments", `"wild" (modes are: [`},
 		{`{"prompt":"p","description":"d","mode":"auto"}`, "mode_not_allowed", "this session (leave mode out"},
 		{`{"prompt":"p","description":"d","isolation":"vm"}`, "invalid_arguments", `"vm" (isolation is worktree`},
 		{`{"prompt":"p","description":"d","name":""}`, "invalid_arguments", "name is empty"},
+		{`{"prompt":"p","description":"d","name":"","isolation":"worktree"}`, "invalid_arguments", "name is empty"},
+		{`{"prompt":"p","description":"d","name":"try/sub","isolation":"worktree"}`, "validation_error", `"try/sub" is not a`},
+		{`{"prompt":"p","description":"d","name":"../x","isolation":"worktree"}`, "validation_error", `"../x" is not a name`},
+		{`{"prompt":"p","description":"d","name":"self","isolation":"worktree"}`, "validation_error", "top of its tree"},
 		{`{"prompt":"p","description":"d","resume":"none"}`, "agent_not_found", "(resume is the session_id"},
 		{`{"prompt":"p","description":"d","resume":"up"}`, "agent_not_found", "(resume is the session_id"}, // it is no agent of itself
 	} {
@@ -45,10 +61,11 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		c.Spawner.Command = []string{"/opt/agent"}
 		f.config.Store(c)
 		in := tool.In{Account: "a", Session: "up", Args: json.RawMessage(tt.args), By: &tool.Identity{}}
-		_, err := agent{f}.Run(t.Context(), in, nil)
+		b := &box{}
+		_, err := agent{f}.Run(t.Context(), in, b)
 		e, ok := errors.AsType[*tool.Error](err)
-		if !ok || e.Code != tt.code || !strings.Contains(e.Msg+" ("+e.Hint, tt.says) || made != 0 {
-			t.Errorf("%s: got %v with %d sessions, want %s %q", tt.args, err, made, tt.code, tt.says)
+		if !ok || e.Code != tt.code || !strings.Contains(e.Msg+" ("+e.Hint, tt.says) || made != 0 || b.ran != 0 {
+			t.Errorf("%s: got %v with %d sessions and %d programs, want %s %q", tt.args, err, made, b.ran, tt.code, tt.says)
 		}
 	}
 }

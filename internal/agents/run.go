@@ -60,6 +60,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.mode(); err != nil {
 		return err
 	}
+	if err := r.named(); err != nil { // before anything is made
+		return err
+	}
 	if i := r.args.Isolation; i != nil {
 		if *i != "worktree" {
 			return bad(fmt.Sprintf("unknown isolation %.80q", *i), "isolation is worktree, or left out")
@@ -94,13 +97,22 @@ func (r *run) mode() error {
 	return nil
 }
 
+// named checks the name that the call asks for.
+func (r *run) named() error {
+	switch {
+	case r.args.Name == nil:
+		return nil
+	case *r.args.Name == "":
+		return bad("name is empty: leave it out, or give a name", "")
+	}
+	return tool.CheckAgent(*r.args.Name)
+}
+
 // create makes the session, with the name that the call asks for, or with the next free name of its type.
 func (r *run) create(ctx context.Context, kind string) (tool.Session, error) {
 	want := r.session
 	if r.args.Name != nil {
-		if want.Agent = *r.args.Name; want.Agent == "" {
-			return want, bad("name is empty: leave it out, or give a name", "")
-		}
+		want.Agent = *r.args.Name
 		return r.f.host.NewSession(ctx, want)
 	}
 	for i := 1; ; i++ {

@@ -82,9 +82,9 @@ func (agent) Lasts(in tool.In) (time.Duration, bool) {
 }
 
 func decode(in tool.In) (args, error) {
-	var a args
-	if err := json.Unmarshal(in.Args, &a); err != nil {
-		return a, bad("the arguments cannot be read: "+err.Error(), "")
+	a, err := tool.Decode[args](in)
+	if err != nil {
+		return a, err
 	}
 	if strings.TrimSpace(a.Prompt) == "" || strings.TrimSpace(a.Description) == "" {
 		return a, bad("prompt and description must say something", "")

@@ -452,6 +452,20 @@ func TestTheLogRepeatsTheIDOfARequest(t *testing.T) {
 	}
 }
 
+// An answer that names no status has 200, also one that is flushed before it writes.
+func TestTheLogKnowsTheStatusOfAStream(t *testing.T) {
+	for name, begin := range map[string]func(http.ResponseWriter) error{
+		"write": func(w http.ResponseWriter) error { _, err := w.Write([]byte("x")); return err },
+		"flush": func(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() },
+	} {
+		answer := httptest.NewRecorder()
+		s := &status{ResponseWriter: answer, ends: func() bool { return true }}
+		if err := begin(s); err != nil || s.code != http.StatusOK || answer.Header().Get("Connection") != "close" {
+			t.Errorf("%s: status %d, %v, %v", name, s.code, answer.Header(), err)
+		}
+	}
+}
+
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -211,5 +211,23 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
+// Write keeps the status 200 of an answer that names none.
+func (s *status) Write(p []byte) (int, error) {
+	s.begin()
+	return s.ResponseWriter.Write(p)
+}
+
+// FlushError is Write of nothing.
+func (s *status) FlushError() error {
+	s.begin()
+	return http.NewResponseController(s.ResponseWriter).Flush()
+}
+
+func (s *status) begin() {
+	if s.code == 0 {
+		s.WriteHeader(http.StatusOK)
+	}
+}
+
 // Unwrap lets http.ResponseController reach the connection.
 func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -31,4 +31,7 @@
 //
 // Not guaranteed: the exact time. A run begins within seconds of its minute, or later if as many
 // runs of the account as may be at once are going on.
+//
+// A new field of a job goes into Job and kept (store.go): the row keeps it as JSON, without a
+// migration. A new tool is one more in group, a route in routes.
 package cron

@@ -97,9 +97,9 @@ func checkCommand(command string) error {
 func bad(msg, hint string) error { return &tool.Error{Code: "invalid_arguments", Msg: msg, Hint: hint} }
 
 func (f *feature) cronCreate(ctx context.Context, in tool.In) (tool.Output, error) {
-	var args struct{ Name, Schedule, Command string }
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Output{}, bad("the arguments cannot be read: "+err.Error(), "")
+	args, err := tool.Decode[struct{ Name, Schedule, Command string }](in)
+	if err != nil {
+		return tool.Output{}, err
 	}
 	if err := checkName(args.Name); err != nil {
 		return tool.Output{}, err
@@ -146,9 +146,9 @@ func authors(in tool.In) provenance.Authors {
 }
 
 func (f *feature) cronDelete(ctx context.Context, in tool.In) (tool.Output, error) {
-	var args struct{ ID string }
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Output{}, bad("the arguments cannot be read: "+err.Error(), "")
+	args, err := tool.Decode[struct{ ID string }](in)
+	if err != nil {
+		return tool.Output{}, err
 	}
 	j, err := f.delete(ctx, in.Session, args.ID, "the agent")
 	if err != nil {

@@ -76,14 +76,6 @@ func (js *Jobs) ownNamed(in tool.In, n named) (*Job, error) {
 	return js.own(in, id)
 }
 
-func decode[T any](in tool.In) (T, error) {
-	var args T
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, &tool.Error{Code: "invalid_arguments", Msg: "the arguments cannot be read: " + err.Error()}
-	}
-	return args, nil
-}
-
 // report is what a model is told of a job.
 type report struct {
 	Info
@@ -181,7 +173,7 @@ const (
 
 // Output implements [part.TaskJobs]: what became of a job, and what it printed.
 func (t taskJobs) Output(ctx context.Context, in tool.In) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		named
 		Block   bool   `json:"block"`
 		Timeout *int64 `json:"timeout"`
@@ -216,7 +208,7 @@ func (t taskJobs) Output(ctx context.Context, in tool.In) (tool.Output, error) {
 
 // Stop implements [part.TaskJobs].
 func (t taskJobs) Stop(ctx context.Context, in tool.In) (tool.Output, error) {
-	args, err := decode[named](in)
+	args, err := tool.Decode[named](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -267,7 +259,7 @@ func (taskInput) Spec() tool.Spec {
 func (taskInput) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 func (t taskInput) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		named
 		Text string `json:"text"`
 		End  bool   `json:"end"`
@@ -298,7 +290,7 @@ func (bashOutput) Spec() tool.Spec {
 func (bashOutput) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 func (t bashOutput) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		ID     string `json:"bash_id"`
 		Filter string `json:"filter"`
 	}](in)
@@ -341,7 +333,7 @@ func (killShell) Spec() tool.Spec {
 func (killShell) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 func (t killShell) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		ID string `json:"shell_id"`
 	}](in)
 	if err != nil {
@@ -374,7 +366,7 @@ func (writeStdin) Spec() tool.Spec {
 func (writeStdin) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 func (t writeStdin) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		ID    string `json:"session_id"`
 		Chars string `json:"chars"`
 		Yield *int64 `json:"yield_time_ms"`

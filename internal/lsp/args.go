@@ -1,7 +1,6 @@
 package lsp
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -29,9 +28,9 @@ type arguments struct {
 
 // decode decodes the arguments. It refuses them if one is missing that the operation needs.
 func decode(in tool.In) (arguments, error) {
-	var a arguments
-	if err := json.Unmarshal(in.Args, &a); err != nil {
-		return a, bad("the arguments cannot be read: "+err.Error(), "see the schema of the tool")
+	a, err := tool.Decode[arguments](in)
+	if err != nil {
+		return a, err
 	}
 	switch {
 	case a.Operation == workspaceSymbol && !oneLine(a.Query):

@@ -85,7 +85,7 @@ func searched(ctx context.Context, in tool.In, box sandbox.Box, a arguments) (to
 		d.note("left out are files with such lines that policies deny or ask to read: %d", found.Withheld)
 	}
 	if found.Refused > 0 {
-		d.note("%d directories or ignore files could not be read", found.Refused)
+		d.note("%d directories were not searched, or ignore files not read", found.Refused)
 	}
 	return d.output(none), nil
 }

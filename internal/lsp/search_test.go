@@ -269,7 +269,7 @@ func TestT52_AnIgnoreFileThatIsNotReadWhole(t *testing.T) {
 	w := sources(t)
 	w.write("sub/.gitignore", strings.Repeat("#", 2<<20))
 	got, _ := w.ok(`{"operation":"findReferences","file_path":"sub/use.go","line":2,"character":14}`)
-	if !strings.HasSuffix(got, "\n[note: 1 directories or ignore files could not be read]") {
+	if !strings.HasSuffix(got, "\n[note: 1 directories were not searched, or ignore files not read]") {
 		t.Errorf("got\n%s", got)
 	}
 }

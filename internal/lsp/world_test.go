@@ -109,7 +109,7 @@ func (w *world) call(args string) (string, data, error) {
 	in.Judged = uses
 	out, err := w.tool.Run(w.t.Context(), in, w.box)
 	d, _ := out.Data.(data)
-	return tool.Format(w.tool, w.tool.Spec(), out, in.Args), d, err
+	return tool.Format(w.tool, out, in.Args), d, err
 }
 
 func (w *world) ok(args string) (string, data) {

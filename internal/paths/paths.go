@@ -12,6 +12,8 @@
 //
 // The package creates nothing. An error of Resolve says which variable to set. The program
 // sandboxd-agent links this package, so it imports only the standard library.
+//
+// A new path is a field of [Daemon], set in resolve.
 package paths
 
 import (

@@ -37,7 +37,7 @@ func read(file string) ([]Project, error) {
 		return nil, fmt.Errorf("read the list of projects: %w", err)
 	}
 	var d document
-	if err = strictjson.Check(text); err == nil {
+	if err = strictjson.CheckFolded(text); err == nil {
 		err = strictjson.Decode(text, &d)
 	}
 	if err == nil {

@@ -369,7 +369,7 @@ func TestAListThatCannotBeReadIsAnError(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON": "{", "another field": `{"projects":[],"more":1}`, "a relative path": `{"projects":[{"dir":"a"}]}`,
 		"the system": `{"projects":[{"dir":"/"}]}`, "dots": `{"projects":[{"dir":"/a/../b"}]}`,
-		"a field twice": `{"projects":[],"projects":[]}`, "too large": strings.Repeat(" ", maxFile) + "{}",
+		"a field twice": `{"projects":[],"projects":[]}`, "in two cases": `{"projects":[],"Projects":[]}`, "too large": strings.Repeat(" ", maxFile) + "{}",
 	} {
 		file := filepath.Join(t.TempDir(), "projects.json")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

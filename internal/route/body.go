@@ -32,7 +32,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 		return nil, bodyTooLarge(most)
 	}
 	if size < 0 {
-		size = step
+		size = min(step, most+1) // one more than may be there shows that there is more
 	}
 	if err := hold.Take(size); err != nil {
 		return nil, err

@@ -18,9 +18,13 @@ func Example() {
 	rt := route.Route{
 		Pattern: "GET /sessions/{id}/notes", Role: tool.RoleAgent,
 		Handle: func(r *http.Request) (any, error) {
-			return []note{{"of " + route.CallerOf(r).Account + " in " + r.PathValue("id")}}, nil
+			page, err := route.Paging(r)
+			notes := []note{{"of " + route.CallerOf(r).Account + " in " + r.PathValue("id")}}
+			return page.List(notes, len(notes), len(notes)), err
 		},
-		Spec: route.Spec{Summary: "List notes", Query: route.PageQuery, Out: []note{}, Paged: true},
+		Spec: route.Spec{
+			ID: "listNotes", Summary: "List notes", Query: route.PageQuery, Out: []note{}, Paged: true,
+		},
 	}
 
 	// What package api does with it.
@@ -30,9 +34,10 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(out)
+		list := out.(route.List)
+		fmt.Println(list.Data, list.Meta.Total)
 	})
 	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/sessions/s1/notes", nil))
 	// Output:
-	// [{of team in s1}]
+	// [{of team in s1}] 1
 }

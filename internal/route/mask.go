@@ -149,6 +149,19 @@ func (m *Masked) pass(stream string, s *masking, text string) error {
 	return err
 }
 
+// FlushError sends the header of events, and the events that are complete. Of any other answer it sends nothing: its
+// status is known when it is whole. Without it http.ResponseController would flush below Masked, which sends a header,
+// and the next Write would send another.
+func (m *Masked) FlushError() error {
+	if m.code == 0 {
+		m.WriteHeader(http.StatusOK)
+	}
+	if !m.events {
+		return nil
+	}
+	return http.NewResponseController(m.ResponseWriter).Flush()
+}
+
 // Unwrap lets http.ResponseController reach the connection.
 func (m *Masked) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 

@@ -1,7 +1,9 @@
 package route_test
 
 import (
+	"bytes"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,5 +94,52 @@ func TestW05_AnswersAreMasked(t *testing.T) {
 		if length := rec.Header().Get("Content-Length"); rec.Code != code || length != "" {
 			t.Errorf("%s: status %d, a length of %q, want %d and none", tt.name, rec.Code, length, code)
 		}
+	}
+}
+
+// A route that flushes before it writes sends its header once, with its status, and what comes then.
+func TestWhatIsFlushedFirstIsTheHeaderOfMasked(t *testing.T) {
+	for _, tt := range []struct {
+		name, kind, write string
+		status            int
+		want              string // of the body
+	}{
+		{"events", "text/event-stream", "event: a\ndata: \"SECRET\"\n\n", 200, "event: a\ndata: \"[masked]\"\n\n"},
+		{"events that never come", "text/event-stream", "", 200, ""},
+		{"JSON", "application/json", `"SECRET"`, 200, `"[masked]"`},
+		{"no JSON", "application/json", `"SECRET`, 500, "the answer could not be masked\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var said bytes.Buffer
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				m := &route.Masked{ResponseWriter: w, Redact: strings.NewReplacer("SECRET", "[masked]").Replace}
+				m.Header().Set("Content-Type", tt.kind)
+				m.Header().Set("Content-Length", "7") // of what is not masked
+				if err := http.NewResponseController(m).Flush(); err != nil {
+					t.Error(err)
+				}
+				if _, err := io.WriteString(m, tt.write); err != nil {
+					t.Error(err)
+				}
+				if err := http.NewResponseController(m).Flush(); err != nil {
+					t.Error(err)
+				}
+				m.End()
+			}))
+			s.Config.ErrorLog = log.New(&said, "", 0)
+			s.Start()
+			got, err := http.Get(s.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Body.Close()
+			body, err := io.ReadAll(got.Body)
+			if err != nil || got.StatusCode != tt.status || string(body) != tt.want {
+				t.Errorf("status %d, %q, %v; want %d, %q", got.StatusCode, body, err, tt.status, tt.want)
+			}
+			if s.Close(); said.Len() > 0 { // which waits for the handler
+				t.Errorf("the server says %q", said.String())
+			}
+		})
 	}
 }

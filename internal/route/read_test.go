@@ -108,6 +108,24 @@ func TestALargeBodyIsRefused(t *testing.T) {
 	}
 }
 
+// A bound holds also where it is smaller than what is read at once of a body of unknown length.
+func TestASmallBoundOfABodyHolds(t *testing.T) {
+	for _, most := range []int64{0, 1, 100, 64<<10 - 1, 64 << 10, 64<<10 + 1} {
+		for _, more := range []int64{0, 1, 2, 1 << 10} {
+			body := strings.Repeat(" ", int(most+more))
+			for name, in := range map[string]io.Reader{
+				"of a known length": strings.NewReader(body), "of an unknown length": without{strings.NewReader(body)},
+			} {
+				var none struct{}
+				err := route.ReadUpTo(httptest.NewRequest("POST", "/", in), &none, most)
+				if more == 0 && err != nil || more > 0 && status(err) != http.StatusRequestEntityTooLarge {
+					t.Errorf("%d bytes %s where %d may be: %v", most+more, name, most, err)
+				}
+			}
+		}
+	}
+}
+
 type failing struct{ err error }
 
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }

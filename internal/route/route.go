@@ -22,7 +22,12 @@
 // Before the handler runs, package api refuses a caller without the role, and a query that is not
 // in Spec. Whether the caller's account owns what the request names, the handler must check.
 //
-// The package opens no socket and decides nothing.
+// The rest is for package api and for parts with a listener of their own: [CheckQuery] refuses a query,
+// [WithCaller] and [WithStop] fill the context, [ServeStream] and [ServeRaw] write, and [Masked] masks
+// secrets. The package opens no socket, and does not decide who may call.
+//
+// A new kind of answer is a type here and a case of write or encode in package api. [Rows] answers
+// rows of the database while they are read. [Body] reads a body that is not JSON of ours.
 package route
 
 import (
@@ -54,7 +59,7 @@ type Spec struct {
 	ID      string // of the operation, for generated clients: a verb and what it is about
 	Summary string
 	Query   []Param
-	In, Out any   // of the types on the wire; nil has no body, or any data
+	In, Out any   // values of the Go types; In nil: no body; Out nil: any data
 	Created bool  // may answer 201
 	Errors  []int // statuses of failures that this route has and others like it have not
 	Paged   bool  // data is a list with meta
@@ -79,8 +84,8 @@ type OneOf []any
 // Caller is who sent a request, as the kernel and the socket say.
 type Caller struct {
 	Account string
-	// Any is an operator who named no account. What is asked for by its id may then belong to
-	// any; Account is the account that it belongs to, and of what the request makes.
+	// Any is an operator who named no account. An id may then name a thing of any account. Account is
+	// then its owner, and owns what the request creates.
 	Any  bool
 	Role tool.Role
 	Only string // the session of a sub-agent that the daemon runs, which reaches no other; "" of others
@@ -93,8 +98,8 @@ type Caller struct {
 	Groups   []int // supplementary
 }
 
-// LetIn says for whom a request is that came by a listener of a part, or why it is refused. It may set headers of that
-// answer.
+// LetIn returns the caller of a request that came by a listener of a part, or why it is refused. It may set headers of
+// that answer.
 type LetIn func(http.ResponseWriter, *http.Request) (Caller, error)
 
 type callerKey struct{}

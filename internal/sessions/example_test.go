@@ -18,7 +18,7 @@ func Example() {
 	}
 	defer db.Close()
 	s := sessions.New(db, sessions.Options{})
-	sess, err := s.Create(ctx, tool.Session{ID: "s1", Account: "uid:1000", Dir: "/home/me/repo"})
+	sess, err := s.Create(ctx, tool.Session{ID: "s1", Account: "uid-1000", Dir: "/home/me/repo"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func (s *Store) Follow(ctx context.Context, failed func(error)) error {
 	if !s.db.Shared() {
 		return nil
 	}
-	for range s.db.Changes(ctx, "") { // nobody says that he deletes: every two seconds
+	for range s.db.Changes(ctx, "") { // daemons do not announce deletions: look every two seconds
 		err := s.look(ctx)
 		if time.Since(flushed) > overlap { // others delete what nobody seems to use
 			err, flushed = errors.Join(err, s.Flush(ctx)), time.Now()

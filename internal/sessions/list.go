@@ -29,7 +29,7 @@ func (s *Store) List(ctx context.Context, account string, f Filter) (store.Page[
 		where = strings.Replace(where, "account = $1", "$1 <> ''", 1)
 	}
 	for _, c := range []struct{ column, is string }{{"dir", f.Dir}, {"tag", f.Tag}} {
-		if c.is != "" { // what does not count is not in the query: the index alone has the answer
+		if c.is != "" { // without needless conditions the index alone answers
 			args = append(args, c.is)
 			where += fmt.Sprintf(" AND %s = $%d", c.column, len(args))
 		}

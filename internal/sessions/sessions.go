@@ -24,7 +24,13 @@
 // in its place. If a save fails, the old messages are still there.
 //
 // The package checks ids, the size of fields and the number of sessions. It does not check whether
-// an account may have that mode or that directory: package api does, before it calls.
+// an account may have that mode or that directory: package api does, before it calls. Its other errors
+// are validation_error and too_large (a field), too_many_sessions, agent_exists, transcript_corrupt and
+// session_elsewhere ([Runs]).
+//
+// Files: idle.go is about sessions that nobody uses; daemon.go and here.go are about daemons that share
+// db. A new field of a session that no query names goes into data, encode and scan. A new column is a
+// migration in migrations/ and one in migrations/postgres/.
 package sessions
 
 import (
@@ -162,7 +168,7 @@ func (s *Store) prepare(sess tool.Session) (tool.Session, error) {
 		return sess, err
 	}
 	if sess.Agent != "" || sess.Parent != "" {
-		if err := CheckAgent(sess.Agent); err != nil {
+		if err := tool.CheckAgent(sess.Agent); err != nil {
 			return sess, err
 		}
 	}
@@ -303,7 +309,8 @@ func get(tx *sql.Tx, account, id string) (tool.Session, error) {
 }
 
 // Patch changes a session in one step: change sees the present state, of this session alone, and
-// what it leaves is stored. Id, account, parent, agent and times are not its to change.
+// what it leaves is stored. It cannot change id, account, parent, agent, daemon,
+// place and times.
 func (s *Store) Patch(ctx context.Context, account, id string, change func(*tool.Session) error) (tool.Session, error) {
 	var old tool.Session
 	sess, err := s.patch(ctx, account, id, s.db.Now().UTC(), func(_ *sql.Tx, x *tool.Session) error {

@@ -4,37 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 
-	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
 // maxDepth is how many sessions may be above one.
 const maxDepth = 16
-
-var agentName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_ .-]{0,63}$`)
-
-// CheckAgent reports what is wrong with the name of an agent.
-func CheckAgent(name string) error {
-	if strings.EqualFold(name, "self") {
-		return &tool.Error{
-			Code: "validation_error", Msg: fmt.Sprintf("agent: %q is the agent at the top of its tree", name),
-			Hint: "choose another name",
-		}
-	}
-	if agentName().MatchString(name) {
-		return nil
-	}
-	msg := fmt.Sprintf("agent: %.80q is not a name of an agent", name)
-	if name == "" {
-		msg = "agent is missing: a session with a parent needs the name of its agent"
-	}
-	return &tool.Error{
-		Code: "validation_error", Msg: msg,
-		Hint: "a name has at most 64 letters, digits, blanks, dots, - and _, and begins with a letter or a digit",
-	}
-}
 
 // climb returns a session with those above it. read returns one by itself.
 func climb(id string, read func(id string) (tool.Session, error)) (tool.Session, error) {

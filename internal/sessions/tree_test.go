@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -195,18 +194,6 @@ func TestN01_SessionsOfATreeAreListedAfterTheirParents(t *testing.T) {
 	as.ID = ""
 	if x, err = s.Fork(t.Context(), all[1], as, sessions.Until{}); err != nil || x.Parent != "root" || x.Agent != "one-2" {
 		t.Errorf("a copy is %q below %q, %v", x.Agent, x.Parent, err)
-	}
-}
-
-// The name of the agent at the top belongs to it in every spelling.
-func TestNobodyElseIsSelf(t *testing.T) {
-	for name, want := range map[string]string{
-		"self": "top of its tree", "SELF": "top of its tree", "": "agent is missing", "-a": "not a name", "a": "",
-	} {
-		err := sessions.CheckAgent(name)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", name, err, want)
-		}
 	}
 }
 

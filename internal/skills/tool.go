@@ -52,11 +52,9 @@ func (t skillTool) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 
 // find returns the skill that a call names.
 func (t skillTool) find(in tool.In) (skillArgs, Skill, error) {
-	var args skillArgs
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, Skill{}, &tool.Error{
-			Code: "invalid_arguments", Msg: "the arguments cannot be read: " + err.Error(),
-		}
+	args, err := tool.Decode[skillArgs](in)
+	if err != nil {
+		return args, Skill{}, err
 	}
 	set := t.f.set(in.Dir)
 	k, known := set.Find(strings.TrimPrefix(args.Skill, "/"))

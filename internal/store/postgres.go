@@ -40,7 +40,9 @@ type shared struct {
 	said   atomic.Value    // string: why it does not answer
 	barred atomic.Int64    // reads are refused until then, in Unix nanoseconds; 0 is never
 	life   life
-	alone  bool // DB.Alone holds the writer's connection; guarded by turns
+	// writing is the transaction of the Write that is going on; guarded by turns.
+	writing *sql.Tx
+	alone   bool // DB.Alone holds the writer's connection; guarded by turns
 
 	stop      context.CancelFunc // ends what listens for notices
 	listening sync.WaitGroup

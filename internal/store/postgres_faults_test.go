@@ -303,3 +303,26 @@ func TestAnOlderVersionRefusesNewerTables(t *testing.T) {
 		t.Errorf("the old one starts: got %v, want ErrNewer", err)
 	}
 }
+
+// TestAWriteWhoseConnectionBreaksEnds: its frequent statements are refused, and the next write goes on.
+func TestAWriteWhoseConnectionBreaksEnds(t *testing.T) {
+	db := member(t, pgtest.URL(t), "d1", 0)
+	const insert = `INSERT INTO notes (text) VALUES ($1)`
+	err := db.Write(t.Context(), func(tx *sql.Tx) error {
+		if _, err := db.Exec(insert, "a"); err != nil {
+			return err
+		}
+		_, gone := tx.Exec(`SELECT pg_terminate_backend(pg_backend_pid())`)
+		_, after := db.Exec(insert, "b")
+		if gone == nil || after == nil {
+			t.Errorf("the connection is there: %v, %v", gone, after)
+		}
+		return errors.Join(after, db.Row(`SELECT 1`).Scan(new(int)), db.Writing(tx).Run(insert, "c"))
+	})
+	if !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+	if err := db.Write(t.Context(), note("d")); err != nil {
+		t.Error(err)
+	}
+}

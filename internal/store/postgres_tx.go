@@ -43,6 +43,7 @@ func (db *DB) writeShared(ctx context.Context, fn func(*sql.Tx) error) error {
 		return err
 	}
 	defer tx.Rollback() // does nothing after a commit
+	db.shared.writing = tx
 	if err := clearShared(fn(tx)); err != nil {
 		db.shared.answered(err)
 		db.shared.wrote(err)

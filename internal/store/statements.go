@@ -18,25 +18,26 @@ func (db *DB) Writing(tx *sql.Tx) Tx { return Tx{tx, db, true} }
 // Row runs a query that finds at most one row. The query stays prepared.
 func (t Tx) Row(query string, args ...any) *sql.Row {
 	st, err := t.prepared(query)
-	if err != nil {
+	if st == nil || err != nil {
 		return t.QueryRow(query, args...) // QueryRow reports the error
 	}
 	return st.QueryRow(args...)
 }
 
+// prepared returns nil for a statement that the driver keeps: see [DB.Exec].
 func (t Tx) prepared(query string) (*sql.Stmt, error) {
-	if t.writes {
-		return t.db.Stmt(query)
+	switch {
+	case !t.writes:
+		return t.db.ReadStmt(t.Tx, query)
+	case t.db.shared != nil:
+		return nil, nil
 	}
-	return t.db.ReadStmt(t.Tx, query)
+	return t.db.stmt(query)
 }
 
 // Run runs a statement that stays prepared. It is for use inside Write only.
 func (t Tx) Run(query string, args ...any) error {
-	st, err := t.db.Stmt(query)
-	if err == nil {
-		_, err = st.Exec(args...)
-	}
+	_, err := t.db.Exec(query, args...)
 	return err
 }
 
@@ -49,8 +50,8 @@ func (t Tx) Each(scan func(*sql.Rows) error, query string, args ...any) error {
 func (t Tx) EachKept(scan func(*sql.Rows) error, query string, args ...any) error {
 	return each(scan, func() (*sql.Rows, error) {
 		st, err := t.prepared(query)
-		if err != nil {
-			return nil, err
+		if st == nil || err != nil {
+			return t.Query(query, args...) // Query reports the error
 		}
 		return st.Query(args...)
 	})

@@ -92,9 +92,40 @@ func (db *DB) pragma(ctx context.Context, name, value string) error {
 	return clear(err)
 }
 
-// Stmt returns the prepared statement of a text, for use inside Write only. To prepare a small statement costs more
-// than to run it, so Stmt keeps them.
-func (db *DB) Stmt(query string) (*sql.Stmt, error) {
+// Exec runs a frequent statement of the Write that is going on. It stays prepared.
+func (db *DB) Exec(query string, args ...any) (sql.Result, error) {
+	if db.shared != nil {
+		return db.shared.writing.Exec(query, args...)
+	}
+	st, err := db.stmt(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.Exec(args...)
+}
+
+// Row runs a frequent query of the Write that is going on, which finds at most one row. It stays prepared.
+func (db *DB) Row(query string, args ...any) interface{ Scan(...any) error } {
+	if db.shared != nil {
+		return db.shared.writing.QueryRow(query, args...)
+	}
+	st, err := db.stmt(query)
+	if err != nil {
+		return failed{err}
+	}
+	return st.QueryRow(args...)
+}
+
+// failed is the row of a query that could not run.
+type failed struct{ err error }
+
+func (f failed) Scan(...any) error { return f.err }
+
+// stmt returns the prepared statement of a text, for use inside Write over SQLite only. To prepare a small statement
+// costs more than to run it. The driver of PostgreSQL keeps statements itself. A statement of the connection must not
+// be used there while a transaction has the connection: if the connection breaks, it waits for the transaction to end,
+// and the transaction for it.
+func (db *DB) stmt(query string) (*sql.Stmt, error) {
 	if st := db.stmts[query]; st != nil {
 		return st, nil
 	}
@@ -110,7 +141,7 @@ func (db *DB) Stmt(query string) (*sql.Stmt, error) {
 // statements: to prepare a small one costs more than to run it.
 func (db *DB) ReadStmt(tx *sql.Tx, query string) (*sql.Stmt, error) {
 	if db.reader == nil {
-		return db.Stmt(query) // there is one connection, the writer's, and this Read has the turn
+		return db.stmt(query) // there is one connection, the writer's, and this Read has the turn
 	}
 	if st, ok := db.reads.Load(query); ok {
 		return tx.Stmt(st.(*sql.Stmt)), nil

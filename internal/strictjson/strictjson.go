@@ -57,8 +57,8 @@ func Canonical(raw json.RawMessage) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Check reports what encoding/json lets through: invalid UTF-8, half of a surrogate pair,
-// a field given twice, more than one value, and nesting beyond 200 levels below the first.
+// Check refuses text that is not one JSON value, and what encoding/json lets through: invalid UTF-8,
+// half of a surrogate pair, a field given twice, and nesting beyond 200 levels below the first.
 func Check(raw []byte) error { return check(raw, func(name string) string { return name }) }
 
 // CheckFolded is Check for readers that take a field in any case, as encoding/json does:
@@ -313,7 +313,7 @@ func valueLength(b []byte) int {
 }
 
 // Decode reads one value into v and refuses fields that v does not have, and text behind
-// the value. It takes the last of two equal fields: call [Check] where that matters.
+// the value. It takes the last of two fields that are equal but for case: call [CheckFolded] before.
 func Decode(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()

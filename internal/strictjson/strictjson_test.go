@@ -45,9 +45,12 @@ func TestWhatReadersCouldUnderstandDifferently(t *testing.T) {
 		{"200 levels in a list", strings.Repeat("[", 201) + strings.Repeat("]", 201), "", ""},
 		{"more levels", strings.Repeat("[", 202) + strings.Repeat("]", 202), "nested deeper than 200 levels", "nested deeper than 200 levels"},
 	} {
-		for how, got := range map[string]error{tt.plain: strictjson.Check([]byte(tt.text)), tt.folded: strictjson.CheckFolded([]byte(tt.text))} {
-			if how == "" && got != nil || how != "" && (got == nil || !strings.HasPrefix(got.Error(), how)) {
-				t.Errorf("%s: got %v, want %q", tt.name, got, how)
+		for _, c := range []struct {
+			want string
+			got  error
+		}{{tt.plain, strictjson.Check([]byte(tt.text))}, {tt.folded, strictjson.CheckFolded([]byte(tt.text))}} {
+			if c.want == "" && c.got != nil || c.want != "" && (c.got == nil || !strings.HasPrefix(c.got.Error(), c.want)) {
+				t.Errorf("%s: got %v, want %q", tt.name, c.got, c.want)
 			}
 		}
 	}

@@ -52,13 +52,6 @@ func reading(name, description, properties, required string) tool.Spec {
 	return s
 }
 
-func decode[T any](in tool.In) (args T, err error) {
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, &tool.Error{Code: "invalid_arguments", Msg: "the arguments cannot be read: " + err.Error()}
-	}
-	return args, nil
-}
-
 // authors returns those of the arguments of a call.
 func authors(in tool.In) provenance.Authors {
 	by := provenance.ByModel
@@ -120,7 +113,7 @@ func (f *feature) tasks() catalog.Group {
 const outputLimit = 30_000
 
 func (f *feature) taskCreate(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct{ Subject, Description, Owner, Status string }](in)
+	args, err := tool.Decode[struct{ Subject, Description, Owner, Status string }](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -137,7 +130,7 @@ func (f *feature) taskCreate(ctx context.Context, in tool.In, s tool.Session) (t
 }
 
 func (f *feature) taskList(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct{ Status, Owner string }](in)
+	args, err := tool.Decode[struct{ Status, Owner string }](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -178,7 +171,7 @@ func origin(by provenance.Authors) tool.Origin {
 }
 
 func (f *feature) taskGet(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct{ ID string }](in)
+	args, err := tool.Decode[struct{ ID string }](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -187,7 +180,7 @@ func (f *feature) taskGet(ctx context.Context, in tool.In, s tool.Session) (tool
 }
 
 func (f *feature) taskUpdate(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		ID             string
 		Status         *string
 		Description    *string
@@ -247,7 +240,7 @@ const (
 )
 
 func (f *feature) taskOutput(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		named
 		Block   bool   `json:"block"`
 		Timeout *int64 `json:"timeout"`
@@ -287,7 +280,7 @@ func (f *feature) taskOutput(ctx context.Context, in tool.In, s tool.Session) (t
 }
 
 func (f *feature) taskStop(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		named
 		Reason string `json:"reason"`
 	}](in)

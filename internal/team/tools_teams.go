@@ -39,7 +39,7 @@ func (f *feature) teams() catalog.Group {
 }
 
 func (f *feature) teamCreate(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct {
+	args, err := tool.Decode[struct {
 		Name    string   `json:"name"`
 		Members []string `json:"members"`
 		Task    string   `json:"task_description"`
@@ -57,7 +57,7 @@ func (f *feature) teamCreate(ctx context.Context, in tool.In, s tool.Session) (t
 }
 
 func (f *feature) teamDelete(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[struct{ ID string }](in)
+	args, err := tool.Decode[struct{ ID string }](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -66,7 +66,7 @@ func (f *feature) teamDelete(ctx context.Context, in tool.In, s tool.Session) (t
 }
 
 func (f *feature) sendMessage(ctx context.Context, in tool.In, s tool.Session) (tool.Output, error) {
-	args, err := decode[Outgoing](in)
+	args, err := tool.Decode[Outgoing](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

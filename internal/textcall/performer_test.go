@@ -97,7 +97,7 @@ func TestC36_AnHTTPRequestOfACallable(t *testing.T) {
 				if spec := r.Own.Spec(); spec.Origin != tool.OriginWeb || spec.Class != tool.ClassNet {
 					t.Errorf("got %+v", spec)
 				}
-				text := tool.Format(r.Own, r.Own.Spec(), out, r.Args)
+				text := tool.Format(r.Own, out, r.Args)
 				return tool.Result{Status: tool.StatusSuccess, FinalText: text, FormattedText: text}
 			}
 			a, err := w.f.reply(t.Context(), tool.Session{ID: "s"}, "[CALL: x("+tt.args+")]", tool.Request{})

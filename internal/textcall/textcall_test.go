@@ -87,7 +87,7 @@ func newWorld(t testing.TB) *world {
 			if err != nil {
 				return tool.Result{Status: tool.StatusError, FinalText: err.Error()}
 			}
-			text := tool.Format(r.Own, r.Own.Spec(), out, r.Args)
+			text := tool.Format(r.Own, out, r.Args)
 			return tool.Result{Status: tool.StatusSuccess, Data: out.Data, FinalText: text, FormattedText: text}
 		},
 	}}

@@ -59,7 +59,7 @@ type Changed struct {
 	Moved       bool       `json:"moved"`       // what was deleted is at another path now
 }
 
-// Changing is what a person is asked about changes that a call has made.
+// Changing is a question to a person about changes that a call has made.
 type Changing struct {
 	Changes []Change `json:"changes"`
 	Total   int      `json:"total"`

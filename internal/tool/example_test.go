@@ -24,8 +24,7 @@ func (Echo) Spec() tool.Spec {
 func (Echo) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 func (Echo) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	var args struct{ Text string }
-	err := json.Unmarshal(in.Args, &args)
+	args, err := tool.Decode[struct{ Text string }](in)
 	return tool.Output{Text: args.Text}, err
 }
 

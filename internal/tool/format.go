@@ -11,7 +11,7 @@ import (
 // data → formatted → final (T-13). In this order: the tool's own text, its typed
 // content, its [Formatter], a string as it is, and JSON with two-space indent.
 // The text is valid UTF-8. A formatter that fails or panics costs only the text.
-func Format(t Tool, _ Spec, out Output, args json.RawMessage) string {
+func Format(t Tool, out Output, args json.RawMessage) string {
 	return strings.ToValidUTF8(format(t, out, args), "\uFFFD")
 }
 

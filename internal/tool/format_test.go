@@ -42,7 +42,7 @@ func TestT17_T18_T37_Format(t *testing.T) {
 		{"valid UTF-8", fake{}, tool.Output{Text: "a\xffb"}, "a\uFFFDb"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tool.Format(tt.t, tool.Spec{}, tt.out, nil); got != tt.want {
+			if got := tool.Format(tt.t, tt.out, nil); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

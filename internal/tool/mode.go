@@ -18,9 +18,9 @@ const (
 	ModeBypassPermissions Mode = "bypassPermissions"
 )
 
-// Modes are all modes, strictest first: each lets run unasked what the one
-// before it does, and more. (plan and dontAsk also run reads, which default asks
-// about; they come first because they let nothing else happen by themselves.)
+// Modes are all modes, in the order of LooserThan. plan and dontAsk come first
+// although they let reads run, which default asks about: by themselves they let
+// nothing else run unasked.
 var Modes = []Mode{ModePlan, ModeDontAsk, ModeDefault, ModeAcceptEdits, ModeAuto, ModeBypassPermissions}
 
 // Valid reports whether m is one of [Modes].

@@ -24,7 +24,7 @@ type Skill struct {
 	Call   string `json:"call,omitempty"` // that began it
 }
 
-// SkillNames are the tools that a skill names in the way of the source document (K-15).
+// SkillNames are the names that a skill uses for tools (K-15).
 var SkillNames = []string{
 	"bash", "read", "write", "edit", "glob", "grep", "webFetch", "webSearch", "askUser", "toolSearch",
 	"agent", "sendMessage", "taskCreate", "taskList", "taskUpdate", "taskGet", "taskStop", "taskOutput",

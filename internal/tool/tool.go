@@ -12,9 +12,10 @@
 //	func (Echo) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 //	func (Echo) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) { … }
 //
-// A tool may have more methods: of [Program], if a client can start its program instead of Run; of
-// [Formatter], [Truncater] and [Compressor], for the text of its results. An error of Uses denies
-// the call, and one of Run is a result of status ERROR; make it an [*Error] to give code and hint.
+// A tool reads its arguments with [Decode]. It may have more methods: of [Program], if a client can
+// start its program instead of Run; of [Formatter], [Truncater] and [Compressor], for the text of its
+// results. An error of Uses denies the call, and one of Run is a result of status ERROR; make it an
+// [*Error] to give code and hint.
 //
 // The package judges no call by itself and does no I/O. It has the pure rules that several stages
 // need, such as how a [Decision] is combined with the other judges ([Decision.Beside]), which tools
@@ -221,7 +222,7 @@ type Output struct {
 
 // Content is one typed part of a result (T-37).
 type Content struct {
-	Type     string `json:"type"` // text, image, resource
+	Type     string `json:"type"` // text, image, audio or resource
 	Text     string `json:"text,omitempty"`
 	Data     []byte `json:"data,omitempty"` // base64 on the wire
 	MIMEType string `json:"mime_type,omitempty"`

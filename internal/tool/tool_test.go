@@ -33,7 +33,7 @@ func TestT01_WhatAToolMayLeaveOut(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec := tt.tool.Spec()
-			if got := tool.Format(tt.tool, spec, tool.Output{Data: map[string]int{"a": 1}}, nil); got != tt.formatted {
+			if got := tool.Format(tt.tool, tool.Output{Data: map[string]int{"a": 1}}, nil); got != tt.formatted {
 				t.Errorf("formatted %q, want %q", got, tt.formatted)
 			}
 			got, truncated := tool.Truncate(tt.tool, spec, long, nil)

@@ -2,9 +2,11 @@ package tool
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -32,7 +34,7 @@ func (s Session) Under(above []Session) Session {
 	return s
 }
 
-// As returns the tool that a tool is by another name, "" if it is none: what is said of that one holds for it too.
+// As returns the other name of a tool, or "". Rules about that name hold for the tool too.
 func As(name string) string {
 	if name == "exec_command" {
 		return "Bash"
@@ -63,6 +65,29 @@ func names(list []string, tool string) bool {
 	return slices.ContainsFunc(list, func(n string) bool { return strings.EqualFold(n, tool) })
 }
 
+var agentName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_ .-]{0,63}$`)
+
+// CheckAgent reports what is wrong with the name of an agent.
+func CheckAgent(name string) error {
+	if strings.EqualFold(name, "self") {
+		return &Error{
+			Code: "validation_error", Msg: fmt.Sprintf("agent: %q is the agent at the top of its tree", name),
+			Hint: "choose another name",
+		}
+	}
+	if agentName().MatchString(name) {
+		return nil
+	}
+	msg := fmt.Sprintf("agent: %.80q is not a name of an agent", name)
+	if name == "" {
+		msg = "agent is missing: a session with a parent needs the name of its agent"
+	}
+	return &Error{
+		Code: "validation_error", Msg: msg,
+		Hint: "a name has at most 64 letters, digits, blanks, dots, - and _, and begins with a letter or a digit",
+	}
+}
+
 // Identity is a process that calls, as the kernel described it.
 type Identity struct {
 	UID, GID   int
@@ -70,7 +95,7 @@ type Identity struct {
 	Name, Home string
 }
 
-// Actor is whose requests those of a program are that the daemon runs for an agent.
+// Actor is the agent for which the daemon runs a program; requests of the program count as the agent's.
 type Actor struct {
 	Identity
 	Account, Session string

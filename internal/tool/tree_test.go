@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -43,6 +44,18 @@ func TestN04_WhichToolsAnAgentMayHave(t *testing.T) {
 	} {
 		if may, variable := tt.s.May(tt.tool), tt.s.MayHave(tt.tool); may != tt.may || variable != tt.variable {
 			t.Errorf("%s: %s is %v, as one for variables %v", tt.name, tt.tool, may, variable)
+		}
+	}
+}
+
+// The name of the agent at the top belongs to it in every spelling.
+func TestNobodyElseIsSelf(t *testing.T) {
+	for name, want := range map[string]string{
+		"self": "top of its tree", "SELF": "top of its tree", "": "agent is missing", "-a": "not a name", "a": "",
+	} {
+		err := tool.CheckAgent(name)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", name, err, want)
 		}
 	}
 }

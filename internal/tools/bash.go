@@ -82,7 +82,7 @@ func (Bash) Spec() tool.Spec {
 
 // Uses implements [tool.Tool]: it returns the programs and files that the command line names.
 func (Bash) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[bashArgs](in)
+	args, err := tool.Decode[bashArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -148,7 +148,7 @@ func (d bashData) Ended() (int, string) { return d.ExitCode, d.why }
 
 // Run implements [tool.Tool].
 func (Bash) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[bashArgs](in)
+	args, err := tool.Decode[bashArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -205,7 +205,7 @@ func (a bashArgs) create(ctx context.Context, in tool.In, box sandbox.Box) (*san
 
 // Argv implements [tool.Program].
 func (Bash) Argv(in tool.In) ([]string, error) {
-	args, err := toolkit.Decode[bashArgs](in)
+	args, err := tool.Decode[bashArgs](in)
 	if err == nil && args.OutputFile != "" {
 		err = &tool.Error{
 			Code: "invalid_arguments",

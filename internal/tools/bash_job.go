@@ -42,7 +42,7 @@ func (a bashArgs) check() error {
 
 // Lasts implements [tool.Lasting].
 func (Bash) Lasts(in tool.In) (wait time.Duration, ok bool) {
-	args, err := toolkit.Decode[bashArgs](in)
+	args, err := tool.Decode[bashArgs](in)
 	switch {
 	case err != nil:
 		return 0, false

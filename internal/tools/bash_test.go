@@ -424,7 +424,7 @@ func TestT51_AScheduledCommandLeavesTheSession(t *testing.T) {
 	} {
 		in.Scheduled = scheduled
 		out, err := Bash{}.Run(t.Context(), in, e.Box)
-		text := tool.Format(Bash{}, Bash{}.Spec(), out, in.Args)
+		text := tool.Format(Bash{}, out, in.Args)
 		if err != nil || (out.Dir == "") != scheduled || !strings.Contains(text, want) || strings.Count(text, "working directory") != 1 {
 			t.Errorf("scheduled %v: %q in %q, %v", scheduled, text, out.Dir, err)
 		}

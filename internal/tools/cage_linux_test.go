@@ -54,7 +54,7 @@ func judgedCall(tb testing.TB, t tool.Tool, in tool.In, box sandbox.Box, s guard
 	}
 	in.Judged = uses
 	out, err := t.Run(tb.Context(), in, box)
-	return tool.Format(t, t.Spec(), out, in.Args), err
+	return tool.Format(t, out, in.Args), err
 }
 
 func TestTools_InTheRealCage(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -66,7 +65,7 @@ func (Config) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.
 
 // Run implements [tool.Tool].
 func (c Config) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[configArgs](in)
+	args, err := tool.Decode[configArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -54,7 +54,7 @@ func (Edit) Spec() tool.Spec {
 
 // Uses implements [tool.Tool]: an edit reads the file and writes it.
 func (Edit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[editArgs](in)
+	args, err := tool.Decode[editArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -73,7 +73,7 @@ func readWrite(in tool.In, raw string) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (e Edit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[editArgs](in)
+	args, err := tool.Decode[editArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

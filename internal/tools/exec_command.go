@@ -48,7 +48,7 @@ func (ExecCommand) Spec() tool.Spec {
 
 // Lasts implements [tool.Lasting].
 func (ExecCommand) Lasts(in tool.In) (wait time.Duration, ok bool) {
-	args, err := toolkit.Decode[execArgs](in)
+	args, err := tool.Decode[execArgs](in)
 	if err != nil {
 		return 0, false
 	}
@@ -61,7 +61,7 @@ func (ExecCommand) Lasts(in tool.In) (wait time.Duration, ok bool) {
 
 // Uses implements [tool.Tool].
 func (ExecCommand) Uses(ctx context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[execArgs](in)
+	args, err := tool.Decode[execArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -96,7 +96,7 @@ func (a execArgs) bash(in tool.In, dir string) tool.In {
 
 // Run implements [tool.Tool].
 func (ExecCommand) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[execArgs](in)
+	args, err := tool.Decode[execArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -125,7 +125,7 @@ func (ExecCommand) Format(data any, args json.RawMessage) (string, error) {
 
 // Argv implements [tool.Program].
 func (ExecCommand) Argv(in tool.In) ([]string, error) {
-	args, err := toolkit.Decode[execArgs](in)
+	args, err := tool.Decode[execArgs](in)
 	if err == nil && (args.WorkDir != "" || args.TTY) {
 		err = &tool.Error{
 			Code: "invalid_arguments",

@@ -52,7 +52,7 @@ func (NotebookEdit) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (NotebookEdit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[notebookArgs](in)
+	args, err := tool.Decode[notebookArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -61,7 +61,7 @@ func (NotebookEdit) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (n NotebookEdit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[notebookArgs](in)
+	args, err := tool.Decode[notebookArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

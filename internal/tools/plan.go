@@ -7,7 +7,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -87,7 +86,7 @@ func (ExitPlanMode) Uses(context.Context, tool.In) (guard.Uses, error) { return 
 
 // Run implements [tool.Tool].
 func (e ExitPlanMode) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[exitPlanArgs](in)
+	args, err := tool.Decode[exitPlanArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

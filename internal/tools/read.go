@@ -54,7 +54,7 @@ func (Read) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (Read) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[readArgs](in)
+	args, err := tool.Decode[readArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -74,7 +74,7 @@ type readData struct {
 
 // Run implements [tool.Tool].
 func (r Read) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[readArgs](in)
+	args, err := tool.Decode[readArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

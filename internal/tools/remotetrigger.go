@@ -7,7 +7,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -39,7 +38,7 @@ func (RemoteTrigger) Uses(context.Context, tool.In) (guard.Uses, error) { return
 
 // Run implements [tool.Tool].
 func (RemoteTrigger) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[remoteTriggerArgs](in)
+	args, err := tool.Decode[remoteTriggerArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

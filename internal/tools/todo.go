@@ -8,7 +8,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -74,7 +73,7 @@ func (TodoWrite) Uses(context.Context, tool.In) (guard.Uses, error) { return gua
 
 // Run implements [tool.Tool].
 func (w TodoWrite) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[todoArgs](in)
+	args, err := tool.Decode[todoArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
-	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -51,7 +50,7 @@ func (ToolSearch) Uses(context.Context, tool.In) (guard.Uses, error) { return gu
 
 // Run implements [tool.Tool].
 func (t ToolSearch) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[toolSearchArgs](in)
+	args, err := tool.Decode[toolSearchArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

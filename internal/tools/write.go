@@ -42,7 +42,7 @@ func (Write) Spec() tool.Spec {
 // Uses implements [tool.Tool]. It says that the old content is lost unless git has it. Package pipeline drops this
 // for a file that a call of the session made and that nobody else has changed.
 func (Write) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[writeArgs](in)
+	args, err := tool.Decode[writeArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -59,7 +59,7 @@ func (Write) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (w Write) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[writeArgs](in)
+	args, err := tool.Decode[writeArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -210,11 +210,7 @@ func (f failed) Scan(...any) error { return f.err }
 
 // row runs a query for one row in the write that is going on.
 func (s *System) row(query string, args ...any) scanner {
-	st, err := s.db.Stmt(query)
-	if err != nil {
-		return failed{err}
-	}
-	return st.QueryRow(args...)
+	return s.db.Row(query, args...)
 }
 
 // exec runs a statement of the write that is going on.
@@ -224,11 +220,7 @@ func (s *System) exec(query string, args ...any) error {
 }
 
 func (s *System) execCount(query string, args ...any) (int, error) {
-	st, err := s.db.Stmt(query)
-	if err != nil {
-		return 0, err
-	}
-	res, err := st.Exec(args...)
+	res, err := s.db.Exec(query, args...)
 	if err != nil {
 		return 0, err
 	}

@@ -20,6 +20,9 @@
 // hold for NewWriter: it does not escape backslashes.
 //
 // Not guaranteed: that two visible characters look different, such as Latin and Cyrillic a.
+//
+// Whether a character is visible is decided in shows; which sequences draw, by drawing, modes and
+// the methods of screen.
 package visible
 
 import (

@@ -100,7 +100,7 @@ func readFiles() (files, error) {
 	return f, nil
 }
 
-// static serves the style sheet and the script.
+// static serves the style sheet and the scripts.
 func (s *site) static(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.files.static[r.PathValue("name")]
 	if !ok {

@@ -70,10 +70,12 @@ func (s *site) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// ours reports whether a Host header names the listener: its address, or under TLS a name of the certificate.
+// ours reports whether a Host header names the listener: its address, or under TLS a name of the certificate. Browsers
+// leave out the port if it is 80, or 443 under TLS.
 func (s *site) ours(host string) bool {
 	if s.cert == nil {
-		return host == s.listen.Addr().String()
+		at := s.listen.Addr().String()
+		return host == at || host+":80" == at
 	}
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {

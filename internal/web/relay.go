@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/route"
 )
 
-// relayed lists the operator routes that the page needs. Routes that would run something new, or change the daemon
-// as a whole, are not among them.
+// relayed lists the operator routes that the page needs. Routes that would run something new, except an undo, or that
+// would change the daemon as a whole, are not among them.
 var relayed = []string{
 	"GET /v1/", "POST /v1/approvals/{id}", "DELETE /v1/grants/{id}", "POST /v1/policies/explain",
 	"POST /v1/calls/{id}/cancel", "POST /v1/calls/{id}/undo", "POST /v1/jobs/{id}/stop",

@@ -11,12 +11,12 @@
 // second token, which only pages of this origin show.
 //
 // The page is a client of the operator's API, with the rights of the operator who made the link.
-// Below /v1/ the listener serves all reads, and the changes that relay.go lists. No change in that
-// list makes a new call, except an undo, or changes the daemon as a whole. The record names the
-// person, as the operator wrote the name.
+// Below /v1/ the listener serves all reads, and the changes that relay.go lists. Of these changes,
+// only an undo makes a new call. None changes the daemon as a whole. The record names the person, as
+// the operator wrote the name.
 //
-// Text of others is shown as text, with what cannot be seen as an escape, but not in the box where a
-// person edits arguments: what stands there is sent as it is. Secrets of known forms
+// Text of others is shown as text, and invisible characters are shown as escapes, but not in the
+// boxes where a person edits arguments: what stands there is sent as it is. Secrets of known forms
 // are masked in everything but the questions, which are shown as they will be answered.
 //
 // An operator can also make links for viewers (POST /sessions/{id}/shares), with a password or
@@ -30,6 +30,12 @@
 // Not guaranteed: a server on another port of the same host name gets the cookie when a person
 // visits it, because browsers share cookies between ports, and could then use it. Where that
 // matters, open the page under a name that serves nothing else.
+//
+// A new page is page/NAME.html, its name in names (files.go), and its pattern in pages (pages.go)
+// with a handler that calls show. The handler reads by s.get, which masks secrets. The template
+// shows text of others only through the function text, or through the elements of parts.html, which
+// use it. A script is a file in page and an element of kinds (files.go). A new change is an element
+// of relayed (relay.go).
 package web
 
 import (
@@ -41,6 +47,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -167,7 +174,7 @@ func (s *site) serve(ctx context.Context) error {
 // origin returns the origin of the page, as a browser names it.
 func (s *site) origin() string {
 	if s.cert == nil {
-		return "http://" + s.listen.Addr().String()
+		return "http://" + strings.TrimSuffix(s.listen.Addr().String(), ":80")
 	}
 	_, port, _ := net.SplitHostPort(s.listen.Addr().String())
 	host := s.cert.Leaf.Subject.CommonName
@@ -176,8 +183,5 @@ func (s *site) origin() string {
 	} else if ips := s.cert.Leaf.IPAddresses; len(ips) > 0 {
 		host = ips[0].String()
 	}
-	if port == "443" {
-		return "https://" + host
-	}
-	return "https://" + net.JoinHostPort(host, port)
+	return "https://" + strings.TrimSuffix(net.JoinHostPort(host, port), ":443")
 }

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,7 @@ func Described(line, text string, stdin io.Reader) (c Call, err error) {
 			return c, err
 		}
 	}
-	if err := strictjson.Decode(raw, &c); err != nil {
+	if err := cmp.Or(strictjson.Decode(raw, &c), strictjson.Check(raw)); err != nil {
 		return c, fmt.Errorf("read {\"tool\", \"args\"}: %w", err)
 	}
 	if c.Session != "" {

@@ -18,6 +18,7 @@ func TestADescribedCallIsReadOrRefused(t *testing.T) {
 		{"a call from stdin", "", "", `{"args": {"command": "ls"}}`, `Bash {"command": "ls"}`},
 		{"no JSON", "", "", "ls", `read {"tool", "args"}: invalid character 'l' looking for beginning of value`},
 		{"a field that there is not", "", `{"tol": "Read"}`, "", `read {"tool", "args"}: json: unknown field "tol"`},
+		{"a field twice", "", `{"tool": "Read", "tool": "Bash"}`, "", `read {"tool", "args"}: field "tool" is given twice`},
 		{"a session", "", `{"session_id": "s1"}`, "", "name the session with --session"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

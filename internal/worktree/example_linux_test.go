@@ -2,15 +2,14 @@ package worktree_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
 
-	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/internal/worktree"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -34,7 +33,7 @@ func Example() {
 		must(command(ctx, repo, append([]string{"git"}, args...)).Run())
 	}
 
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	t, err := git.New(ctx, repo, []string{repo}, "try")
 	must(err)
 	lies, err := filepath.Rel(repo, t.Path)
@@ -46,40 +45,19 @@ func Example() {
 	fmt.Println("removed with discard:", git.Remove(ctx, t, true) == nil)
 	// Output:
 	// .worktrees/try worktree-try <nil>
-	// 1 files are not committed <nil>
+	// files not committed: 1 <nil>
 	// removed with work in it: false
 	// removed with discard: true
 }
 
-// box runs git without a cage, which is that of package sandbox.
-type box struct{ sandbox.Box }
+// box runs git on the host, without a cage.
+func box() sandbox.Box { return &toolstest.HostBox{Env: env()} }
 
-func (box) Open(_ context.Context, use guard.PathUse, flag int) (*os.File, error) {
-	return os.OpenFile(use.Path, flag, 0)
-}
+// env has no configuration of the user's.
+func env() []string { return []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C"} }
 
-func (box) Start(ctx context.Context, s sandbox.Spec) (sandbox.Proc, error) {
-	c := command(ctx, s.Dir, s.Argv)
-	c.Stdout, c.Stderr = s.Stdout, s.Stderr
-	return proc{c: c}, c.Start()
-}
-
-// command reads no configuration of the user's.
 func command(ctx context.Context, dir string, argv []string) *exec.Cmd {
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Dir, c.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C"}
+	c.Dir, c.Env = dir, env()
 	return c
-}
-
-type proc struct {
-	sandbox.Proc
-	c *exec.Cmd
-}
-
-func (p proc) Wait() (sandbox.Exit, error) {
-	err := p.c.Wait()
-	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		err = nil
-	}
-	return sandbox.Exit{Code: p.c.ProcessState.ExitCode()}, err
 }

@@ -33,7 +33,7 @@ func TestFiltersOfTheRepositoryRun(t *testing.T) {
 			t.Fatalf("git %q: %v", args, err)
 		}
 	}
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestNoHookOfTheRepositoryRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(repo, "config", "core.fsmonitor", hook)
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestNoHookOfTheRepositoryRuns(t *testing.T) {
 // TestABranchWithNewCommitsIsKept: the worktree goes, and the error names the branch.
 func TestABranchWithNewCommitsIsKept(t *testing.T) {
 	repo, run := repository(t)
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestAWorktreeOutsideOfTheWorkspaceIsRefused(t *testing.T) {
 	if err := errors.Join(os.Mkdir(trees, 0o755), os.Symlink(outside, filepath.Join(trees, "try"))); err != nil {
 		t.Fatal(err)
 	}
-	git := worktree.Git{Box: box{}, Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
 	_, err := git.New(t.Context(), repo, []string{repo}, "try")
 	if err == nil || !strings.Contains(err.Error(), "is outside of the workspace") {
 		t.Errorf("got %v", err)

@@ -6,6 +6,10 @@
 //	what, err := git.Changed(ctx, t)          // what would be lost; "": nothing
 //	err = git.Remove(ctx, t, false)           // an error if work would be lost
 //
+// The name of a worktree has at most 100 letters, digits, - and _, all of ASCII, and begins with a
+// letter or a digit. [Place] and [Git.New] refuse any other one (invalid_arguments): a name with a
+// slash would lie in another worktree, and git takes some for an option or a revision.
+//
 // [Git.New] begins with the last commit. If the name is taken, its error is worktree_exists.
 // [Git.Remove] removes the worktree with its branch. Call [Git.Changed] before it: only that finds
 // commits that are on no branch.
@@ -19,6 +23,9 @@
 // Files that git ignores are removed without a warning. What git prints comes from the repository:
 // it is bounded, and a directory outside of the workspace is refused. Filters that the
 // configuration of the repository names run as they do for any git of the session, in its sandbox.
+//
+// A new command of git is run by the method git, not by run: only git turns off the hooks of the
+// repository.
 package worktree
 
 import (
@@ -33,6 +40,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -66,8 +74,17 @@ const (
 	gitTime = 2 * time.Minute
 )
 
+// plain is what the name of a worktree may be. It is longer than that of an agent, which gets a number.
+var plain = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
 // Place returns where a worktree with a name lies, for a session in dir, and its branch.
 func Place(dir string, roots []string, name string) (path, branch string, err error) {
+	if !plain().MatchString(name) {
+		return "", "", &tool.Error{
+			Code: "invalid_arguments", Msg: fmt.Sprintf("%.80q is not a name of a worktree", name),
+			Hint: "a name has at most 100 letters, digits, - and _, and begins with a letter or a digit",
+		}
+	}
 	root := slices.IndexFunc(roots, func(root string) bool { return guard.Within(dir, root) })
 	if root < 0 {
 		return "", "", fmt.Errorf("%q is in no workspace", dir)
@@ -81,6 +98,10 @@ const Exists = "worktree_exists"
 // New makes a worktree of the last commit of the repository that dir is in.
 func (g Git) New(ctx context.Context, dir string, roots []string, name string) (Tree, error) {
 	var t Tree
+	path, branch, err := Place(dir, roots, name)
+	if err != nil {
+		return t, err
+	}
 	said, err := g.git(ctx, dir, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-prefix", "HEAD")
 	lines := strings.Split(said, "\n")
 	if err != nil || len(lines) != 3 {
@@ -90,10 +111,7 @@ func (g Git) New(ctx context.Context, dir string, roots []string, name string) (
 		}
 	}
 	prefix := lines[1]
-	t.Repo, t.Base = lines[0], lines[2]
-	if t.Path, t.Branch, err = Place(dir, roots, name); err != nil {
-		return t, err
-	}
+	t = Tree{Repo: lines[0], Base: lines[2], Path: path, Branch: branch}
 	// The repository may hold a link of this name, or a file. noclobber opens nothing that is there.
 	const ignored = `set -C; [ ! -L "$1" ] && mkdir -p -- "$1" &&
 		{ [ -e "$1/.gitignore" ] || printf '*\n' > "$1/.gitignore"; }`
@@ -151,7 +169,7 @@ func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
 		return "", err
 	}
 	if status != "" {
-		return fmt.Sprintf("%d files are not committed", strings.Count(status, "\n")+1), nil
+		return fmt.Sprintf("files not committed: %d", strings.Count(status, "\n")+1), nil
 	}
 	heads, err := g.git(ctx, t.Path, "for-each-ref", "--format=%(objectname)", "refs/heads/"+t.Branch)
 	if err != nil {
@@ -165,7 +183,7 @@ func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
 }
 
 // Remove removes a worktree and its branch. Without discard, work that is in it makes that an error.
-// A path at which something else lies by now is an error.
+// Files that git ignores are lost. A path at which something else lies by now is an error.
 func (g Git) Remove(ctx context.Context, t Tree, discard bool) error {
 	if err := g.same(ctx, t); err != nil {
 		return err

@@ -19,6 +19,8 @@
 // at zero with the process. If there are more than 4096 sessions or accounts, the one that was idle
 // for longest is forgotten. The caller of Judge bounds how many names of rules there are. Nothing
 // is decided here.
+//
+// What else rules may count is a new kind of key (scope.go), and a field of [input.Count].
 package recent
 
 import (

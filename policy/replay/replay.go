@@ -19,6 +19,9 @@
 // something that was not asked then. Dry runs and explanations are counted in Questions and left out.
 //
 // No call runs, no person is asked and nothing is changed; Suggest uses a temporary directory.
+//
+// A new reason why a call cannot be judged again is a policy.NotReplayable; any other error ends the
+// run.
 package replay
 
 import (

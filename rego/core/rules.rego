@@ -1,8 +1,8 @@
 # METADATA
 # title: Permission rules
 # description: >-
-#   The operator's rules, as data: lookups by whole keys, so their number does not
-#   matter. The engine passes over tables that hold nothing for a call, by the first
+#   The operator's rules, as data: lookups by whole keys; only patterns are matched
+#   one by one. The engine passes over tables that hold nothing for a call, by the first
 #   line of each rule. Deny and ask hold when any part of the call matches, an allow only when
 #   every part matches and nothing is unknown.
 package sandboxd.policies.core.rules

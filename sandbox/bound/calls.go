@@ -9,6 +9,7 @@ const (
 	Execute             // becomes the program
 	Change              // replaces, moves, removes or cuts it
 	Enter               // goes to a directory above it
+	Make                // makes something where nothing is
 )
 
 // Call is a system call that reaches a file by a path. Arguments are counted from 0.

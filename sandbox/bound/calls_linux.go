@@ -19,6 +19,10 @@ var Calls = append([]Call{
 	{NR: unix.SYS_RENAMEAT, Kind: Change, Dir: 2, Path: 3},
 	{NR: unix.SYS_UNLINKAT, Kind: Change, Dir: 0, Path: 1},
 	{NR: unix.SYS_TRUNCATE, Kind: Change, Dir: -1, Path: 0},
+	{NR: unix.SYS_MKDIRAT, Kind: Make, Dir: 0, Path: 1},
+	{NR: unix.SYS_SYMLINKAT, Kind: Make, Dir: 1, Path: 2},
+	{NR: unix.SYS_LINKAT, Kind: Make, Dir: 2, Path: 3},
+	{NR: unix.SYS_MKNODAT, Kind: Make, Dir: 0, Path: 1},
 }, archCalls...)
 
 // Numbers returns the numbers of Calls, each once.

@@ -9,13 +9,13 @@
 //	// "/usr/bin/env", "bash"
 //
 // A mount over the path would not do: the kernel takes a mount away when somebody replaces the file
-// below it from another mount namespace. So a launcher is asked about each of [Calls] by the
-// programs of such a call; the filter knows them by [Numbers]. The launcher gives a sealed copy to
-// whoever opens one of the names, refuses to let one be changed, and looks at what a program has
-// become before its first instruction if it executes one, and at where a process is if it has
-// entered a directory above one. Package child does that.
+// below it from another mount namespace. So when a program of such a call makes one of [Calls], the
+// filter asks the launcher; it knows them by [Numbers]. Package child answers. Who opens one of the
+// names gets a sealed copy. A change of one is refused. If a program executes one, the launcher looks
+// at what it has become before its first instruction. If a process enters a directory above one, the
+// launcher looks at where the process is then.
 //
-// Guaranteed: every call of the kernel that opens, executes or replaces a file by a path,
-// and that the filter allows, is in Calls. Not here: which files are bound, and who
-// approved them.
+// Guaranteed: every call of the kernel that opens, executes, replaces or makes a file by a path, and
+// that the filter allows, is in Calls. If the filter allows a new one, add it to calls_linux.go, or to
+// calls_linux_amd64.go if arm64 lacks it. Not here: which files are bound, and who approved them.
 package bound

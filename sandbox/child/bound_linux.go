@@ -197,6 +197,8 @@ func (s *server) answerBound(c *running, n *notif) {
 		switch {
 		case i == absent:
 			s.openNothing(c, n, k, at)
+		case k.Kind == bound.Make:
+			continue // the kernel says that it exists
 		case k.Kind == bound.Open:
 			s.openBound(c, n, i, k.Flags)
 		case k.Kind == bound.Execute:
@@ -219,7 +221,7 @@ func peekPath(pid uint32, at uint64) (string, bool) {
 // call would find it.
 func (s *server) openNothing(c *running, n *notif, k bound.Call, at string) {
 	creates := k.Kind == bound.Open && (k.Flags < 0 || n.data.args[k.Flags]&unix.O_CREAT != 0)
-	if creates || k.Kind == bound.Change {
+	if creates || k.Kind == bound.Change || k.Kind == bound.Make {
 		s.refuse(c, n, unix.EROFS, "change "+at)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/lazyregexp"
 )
 
 // use is one use of a configuration: the path at which git reads it, and the directory in which
@@ -161,9 +161,9 @@ var interpreters = strings.Fields(". source exec env sh bash dash zsh ksh fish p
 
 var (
 	// expansion is the directory that a shell finds out, mostly the top of the worktree.
-	expansion = regexp.MustCompile(`\$(\w+|\{[^}]*\}|\([^)]*\))"?/`)
-	quoted    = regexp.MustCompile(`"[^"]*"|'[^']*'`)
-	apart     = regexp.MustCompile("[\\s;|&(){}<>\"'`$=!,]+")
+	expansion = lazyregexp.New(`\$(\w+|\{[^}]*\}|\([^)]*\))"?/`)
+	quoted    = lazyregexp.New(`"[^"]*"|'[^']*'`)
+	apart     = lazyregexp.New("[\\s;|&(){}<>\"'`$=!,]+")
 )
 
 // programs returns the words of a value that may be paths of programs: the whole, what is
@@ -179,14 +179,14 @@ func programs(value string) []string {
 	if strings.Contains(value, "/") {
 		add(value)
 	}
-	value = expansion.ReplaceAllString(value, " ./")
-	for _, q := range quoted.FindAllString(value, -1) {
+	value = expansion().ReplaceAllString(value, " ./")
+	for _, q := range quoted().FindAllString(value, -1) {
 		if strings.Contains(q, "/") {
 			add(q[1 : len(q)-1])
 		}
 	}
 	after := false
-	for _, w := range apart.Split(value, -1) {
+	for _, w := range apart().Split(value, -1) {
 		switch {
 		case w == "" || strings.HasPrefix(w, "-"):
 			continue

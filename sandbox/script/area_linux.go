@@ -15,7 +15,7 @@ type Area struct {
 // its call by [Call.Room], so that is a bug.
 func (m *Area) Alloc(n int) []byte {
 	if m.Used+n > len(m.Buf) {
-		panic("the arena of a call is too small")
+		panic("the area of a call is too small")
 	}
 	b := m.Buf[m.Used : m.Used+n : m.Used+n]
 	m.Used += (n + 15) &^ 15

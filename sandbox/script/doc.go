@@ -8,8 +8,8 @@
 // names the operation that failed ([Explain]).
 //
 // A [Script] is such a list for one [Call]. The daemon asks for a slot with [Call.Room] bytes,
-// compiles the script for the memory behind that slot (a wire.Slot, which package launch has), and
-// sends it once, in one message:
+// compiles the script for the memory of that slot (a wire.Slot, which package launch holds), and sends
+// it once, in one message:
 //
 //	s := script.Compile(slot, script.Call{Argv: []string{"true"}, Dir: "/work"})
 //	err := s.Send(descriptor, streams) // of the slot; after an error no program was run

@@ -66,6 +66,8 @@
 //	                                        One message, no answer. The slot is then used up.
 //	                                        Above 96 KiB the calls are in a file of memory.
 //
+// A new message is a field of Request or [Message], and a row here.
+//
 // What closes:
 //
 //	control socket, by the daemon    The launcher ends, and every call with it. The daemon's

@@ -22,8 +22,8 @@ type Request struct {
 
 // Connect is a connection of a program to an address of [Names] at which nothing listens
 // yet. The descriptor of a listener comes with the message. The connection waits for the
-// answer, which has To, Close and Refused. One of UDP has been refused: it has no descriptor, and
-// no answer.
+// answer, which has To, Close and Refused. A UDP connection is already refused. It has no descriptor and
+// gets no answer.
 type Connect struct {
 	To      netip.AddrPort
 	Call    uint64         `json:",omitempty"`

@@ -32,6 +32,7 @@ const (
 	// InFile is the body of a message that travels as a file.
 	InFile = "{}"
 
-	// MaxMessage bounds one message. A longer one travels as a file.
+	// MaxMessage is the size of a receiver's buffer, in bytes. The daemon sends more than 48 KiB as a file; a longer
+	// answer of the launcher is an error.
 	MaxMessage = 64 << 10
 )

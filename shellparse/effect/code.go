@@ -176,10 +176,10 @@ func (r *reader) jar() {
 }
 
 // Maker says what the output of a program is: "decoder", "download", "text" (it puts text
-// together or changes it), or "" for anything else.
+// together or changes it), or "" for anything else. Versions count as their program (python3.12).
 func Maker(name string, words func() []string) string {
 	load()
-	for _, t := range all.makers[name] {
+	for _, t := range lookup(all.makers, name) {
 		if len(t.needs) == 0 {
 			return t.makes
 		}

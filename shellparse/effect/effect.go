@@ -15,13 +15,14 @@
 // Most of the knowledge is text in tables/: tables/README.md explains the tables of programs, and
 // git.txt and makers.txt explain themselves. What a table cannot say is a function that the entry
 // names with do (git, delete, sql, …). A new program belongs in a table; one with do delete also
-// gets a case in deletes (files.go). A program without an entry has no effects here: nil says that
+// gets a case in deletes (files.go). A new do is a case in read, a name in TestTheTablesAreRead and a
+// row of tables/README.md. A program without an entry has no effects here: nil says that
 // none is known, not that there is none.
 //
 // Guaranteed: a verb, a method, or an option of git that is only known when it runs is taken for the
 // one that does harm, unless the second argument of Of says that variables from outside of the line
-// make it. A word that is not known is not taken for an option of another program, nor for a word
-// that a table marks with =. Nothing here judges: that is package policy.
+// make it. An unknown word never counts as an option of another program, and never matches a word that
+// a table marks with =. Nothing here judges: that is package policy.
 package effect
 
 import (
@@ -129,6 +130,9 @@ func (r *reader) read() {
 		what, of, _ := strings.Cut(do, " ")
 		switch what {
 		case "git":
+			if r.Sub == "apply" || r.Sub == "am" {
+				r.patched()
+			}
 			if !r.git() {
 				return
 			}
@@ -171,6 +175,7 @@ func (r *reader) inside(name string, argv []program.Word) {
 		r.out.Acts = append(r.out.Acts, in.out.Acts...)
 		r.out.Code = append(r.out.Code, in.out.Code...)
 		r.out.Feeds = append(r.out.Feeds, in.out.Feeds...)
+		r.out.Unpacks = append(r.out.Unpacks, in.out.Unpacks...)
 	}
 }
 

@@ -71,12 +71,27 @@ func (r *reader) deletes() {
 	case "7z", "7za", "7zz", "rar":
 		r.packs(r.option("-sdel") || r.option("-df"), 2)
 	case "patch":
+		if len(r.Operands) == 0 {
+			r.patched()
+		}
 		if r.option("-R") || r.option("--reverse") {
 			r.out.Discards = append(r.out.Discards, Discard{What: Work})
 		}
 	}
 	if r.Name == "bfind" {
 		r.findDeletes()
+	}
+}
+
+// patched deletes the files that a patch in the line deletes.
+func (r *reader) patched() {
+	for _, option := range []string{"--dry-run", "--check", "--stat", "--numstat", "--summary"} {
+		if r.option(option) {
+			return
+		}
+	}
+	for _, w := range r.Patch().Deletes {
+		r.out.Deletes = append(r.out.Deletes, Delete{Word: w})
 	}
 }
 

@@ -102,22 +102,25 @@ func load() {
 	})
 }
 
-func classes() map[string]class { return all.classes }
-
-// find returns the tool of a name; versions share one (python3.12).
+// find returns the tool of a name.
 func find(name string) *tool {
 	load()
-	if t := all.tools[name]; t != nil {
+	if t := lookup(all.tools, name); t != nil {
 		return t
 	}
 	if sub, ok := strings.CutPrefix(name, "git-"); ok && sub != "" && gitValued[sub] != nil {
 		return all.tools["git"]
 	}
-	short := strings.TrimRight(name, "0123456789.-")
-	if short != name && len(short) > 2 {
-		return all.tools[short]
-	}
 	return nil
+}
+
+// lookup returns what a table has of a program, the zero value if it has nothing. Versions share one row (python3.12).
+func lookup[T any](table map[string]T, name string) T {
+	row, ok := table[name]
+	if short := strings.TrimRight(name, "0123456789.-"); !ok && len(short) > 2 {
+		row = table[short]
+	}
+	return row
 }
 
 // read reads the classes first: patterns name them.

@@ -52,14 +52,14 @@ func (r *reader) verbs() {
 func (l *line) shows() bool {
 	for _, o := range slices.Backward(l.operands) {
 		if !o.skip {
-			if classes()["infos"][o.text] {
+			if all.classes["infos"][o.text] {
 				return true
 			}
 			break
 		}
 	}
 	return slices.ContainsFunc(l.operands[:min(6, len(l.operands))], func(o operand) bool {
-		return !o.skip && classes()[shows][o.text]
+		return !o.skip && all.classes[shows][o.text]
 	})
 }
 
@@ -160,7 +160,7 @@ func (l *line) words(tokens []token, i, depth int, any bool) (n int, ok bool) {
 			if n, ok := l.words(tokens[1:], j, depth, any); ok {
 				return n, true
 			}
-			if j < len(l.operands) && classes()[shows].matches(l.operands[j].text) && !l.operands[j].skip {
+			if j < len(l.operands) && all.classes[shows].matches(l.operands[j].text) && !l.operands[j].skip {
 				return 0, false
 			}
 		}
@@ -185,11 +185,11 @@ func (l *line) words(tokens []token, i, depth int, any bool) (n int, ok bool) {
 // noun reports whether a word that can be a verb is none here: one that shows follows it.
 func (l *line) noun(word string, i int) bool {
 	end := i + 2
-	if classes()[Changes][word] {
+	if all.classes[Changes][word] {
 		end = i + 3
 	}
 	for _, o := range l.operands[i+1 : min(end, len(l.operands))] {
-		if !o.skip && classes()[shows][o.text] && !classes()[Destroys][word] {
+		if !o.skip && all.classes[shows][o.text] && !all.classes[Destroys][word] {
 			return true
 		}
 	}

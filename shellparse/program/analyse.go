@@ -17,7 +17,7 @@
 //
 // Most of the knowledge is text, one option on a line, in tables/, which tables/README.md
 // explains. The handlers (do_*.go) are for what a table cannot say. A new program belongs
-// in a table, and its cases in guard/testdata.
+// in a table, and its cases in testdata/programs.txt and guard/testdata.
 //
 // Guaranteed: a word that is not known is never taken for a known one. For a program that no
 // table has, each word is told as read, and one with a slash, a dot or a pattern also as written.
@@ -64,6 +64,8 @@ type Shell interface {
 	Again(argv []Word)
 	// Run is text that the command runs as a shell does.
 	Run(text Word)
+	// Written returns what the line itself writes into a file, where that is known.
+	Written(f Word) []string
 	// Opaque is a part that nobody can read here. Its code is one of shellparse.Opaque.
 	Opaque(code, message string, at source.Pos)
 }
@@ -78,12 +80,12 @@ type Call struct {
 	In     Input // its standard input
 	Within bool  // another command starts it, which may give it an input
 	Fed    bool  // as Within, or the shell has another input itself
-	Second bool  // it is read with other words: an option that is none is no reading
+	Second bool  // this is another reading of the words; an option that the table lacks makes it invalid
 
 	Sub  string // its subcommand, where the program has some; Analyse finds it
-	Told bool   // an option names a file of code, in place of what the program looks for; likewise
+	Told bool   // an option names a file of code, in place of what the program looks for; Analyse sets it
 
-	Listed bool // a table has the program: what [Knows] says; likewise
+	Listed bool // a table has the program: what [Knows] says; Analyse sets it
 
 	// What Analyse reads of the words.
 	spec     *spec
@@ -132,6 +134,9 @@ func (a *Call) Analyse() string {
 	default:
 		a.UseOperands(a.Operands)
 	}
+	if a.Effects["listed"] {
+		a.listed(treeNames, Literal("-", a.At))
+	}
 	return ""
 }
 
@@ -173,6 +178,9 @@ func (a *Call) subcommand(args []Word) []Word {
 	a.Operands = nil
 	if program.do == "git" {
 		a.gitSettings()
+		if i < len(args) {
+			a.workTree(args[i])
+		}
 		a.Values = nil
 	}
 	if i >= len(args) {

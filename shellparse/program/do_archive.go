@@ -59,9 +59,13 @@ func doTar(a *Call) {
 			a.use(cuts, f)
 		}
 		a.Chdir(f) // the next one begins there
+		for _, list := range a.Values["-T"] {
+			a.listed(treeNames, list) // the names are of there
+		}
 	}
 	switch mode {
 	case 'x':
+		a.transformed()
 		if a.Effects["absolute"] || !strings.HasPrefix(first(args), "-") && strings.Contains(first(args), "P") {
 			a.anywhere()
 		}
@@ -83,6 +87,26 @@ func doTar(a *Call) {
 			if a.Effects["move"] {
 				a.use(cuts, f)
 			}
+		}
+	}
+}
+
+// transformed writes below the directories that --transform puts in front of the names: s,^,DIR/,.
+func (a *Call) transformed() {
+	for _, f := range a.Values["--transform"] {
+		for expr := range strings.SplitSeq(f.Text, ";") {
+			if len(expr) < 2 || expr[0] != 's' {
+				continue
+			}
+			parts := strings.Split(expr[2:], expr[1:2])
+			if len(parts) < 2 || !strings.ContainsAny(parts[1], "/.") {
+				continue
+			}
+			to := f.Sub(parts[1])
+			if !f.Known || strings.ContainsAny(parts[1], `\&`) {
+				to = Word{Text: "(names that " + a.Name + " --transform makes)", At: f.At}
+			}
+			a.use(cuts, to)
 		}
 	}
 }
@@ -151,6 +175,12 @@ func doZip(a *Call) {
 		if (f.Is("-TT") || f.Is("--unzip-command")) && i+2 < len(a.Argv) {
 			a.Run(a.Argv[i+2])
 		}
+		if len(f.Text) > 2 && f.Text[0] == '-' && f.Text[1] != '-' &&
+			strings.Trim(f.Text[1:], "@qrvjXyu0123456789") == "" {
+			if strings.Contains(f.Text, "@") {
+				a.listed(treeNames, Literal("-", a.At))
+			}
+		}
 	}
 	a.UseOperands(a.Operands)
 	if a.Effects["move"] && len(a.Operands) > 1 {
@@ -200,8 +230,12 @@ func doCompress(a *Call) {
 
 func doCpio(a *Call) {
 	if !a.Effects["extract"] { // it is told the names on its input
-		for name := range strings.FieldsSeq(a.In.Printed + " " + a.In.Text) {
+		names := a.In.Printed + " " + a.In.Text
+		for name := range strings.FieldsSeq(names) {
 			a.use(reads, Literal(name, a.At))
+		}
+		if names == " " {
+			a.listed(treeNames, Literal("-", a.At))
 		}
 	}
 	if a.Effects["extract"] && !a.Effects["below"] {

@@ -124,6 +124,9 @@ func doInterpreter(a *Call) {
 		inline = inline || a.spec.opts[o].kind == code
 	}
 	for _, f := range a.Operands {
+		if a.Name == "perl" {
+			a.backup(a.Values["-i"], f)
+		}
 		if a.Name == "perl" && (strings.HasSuffix(f.Text, "|") || strings.HasPrefix(f.Text, "|")) {
 			a.Opaque("inline_code", "perl opens "+f.Text+" as a program", f.At)
 		}
@@ -215,6 +218,10 @@ func doCompiler(a *Call) {
 		}
 	}
 	a.UseOperands(a.Operands)
+	for _, f := range a.Operands {
+		a.includes(f)
+	}
+	a.handedOn()
 }
 
 // pipes reports whether a dot command of sqlite3 opens a program.

@@ -14,7 +14,7 @@ func doVim(a *Call) {
 	}
 	var ops []Word
 	for _, f := range a.Operands {
-		if strings.HasPrefix(f.Text, "+") && len(f.Text) > 1 && !Digits(f.Text[1:]) {
+		if strings.HasPrefix(f.Text, "+") && len(f.Text) > 1 && !AllDigits(f.Text[1:]) {
 			a.Opaque("inline_code", a.Name+" executes "+f.Text, f.At)
 			continue
 		}

@@ -29,6 +29,15 @@ func doFind(a *Call) {
 		}
 		roots = append(roots, f)
 	}
+	for n, f := range args {
+		if f.Is("-files0-from") && n+1 < len(args) {
+			if list := args[n+1]; stdinNames[list.Lit()] {
+				roots = append(roots, a.inputNames()...)
+			} else {
+				roots = append(roots, a.namesIn(list)...)
+			}
+		}
+	}
 	if len(roots) == 0 {
 		roots = []Word{Literal(".", a.At)}
 	}
@@ -216,6 +225,15 @@ func doXargs(a *Call) {
 		more = nil
 		for _, word := range strings.Fields(in.Text) {
 			more = append(more, Literal(word, in.At))
+		}
+	}
+	if lists := a.Values["-a"]; len(lists) > 0 {
+		more = nil
+		for _, f := range a.namesIn(lists[len(lists)-1]) {
+			if !f.Known {
+				f = Word{Text: "(words from standard input)", Many: true, At: a.At}
+			}
+			more = append(more, f)
 		}
 	}
 	if searches(words) && !strings.Contains(a.In.Text+a.In.Printed, "-") {
@@ -417,7 +435,7 @@ func doRename(a *Call) {
 func doHeadTail(a *Call) {
 	var ops []Word
 	for i, f := range a.Operands {
-		if i == 0 && strings.HasPrefix(f.Text, "+") && Digits(strings.Trim(f.Text[1:], "cfl")) {
+		if i == 0 && strings.HasPrefix(f.Text, "+") && AllDigits(strings.Trim(f.Text[1:], "cfl")) {
 			continue
 		}
 		ops = append(ops, f)
@@ -443,18 +461,4 @@ func doSplit(a *Call) {
 		prefix.Pat, prefix.Glob = EscapePattern(prefix.Text)+"*", true
 	}
 	a.use(writes, prefix)
-}
-
-// doPatch: with -o or --dry-run the file is only read.
-func doPatch(a *Call) {
-	if len(a.Values["-o"]) > 0 && len(a.Operands) > 0 {
-		a.use(reads, a.Operands[0])
-		a.UseOperands(nil)
-		return
-	}
-	if len(a.Operands) == 0 {
-		// The patch names the files; they lie below the working directory.
-		a.use(writes, Literal(".", a.At))
-	}
-	a.UseOperands(a.Operands)
 }

@@ -19,6 +19,17 @@ func (a *Call) gitSettings() {
 	}
 }
 
+// workTree: what subcommands make of files they make in the tree that is named.
+func (a *Call) workTree(sub Word) {
+	switch sub.Text {
+	case "checkout", "restore", "switch", "checkout-index", "read-tree", "reset", "merge", "pull", "stash", "clean",
+		"rm", "mv", "rebase", "cherry-pick", "revert", "apply", "am", "sparse-checkout":
+		for _, f := range a.Values["--work-tree"] {
+			a.use(cuts, f)
+		}
+	}
+}
+
 // gitPlain are the sections and keys of git's configuration that execute nothing.
 var gitPlain = sync.OnceValue(func() []string {
 	text, err := tables.ReadFile("tables/gitconfig.txt")
@@ -33,6 +44,15 @@ var gitPlain = sync.OnceValue(func() []string {
 	}
 	return keys
 })
+
+// GitSetting judges a setting that a variable gives git.
+func (a *Call) GitSetting(key, val Word) {
+	if !key.Known || !val.Known {
+		a.Opaque("unknown_option", "git is given a setting that is only known when it runs: "+key.Text, key.At)
+		return
+	}
+	a.gitSetting(key.Text, val)
+}
 
 // gitSetting judges one setting by what its key makes git do with the value.
 func (a *Call) gitSetting(key string, val Word) {

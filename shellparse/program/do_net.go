@@ -12,7 +12,7 @@ import (
 func doCurl(a *Call) {
 	a.UseOperands(a.Operands)
 	for _, f := range a.Values["-K"] {
-		if f.Fd || f.Is("-") || strings.HasPrefix(f.Text, "/dev/") {
+		if !a.settings(f) && (f.Fd || stdinNames[f.Text] || strings.HasPrefix(f.Text, "/dev/")) {
 			a.Opaque("inline_code", "curl is told what to do by what a command prints", f.At)
 		}
 	}
@@ -154,6 +154,13 @@ func (a *Call) item(f Word) {
 // doWget writes into the working directory unless it is told where.
 func doWget(a *Call) {
 	a.UseOperands(a.Operands)
+	for _, list := range a.Values["-i"] {
+		for _, text := range a.texts(list) {
+			for url := range strings.FieldsSeq(text) {
+				a.use(urlKind, Literal(url, list.At))
+			}
+		}
+	}
 	if len(a.Values["-O"]) > 0 {
 		return
 	}

@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // doSed reads the program of sed for what it executes, reads and writes.
 func doSed(a *Call) {
@@ -19,6 +22,37 @@ func doSed(a *Call) {
 			k = both
 		}
 		a.use(k, f)
+		a.backup(a.Values["-i"], f)
+	}
+}
+
+// backup writes the copy that sed -iSUFFIX and perl -iSUFFIX keep of a file. With * the suffix is a whole name.
+func (a *Call) backup(suffixes []Word, f Word) {
+	for _, suffix := range suffixes {
+		dir, name := path.Split(f.Text)
+		to := f
+		switch {
+		case suffix.Text == "" || len(suffix.Text)+len(f.Text) >= pathMax:
+			continue
+		case !strings.Contains(suffix.Text, "*"):
+			name = f.Text + suffix.Text
+		case strings.Contains(suffix.Text, "/"):
+			name = strings.ReplaceAll(suffix.Text, "*", name)
+		default:
+			name = dir + strings.ReplaceAll(suffix.Text, "*", name)
+		}
+		if to.Text = name; f.Glob {
+			_, last := path.Split(f.Pat)
+			switch {
+			case !strings.Contains(suffix.Text, "*"):
+				to.Pat = f.Pat + EscapePattern(suffix.Text)
+			default:
+				to.Pat = strings.ReplaceAll(EscapePattern(suffix.Text), `\*`, last)
+				to.Pat = strings.ReplaceAll(to.Pat, `\*`, last)
+			}
+		}
+		to.Known = f.Known && suffix.Known
+		a.use(writes, to)
 	}
 }
 

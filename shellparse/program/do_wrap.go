@@ -40,6 +40,24 @@ func doSu(a *Call) {
 	}
 }
 
+// doRunParts: the one program that a pattern of the form ^NAME$ selects starts with the words of --arg.
+func doRunParts(a *Call) {
+	a.UseOperands(a.Operands)
+	args := a.Values["-a"]
+	if len(args) == 0 {
+		return
+	}
+	program := Word{Text: "(what run-parts selects)", At: a.At}
+	for _, f := range a.Values["--regex"] {
+		name, begins := strings.CutPrefix(f.Lit(), "^")
+		name, ends := strings.CutSuffix(name, "$")
+		if begins && ends && !strings.ContainsFunc(name, func(r rune) bool { return r > 'z' || !IsWordByte(byte(r)) }) {
+			program = f.Sub(name)
+		}
+	}
+	a.Start(append([]Word{program}, args...))
+}
+
 func doGdb(a *Call) {
 	for _, f := range a.Argv[1:] {
 		if f.Is("--args") || f.Is("-args") || f.Is("--") {
@@ -74,7 +92,7 @@ func doFlock(a *Call) {
 	if len(a.Operands) == 0 {
 		return
 	}
-	if !Digits(a.Operands[0].Text) {
+	if !AllDigits(a.Operands[0].Text) {
 		a.use(both, a.Operands[0])
 	}
 	words := a.Operands[1:]
@@ -187,15 +205,96 @@ func doStrace(a *Call) {
 	a.UseOperands(a.Operands)
 }
 
-// doEnv: -S holds words of env itself.
+// doEnv: -S holds words of env itself, which it splits in its own way.
 func doEnv(a *Call) {
 	for _, f := range a.Values["-S"] {
 		f = f.Numbers()
-		a.Run(f.Sub("env " + f.Text + quotedWords(a.Operands)))
+		words, ok := envWords(f)
+		if !ok {
+			a.Opaque("inline_code", a.Name+" -S splits text that is only known when it runs, or not as a shell does",
+				f.At)
+			continue
+		}
+		a.Start(append(append([]Word{Literal("env", f.At)}, words...), a.Operands...))
 	}
 	if len(a.Values["-S"]) == 0 {
 		a.UseOperands(a.Operands)
 	}
+}
+
+// envEscapes are what env -S makes of a character behind a backslash, in pairs.
+const envEscapes = "\"\"##$$''\\\\f\fn\nr\rt\tv\v"
+
+// envWords splits text as env -S does. A ${NAME} makes its word unknown. It reports false for text that is not known,
+// and for text that env refuses.
+func envWords(f Word) (words []Word, ok bool) {
+	if f.Lit() == "" {
+		return nil, f.Known && f.Text == "" && !f.Glob && !f.Tree
+	}
+	var word strings.Builder
+	begun, known, quote, from := false, true, byte(0), 0
+	text := f.Text
+	end := func(to int) {
+		switch {
+		case begun && known:
+			words = append(words, Literal(word.String(), f.At))
+		case begun:
+			words = append(words, Word{Text: text[from:to], Skeleton: word.String(), At: f.At})
+		}
+		word.Reset()
+		begun, known, from = false, true, to+1
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quote == 0 && strings.IndexByte(" \t\n\v\f\r", c) >= 0:
+			end(i)
+		case quote == 0 && !begun && c == '#':
+			return words, true
+		case c == quote && quote != 0:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, begun = c, true
+		case c == '\\' && (quote != '\'' || i+1 < len(text) && (text[i+1] == '\\' || text[i+1] == '\'')):
+			if i++; i == len(text) {
+				return nil, false
+			}
+			if text[i] == '_' && quote == 0 {
+				end(i - 1)
+				from = i + 1
+				continue
+			}
+			if text[i] == 'c' && quote == 0 {
+				end(i - 1)
+				return words, true
+			}
+			begun = true
+			pair := strings.IndexByte(envEscapes, text[i])
+			switch {
+			case text[i] == '_':
+				word.WriteByte(' ')
+			case pair < 0:
+				return nil, false
+			default:
+				word.WriteByte(envEscapes[pair&^1+1])
+			}
+		case c == '$' && quote != '\'':
+			n := strings.IndexByte(text[i:], '}')
+			if !strings.HasPrefix(text[i:], "${") || n < 0 {
+				return nil, false
+			}
+			word.WriteByte('_')
+			begun, known = true, false
+			i += n
+		default:
+			begun = true
+			word.WriteByte(c)
+		}
+	}
+	if quote != 0 {
+		return nil, false
+	}
+	end(len(text))
+	return words, true
 }
 
 // Quoted returns the text that a shell reads back as these words.

@@ -22,6 +22,10 @@ func Steers(name, value string, known bool, command string) (yes, byShell bool) 
 	switch before(name, "[") {
 	case "PROMPT_COMMAND":
 		byShell = true
+	case "SHELLOPTS", "BASHOPTS":
+		byShell = true
+	case "POSIXLY_CORRECT":
+		byShell = command == ""
 	case "PS4", "BASH_ENV", "ENV":
 		byShell = !known || strings.ContainsAny(value, "$`\\")
 	}
@@ -61,7 +65,7 @@ func harmlessValue(name, v, command string) bool {
 	case name == "NODE_OPTIONS":
 		return strings.HasPrefix(v, "--max-old-space-size=") && !strings.Contains(v, " ")
 	case name == "MAKEFLAGS":
-		return strings.HasPrefix(v, "-j") && Digits(v[2:])
+		return strings.HasPrefix(v, "-j") && AllDigits(v[2:])
 	case name == "RUSTFLAGS":
 		return onlyFlags(codegen.Replace(v), rustFlags)
 	}

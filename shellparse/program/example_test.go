@@ -59,7 +59,8 @@ func (s *told) Code(f program.Word) {
 	s.File(f, program.Read, false)
 	s.lines[len(s.lines)-1] = "execute " + text(f)
 }
-func (s *told) CodeInput() { s.say("execute the input") }
+func (s *told) Written(program.Word) []string { return nil }
+func (s *told) CodeInput()                    { s.say("execute the input") }
 func (s *told) Inline(program.Word) {
 	s.say("opaque inline_code: %s executes code given in the line, which is not read here", s.call.Name)
 }

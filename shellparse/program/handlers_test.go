@@ -142,7 +142,7 @@ func TestWhichVariablesSteerPrograms(t *testing.T) {
 		{"BASH_ENV", "/dev/null", "", true, false, false},
 		{"BASH_ENV", "./x", "", true, true, false},
 		{"POSIXLY_CORRECT", "1", "df", true, false, false},
-		{"POSIXLY_CORRECT", "1", "", true, true, false},
+		{"POSIXLY_CORRECT", "1", "", true, true, true},
 		{"CC", "clang", "make", true, false, false},
 		{"CC", "./x", "make", true, true, false},
 		{"CMAKE_C_COMPILER_LAUNCHER", "ccache", "cmake", true, false, false},

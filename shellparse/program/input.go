@@ -10,12 +10,14 @@ type Input struct {
 	// Printed is what a command in front of a pipe prints, where its words say it; no escapes
 	// are read in it.
 	Printed string
+	// Output is what it prints in fact, "" where that is not known.
+	Output string
 	// Files are those that it is made of, one after the other.
 	Files []Word
 	// Archive: git archive makes it.
 	Archive bool
 	Own     bool // of this command alone, which sees it from its beginning
-	// paths are the roots below which every line of the input names a file.
+	// Paths are the roots below which every line of the input names a file.
 	Paths []Word
 }
 

@@ -74,9 +74,12 @@ const (
 	atFile   kind = '@' // text, or @file to read it from
 	volume   kind = 'v' // path:where, or src=path,…: read and written
 	obeyed   kind = 'f' // a file that is read and executed
+
+	fileNames kind = 'l' // a list of names of files that are read
+	treeNames kind = 'L' // the same, of trees
 )
 
-var kinds = "drwtDbRWspchuoxeamnqQ@vf"
+var kinds = "drwtDbRWspchuoxeamnqQ@vflL"
 
 // loaded holds the programs of the tables. They are read when they are first asked for,
 // because a process that judges nothing does not need them. The variable has no

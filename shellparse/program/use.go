@@ -29,6 +29,8 @@ func (a *Call) use(k kind, f Word) {
 		a.Code(f)
 	case tree:
 		a.File(f, Read, true)
+	case fileNames, treeNames:
+		a.listed(k, f)
 	case cuts:
 		f.Keeps = true // what is cut is an effect
 		a.File(f, Write, true)
@@ -71,7 +73,7 @@ func (a *Call) host(h string) {
 	if i := strings.LastIndexByte(h, '@'); i >= 0 {
 		h = h[i+1:]
 	}
-	if i := strings.LastIndexByte(h, ':'); i >= 0 && Digits(h[i+1:]) && strings.Count(h, ":") == 1 {
+	if i := strings.LastIndexByte(h, ':'); i >= 0 && AllDigits(h[i+1:]) && strings.Count(h, ":") == 1 {
 		h = h[:i]
 	}
 	h = strings.Trim(h, "[]")
@@ -209,8 +211,7 @@ func (a *Call) maybeURLs(text string) {
 	}
 }
 
-// Guess is a command without an entry in the tables: it may read and write whatever could
-// be a path.
+// Generic judges the words of a command that no table has: each that could be a path may be read and written.
 func (a *Call) Generic(args []Word) {
 	for _, f := range args {
 		a.use(maybe, f)

@@ -14,9 +14,13 @@ const (
 	ofBash                     // bash sets it by itself, or nobody can set it
 	runsIt                     // a program executes or loads its value
 	harmless                   // an exception to the parts of names that say so
+	writesIt                   // a program writes the file that it names
 )
 
-var classes = map[string]class{"live": live, "bash": ofBash, "runs": runsIt, "harmless": harmless}
+var classes = map[string]class{
+	"live": live, "bash": ofBash, "runs": runsIt, "harmless": harmless,
+	"writes": writesIt,
+}
 
 // variableTable is what tables/variables.txt says.
 type variableTable struct {
@@ -73,6 +77,18 @@ func Live(name string) bool { return isVariable(name, live) }
 
 // SetByShell reports whether bash sets a variable by itself, or nobody can set it.
 func SetByShell(name string) bool { return isVariable(name, ofBash) }
+
+// Output returns the file that a program writes because a variable has this value, "" for none.
+func Output(name, value string) string {
+	if !isVariable(name, writesIt) {
+		return ""
+	}
+	value, _, _ = strings.Cut(value, " ") // DEPENDENCIES_OUTPUT=FILE TARGET
+	if strings.HasPrefix(name, "GIT_TRACE") && !strings.HasPrefix(value, "/") {
+		return "" // on or off, or a descriptor
+	}
+	return value
+}
 
 // Hijacks reports whether a variable decides what a program executes.
 func Hijacks(name string) bool {

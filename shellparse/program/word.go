@@ -210,8 +210,8 @@ func bracket(pat string) (end int, class bool) {
 	return 0, false
 }
 
-// Digits reports whether text is digits and nothing else.
-func Digits(s string) bool {
+// AllDigits reports whether text is digits and nothing else.
+func AllDigits(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
 			return false

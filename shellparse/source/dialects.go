@@ -15,6 +15,9 @@ var bashOnly = []string{
 	"[[", "time", "help", "history", "logout", "suspend",
 }
 
+// bashOptions begin what sh has too, but with other options or at other times.
+var bashOptions = []string{"~+", "~-", "eval", "alias", "printf", "cd -", "read -"}
+
 // BashBuiltin reports whether a name is a builtin or a keyword that sh does not have.
 func BashBuiltin(name string) bool { return slices.Contains(bashOnly, name) }
 
@@ -50,7 +53,7 @@ func OnlyBash(src string) bool {
 	if strings.ContainsAny(src, "{=") || strings.Contains(src, "&>") {
 		return true // lists in braces, assignments that stay
 	}
-	for _, word := range bashOnly {
+	for _, word := range slices.Concat(bashOnly, bashOptions) {
 		if strings.Contains(src, word) {
 			return true
 		}

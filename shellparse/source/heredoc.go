@@ -34,7 +34,7 @@ func escapedDelimiter(word *syntax.Word) bool {
 			}
 		case *syntax.DblQuoted:
 			for _, q := range p.Parts {
-				if l, ok := q.(*syntax.Lit); ok && Unquote(l.Value) != l.Value {
+				if l, ok := q.(*syntax.Lit); ok && UnescapeDouble(l.Value) != l.Value {
 					return true
 				}
 			}

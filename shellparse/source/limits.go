@@ -11,9 +11,11 @@ import (
 // check is ever left out because of it.
 const (
 	maxBytes = 64 << 10
-	maxDepth = 48     // open brackets, quotes and keywords at one place
+	maxDepth = 48     // open brackets at one place, and open braces
+	maxUnary = 512    // unary operators in a row
+	maxOpen  = 960    // open keywords
 	MaxWords = 20_000 // words
-	maxChain = 2_000  // operators | and &, which nest to the left
+	maxChain = 4_000  // characters | and &, which nest to the left
 )
 
 // Check refuses what must not reach the parser: it has no depth limit of its
@@ -65,8 +67,8 @@ func validAt(src string, i int) bool {
 	return n != 1
 }
 
-// depth counts what is open at each place, without knowing quotes: it may count
-// too much, never too little.
+// depth counts what is open at each place. It does not know quotes, so a quoted bracket counts too: an opening
+// one adds to the depth, a closing one hides a level. What is hidden so, [maxBytes] bounds.
 func depth(src string) error {
 	brackets, braces, run := 0, 0, 0
 	words, chain := 0, 0
@@ -90,17 +92,17 @@ func depth(src string) error {
 		case '!', '-', '~', '+':
 			run++ // unary operators nest too
 			inWord = true
-			if run > 512 {
-				return tooDeep(src, i)
+			if run > maxUnary {
+				return tooDeep(src, i, maxUnary)
 			}
 			continue
 		case '(', '[':
 			if brackets++; brackets > maxDepth {
-				return tooDeep(src, i)
+				return tooDeep(src, i, maxDepth)
 			}
 		case '{':
 			if braces++; braces > maxDepth {
-				return tooDeep(src, i)
+				return tooDeep(src, i, maxDepth)
 			}
 		case ')', ']':
 			brackets = max(brackets-1, 0)
@@ -111,9 +113,9 @@ func depth(src string) error {
 		}
 		run, inWord = 0, true
 	}
-	if chain > 2*maxChain {
+	if chain > maxChain {
 		return &Error{
-			Code: "too_large", Msg: fmt.Sprintf("command has more than %d operators", maxChain),
+			Code: "too_large", Msg: fmt.Sprintf("command has more than %d characters | and &", maxChain),
 			Hint: "split the command",
 		}
 	}
@@ -126,9 +128,9 @@ func depth(src string) error {
 	return keywordDepth(src)
 }
 
-func tooDeep(src string, i int) error {
+func tooDeep(src string, i, most int) error {
 	return &Error{
-		Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", maxDepth),
+		Code: "too_deep", Msg: fmt.Sprintf("command is nested deeper than %d levels", most),
 		Hint: "split the command", At: place(src, i, i+1),
 	}
 }
@@ -147,7 +149,7 @@ func keywordDepth(src string) error {
 		}
 		switch src[i:j] {
 		case "if", "while", "until", "for", "case", "select", "function", "time", "coproc", "elif":
-			if open++; open > 20*maxDepth {
+			if open++; open > maxOpen {
 				return &Error{
 					Code: "too_deep", Msg: "command has too many nested statements",
 					Hint: "split the command", At: place(src, i, j),

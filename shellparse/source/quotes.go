@@ -63,7 +63,7 @@ func AnsiC(s string) string {
 	return b.String()
 }
 
-// Digits reads up to most digits of a base.
+// Digits reads up to most digits of a base. It returns their value and how many they are.
 func Digits(s string, base, most int) (int64, int) {
 	n := 0
 	for n < len(s) && n < most {
@@ -76,8 +76,8 @@ func Digits(s string, base, most int) (int64, int) {
 	return v, n
 }
 
-// Unquote removes the backslashes that mean something in double quotes, save those at the end of a line.
-func Unquote(s string) string {
+// UnescapeDouble removes the backslashes that mean something in double quotes, save those at the end of a line.
+func UnescapeDouble(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
 	}

@@ -16,13 +16,14 @@
 //	file, read, err := source.ParsePosix(text) // places belong to read, not to text
 //
 // [OnlyBash] says whether that tree may differ from the one of Parse, and [BashBuiltin] names what only
-// bash has. [AnsiC], [Unquote] and [Digits] decode text inside of quotes.
+// bash has. [AnsiC], [UnescapeDouble] and [Digits] decode text inside of quotes.
 //
 // A new difference between bash and the parser belongs here and is an [*Error] with the code
 // "parser_difference": in Check if the text alone shows it, in Heredoc if it is in a here-document,
 // else as a function over text and tree that [Parse] calls. It refuses more than it must rather than
-// less, and its cases stand in guard/testdata/differences.jsonl. Which words a command gets, and what
-// it does, is not known here: that is package shellparse.
+// less, and its cases stand in guard/testdata/differences.jsonl. A new
+// technique there that Parse refuses must also be in ofText of the tests here. Which words a command
+// gets, and what it does, is not known here: that is package shellparse.
 package source
 
 import (

@@ -171,7 +171,7 @@ func TestQuotesMeanWhatBashSays(t *testing.T) {
 			t.Errorf("$'%s' is %q, want %q", in, got, want)
 		}
 	}
-	if got := source.Unquote(`\$a \b \\ \"`); got != `$a \b \ "` {
+	if got := source.UnescapeDouble(`\$a \b \\ \"`); got != `$a \b \ "` {
 		t.Errorf("in double quotes it is %q", got)
 	}
 }

@@ -2,8 +2,8 @@ package attack
 
 import "os"
 
-// linkBeside writes beside the workspace, and through what it writes further away.
-const linkBeside = "ln -s {outside} ../other/out; echo x > ../other/out/new"
+// linkBeside writes beside the workspace, and through what a program makes there further away.
+const linkBeside = "python3 -c 'import os;os.symlink(\"{outside}\",\"../other/out\")'; echo x > ../other/out/new"
 
 // outside: nothing is written outside the workspace without a yes.
 func outside() []try {
@@ -20,7 +20,8 @@ func outside() []try {
 		line("mkdir", denied, "mkdir -p {outside}/x/y"),
 		line("a directory beside the workspace", asked, "echo x > ../other/a.txt"),
 		line("a new one beside it", asked, "git worktree add ../w"),
-		line("a link is made beside it that leads further", asked, linkBeside),
+		line("a link is made beside it that leads further", denied, "ln -s {outside} ../other/out; echo x > ../other/out/new"),
+		line("a program makes a link beside it that leads further", asked, linkBeside),
 		{"a link beside it that leads further", denied, func(w *world) (string, []byte) {
 			w.must(os.Symlink(w.outside, w.dir+"/work/other/out"))
 			defer os.Remove(w.dir + "/work/other/out")
@@ -46,14 +47,15 @@ func outside() []try {
 		line("python", contained, "python3 -c 'open(\"{outside}/new\",\"w\").write(\"x\")'"),
 		line("perl that unlinks", contained, "perl -e 'unlink \"{outside}/a.txt\"'"),
 		line("a script of the workspace", contained, "printf 'echo x > {outside}/new\\n' | sed '' > s.sh; sh s.sh"),
-		line("a program copied to another name", contained, "cp $(command -v tee) t; echo x | ./t {outside}/new"),
+		line("a program copied to another name", denied, "cp $(command -v tee) t; echo x | ./t {outside}/new"),
 		line("git that writes elsewhere", contained, "git --git-dir={outside}/g init"),
 		line("git worktree", denied, "git worktree add {outside}/w"),
 		line("tar into another directory", denied, "tar cf x.tar README.md; tar xf x.tar -C {outside}"),
 		line("tar with absolute names", contained, "tar -cPf x.tar {outside}/a.txt; tar -xPf x.tar"),
 		line("unzip with ..", contained, "python3 -c 'import zipfile;z=zipfile.ZipFile(\"e.zip\",\"w\");z.writestr(\"../../outside/new\",\"x\")'; unzip -o e.zip"),
 		line("rsync", denied, "rsync -a src/ {outside}/"),
-		line("a link of the workspace that leads out", contained, "ln -s {outside} l; echo x > l/new"),
+		line("a link of the workspace that leads out", denied, "ln -s {outside} l; echo x > l/new"),
+		line("one that a program makes", contained, "python3 -c 'import os;os.symlink(\"{outside}\",\"l\")'; echo x > l/new"),
 		lines("a link by one call, a write by the next", denied, "python3 -c 'import os;os.symlink(\"{outside}\",\"l\")'", "echo x > l/new"),
 		line("cd out and write", denied, "cd {outside} && echo x > new"),
 		line("an exec'd descriptor", denied, "exec 9> {outside}/new; echo x >&9"),

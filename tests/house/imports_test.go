@@ -43,7 +43,7 @@ var internal = map[string][]string{
 	"sandbox/seccomp":  {"sandbox/bound", "sandbox/wire"},
 	"sandbox/limit":    {},
 	"sandbox/stdio":    {"sandbox/script"},
-	"sandbox/later":    {"guard", "guard/obeyed", "sandbox/ctime"},
+	"sandbox/later":    {"guard", "guard/obeyed", "internal/lazyregexp", "sandbox/ctime"},
 	"sandbox/view":     {"guard", "sandbox/ctime", "sandbox/wire"},
 	"sandbox/launch":   {"sandbox/bound", "sandbox/identity", "sandbox/wire", "sandbox/script", "sandbox/ctime", "sandbox/limit"},
 	"sandbox/script":   {"sandbox/wire"},
@@ -81,7 +81,7 @@ var internal = map[string][]string{
 	"internal/vars":       {"internal/budget", "internal/jsonout", "internal/part", "internal/route", "internal/provenance", "internal/store", "internal/tool", "guard", "sandbox", "internal/catalog"},
 	"internal/transcript": {"internal/store", "internal/tool"},
 	"internal/transfer":   {"internal/sessions", "internal/store", "internal/tool"},
-	"internal/sessions":   {"internal/lazyregexp", "internal/transcript", "internal/part", "internal/store", "internal/tool", "guard", "sandbox"},
+	"internal/sessions":   {"internal/transcript", "internal/part", "internal/store", "internal/tool", "guard", "sandbox"},
 	"internal/audit":      {"internal/lazyregexp", "internal/part", "internal/route", "internal/store", "internal/tool", "sandbox/egress"},
 	"internal/projects":   {"internal/part", "internal/route", "internal/strictjson", "internal/tool", "guard"},
 	"internal/undo":       {"guard/gitindex", "guard/gitobject", "internal/tools/search", "sandbox/egress", "internal/budget", "internal/catalog", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "sandbox/ctime"},
@@ -110,7 +110,7 @@ var internal = map[string][]string{
 	"internal/web":       {"approvals", "internal/events", "hooks", "metrics", "policy", "sandbox/egress", "internal/part", "internal/vars", "internal/review", "internal/route", "internal/store", "internal/tool", "internal/visible"},
 	"internal/part":      {"internal/catalog", "internal/events", "internal/route", "internal/store", "internal/tool", "guard", "sandbox"},
 
-	"internal/worktree":         {"internal/part", "internal/tool", "guard", "sandbox"},
+	"internal/worktree":         {"internal/lazyregexp", "internal/part", "internal/tool", "guard", "sandbox"},
 	"internal/worktree/entered": {"internal/catalog", "internal/part", "internal/store", "internal/tool", "internal/worktree", "guard", "sandbox", "shellparse"},
 
 	"internal/mcp/vet":      {"internal/lazyregexp", "internal/strictjson"},

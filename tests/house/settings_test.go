@@ -105,7 +105,7 @@ func (f *fields) declared(info *types.Info, file *ast.File) {
 					f.received(info.TypeOf(n.Value))
 				}
 			}
-		case *ast.Ident: // toolkit.Decode[T]
+		case *ast.Ident: // tool.Decode[T]
 			if n.Name == "Decode" && info.Instances[n].TypeArgs.Len() == 1 {
 				f.received(info.Instances[n].TypeArgs.At(0))
 			}

@@ -156,7 +156,7 @@ func BenchmarkStart(b *testing.B) {
 	bench.Compare(b, []bench.Case{
 		{Name: "sandboxd version", N: 14, Run: func() { run(b, exe, "version") }},
 		{Name: "start to ready", N: 14, Before: func() { d.stop(os.Interrupt) }, Run: d.start},
-	}, bench.Limit{Case: "start to ready", Over: "sandboxd version", AtMost: 4})
+	}, bench.Limit{Case: "start to ready", Over: "sandboxd version", AtMost: 9})
 }
 
 // BenchmarkMemory is the resident size of a daemon that rests, and after 10,000

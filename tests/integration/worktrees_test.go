@@ -100,13 +100,13 @@ func TestT53_WorktreeTools(t *testing.T) {
 	// What was changed is named and not lost: a file, a commit.
 	d.answers(s, "EnterWorktree", `{"name":"z"}`, "Worktree created: worktree_3 at "+trees+"z (branch: worktree-z)")
 	d.call(s, "Write", `{"file_path":"new","content":"work"}`)
-	for _, change := range []string{"1 files", "commits of its own"} {
+	for _, change := range []string{"files not committed: 1", "commits of its own"} {
 		r := exit(`{"id":"worktree_3"}`)
 		if r.Status != client.StatusError || r.Error.Code != "worktree_changed" ||
 			!strings.Contains(r.FinalText, change) || !strings.Contains(r.FinalText, trees+"z (branch: worktree-z)") {
 			t.Errorf("got %s %q, want %q", r.Status, r.FinalText, change)
 		}
-		if ran, err := os.ReadFile(filepath.Join(d.ws, "hooked")); err == nil && change == "1 files" {
+		if ran, err := os.ReadFile(filepath.Join(d.ws, "hooked")); err == nil && change == "files not committed: 1" {
 			t.Errorf("hooks of the repository ran: %s", ran)
 		}
 		if r := d.call(s, "Bash", `{"command":"git add -A && git commit -qm two"}`); r.Status != client.StatusSuccess {

@@ -24,8 +24,8 @@ const insideEnv = "OPERATE_INSIDE"
 // programs is where sandboxd and its launcher are for the tests.
 const programs = "/usr/local/bin"
 
-// inside runs a test in namespaces of its own: it reports false in the process that starts it
-// there.
+// inside reports whether the test is in its own namespaces. If not, it runs the test there and
+// returns false; then return.
 func inside(t *testing.T) bool {
 	t.Helper()
 	needs.Root(t, "to make users")
@@ -99,6 +99,8 @@ type machine struct {
 	dir string // of the test; everybody may enter it
 }
 
+// newMachine mounts a copy over /etc, and empty directories over /run, /var/lib and /usr/local/bin,
+// where it installs the programs. Call it only after inside: it would hide those of the machine.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{t: t, dir: os.Getenv(insideEnv)}

@@ -139,8 +139,7 @@ func (p *Proxy) serve(c net.Conn) {
 	asking.Wait()
 }
 
-// Backup is the server as it is now. It returns what puts that in the place of what the server has
-// then. The server is started again both times.
+// Backup copies the data of the server. restore puts the copy back. Both start the server again.
 func (s *Server) Backup(t testing.TB) (restore func()) {
 	t.Helper()
 	swap := func(from, to string) {
@@ -202,7 +201,7 @@ func (s *Server) Promote(t testing.TB) {
 	s.SQL(t, "SELECT pg_reload_conf()")
 }
 
-// URLWithClock is [URL] of a database whose clock is so far from the one of this host.
+// URLWithClock is [URL] of a database whose clock is ahead of that of the host.
 func URLWithClock(t testing.TB, ahead time.Duration) string {
 	t.Helper()
 	url := URL(t)
@@ -219,7 +218,8 @@ func URLWithClock(t testing.TB, ahead time.Duration) string {
 // Disk is a small disk of its own for a database.
 type Disk struct{ dir string }
 
-// OnSmallDisk makes a database whose tables are on a disk of so many megabytes; only root can.
+// OnSmallDisk makes a database whose tables are on a disk of so many megabytes; only root can, and once for a
+// server.
 func (s *Server) OnSmallDisk(t testing.TB, megabytes int) (url string, disk Disk) {
 	t.Helper()
 	needs.Root(t, "to mount a small disk")

@@ -5,9 +5,9 @@
 //	s := pgtest.Start(t)      // a server of this test, which may be killed
 //
 // Without the package postgresql of the distribution, package needs skips or fails the test. The
-// shared server ends with the process of the tests, however that ends, and one of Start with its
-// test; once a server runs, its directory goes then. A server that was killed and not run again
-// leaves its directory.
+// shared server stops when the process of the tests ends, however that ends, and a server of Start
+// with its test. Each deletes its directory then, if it ran: a server that was killed and not run
+// again leaves it.
 //
 // faults.go has what may go wrong: a proxy that is slow or cut, a standby, a restored backup, a wrong
 // clock, a small disk.

@@ -9,7 +9,7 @@
 //	person.WriteString("n\n")
 //
 // Where the host has no terminals, package needs skips or fails the test. When the test ends, both
-// ends are closed. The test itself must end the program. Until consumes what it reads: text behind the match is in
+// ends are closed. The test itself must end the program. Until consumes what it reads: text after the match is in
 // its result, and the next Until does not see it.
 //
 // The packages that use this one are its tests.
@@ -47,8 +47,8 @@ func Open(t testing.TB, columns uint16) (person, program *os.File) {
 	return person, program
 }
 
-// Session makes the stdin of a command its controlling terminal, so that Ctrl-C is a
-// signal to it.
+// Session returns attributes that make the stdin of a command its controlling terminal, so that
+// Ctrl-C is a signal to it.
 func Session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true, Setctty: true} }
 
 // Until reads what the program shows until text is in it. A minute without output ends the

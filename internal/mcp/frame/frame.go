@@ -9,18 +9,19 @@
 //	conn.Close()          // closes stdin and ends reading
 //	conn.Writer().Close() // closes stdout
 //
-// All answers must go through Writer, in whole lines: the filter writes there too. With
-// Limits.Requests, Read waits while that many requests have no answer.
+// All answers must go through Writer: the filter writes there too. Each Write must be exactly one
+// message with its line feed: with Limits.Requests, Read waits while that many requests have no
+// answer, and each Write of an answer frees one place.
 //
 // Guarantees, of each line that Read returns: it is one JSON object that the SDK decodes. It has at
 // most Limits.Line bytes and about Limits.Values values, and nests at most Limits.Depth deep.
-// (Small values take thirty times their bytes once decoded.) The filter holds no more bytes of a
-// line than that, beside a buffer of 64 KiB.
+// (Small values take thirty times their bytes once decoded.) The filter holds at most
+// Limits.Line bytes of a line, and a buffer of 64 KiB.
 //
 // A line that is no JSON object, such as a banner, is dropped and counted ([Conn.Dropped]). An
 // object that is too large or no message fails alone and is counted ([Conn.Failed]). If it is a
 // request, the other program gets an error. If it is an answer, the reader gets an error with its
-// id instead. If it has no id, or one of more than 256 bytes, it is dropped.
+// id instead. If it has no id, or one of more than 256 bytes, nobody gets an error.
 //
 // The package does not know the messages of MCP, and does not check that ids are of somebody's
 // request.
@@ -89,7 +90,8 @@ func New(in io.ReadCloser, out io.WriteCloser, l Limits) *Conn {
 	return &Conn{in: bufio.NewReaderSize(in, 64<<10), closer: in, out: w, limits: l, closed: make(chan struct{})}
 }
 
-// Writer returns the writer to the other side. Each Write must be whole lines.
+// Writer returns the writer to the other side. Each Write must be exactly one message with its line feed: with
+// Limits.Requests, each Write of an answer frees one place.
 func (c *Conn) Writer() io.WriteCloser { return c.out }
 
 // Dropped returns how many lines were no JSON object.
@@ -182,7 +184,7 @@ func (c *Conn) judge(line []byte, s *scan) error {
 	return nil
 }
 
-// writer writes whole lines.
+// writer writes one message with each Write.
 type writer struct {
 	mu sync.Mutex // guards to
 	to io.WriteCloser

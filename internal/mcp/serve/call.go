@@ -23,7 +23,7 @@ const (
 // running is a call of the daemon. It may last for two requests of the client.
 type running struct {
 	cancel context.CancelCauseFunc
-	news   chan client.Progress // buffered; if it is full, everything except questions is dropped
+	news   chan client.Progress // buffered; if it is full, output is dropped
 	done   chan struct{}        // closed when result and err are set
 	result client.Result
 	err    error

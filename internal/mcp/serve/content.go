@@ -46,7 +46,7 @@ func content(c client.Content) mcp.Content {
 	return nil
 }
 
-// refused returns the result of a call that did not run. Its text tells the model why.
+// refused returns an error as a result. Its text tells the model why.
 func refused(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }

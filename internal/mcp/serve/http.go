@@ -129,9 +129,6 @@ func (h *HTTP) handle(r *http.Request) (any, error) {
 				method = req.Method
 			}
 		}
-		r.Body, r.ContentLength = http.NoBody, int64(len(body))
-		r = r.WithContext(r.Context())
-		r.Body = nopCloser{bytes.NewReader(body)}
 	}
 	b, handler, err := h.find(r, me, method)
 	if err != nil {
@@ -143,10 +140,6 @@ func (h *HTTP) handle(r *http.Request) (any, error) {
 	})
 	return route.Raw{Serve: serve, Endless: r.Method == http.MethodGet || method == "subscriptions/listen"}, nil
 }
-
-type nopCloser struct{ *bytes.Reader }
-
-func (nopCloser) Close() error { return nil }
 
 // ours refuses requests that a browser sends for a page whose host name was pointed at this address. A client on a
 // Unix socket needs no public host name, but somebody may forward a port to it.

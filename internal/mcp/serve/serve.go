@@ -1,9 +1,10 @@
 // Package serve shows one session of the daemon as an MCP server.
 //
 // A [Face] is made over a client of the daemon. So every call takes the one request path: it is
-// judged, approved, confined and recorded like any other, and the daemon knows by the connection
-// whose it is. [Face.Stdio] serves one client over two pipes, in every version of the protocol that
-// the SDK speaks. [HTTP] serves many clients over HTTP, and makes and ends their faces.
+// judged, approved, confined and recorded like any other, and the daemon knows the caller from the
+// connection. [Face.Stdio] serves one client over two pipes, in every version of the protocol that the
+// SDK speaks: sandboxd mcp does. [HTTP] serves many clients over HTTP, and makes and ends their faces: the
+// daemon does.
 //
 //	api := client.New(agentSocket)
 //	face, err := serve.New(ctx, serve.Options{API: api, Session: "s1", Log: slog.Default()})
@@ -47,7 +48,7 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// Options says what is served.
+// Options says what is served. API, Session and Log are required.
 type Options struct {
 	API     *client.Client // of an agent socket
 	Session string
@@ -78,7 +79,7 @@ const instructions = "Every call is judged by the rules of sandboxd, runs in a s
 	"kept as variables: $VAR_REF{{name}} in an argument is replaced by one, ReadVar reads one in parts."
 
 // New serves a session until Close. It first reads the session's lists, so that an error tells that the daemon is
-// not running or does not know the session.
+// not running or does not know the session; it is a [*client.Error] then.
 func New(ctx context.Context, o Options) (*Face, error) {
 	if o.Holds == nil {
 		o.Holds = NewHolds()

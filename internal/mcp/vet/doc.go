@@ -16,7 +16,9 @@
 // caller checks the name of the server with [CheckServer]. [Name] makes mcp__server__tool.
 //
 // The package is a filter and no proof: a text can mislead in words that no list has. What holds is
-// the cage of the server, the judgement of each call, and the pin. The package does no I/O.
+// the cage of the server, the judgement of each call, and the pin (package kept: a changed
+// definition is asked about again). The package does no I/O.
 //
-// A new suspicious wording is one line in suspects.txt: a name, a tab, an expression in lower case.
+// A new suspicious wording is one line in suspects.txt: a name, a tab, a regular expression; the
+// text is compared in lower case, without the characters that nobody sees.
 package vet

@@ -20,24 +20,43 @@ func Unseen(text string) string {
 		return "has bytes that are no text"
 	}
 	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-		case unicode.IsControl(r):
-			return fmt.Sprintf("has control characters (U+%04X)", r)
-		case r >= 0xE0000 && r <= 0xE007F:
-			return fmt.Sprintf("has Unicode tags, which only a model reads (U+%04X)", r)
-		case r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F || r == 0x061C:
-			return fmt.Sprintf("has characters that turn the direction of text (U+%04X)", r)
-		case unicode.Is(unicode.Cf, r) && r != 0x200D || r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0 ||
-			r == 0x034F || r == 0x2800 || r == 0x17B4 || r == 0x17B5 || r >= 0x180B && r <= 0x180F ||
-			r >= 0xFE00 && r <= 0xFE0E || r >= 0xE0100 && r <= 0xE01EF:
-			return fmt.Sprintf("has characters that nobody sees (U+%04X)", r)
+		if what := hidden(r); what != "" && r != '\u200d' && r != '\ufe0f' {
+			return fmt.Sprintf("has %s (U+%04X)", what, r)
 		}
 	}
 	if strings.Contains(text, "$VAR_REF") {
 		return "has a reference to a variable of the session, $VAR_REF"
 	}
 	return ""
+}
+
+// hidden says what a character is that no person sees. It returns "" for all others.
+func hidden(r rune) string {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r':
+		return ""
+	case unicode.IsControl(r):
+		return "control characters"
+	case r >= 0xE0000 && r <= 0xE007F:
+		return "Unicode tags, which only a model reads"
+	case r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F || r == 0x061C:
+		return "characters that turn the direction of text"
+	case unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) ||
+		unicode.Is(unicode.Variation_Selector, r) || r == 0x2800:
+		return "characters that nobody sees"
+	}
+	return ""
+}
+
+// seen returns a text without the characters that no person sees. They would part a word for a pattern, and for
+// neither a person nor a model.
+func seen(text string) string {
+	return strings.Map(func(r rune) rune {
+		if hidden(r) != "" {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 //go:embed suspects.txt
@@ -62,7 +81,7 @@ var suspects = sync.OnceValue(func() (all []suspect) {
 // misleads describes a part of a text that may be meant for the model and not for its user. It returns "" if there
 // is none.
 func misleads(text string) string {
-	plain := strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	plain := strings.Join(strings.Fields(strings.ToLower(seen(text))), " ")
 	for _, s := range suspects() {
 		if at := s.pattern.FindString(plain); at != "" {
 			return fmt.Sprintf("%s: %.80q", s.what, at)
@@ -79,6 +98,7 @@ var (
 // mentions returns the words of a text that may name a tool or a server. A plain English word, such as Read, counts
 // only if the text calls it a tool.
 func mentions(text string) (names []string) {
+	text = seen(text)
 	for _, w := range word().FindAllString(text, -1) {
 		if distinct(w) {
 			names = append(names, w)

@@ -44,7 +44,8 @@ func (p *pack) specification(m front.Matter) {
 	if n := utf8.RuneCountInString(m.Text("compatibility")); n > 500 {
 		p.find("SPEC-03", Medium, skillFile, 0, "Shorten it.", "compatibility is %d characters (max 500).", n)
 	}
-	if f, there := m.Get("allowed-tools"); there && strings.ContainsAny(f.Raw, ",[\n") {
+	f, _ := m.Get("allowed-tools")
+	if tools := f.Text(); strings.ContainsAny(tools, ",[\n") || strings.HasPrefix(tools, "-") {
 		p.find("SPEC-04", Low, skillFile, f.Line, "Put spaces between the tools.",
 			"allowed-tools is another list than words with spaces between them.")
 	}

@@ -1,9 +1,9 @@
 // Package check is a linter for skill packages. Its rules are fixed; no model is asked.
 //
-// Fourteen rules (SKILL, WF, PATH, STEP and SEQ) are those of the BMAD method, skills that plan and build software
-// step by step. SPEC rules report
-// what violates the Agent Skills specification. REF rules report references that lead nowhere,
-// absolute paths, and files that cannot be read. SPEC and REF findings are at most MEDIUM.
+// Fourteen rules (SKILL, WF, PATH, STEP and SEQ) are those of the BMAD method, skills that plan and
+// build software step by step. SPEC rules report what violates the Agent Skills specification. REF
+// rules report references that lead nowhere, absolute paths, and files that cannot be read. SPEC and
+// REF findings are at most MEDIUM.
 //
 //	c := check.New("", dir) // no prefix of names is demanded; paths are relative to dir
 //	packages, err := c.Find() // all below dir, or those of the directories that are named
@@ -21,7 +21,8 @@
 // escape names and texts for where they write them.
 //
 // A new rule is a line in the table of check.go, a check in rules.go or beside.go, and a row of docs/skills.md. A rule
-// about lines also needs its word in cues (rules.go): no line is asked about without one.
+// about lines also needs its word in cues (rules.go): a line without any of these words is not
+// checked.
 package check
 
 import (
@@ -112,7 +113,8 @@ func New(prefix, cwd string) *Checker {
 	}
 }
 
-// Check checks packages. The findings of each package are in the order of the rules.
+// Check checks packages. The findings of each package are sorted: BMAD rules first, then SPEC, then REF; within these,
+// as they were found.
 func (c *Checker) Check(packages ...Package) []Finding {
 	each := make([][]Finding, len(packages))
 	var g errgroup.Group

@@ -156,6 +156,16 @@ func TestB01_B02_B03_B04_B05_B06_B07_B08_B09_B10_B11_B12_B13_B18_TheRules(t *tes
 			"SPEC-01 MEDIUM SKILL.md:5, SPEC-01 MEDIUM SKILL.md:9, SPEC-01 MEDIUM SKILL.md:10",
 		},
 		{"SPEC allowed-tools and compatibility", "", fields("name: good-skill\n" + use + "allowed-tools: Bash, Read\ncompatibility: " + strings.Repeat("x", 501) + "\n"), "SPEC-03 MEDIUM SKILL.md, SPEC-04 LOW SKILL.md:4"},
+		{
+			"SPEC comments are no value", "",
+			fields("name: # todo\ndescription:\n  # todo\nallowed-tools: Read # Bash, [Write]\n"),
+			"SKILL-02 CRITICAL SKILL.md, SKILL-03 CRITICAL SKILL.md",
+		},
+		{
+			"SPEC a comment before a list", "", fields("name: good-skill\n" + use + "allowed-tools:\n  # - Bash\n  - Read\n"),
+			"SPEC-04 LOW SKILL.md:4",
+		},
+		{"SPEC tools in two lines", "", fields("name: good-skill\n" + use + "allowed-tools: Read\n  # Bash,\n"), ""},
 		{"SPEC spaces in brackets", "", fields("name: good-skill\n" + use + "allowed-tools: Bash(git diff:*) Read\n"), ""},
 		{"SPEC long", "", map[string]string{"SKILL.md": good + strings.Repeat("x\n", 500)}, "SPEC-05 LOW SKILL.md"},
 	} {

@@ -1,6 +1,6 @@
 // Package front parses the front matter of a Markdown file, such as a SKILL.md.
 //
-// The form is that of skills in the wild, which looks like YAML and often is none:
+// The form is that of skills in the wild. It looks like YAML, but often is not valid YAML:
 //
 //	---
 //	name: commit
@@ -11,11 +11,12 @@
 //	---
 //	The text.
 //
-// A key begins in column 0. A line with # there is a comment; in a value without quotes, so is what
-// follows # between spaces. Every other line continues the value before it. A [Field] gives its
-// value as text (quotes and block scalars are undone) or as a list. Anchors, aliases, tags and
-// merge keys mean nothing here and stay text, so a value cannot expand. A byte order mark and CRLF
-// are accepted; line numbers are those of the file.
+// A key begins in column 0, and every line that begins with neither a key nor # there continues the
+// value before it. A [Field] gives its value as text (quotes and block scalars are undone) or as a
+// list. Outside of quotes and block scalars, # begins a comment at the start of a value or line, and
+// after a space; but in text only if a space follows too, so that "issue #3" stays. Anchors,
+// aliases, tags and merge keys mean nothing here and stay text, so a value cannot expand. A byte
+// order mark and CRLF are accepted; line numbers are those of the file.
 //
 //	m := front.Parse(text)            // of at most MaxFile bytes
 //	name := m.Text("name")            // "" if there is none
@@ -123,24 +124,84 @@ func (m Matter) Text(keys ...string) string {
 	return f.Text()
 }
 
-// Text returns the value without its quotes. Lines of a block scalar are joined as its header says, other lines with
-// a space.
-func (f Field) Text() string {
-	raw := strings.TrimSpace(f.Raw)
+// Text returns the value without its quotes and comments. Lines of a block scalar are joined as its header says, other
+// lines with a space.
+func (f Field) Text() string { return f.text(false) }
+
+// text is Text. With all, a comment needs no space behind its #.
+func (f Field) text(all bool) string {
+	raw := f.begun()
 	first, rest, _ := strings.Cut(raw, "\n")
-	if folded, is := blockOf(first); is {
-		return block(rest, folded)
+	if folded, indent, is := blockOf(first); is {
+		return block(rest, folded, indent)
 	}
+	raw = strings.TrimSpace(uncommented(raw, all))
 	if raw != "" && (raw[0] == '"' || raw[0] == '\'') {
 		return unquote(raw)
 	}
 	lines := strings.Split(raw, "\n")
 	for i, line := range lines {
-		line, _, _ = strings.Cut(line, " # ")
 		lines[i] = strings.TrimSpace(line)
 	}
-	return strings.TrimSpace(strings.Join(lines, " "))
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), " ")
 }
+
+// begun returns the value without the comments before it. What kind of value it is shows only then: a list, a block
+// scalar or quotes may begin below a comment.
+func (f Field) begun() string {
+	raw := strings.TrimSpace(f.Raw)
+	for strings.HasPrefix(raw, "#") {
+		_, raw, _ = strings.Cut(raw, "\n")
+		raw = strings.TrimSpace(raw)
+	}
+	return raw
+}
+
+// uncommented removes the comments of a value that is no block scalar. Quotes count at its start, and at the start of
+// an entry of [a, b].
+func uncommented(raw string, all bool) string {
+	if !strings.Contains(raw, "#") {
+		return raw
+	}
+	var b strings.Builder
+	flow := strings.HasPrefix(raw, "[")
+	var quote byte                 // that is open
+	last, line := byte(0), byte(0) // the last byte of the value, and of the line, that is no blank
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case quote == '"' && c == '\\', quote == '\'' && strings.HasPrefix(raw[i:], "''"):
+			b.WriteByte(c) // the next byte does not end the quotes
+			if i++; i == len(raw) {
+				return b.String()
+			}
+			c = raw[i]
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case (c == '"' || c == '\'') && (last == 0 || flow && (last == '[' || last == ',')):
+			quote = c
+		case c == '#' && (line == 0 || blank(raw[i-1]) && (all || i+1 == len(raw) || blank(raw[i+1]))):
+			end := strings.IndexByte(raw[i:], '\n')
+			if end < 0 {
+				return b.String()
+			}
+			i += end
+			c = '\n'
+		}
+		b.WriteByte(c)
+		switch {
+		case c == '\n':
+			line = 0
+		case !blank(c):
+			last, line = c, c
+		}
+	}
+	return b.String()
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
 
 // unquote removes quotes as YAML does. From a value that is not quoted correctly it removes only the outer quotes.
 func unquote(raw string) string {
@@ -154,29 +215,43 @@ func unquote(raw string) string {
 	return raw
 }
 
-// blockOf reports whether a line begins a block scalar, and whether it is folded (>) or literal (|). The chomping
-// indicator is ignored.
-func blockOf(line string) (folded, is bool) {
-	line, _, _ = strings.Cut(line, " #")
-	line = strings.TrimSpace(line)
+// blockOf reports whether a line begins a block scalar, whether it is folded (>) or literal (|), and the indentation
+// that it names, or 0. The chomping indicator is ignored.
+func blockOf(line string) (folded bool, indent int, is bool) {
+	line = strings.TrimSpace(uncommented(line, true))
 	if line == "" || line[0] != '|' && line[0] != '>' || strings.Trim(line[1:], "+-123456789") != "" {
-		return false, false
+		return false, 0, false
 	}
-	return line[0] == '>', true
+	if digit := strings.Trim(line[1:], "+-"); digit != "" {
+		indent = int(digit[0] - '0')
+	}
+	return line[0] == '>', indent, true
 }
 
-// block returns the text of a block scalar.
-func block(text string, folded bool) string {
-	lines := strings.Split(text, "\n")
-	indent := -1
-	for _, line := range lines {
-		if own := len(line) - len(strings.TrimLeft(line, " \t")); own < len(line) && (indent < 0 || own < indent) {
-			indent = own
+// block returns the text of a block scalar, whose lines are indented so far, or as far as the first if that is 0. A #
+// before that column is a comment, which ends the text; so is each # that begins a line below it.
+func block(text string, folded bool, indent int) string {
+	var lines []string
+	least, ended := -1, false
+	for line := range strings.SplitSeq(text, "\n") {
+		own := len(line) - len(strings.TrimLeft(line, " \t"))
+		if own < len(line) {
+			if indent == 0 {
+				indent = own
+			}
+			if line[own] == '#' && (own < indent || ended) {
+				ended = true
+				continue
+			}
+			if least < 0 || own < least {
+				least = own
+			}
 		}
+		lines = append(lines, line)
 	}
 	var b strings.Builder
 	for i, line := range lines {
-		line = strings.TrimRight(line[min(max(indent, 0), len(line)):], " \t")
+		line = strings.TrimRight(line[min(max(least, 0), len(line)):], " \t")
 		switch {
 		case i == 0:
 		case !folded || line == "":
@@ -192,18 +267,15 @@ func block(text string, folded bool) string {
 // List returns the value as a list: [a, b], lines that begin with "-", or words separated by commas. With spaces,
 // spaces separate words too. Text in round brackets is not split.
 func (f Field) List(spaces bool) []string {
-	raw := strings.TrimSpace(f.Raw)
+	raw := f.begun()
 	if isItems(raw) {
-		var list []string
-		for line := range strings.SplitSeq(raw, "\n") {
-			item := strings.TrimSpace(line)
-			if rest, is := strings.CutPrefix(item, "-"); is {
-				list = append(list, Field{Raw: rest}.Text())
-			}
+		list := f.entries()
+		for i, entry := range list {
+			list[i] = Field{Raw: entry}.text(true)
 		}
 		return full(list)
 	}
-	text := f.Text()
+	text := f.text(true)
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
 		text, spaces = text[1:len(text)-1], false
 	}
@@ -223,9 +295,28 @@ func (f Field) List(spaces bool) []string {
 	return full(append(list, text[from:]))
 }
 
+// entries returns the entries of a list of lines. A line without a dash, or with one that is deeper than the first,
+// goes on with the entry before it.
+func (f Field) entries() []string {
+	var list []string
+	first := 0 // column of the first dash
+	for line := range strings.SplitSeq(f.Raw, "\n") {
+		item := strings.TrimSpace(line)
+		column := len(line) - len(strings.TrimLeft(line, " \t"))
+		switch {
+		case item == "" || item[0] == '#':
+		case isItems(item) && (list == nil || column <= first):
+			list, first = append(list, item[1:]), column
+		case list != nil:
+			list[len(list)-1] += "\n" + line
+		}
+	}
+	return list
+}
+
 // isItems reports whether a value is a list of lines such as "- a".
 func isItems(raw string) bool {
-	return raw == "-" || strings.HasPrefix(raw, "- ") || strings.HasPrefix(raw, "-\t")
+	return strings.HasPrefix(raw, "-") && (len(raw) == 1 || blank(raw[1]))
 }
 
 // full returns the entries that are not empty, without quotes.

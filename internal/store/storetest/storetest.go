@@ -273,11 +273,7 @@ func gap(t *testing.T, open Open) {
 func prepared(t *testing.T, open Open) {
 	db := must(t, open, Notes)
 	add := func(tx *sql.Tx) error {
-		st, err := db.Stmt(`INSERT INTO notes (text) VALUES ($1)`)
-		if err != nil {
-			return err
-		}
-		_, err = st.Exec("a")
+		_, err := db.Exec(`INSERT INTO notes (text) VALUES ($1)`, "a")
 		return err
 	}
 	boom := errors.New("boom")

@@ -19,4 +19,6 @@
 //
 // The answer says what was cut, and counts directories that could not be read or were not entered.
 // What the settings deny is neither named nor counted.
+//
+// A new type of files for Grep is a row of grep_types.go.
 package search

@@ -66,7 +66,7 @@ func (a globArgs) split() globArgs {
 // Uses implements [tool.Tool]. It does not name the directory as used with everything below it: files that the
 // settings deny are left out of the answer instead.
 func (Glob) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[globArgs](in)
+	args, err := tool.Decode[globArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -104,12 +104,12 @@ type globData struct {
 	Files     []string `json:"files"`
 	Count     int      `json:"count"` // of all matches, also those not listed
 	Truncated bool     `json:"truncated"`
-	Refused   int      `json:"refused,omitempty"` // directories that could not be read
+	Refused   int      `json:"refused,omitempty"` // directories that were not searched
 }
 
 // Run implements [tool.Tool].
 func (Glob) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[globArgs](in)
+	args, err := tool.Decode[globArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -176,7 +176,7 @@ func (d globData) text(dir, root string) string {
 		fmt.Fprintf(&b, "[note: the newest %d of %d files; narrow the pattern or the path]\n", len(d.Files), d.Count)
 	}
 	if d.Refused > 0 {
-		fmt.Fprintf(&b, "[note: %d directories could not be read]\n", d.Refused)
+		fmt.Fprintf(&b, "[note: %d directories were not searched]\n", d.Refused)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

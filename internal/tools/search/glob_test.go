@@ -136,7 +136,7 @@ func TestGlob_DirectoryThatVanishesIsPassedOver(t *testing.T) {
 		}
 	}
 	got := e.OK(Glob{}, m{"pattern": "**"})
-	if !strings.Contains(got, "/f") || !strings.Contains(got, "1 directories could not be read") {
+	if !strings.Contains(got, "/f") || !strings.Contains(got, "1 directories were not searched") {
 		t.Errorf("got %q, want the rest and a note", got)
 	}
 }
@@ -237,7 +237,7 @@ func TestSoManyDirectoriesBelowOneAreEntered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const want = "no files found in .\n[note: 1 directories could not be read]"
+	const want = "no files found in .\n[note: 1 directories were not searched]"
 	if got := e.OK(Glob{}, m{"pattern": "*.go"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

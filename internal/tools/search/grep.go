@@ -86,7 +86,7 @@ func (Grep) Spec() tool.Spec {
 
 // Uses implements [tool.Tool]. Files below the path that the settings deny are left out of the answer.
 func (Grep) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[grepArgs](in)
+	args, err := tool.Decode[grepArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -213,7 +213,7 @@ type hitLine struct {
 
 // Run implements [tool.Tool].
 func (Grep) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[grepArgs](in)
+	args, err := tool.Decode[grepArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -426,7 +426,8 @@ func (r *results) output(dir string, args grepArgs) tool.Output {
 			"the limit is %d MB for a line, and for a file with multiline]", r.partial, maxMultiline>>20))
 	}
 	if r.refused > 0 {
-		notes = append(notes, fmt.Sprintf("[note: %d directories or ignore files could not be read]", r.refused))
+		const note = "[note: %d directories were not searched, or ignore files not read]"
+		notes = append(notes, fmt.Sprintf(note, r.refused))
 	}
 	if r.withheld > 0 {
 		notes = append(notes,

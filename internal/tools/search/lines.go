@@ -30,7 +30,7 @@ type Found struct {
 	Lines   []Line
 	Full    bool // the search stopped early, because a bound was reached
 	Partial int  // files that were not searched to their end
-	Refused int  // directories and ignore files that could not be read
+	Refused int  // directories that were not searched, and ignore files not read
 
 	Withheld int // files with matching lines that policies withhold from the call
 }

@@ -26,7 +26,7 @@ func TestNotesOfASearchThatIsNotWhole(t *testing.T) {
 			"[note: the search stopped early, there are too many matches; narrow it]",
 		},
 		{&results{hits: one, partial: 2}, grepArgs{}, "[note: 2 files were not searched to their end: the limit is "},
-		{&results{hits: one, refused: 3}, grepArgs{}, "[note: 3 directories or ignore files could not be read]"},
+		{&results{hits: one, refused: 3}, grepArgs{}, "[note: 3 directories were not searched, or ignore files not read]"},
 		{
 			&results{hits: one, withheld: 4},
 			grepArgs{},

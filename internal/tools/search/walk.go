@@ -24,7 +24,7 @@ type tree struct {
 	box     sandbox.Box
 	hidden  bool // visit names that begin with a dot
 	modules bool // enter node_modules
-	refused int  // directories and ignore files that could not be read
+	refused int  // directories that were not searched, and ignore files not read
 }
 
 // entry is one file of a walk. Its directory stays open during the visit.

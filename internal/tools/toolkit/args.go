@@ -1,7 +1,6 @@
 package toolkit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,18 +12,6 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
-
-// Decode decodes arguments that the pipeline has checked against the schema.
-func Decode[T any](in tool.In) (T, error) {
-	var args T
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, &tool.Error{
-			Code: "invalid_arguments", Msg: "the arguments cannot be read: " + err.Error(),
-			Hint: "see the schema of the tool",
-		}
-	}
-	return args, nil
-}
 
 // Path resolves the path of one argument.
 func Path(in tool.In, raw string, op guard.Op) (guard.PathUse, error) {
@@ -73,7 +60,7 @@ func FileError(verb string, u guard.PathUse, err error) error {
 		r := denied.Refusals[0]
 		return &tool.Error{Code: r.Code, Msg: r.Message, Hint: r.Hint}
 	}
-	e := &tool.Error{Code: "io_error", Msg: fmt.Sprintf("cannot %s %s: %v", verb, u.Raw, Reason(err))}
+	e := &tool.Error{Code: "io_error", Msg: fmt.Sprintf("cannot %s %s: %v", verb, u.Raw, reason(err))}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Code, e.Msg = "file_not_found", fmt.Sprintf("file %s does not exist", u.Raw)
@@ -86,15 +73,15 @@ func FileError(verb string, u guard.PathUse, err error) error {
 	case errors.Is(err, syscall.ENOTDIR):
 		e.Code, e.Hint = "not_a_directory", "a part of the path is a file"
 	case errors.Is(err, syscall.EISDIR):
-		e.Code, e.Hint = "is_directory", "name a file; Glob lists a directory"
+		e.Code, e.Hint = "is_directory", "list it with Bash and ls, or its files with Glob"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e.Code, e.Hint = "no_space", "nothing was written; free some space and call again"
 	}
 	return e
 }
 
-// Reason returns the message of an error without the operation and path that package os puts before it.
-func Reason(err error) error {
+// reason returns the message of an error without the operation and path that package os puts before it.
+func reason(err error) error {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
 		return pe.Err

@@ -1,6 +1,7 @@
 package toolkit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/tools/toolkit"
+	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 // What the kernel says of a file has a code; what has none of its own is io_error, and keeps the kernel's words.
@@ -41,4 +43,24 @@ func TestWhatAFileErrorIsCalled(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
+}
+
+// A directory is refused with the same advice whoever notices it, the kernel at the open or Open after it: Glob lists
+// only files.
+func TestWhatToDoWithADirectory(t *testing.T) {
+	dir := guard.PathUse{Raw: "d", Path: t.TempDir()}
+	_, _, open := toolkit.Open(t.Context(), box{}, dir)
+	for _, err := range []error{open, toolkit.FileError("write", dir, syscall.EISDIR)} {
+		e, ok := errors.AsType[*tool.Error](err)
+		if !ok || e.Code != "is_directory" || e.Hint != "list it with Bash and ls, or its files with Glob" {
+			t.Errorf("got %#v", err)
+		}
+	}
+}
+
+// box opens what it is told to, without a cage.
+type box struct{ sandbox.Box }
+
+func (box) Open(_ context.Context, u guard.PathUse, flag int) (*os.File, error) {
+	return os.OpenFile(u.Path, flag, 0)
 }

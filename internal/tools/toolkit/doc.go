@@ -1,7 +1,8 @@
-// Package toolkit is what the built-in tools share: decoding arguments, finding the judged path,
-// opening files and telling their kind, showing paths, asking for memory, and errors for a model.
+// Package toolkit is what tools share, the built-in ones and those of parts: finding the judged
+// path, opening files and telling their kind, showing paths, asking for memory, and errors for a
+// model.
 //
-//	args, err := toolkit.Decode[struct{ Path string }](in)
+//	args, err := tool.Decode[struct{ Path string }](in)
 //	file, err := toolkit.Path(in, args.Path, guard.Read)   // in Uses
 //	file, err := toolkit.Judged(in, args.Path, guard.Read) // in Run
 //	f, info, err := toolkit.Open(ctx, box, file)

@@ -38,6 +38,7 @@ import (
 type HostBox struct {
 	Denied []string
 	Before func(guard.PathUse) // is called before each open
+	Env    []string            // of programs; nil: that of the test
 }
 
 var ErrDenied = &tool.Error{Code: "path_denied", Msg: "denied by the settings"}
@@ -75,7 +76,7 @@ type hostProc struct {
 
 func (b *HostBox) Start(ctx context.Context, s sandbox.Spec) (sandbox.Proc, error) {
 	cmd := exec.CommandContext(ctx, s.Argv[0], s.Argv[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.Stdout, s.Stderr
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.Dir, b.Env, s.Stdout, s.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	return hostProc{ctx, cmd}, cmd.Start()
@@ -185,7 +186,7 @@ func (e *Env) CallCtx(ctx context.Context, t tool.Tool, args any) (string, tool.
 	}
 	in.Judged, in.Approved = uses, e.Approved
 	out, err := t.Run(ctx, in, e.Box)
-	return tool.Format(t, t.Spec(), out, in.Args), out, err
+	return tool.Format(t, out, in.Args), out, err
 }
 
 func (e *Env) OK(t tool.Tool, args any) string {

@@ -15,4 +15,6 @@
 // connection, in which people may be asked, is not counted. Secrets of the provider are sent over
 // TLS only, and masked in answers and errors. The text itself is not judged: its author is the web
 // ([tool.OriginWeb]).
+//
+// A new provider is a name in guard.SearchProviders, a case of resultsOf, and what ask sends it.
 package web

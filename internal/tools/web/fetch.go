@@ -60,7 +60,7 @@ func (Fetch) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (Fetch) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[webFetchArgs](in)
+	args, err := tool.Decode[webFetchArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -94,7 +94,7 @@ type fetched struct {
 
 // Run implements [tool.Tool].
 func (Fetch) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[webFetchArgs](in)
+	args, err := tool.Decode[webFetchArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

@@ -61,7 +61,7 @@ func (Search) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (Search) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := toolkit.Decode[webSearchArgs](in)
+	args, err := tool.Decode[webSearchArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -107,7 +107,7 @@ type webHits struct {
 
 // Run implements [tool.Tool].
 func (w Search) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := toolkit.Decode[webSearchArgs](in)
+	args, err := tool.Decode[webSearchArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}

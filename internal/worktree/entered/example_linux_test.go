@@ -3,7 +3,6 @@ package entered_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -11,11 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/sessions"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/tools/toolstest"
 	"github.com/sandboxd/sandboxd/internal/worktree/entered"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
@@ -52,7 +51,7 @@ func Example() {
 	dir := repo // of the session; the request path stores where a call leads
 	call := func(t tool.Tool, args string) {
 		in := tool.In{Account: "a", Session: "s1", Dir: dir, Roots: []string{repo}, Args: json.RawMessage(args)}
-		out, err := t.Run(ctx, in, box{})
+		out, err := t.Run(ctx, in, box())
 		if out.Dir != "" {
 			dir = out.Dir
 		}
@@ -70,40 +69,19 @@ func Example() {
 	fmt.Println("back:", dir == repo)
 	// Output:
 	// Worktree created: worktree_1 at /repo/.worktrees/try (branch: worktree-try)
-	// worktree_1 at /repo/.worktrees/try (branch: worktree-try) was not removed: 1 files are not committed
+	// worktree_1 at /repo/.worktrees/try (branch: worktree-try) was not removed: files not committed: 1
 	// Worktree removed: worktree_1
 	// back: true
 }
 
-// box runs git without a cage, which is that of package sandbox.
-type box struct{ sandbox.Box }
+// box runs git on the host, without a cage.
+func box() sandbox.Box { return &toolstest.HostBox{Env: env()} }
 
-func (box) Open(_ context.Context, use guard.PathUse, flag int) (*os.File, error) {
-	return os.OpenFile(use.Path, flag, 0)
-}
+// env has no configuration of the user's.
+func env() []string { return []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C"} }
 
-func (box) Start(ctx context.Context, s sandbox.Spec) (sandbox.Proc, error) {
-	c := command(ctx, s.Dir, s.Argv)
-	c.Stdout, c.Stderr = s.Stdout, s.Stderr
-	return proc{c: c}, c.Start()
-}
-
-// command reads no configuration of the user's.
 func command(ctx context.Context, dir string, argv []string) *exec.Cmd {
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Dir, c.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LC_ALL=C"}
+	c.Dir, c.Env = dir, env()
 	return c
-}
-
-type proc struct {
-	sandbox.Proc
-	c *exec.Cmd
-}
-
-func (p proc) Wait() (sandbox.Exit, error) {
-	err := p.c.Wait()
-	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		err = nil
-	}
-	return sandbox.Exit{Code: p.c.ProcessState.ExitCode()}, err
 }

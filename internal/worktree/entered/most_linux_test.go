@@ -67,7 +67,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) run(t *testing.T, one tool.Tool, dir string, roots []string, args string) (tool.Output, error) {
 	t.Helper()
 	in := tool.In{Account: "a", Session: "s1", Dir: dir, Roots: roots, Args: json.RawMessage(args)}
-	return one.Run(t.Context(), in, box{})
+	return one.Run(t.Context(), in, box())
 }
 
 // TestASessionIsInSoManyWorktrees: the one that is too many is not left on the disk.

@@ -15,24 +15,11 @@ import (
 	"github.com/sandboxd/sandboxd/shellparse"
 )
 
-func decode[T any](in tool.In) (args T, err error) {
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return args, &tool.Error{
-			Code: "invalid_arguments", Msg: "the arguments cannot be read: " + err.Error(),
-			Hint: "see the schema of the tool",
-		}
-	}
-	return args, nil
-}
-
 // commands are judged as if a shell ran them: rules about git, and about what is written and lost, hold.
 func commands(in tool.In, lines ...[]string) (guard.Uses, error) {
 	var text strings.Builder
 	for _, words := range lines {
-		for _, w := range words {
-			text.WriteString("'" + strings.ReplaceAll(w, "'", `'\''`) + "' ")
-		}
-		text.WriteByte('\n')
+		text.WriteString(tool.CommandLine(words...) + "\n")
 	}
 	script, err := shellparse.Parse(text.String(), shellparse.Options{Dir: in.Dir, Home: in.Home})
 	if err != nil {
@@ -68,7 +55,7 @@ func (enter) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (enter) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[enterArgs](in)
+	args, err := tool.Decode[enterArgs](in)
 	if err != nil {
 		return guard.Uses{}, err
 	}
@@ -87,7 +74,7 @@ func (enter) Uses(_ context.Context, in tool.In) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (e enter) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[enterArgs](in)
+	args, err := tool.Decode[enterArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
@@ -150,7 +137,7 @@ func (exit) Spec() tool.Spec {
 
 // Uses implements [tool.Tool].
 func (e exit) Uses(ctx context.Context, in tool.In) (guard.Uses, error) {
-	args, err := decode[exitArgs](in)
+	args, err := tool.Decode[exitArgs](in)
 	if err != nil || e.f.host.DB == nil { // documents ask without a daemon
 		return guard.Uses{}, err
 	}
@@ -174,7 +161,7 @@ func (e exit) Uses(ctx context.Context, in tool.In) (guard.Uses, error) {
 
 // Run implements [tool.Tool].
 func (e exit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
-	args, err := decode[exitArgs](in)
+	args, err := tool.Decode[exitArgs](in)
 	if err != nil {
 		return tool.Output{}, err
 	}
