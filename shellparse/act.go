@@ -36,6 +36,8 @@ func (a *act) run() {
 	a.effects()
 	if strings.Contains(a.cmd.Path, "/") {
 		a.script(a.Argv[0], false, a.Argv[1:])
+	} else if !a.builtin {
+		a.scriptOnPath()
 	}
 	if a.Name == "make" || a.Name == "gmake" {
 		a.recipes()

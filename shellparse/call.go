@@ -174,13 +174,50 @@ func (w *walker) renamed(name program.Word, sc *scope, c call) (programs []strin
 		return nil
 	}
 	programs = append(programs, w.otherNames[name.Text]...)
-	anywhere := w.isSet("PATH") || slices.ContainsFunc(c.env, func(a assignment) bool { return a.name == "PATH" })
+	anywhere := w.setsPath(c.env)
 	for _, file := range slices.Sorted(maps.Keys(w.otherNames)) {
 		if path.Base(file) == name.Text && file != name.Text && (anywhere || isBin(path.Dir(file))) {
 			programs = append(programs, w.otherNames[file]...)
 		}
 	}
 	return programs
+}
+
+// scriptOnPath follows the files of the line that a bare name may find by PATH.
+func (a *act) scriptOnPath() {
+	w := a.w
+	if len(w.written)+len(w.made) == 0 {
+		return
+	}
+	anywhere := w.setsPath(a.call.env)
+	found := func(p string) bool {
+		return path.Base(p) == a.cmd.Path && (anywhere || isBin(path.Dir(p)))
+	}
+	for _, p := range slices.Sorted(maps.Keys(w.made)) {
+		if found(p) {
+			a.runsFile(w.made[p], p, a.At)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(w.written)) {
+		for _, text := range w.written[p] {
+			if found(p) {
+				a.text(text, a.Argv[0], false, a.Argv[1:])
+			}
+		}
+	}
+}
+
+// runsFile notes that the command executes a file, and what has made that.
+func (a *act) runsFile(run Run, file string, at Pos) {
+	a.runs(run)
+	if run.From == "text" {
+		a.Opaque("inline_code", a.cmd.Name+" executes what the line prints into "+file, at)
+	}
+}
+
+// setsPath reports whether a name may find programs in any directory, because the line sets PATH.
+func (w *walker) setsPath(env []assignment) bool {
+	return w.isSet("PATH") || slices.ContainsFunc(env, func(a assignment) bool { return a.name == "PATH" })
 }
 
 func isBin(dir string) bool { return path.Base(dir) == "bin" || path.Base(dir) == "sbin" }

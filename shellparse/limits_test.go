@@ -51,6 +51,8 @@ func TestA10_LimitsRefuseFast(t *testing.T) {
 		{"a value that doubles", "x=a; " + strings.Repeat("x=$x$x; ", 19), "too_large"},
 		{"a here-document of brackets", "cat <<'E'\n" + strings.Repeat("[", 49) + "\nE", "too_deep"},
 		{"exported names", many("export a", ";", 300), "too_large"},
+		{"links", strings.Repeat("ln -s a b;", 257), "too_large"},
+		{"fewer links", strings.Repeat("ln -s a b;", 256), ""},
 		{"deep functions", fork(40), "too_deep"},
 		{"functions that call twice", fork(20), "too_large"},
 		{"pipelines", strings.Repeat("a|", 10_000) + "a", "too_large"},

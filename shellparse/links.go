@@ -16,8 +16,8 @@ type link struct {
 }
 
 const (
-	maxLinks   = 32 // links that are remembered
-	maxThrough = 64 // other paths that one path may mean by them
+	maxLinks   = 256 // links that one text may make
+	maxThrough = 64  // other paths that one path may mean by them
 )
 
 // pairs returns for ln, cp, mv and install what each operand becomes: the path of the new name, which may be one in a
@@ -91,22 +91,28 @@ func (a *act) links() {
 				target = path.Dir(name) + "/" + pair.from.Text
 			}
 			if makes {
-				w.addLink(link{path: name, to: target, hard: hard})
+				a.addLink(link{path: name, to: target, hard: hard})
 				continue
 			}
 			for _, l := range slices.Clone(w.links) { // what is moved or copied may be a link, or have some in it
 				rest, below := strings.CutPrefix(l.path, path.Clean(target))
 				if target != "" && below && (rest == "" || rest[0] == '/') {
-					w.addLink(link{path: name + rest, to: l.to, hard: l.hard})
+					a.addLink(link{path: name + rest, to: l.to, hard: l.hard})
 				}
 			}
 		}
 	}
 }
 
-func (w *walker) addLink(l link) {
-	if len(w.links) == maxLinks || l.path == l.to {
+func (a *act) addLink(l link) {
+	w := a.w
+	if l.path == l.to {
 		return
+	}
+	if len(w.links) == maxLinks {
+		w.fail(&Error{
+			Code: "too_large", Msg: "command makes too many links", Hint: "split the command", At: a.At,
+		})
 	}
 	if w.rounds+w.beside+len(w.calls) == 0 { // else what stands before it may run after it
 		l.from = len(w.out.Commands)
@@ -114,11 +120,11 @@ func (w *walker) addLink(l link) {
 	w.links = append(w.links, l)
 }
 
-// through returns where a path leads by links that the line has made when command n runs; "" is anywhere. With follow a
-// link at its end is followed too.
+// through returns where a path leads by links that the line has made when command n runs; "" is anywhere, also where it
+// leads to more than maxThrough. With follow a link at its end is followed too.
 func (w *walker) through(p string, glob bool, n int, follow bool) (out []string) {
 	todo := []string{p}
-	for len(todo) > 0 && len(out) < maxThrough {
+	for len(todo) > 0 {
 		at, segments := "", strings.Split(todo[0], "/")
 		todo = todo[1:]
 		for i, segment := range segments {
@@ -148,7 +154,10 @@ func (w *walker) through(p string, glob bool, n int, follow bool) (out []string)
 				if to != "" && i+1 < len(segments) {
 					to += "/" + strings.Join(segments[i+1:], "/")
 				}
-				if !slices.Contains(out, to) && len(out) < maxThrough {
+				if len(out) == maxThrough {
+					return append(out, "")
+				}
+				if !slices.Contains(out, to) {
 					out = append(out, to)
 					todo = append(todo, to)
 				}

@@ -357,10 +357,7 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 			run, ok = fromHost, true
 		}
 		if ok {
-			a.runs(run)
-			if run.From == "text" {
-				a.Opaque("inline_code", a.cmd.Name+" executes what the line prints into "+f.Path, script.At)
-			}
+			a.runsFile(run, f.Path, script.At)
 		} else if early && len(w.scripted) < maxWritten {
 			w.scripted = append(w.scripted, scripted{p, len(w.written[p]), a.cmd.At})
 		}
