@@ -340,7 +340,10 @@ func doSet(a *act) {
 			if strings.Contains(f.Text, "a") || i+1 < len(args) && args[i+1].Is("allexport") {
 				a.w.handsDown = true
 			}
-			if strings.HasSuffix(f.Text, "o") && i+1 < len(args) {
+			for range strings.Count(f.Text, "o") {
+				if i+1 == len(args) || listsOptions(args[i+1]) {
+					break
+				}
 				i++
 				if args[i].Is("braceexpand") {
 					continue // it is on
@@ -361,7 +364,10 @@ func doSet(a *act) {
 			if strings.ContainsAny(f.Text, "eo") {
 				a.sc.noErrexit(a.w)
 			}
-			if strings.HasSuffix(f.Text, "o") && i+1 < len(args) {
+			for range strings.Count(f.Text, "o") {
+				if i+1 == len(args) || listsOptions(args[i+1]) {
+					break
+				}
 				i++
 				if !args[i].Is("posix") {
 					a.shellOption(args[i])
@@ -376,6 +382,11 @@ func doSet(a *act) {
 			return
 		}
 	}
+}
+
+// listsOptions reports whether "set -o" in front of a word prints the options, and does not take the word for one.
+func listsOptions(f program.Word) bool {
+	return f.Is("") || strings.HasPrefix(f.Lit(), "-") || strings.HasPrefix(f.Lit(), "+")
 }
 
 // setOptions are the names that "set -o" knows.

@@ -185,7 +185,9 @@ func Maker(name string, words func() []string) string {
 		}
 		for _, a := range words() {
 			for _, n := range t.needs {
-				if a == n || isFlag(n) && len(a) > 2 && a[0] == '-' && a[1] != '-' && strings.Contains(a, n[1:]) {
+				part, isPart := strings.CutPrefix(n, "~")
+				clustered := isFlag(n) && len(a) > 2 && a[0] == '-' && a[1] != '-' && strings.Contains(a, n[1:])
+				if a == n || clustered || isPart && strings.Contains(a, part) {
 					return t.makes
 				}
 			}

@@ -228,6 +228,28 @@ func doSSH(a *Call) {
 		return
 	}
 	a.UseOperands(a.Operands)
+	switch {
+	case a.Name == "scp":
+		a.received(a.Operands)
+	case a.Name == "sftp" && len(a.Operands) == 1:
+		a.received(append(slices.Clip(a.Operands), Literal(".", a.At)))
+	case a.Name == "sftp":
+		a.received(a.Operands)
+	}
+}
+
+// received writes what comes from another machine into the last operand, if that is a directory here. It keeps its name.
+func (a *Call) received(operands []Word) {
+	last := len(operands) - 1
+	if last < 1 || !operands[last].Known || strings.Contains(before(operands[last].Text, "/"), ":") {
+		return
+	}
+	for _, f := range operands[:last] {
+		_, name, ok := strings.Cut(f.Text, ":")
+		if ok && f.Known && path.Base(name) != "." && !strings.HasSuffix(name, "/") {
+			a.use(changes, operands[last].Sub(path.Join(operands[last].Text, path.Base(name))))
+		}
+	}
 }
 
 func doRsync(a *Call) {
@@ -242,6 +264,7 @@ func doRsync(a *Call) {
 			a.use(cuts, f)
 		}
 	}
+	a.received(ops)
 }
 
 // doOpenssl: every subcommand has its own options; those that name files are
