@@ -1,10 +1,14 @@
-// Package gitindex reads which files a git repository tracks.
+// Package gitindex reads which files a git repository tracks, and what is staged.
 //
 // The bytes of an index file go in, the names of its entries come out, in git's order:
 //
 //	names, err := gitindex.Read(data)
 //	names.Has("src") // true: src or something below it is tracked
 //	e, ok := names.Entry("README.md")
+//	sum, err := gitindex.Sum(data) // equal sums: the same is staged
+//
+// [Sum] is for whoever asks whether somebody staged something since: git status writes the file
+// anew with other times, and the sum stays the same.
 //
 // It reads versions 2, 3 and 4, of repositories with SHA-1 or SHA-256, sparse indexes too. Of a
 // split index it reads one file: if Names.Shared is not empty, the caller must read the file
@@ -23,7 +27,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -33,8 +36,10 @@ type Names struct {
 	List   []string // as they stand: sorted; a directory that is not checked out ends in a slash
 	Shared string   // the hash in the name of the file sharedindex.HASH, whose entries count too; "": none
 
-	entries [][]byte // the first bytes of each: times, numbers and the hash
-	hash    int      // bytes of a hash
+	entries  [][]byte // the first bytes of each of List: times, numbers, the hash and flags
+	replaced [][]byte // likewise, of entries without a name: each is in place of one of the shared index
+	link     []byte   // which entries of the shared index are deleted, and which are replaced
+	hash     int      // bytes of a hash
 }
 
 var errForm = errors.New("not an index of git")
@@ -64,54 +69,45 @@ type Entry struct {
 	Hash     []byte // of its blob: SHA-1 or SHA-256
 	Stage    int    // not 0 while a merge has conflicts
 	Mode     uint32 // type and rights, as in a tree of git
-	Flags    uint16 // of an entry that is assumed to be unchanged
+	Flags    uint32 // assume-unchanged, skip-worktree and intent-to-add, with git's numbers; see flagBits
 }
 
-// Sum is over what an index says of content: not over the times by which git finds out quickly what has
-// changed, which git status writes anew.
+// flagBits are the flags that git keeps of an entry, with the extended ones in the upper half.
+const flagBits = 1<<15 | 1<<30 | 1<<29
+
+// Sum returns a sum of what an index stages: names, contents, modes, conflicts and flags. Times and sizes, by which
+// git sees quickly what has changed, are not in it. Of a split index it is a sum of this file, which names the shared
+// one by its hash: two files that stage the same may then differ in their sums, but never the other way round.
 func Sum(data []byte) (string, error) {
-	all, n, err := Entries(data)
+	n, err := Read(data)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n", n.Shared)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		e := all[name]
+	fmt.Fprintf(sum, "%q %x %d\n", n.Shared, n.link, len(n.replaced))
+	add := func(name string, entry []byte) {
+		e := entryOf(entry, n.hash)
 		fmt.Fprintf(sum, "%x %o %d %x %q\n", e.Hash, e.Mode, e.Stage, e.Flags, name)
+	}
+	for _, entry := range n.replaced {
+		add("", entry)
+	}
+	for i, name := range n.List {
+		add(name, n.entries[i])
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Entries reads an index with what it says of each file, the last of those with one name.
-func Entries(data []byte) (map[string]Entry, Names, error) {
-	n, err := Read(data)
-	if err != nil {
-		return nil, n, err
-	}
-	all := make(map[string]Entry, len(n.List))
-	version, count := binary.BigEndian.Uint32(data[4:]), binary.BigEndian.Uint32(data[8:])
-	rest, last := data[12:], ""
-	for range count { // it was well formed for Read
-		name, used, err := entry(rest, version, n.hash, last)
-		if err != nil {
-			return nil, n, err
-		}
-		all[name] = entryOf(rest, n.hash)
-		if rest = rest[used:]; name != "" {
-			last = name
-		}
-	}
-	return all, n, nil
-}
-
 func entryOf(data []byte, hash int) Entry {
 	number := func(at int) int64 { return int64(binary.BigEndian.Uint32(data[at:])) }
-	flags := binary.BigEndian.Uint16(data[40+hash:])
+	flags := uint32(binary.BigEndian.Uint16(data[40+hash:]))
+	if flags&extended != 0 {
+		flags |= uint32(binary.BigEndian.Uint16(data[42+hash:])) << 16
+	}
 	return Entry{
 		Size: uint32(number(36)), Modified: number(8)*1e9 + number(12), Changed: number(0)*1e9 + number(4),
 		Hash:  data[40 : 40+hash],
-		Stage: int(flags>>12) & 3, Mode: uint32(number(24)), Flags: flags &^ 0x3fff,
+		Stage: int(flags>>12) & 3, Mode: uint32(number(24)), Flags: flags & flagBits,
 	}
 }
 
@@ -127,13 +123,19 @@ func read(data []byte, version, count uint32, hash int) (n Names, err error) {
 		if err != nil || name < last && name != "" {
 			return n, errForm
 		}
-		if name != "" { // else in place of one of the shared index, which has the name
-			n.List, n.entries, last = append(n.List, name), append(n.entries, rest[:42+hash]), name
+		first := rest[:44+hash] // no entry is shorter: a zero and a number, or filling, follow the flags
+		if name == "" {
+			n.replaced = append(n.replaced, first)
+		} else {
+			n.List, n.entries, last = append(n.List, name), append(n.entries, first), name
 		}
 		rest = rest[used:]
 	}
 	return n, n.extensions(rest, hash)
 }
+
+// extended is the flag of an entry that has two more bytes of flags.
+const extended = 1 << 14
 
 // entry reads one entry: 40 bytes of times and numbers, the hash, the flags, the name.
 func entry(data []byte, version uint32, hash int, last string) (name string, used int, err error) {
@@ -142,7 +144,7 @@ func entry(data []byte, version uint32, hash int, last string) (name string, use
 		return "", 0, errForm
 	}
 	flags := binary.BigEndian.Uint16(data[at:])
-	if at += 2; flags&0x4000 != 0 {
+	if at += 2; flags&extended != 0 {
 		if at += 2; version < 3 {
 			return "", 0, errForm
 		}
@@ -203,6 +205,7 @@ func (n *Names) extensions(data []byte, hash int) error {
 			if len(body) < hash {
 				return errForm
 			}
+			n.link = append(n.link, body...)
 			if id := body[:hash]; !bytes.Equal(id, make([]byte, hash)) {
 				n.Shared = hex.EncodeToString(id)
 			}

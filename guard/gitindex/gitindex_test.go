@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/guard/gitindex"
 	"github.com/sandboxd/sandboxd/tests/needs"
@@ -17,8 +18,15 @@ import (
 // git runs git in a directory, with nothing of the configuration of whoever runs the tests.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
+	return gitReads(t, dir, "", args...)
+}
+
+// gitReads is git with a standard input.
+func gitReads(t testing.TB, dir, stdin string, args ...string) string {
+	t.Helper()
 	needs.Program(t, "git")
 	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -81,6 +89,92 @@ func TestGitSaysTheSame(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestSumTellsWhatIsStaged: whoever finds the same sum writes an older index over this one.
+func TestSumTellsWhatIsStaged(t *testing.T) {
+	// In a split index src0 is replaced, and src.go deleted, already: one entry more of each kind must show too.
+	conflict := func(t *testing.T, dir, ours string) {
+		blob := func(text string) string {
+			return strings.TrimSpace(gitReads(t, dir, text, "hash-object", "-w", "--stdin"))
+		}
+		gitReads(t, dir, fmt.Sprintf("100644 %s 1\tc\n100644 %s 2\tc\n100644 %s 3\tc\n",
+			blob("base"), blob(ours), blob("theirs")), "update-index", "--index-info")
+	}
+	stage := func(t *testing.T, dir, name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		git(t, dir, "add", name)
+	}
+	for _, tt := range []struct {
+		name  string
+		act   func(t *testing.T, dir string)
+		equal bool
+	}{
+		{"times alone", func(t *testing.T, dir string) {
+			if err := os.Chtimes(filepath.Join(dir, "src0"), time.Time{}, time.Unix(1e9, 0)); err != nil {
+				t.Fatal(err)
+			}
+			git(t, dir, "update-index", "-q", "--unmerged", "--refresh")
+		}, true},
+		{"content", func(t *testing.T, dir string) { stage(t, dir, "README.md") }, false},
+		{"a new file", func(t *testing.T, dir string) { stage(t, dir, "z") }, false},
+		{"a file that is tracked no more", func(t *testing.T, dir string) { git(t, dir, "rm", "-q", "--cached", "src/a.go") }, false},
+		{"a mode", func(t *testing.T, dir string) { git(t, dir, "update-index", "--chmod=+x", "a b") }, false},
+		{"assumed to be unchanged", func(t *testing.T, dir string) {
+			git(t, dir, "update-index", "--assume-unchanged", "a b")
+		}, false},
+		{"not in the work tree", func(t *testing.T, dir string) { git(t, dir, "update-index", "--skip-worktree", "a b") }, false},
+		{"one extended flag more", func(t *testing.T, dir string) { git(t, dir, "update-index", "--skip-worktree", "later") }, false},
+		{"one side of a conflict", func(t *testing.T, dir string) { conflict(t, dir, "ours, again") }, false},
+	} {
+		for _, form := range []string{"--no-split-index", "--split-index"} {
+			if tt.equal && form == "--split-index" {
+				continue // git joins the halves here, and the sum may differ
+			}
+			t.Run(tt.name+" "+form, func(t *testing.T) {
+				dir := t.TempDir()
+				git(t, dir, "init", "-q")
+				git(t, dir, "config", "splitIndex.maxPercentChange", "100") // git writes no new shared index
+				if err := os.Mkdir(filepath.Join(dir, "src"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{"README.md", "a b", "src.go", "src/a.go", "src0", "later"} {
+					if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				git(t, dir, "add", "README.md", "a b", "src.go", "src", "src0")
+				git(t, dir, "add", "-N", "later")
+				conflict(t, dir, "ours")
+				git(t, dir, "update-index", form)
+				stage(t, dir, "src0")
+				git(t, dir, "rm", "-q", "--cached", "src.go")
+				before, wasShared := sumOf(t, dir)
+				tt.act(t, dir)
+				after, shared := sumOf(t, dir)
+				if (before == after) != tt.equal {
+					t.Errorf("equal is %v, want %v", before == after, tt.equal)
+				}
+				if shared != wasShared || (shared != "") != (form == "--split-index") {
+					t.Errorf("the shared index was %q and is %q", wasShared, shared)
+				}
+			})
+		}
+	}
+}
+
+func sumOf(t *testing.T, dir string) (sum, shared string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, ".git", "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum, err = gitindex.Sum(data); err != nil {
+		t.Fatal(err)
+	}
+	return sum, read(t, dir).Shared
 }
 
 func TestASplitIndexNamesItsOtherHalf(t *testing.T) {
@@ -203,12 +297,11 @@ func FuzzRead(f *testing.F) {
 			t.Error(n.List)
 		}
 		n.Has("src/a.go")
-		all, _, bad := gitindex.Entries(data)
-		if (err == nil) != (bad == nil) {
-			t.Errorf("Read says %v, Entries %v", err, bad)
+		if _, bad := gitindex.Sum(data); (err == nil) != (bad == nil) {
+			t.Errorf("Read says %v, Sum %v", err, bad)
 		}
 		for _, name := range n.List {
-			if _, ok := all[name]; !ok && err == nil {
+			if _, ok := n.Entry(name); !ok && err == nil {
 				t.Errorf("%q has no entry", name)
 			}
 		}

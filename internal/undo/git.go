@@ -35,10 +35,10 @@ type gitBefore struct {
 	left    int // bytes of ignore files that may still be read
 }
 
-// repository is the index of a repository and its last commit. files is nil if the index cannot be read.
+// repository is the index of a repository and its last commit.
 type repository struct {
 	head     *gitobject.Repo
-	files    map[string]gitindex.Entry
+	known    bool // the index could be read
 	names    gitindex.Names
 	modified int64 // of the index
 }
@@ -78,10 +78,10 @@ func (g *gitBefore) facts(c change) (tracked, uncommitted bool) {
 		return false, c.After.Type == nothing && rel == ".git/HEAD" // the repository goes, with what was never pushed
 	}
 	r := g.repository(top)
-	if r.files == nil {
+	if !r.known {
 		return true, true
 	}
-	entry, ok := r.files[rel]
+	entry, ok := r.names.Entry(rel)
 	if !ok {
 		tracked = r.names.Has(rel)
 		return tracked, tracked || !g.ignores.Ignored(top, c.Path)
@@ -170,17 +170,17 @@ func (g *gitBefore) repository(top string) *repository {
 	r.head = gitobject.Open(g, dir)
 	data, modified, err := g.content(filepath.Join(dir, "index"), maxIndex)
 	if errors.Is(err, os.ErrNotExist) {
-		r.files = map[string]gitindex.Entry{} // nothing was ever added
+		r.known = true // nothing was ever added
 		return r
 	}
 	if err != nil {
 		return r
 	}
-	files, names, err := gitindex.Entries(data)
+	names, err := gitindex.Read(data)
 	if err != nil || names.Shared != "" { // half of a split index is in another file
 		return r
 	}
-	r.files, r.names, r.modified = files, names, modified
+	r.known, r.names, r.modified = true, names, modified
 	return r
 }
 

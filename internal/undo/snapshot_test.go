@@ -227,34 +227,42 @@ func merged(a, b map[string]state) map[string]state {
 	return all
 }
 
-// What git writes anew when a person looks at the status is no change of theirs; what they add is.
+// What git writes anew when a person looks at the status is no change of theirs; what they stage is.
 func TestAnIndexOfGitIsComparedByWhatItSays(t *testing.T) {
-	w := openWorld(t, physicalDir(t), defaults())
-	defer w.close()
-	w.git(t, "init", "-q")
-	w.person("f", "one")
-	w.git(t, "add", "f")
-	w.git(t, "commit", "-qm", "one")
 	for _, tt := range []struct {
 		name   string
-		person func()
+		form   string
+		person func(w *world)
 		left   int
 	}{
-		{"status", func() {
-			w.must(os.Chtimes(w.work+"/f", time.Time{}, time.Unix(1e9, 0)))
+		{"status", "--no-split-index", func(w *world) {
+			w.must(os.Chtimes(w.work+"/z", time.Time{}, time.Unix(1e9, 0)))
 			w.git(t, "update-index", "-q", "--refresh")
 		}, 0},
-		{"add", func() { w.person("theirs", "x"); w.git(t, "add", "theirs") }, 1},
+		{"add of a new file", "--no-split-index", func(w *world) { w.person("theirs", "x"); w.git(t, "add", "theirs") }, 1},
+		{"add", "--split-index", func(w *world) { w.person("f", "theirs"); w.git(t, "add", "f") }, 1},
+		{"rm --cached", "--split-index", func(w *world) { w.git(t, "rm", "-q", "--cached", "f") }, 1},
 	} {
-		w.command("call "+tt.name, func() { w.person("new", tt.name); w.git(t, "add", "new") })
-		before := w.read(".git/index")
-		tt.person()
-		if w.read(".git/index") == before {
-			t.Fatalf("%s does not write the index", tt.name)
-		}
-		if out := w.undo("undo "+tt.name, "call "+tt.name, ".git/index"); len(out.Conflicts) != tt.left {
-			t.Errorf("%s: %v", tt.name, out.Conflicts)
-		}
+		t.Run(tt.name+" "+tt.form, func(t *testing.T) {
+			w := openWorld(t, physicalDir(t), defaults())
+			defer w.close()
+			w.git(t, "init", "-q")
+			w.git(t, "config", "splitIndex.maxPercentChange", "100") // git writes no new shared index
+			w.person("f", "one")
+			w.person("z", "one")
+			w.git(t, "add", "f", "z")
+			w.git(t, "commit", "-qm", "one")
+			w.git(t, "update-index", tt.form)
+			w.command("call", func() { w.person("z", "two"); w.git(t, "add", "z") })
+			before := w.read(".git/index")
+			tt.person(w)
+			if w.read(".git/index") == before {
+				t.Fatal("the person does not write the index")
+			}
+			if out := w.undo("undo", "call", ".git/index"); len(out.Conflicts) != tt.left {
+				t.Error(out.Conflicts)
+			}
+		})
 	}
 }
 
