@@ -111,13 +111,33 @@ func TestPhysicalFollowsLinksAboveTheFileAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o700), os.Symlink("real", filepath.Join(dir, "link")),
-		os.Symlink("elsewhere", filepath.Join(dir, "real/file"))); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "real/deep"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Physical(filepath.Join(dir, "link/file"))
-	if want := filepath.Join(dir, "real/file"); err != nil || got != want {
-		t.Errorf("got %s, %v, want %s", got, err, want)
+	for name, to := range map[string]string{
+		"link": "real", "real/file": "elsewhere", "broken": "gone/dir", "real/deep/up": "../gone", "far": dir + "/gone",
+		"two": "broken", "loop": "loop",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, path, want string }{
+		{"a link above", "link/file", "real/file"},
+		{"the directory is gone", "link/old/file", "real/old/file"},
+		{"all above it is gone", "link/old/older/file", "real/old/older/file"},
+		{"what a link leads to is gone", "broken/file", "gone/dir/file"},
+		{"and it leads there by its own directory", "link/deep/up/x/file", "real/gone/x/file"},
+		{"and by an absolute path", "far/file", "gone/file"},
+		{"a link leads to such a link", "two/file", "gone/dir/file"},
+		{"a link leads to itself", "loop/file", "loop/file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Physical(filepath.Join(dir, tt.path))
+			if want := filepath.Join(dir, tt.want); err != nil || got != want {
+				t.Errorf("got %s, %v, want %s", got, err, want)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -52,16 +53,34 @@ func Diff(ctx context.Context, d Daemon, call string) (string, error) {
 	return a.Diff, err
 }
 
-// Physical returns an absolute path without links above the file, as the journal has it.
+// maxLinks is how many links to what is gone Physical follows. The kernel gives up after as many.
+const maxLinks = 40
+
+// Physical returns an absolute path without links above the file, as the journal has it. A call may have removed the
+// file with directories above it: then it follows the links of those that are left.
 func Physical(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		path = filepath.Join(dir, filepath.Base(path))
+	dir, below := filepath.Dir(path), filepath.Base(path)
+	for links := 0; links < maxLinks; {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, below), nil
+		}
+		to, err := os.Readlink(dir)
+		above, gone := filepath.EvalSymlinks(filepath.Dir(dir))
+		switch {
+		case err != nil || gone != nil: // no link: the root is always there
+			dir, below = filepath.Dir(dir), filepath.Join(filepath.Base(dir), below)
+			continue
+		case !filepath.IsAbs(to):
+			to = filepath.Join(above, to)
+		}
+		dir = filepath.Clean(to)
+		links++
 	}
-	return path, nil
+	return path, nil // a link that leads to itself
 }
 
 // shownPaths is how many changes of a call have a place in a row.
