@@ -77,6 +77,7 @@ The exit status is 1 if something was left as it is.`,
 				if named {
 					most = 0
 				}
+				u.Newest = most == 1
 				if ids, err = u.Undoable(cmd.Context(), id, most); err != nil {
 					return err
 				}
@@ -85,7 +86,7 @@ The exit status is 1 if something was left as it is.`,
 				if asJSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(a)
 				}
-				a.Print(cmd.OutOrStdout(), u.Flag)
+				u.Print(cmd.OutOrStdout(), a)
 				return nil
 			})
 			if err == nil && left {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/guard"
+	"github.com/sandboxd/sandboxd/internal/undo/conflict"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -92,10 +93,10 @@ func (r restorer) close(ctx context.Context, p plan, why []string) {
 		case err == nil && now.same(opened(want)):
 			err = r.dress(ctx, use, now, want)
 		case err == nil && !now.same(want):
-			why[at] = changedSince
+			why[at] = conflict.Changed
 		}
 		if err != nil {
-			why[at] = err.Error()
+			why[at] = whyOf(err)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/undo/conflict"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -31,15 +31,15 @@ type plan struct {
 
 // undone is the answer to an undo.
 type undone struct {
-	CallID    string     `json:"call_id"` // the undo itself, which can be undone
-	Undone    string     `json:"undone"`  // the call that was undone
-	Restored  []string   `json:"restored"`
-	Removed   []string   `json:"removed"` // those that the call had made
-	Conflicts []conflict `json:"conflicts"`
+	CallID    string           `json:"call_id"` // the undo itself, which can be undone
+	Undone    string           `json:"undone"`  // the call that was undone
+	Restored  []string         `json:"restored"`
+	Removed   []string         `json:"removed"` // those that the call had made
+	Conflicts []conflict.Entry `json:"conflicts"`
 }
 
 func nothingUndone(by, id string) undone {
-	return undone{CallID: by, Undone: id, Restored: []string{}, Removed: []string{}, Conflicts: []conflict{}}
+	return undone{CallID: by, Undone: id, Restored: []string{}, Removed: []string{}, Conflicts: []conflict.Entry{}}
 }
 
 // removed returns the paths that the undo has removed.
@@ -51,30 +51,13 @@ func (u undone) removed() map[string]bool {
 	return all
 }
 
-// conflict is a path that the undo did not change.
-type conflict struct {
-	Path string `json:"path"`
-	Why  string `json:"why"`
+// whyOf returns an error as the reason of a conflict.
+func whyOf(err error) string {
+	if d, ok := errors.AsType[*guard.Denied](err); ok && d.Refusals[0].Code == "path_protected" {
+		return fmt.Sprintf("path '%s' %s", d.Value, conflict.Protected)
+	}
+	return err.Error()
 }
-
-const (
-	isGone       = "it is gone"
-	changedSince = "it changed since"
-	inUse        = "a program has it open for writing"
-	byCall       = ", by call "
-	byOthers     = ", by somebody else than calls"
-)
-
-// isLater reports whether somebody changed the path after the call.
-func (c conflict) isLater() bool {
-	return strings.HasPrefix(c.Why, isGone) || strings.HasPrefix(c.Why, changedSince)
-}
-
-// isOfCall reports whether a later call can be undone first.
-func (c conflict) isOfCall() bool { return strings.Contains(c.Why, byCall) }
-
-// isInUse reports whether the undo can be made after a program has ended.
-func (c conflict) isInUse() bool { return c.Why == inUse }
 
 // planOf chooses the changes of a call below absolute paths; no path means all changes. With a directory that is
 // gone, its content comes back too, because the directory may have kept others from reading it. The last change is
@@ -145,7 +128,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		}
 		var err error
 		if did[at], why[at], err = r.one(ctx, r.of.Changes[i], p.Force); err != nil {
-			why[at] = err.Error()
+			why[at] = whyOf(err)
 		}
 	}
 	r.closeMade(ctx, p)
@@ -158,7 +141,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 			continue
 		}
 		if why[at] != "" && (lost[c.Path] || !r.isAsBefore(ctx, c)) { // the file may have brought its directory back
-			out.Conflicts = append(out.Conflicts, conflict{relative(r.of.Dir, c.Path), why[at]})
+			out.Conflicts = append(out.Conflicts, conflict.Entry{Path: relative(r.of.Dir, c.Path), Why: why[at]})
 			continue
 		}
 		if !did[at] && c.Undone != "" && c.Undone != r.by {
@@ -207,12 +190,12 @@ func (r restorer) one(ctx context.Context, c change, force bool) (did bool, why 
 		return false, "", nil
 	case force || now.same(c.After) || now.Index != "" && now.Index == c.After.Index || r.ours(ctx, c.Path, now):
 	case now.Type == nothing:
-		return false, isGone + r.since(ctx, c, now), nil
+		return false, conflict.Gone + r.since(ctx, c, now), nil
 	default:
-		return false, changedSince + r.since(ctx, c, now), nil
+		return false, conflict.Changed + r.since(ctx, c, now), nil
 	}
 	if now.open && !force && !r.refused { // else their writes would go to a file without a name
-		return false, inUse, nil
+		return false, conflict.InUse, nil
 	}
 	if now.same(c.After) {
 		now.learn(c.After)
@@ -239,9 +222,9 @@ func (r restorer) since(ctx context.Context, c change, now state) string {
 	}
 	left := func(x change) bool { return x.Path == c.Path && x.After.same(now) }
 	if !slices.ContainsFunc(later[0].Changes, left) {
-		return byOthers
+		return conflict.ByOthers
 	}
-	return byCall + later[0].ID
+	return conflict.ByCall + later[0].ID
 }
 
 // look returns the state of the file at a path.

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/catalog"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/undo/conflict"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -186,12 +187,12 @@ func (u undone) text(tool string) string {
 		fmt.Fprintf(&b, "\nleft %s: %s", c.Path, c.Why)
 	}
 	switch {
-	case slices.ContainsFunc(u.Conflicts, conflict.isOfCall):
+	case slices.ContainsFunc(u.Conflicts, conflict.Entry.IsOfCall):
 		b.WriteString("\nWhat changed since the call stays. Undo the later call first, or let an operator use --force.")
-	case slices.ContainsFunc(u.Conflicts, conflict.isLater):
+	case slices.ContainsFunc(u.Conflicts, conflict.Entry.IsLater):
 		b.WriteString("\nWhat changed since the call stays. An operator can put the old content back with --force.")
 	}
-	if slices.ContainsFunc(u.Conflicts, conflict.isInUse) {
+	if slices.ContainsFunc(u.Conflicts, conflict.Entry.IsInUse) {
 		b.WriteString("\nEnd the programs that write these files, and undo the call again.")
 	}
 	return b.String()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/undo/conflict"
 	"github.com/sandboxd/sandboxd/sandbox"
 	"github.com/sandboxd/sandboxd/tests/needs"
 )
@@ -255,7 +256,7 @@ func TestAFileThatIsOpenForWritingStays(t *testing.T) {
 	w.must(err)
 	defer reads.Close()
 	out := w.undo("undo", "call")
-	if len(out.Conflicts) != 2 || out.Conflicts[0].Why != inUse || w.read("db") != "two" || w.read("f") != "one" {
+	if len(out.Conflicts) != 2 || out.Conflicts[0].Why != conflict.InUse || w.read("db") != "two" || w.read("f") != "one" {
 		t.Errorf("got %+v: %s", out, w.read("db"))
 	}
 	if text := out.text("Bash"); !strings.Contains(text, "End the programs") || strings.Contains(text, "later call") {
@@ -646,7 +647,7 @@ func TestATextOfManyPaths(t *testing.T) {
 	var u undone
 	for i := range maxSaid + 7 {
 		u.Restored = append(u.Restored, fmt.Sprint("r", i))
-		u.Conflicts = append(u.Conflicts, conflict{fmt.Sprint("c", i), changedSince})
+		u.Conflicts = append(u.Conflicts, conflict.Entry{Path: fmt.Sprint("c", i), Why: conflict.Changed})
 	}
 	text := u.text("Bash")
 	last := fmt.Sprintf("\nrestored r%d\nand 7 more\nleft c0: ", maxSaid-1)
@@ -666,5 +667,18 @@ func TestTheDoctorSaysThatNothingCanBeUndone(t *testing.T) {
 	found := doctor(t.Context(), c)
 	if len(found) != 1 || found[0].OK || !strings.Contains(found[0].Why, "rules about changes") {
 		t.Errorf("off: %+v", found)
+	}
+}
+
+// What the sandbox refuses by its code is told as package conflict knows it, so that whoever shows it finds what helps.
+func TestAProtectedPathIsTold(t *testing.T) {
+	for code, want := range map[string]bool{"path_protected": true, "path_denied": false} {
+		err := fmt.Errorf("open it: %w", &guard.Denied{
+			Value: "/w/.envrc", Refusals: []guard.Refusal{{Code: code, Message: "worded anew"}},
+		})
+		e := conflict.Entry{Path: ".envrc", Why: whyOf(err)}
+		if e.IsProtected() != want || e.IsLater() || !want && e.Why != err.Error() {
+			t.Errorf("%s: got %q", code, e.Why)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/undo/conflict"
 )
 
 // answers gives each request its answer, and notes it.
@@ -164,19 +165,19 @@ func TestChangesAreATable(t *testing.T) {
 // there was nothing to do.
 func TestPrintSaysWhatToDo(t *testing.T) {
 	for _, tt := range []struct{ why, want string }{
-		{"it changed since, by call call_2", "undo the later call first, or use --force (operator)"},
-		{"it changed since, by somebody else than calls", "--force (operator) puts the old content back"},
-		{"it is gone", "--force (operator) puts the old content back"},
-		{"a program has it open for writing", "end the programs that write these files, and undo the call again"},
-		{"path 'f' is write-protected: it decides what runs outside the sandbox", "comes back by the operator socket alone"},
+		{conflict.Changed + conflict.ByCall + "call_2", "undo the later call first, or use --force (operator)"},
+		{conflict.Changed + conflict.ByOthers, "--force (operator) puts the old content back"},
+		{conflict.Gone, "--force (operator) puts the old content back"},
+		{conflict.InUse, "end the programs that write these files, and undo the call again"},
+		{"path 'f' " + conflict.Protected, "comes back by the operator socket alone"},
 		{"", "nothing to do: call_1, or what you named of it, was undone before"},
 	} {
 		a := Answer{CallID: "call_3", Undone: "call_1"}
 		if tt.why != "" {
-			a.Conflicts = []conflict{{"f", tt.why}}
+			a.Conflicts = []conflict.Entry{{Path: "f", Why: tt.why}}
 		}
 		var b strings.Builder
-		a.Print(&b, "")
+		Undo{Newest: true}.Print(&b, a)
 		if !strings.Contains(b.String(), tt.want+"\n") || strings.Contains(b.String(), "undid") {
 			t.Errorf("%s: got %q, want %q", tt.why, b.String(), tt.want)
 		}
@@ -184,13 +185,18 @@ func TestPrintSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: got %q", tt.why, b.String())
 		}
 	}
-	var none strings.Builder
-	Answer{CallID: "call_3", Undone: "call_1", Error: &tool.Error{Msg: "denied"}}.Print(&none, "")
+	var older, none strings.Builder
+	kept := []conflict.Entry{{Path: "f", Why: conflict.Changed}}
+	Undo{}.Print(&older, Answer{CallID: "call_3", Undone: "call_1", Conflicts: kept})
+	if got := older.String(); !strings.HasSuffix(got, "\nnothing of call_1 was undone\n") {
+		t.Errorf("a call that somebody named: got %q", got)
+	}
+	Undo{}.Print(&none, Answer{CallID: "call_3", Undone: "call_1", Error: &tool.Error{Msg: "denied"}})
 	if none.Len() > 0 {
 		t.Errorf("an undo that failed says %q", none.String())
 	}
 	var b strings.Builder
-	Answer{CallID: "call_3", Undone: "call_1", Restored: []string{"g"}, Conflicts: []conflict{{"f", "x"}}}.Print(&b, "")
+	Undo{}.Print(&b, Answer{CallID: "call_3", Undone: "call_1", Restored: []string{"g"}, Conflicts: kept})
 	if want := "undid a part of call_1; "; !strings.Contains(b.String(), want) {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}

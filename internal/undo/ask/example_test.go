@@ -29,7 +29,7 @@ func Example() {
 	u := ask.Undo{Daemon: daemon{}}
 	ids, err := u.Undoable(ctx, "s1", 1)
 	fmt.Println(ids, err)
-	left, err := u.All(ctx, ids, func(a ask.Answer) error { a.Print(os.Stdout, u.Flag); return nil })
+	left, err := u.All(ctx, ids, func(a ask.Answer) error { u.Print(os.Stdout, a); return nil })
 	fmt.Println(left, err)
 	// Output:
 	// [call_1] <nil>

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/undo/conflict"
 )
 
 // Daemon answers requests: a client of the daemon, or what sandboxd exec kept without one.
@@ -23,22 +23,18 @@ type Undo struct {
 	Paths  []string // these files alone, and what lies below these directories; nil: all
 	Force  bool     // also what changed since; of operators
 	Flag   string   // behind "sandboxd undo" in hints: "" or " --exec"
+	Newest bool     // nobody named the call: it is the newest that can be undone, and a hint tells how to go on
 }
 
 // Answer is what the daemon says of one undo.
 type Answer struct {
-	CallID    string      `json:"call_id"`
-	Undone    string      `json:"undone"`
-	Restored  []string    `json:"restored"`
-	Removed   []string    `json:"removed"` // those of them that the call had made
-	Conflicts []conflict  `json:"conflicts"`
-	Status    tool.Status `json:"status"`
-	Error     *tool.Error `json:"error,omitempty"`
-}
-
-type conflict struct {
-	Path string `json:"path"`
-	Why  string `json:"why"`
+	CallID    string           `json:"call_id"`
+	Undone    string           `json:"undone"`
+	Restored  []string         `json:"restored"`
+	Removed   []string         `json:"removed"` // those of them that the call had made
+	Conflicts []conflict.Entry `json:"conflicts"`
+	Status    tool.Status      `json:"status"`
+	Error     *tool.Error      `json:"error,omitempty"`
 }
 
 // Undoable returns the last calls of a session that can be undone; 0 is all.
@@ -96,8 +92,8 @@ func (u Undo) All(ctx context.Context, ids []string, show func(Answer) error) (l
 	return left, nil
 }
 
-// Print writes the answer for people. Flag is that of [Undo].
-func (a Answer) Print(out io.Writer, flag string) {
+// Print writes an answer of All for people.
+func (u Undo) Print(out io.Writer, a Answer) {
 	if a.Error != nil {
 		return // who gave the answer says why
 	}
@@ -115,31 +111,32 @@ func (a Answer) Print(out io.Writer, flag string) {
 	for _, c := range a.Conflicts {
 		fmt.Fprintf(out, "left     %s: %s\n", c.Path, c.Why)
 	}
-	why := func(part string) bool {
-		return slices.ContainsFunc(a.Conflicts, func(c conflict) bool { return strings.Contains(c.Why, part) })
-	}
-	if why("has it open") {
+	some := func(is func(conflict.Entry) bool) bool { return slices.ContainsFunc(a.Conflicts, is) }
+	if some(conflict.Entry.IsInUse) {
 		fmt.Fprintln(out, "end the programs that write these files, and undo the call again")
 	}
 	switch {
-	case why(", by call "):
+	case some(conflict.Entry.IsOfCall):
 		fmt.Fprintln(out, "what changed since the call stays: undo the later call first, or use --force (operator)")
-	case why("it changed"), why("it is gone"):
+	case some(conflict.Entry.IsLater):
 		fmt.Fprintln(out, "what changed since the call stays; --force (operator) puts the old content back")
-	case why("is write-protected"):
+	case some(conflict.Entry.IsProtected):
 		fmt.Fprintln(out, "what decides what runs outside of the sandbox comes back by the operator socket alone")
 	case len(a.Restored)+len(a.Conflicts) == 0:
 		fmt.Fprintf(out, "nothing to do: %s, or what you named of it, was undone before\n", a.Undone)
 	}
 	if len(a.Restored) == 0 && len(a.Conflicts) > 0 {
-		fmt.Fprintf(out, "nothing of %s was undone; sandboxd undo%s --last 2 goes on with the call before it\n",
-			a.Undone, flag)
+		on := ""
+		if u.Newest {
+			on = fmt.Sprintf("; sandboxd undo%s --last 2 goes on with the call before it", u.Flag)
+		}
+		fmt.Fprintf(out, "nothing of %s was undone%s\n", a.Undone, on)
 	}
 	if len(a.Restored) > 0 {
 		part := ""
 		if len(a.Conflicts) > 0 {
 			part = "a part of "
 		}
-		fmt.Fprintf(out, "undid %s%s; sandboxd undo%s %s takes that back\n", part, a.Undone, flag, a.CallID)
+		fmt.Fprintf(out, "undid %s%s; sandboxd undo%s %s takes that back\n", part, a.Undone, u.Flag, a.CallID)
 	}
 }
