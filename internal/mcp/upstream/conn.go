@@ -1,9 +1,9 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -21,9 +21,9 @@ type Options struct {
 	Line int // bytes of a message; 0 means 16 MiB
 	// Changed is called when the server announces a change of its tools. It must not block.
 	Changed func()
-	Log     *slog.Logger
-	// Patience is how long a program may take to read a message. After that the connection ends. 0 means ten
-	// seconds.
+	Log     *slog.Logger // gets panics of handlers; nil: they are dropped
+	// Patience is how long a program may take to read a message. After that the connection ends. Less than ten
+	// seconds means ten.
 	Patience time.Duration
 }
 
@@ -57,11 +57,12 @@ type Conn struct {
 // connect begins a session, which ends with lasting. began bounds the time of the connection. If it fails, it calls
 // end.
 func connect(lasting, began context.Context, o Options, t mcp.Transport, end func()) (*Conn, error) {
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	c := &Conn{close: end, ended: make(chan struct{}), progress: map[string]func(string){}}
 	guard := func(what string, f func()) {
 		defer func() {
 			if v := recover(); v != nil {
-				o.Log.Error("panic in a handler of an MCP server", "handler", what, "panic", fmt.Sprint(v))
+				log.Error("panic in a handler of an MCP server", "handler", what, "panic", fmt.Sprint(v))
 			}
 		}()
 		f()
@@ -152,40 +153,64 @@ func (c *Conn) Close() {
 // Tools returns the tools as the server describes them.
 func (c *Conn) Tools(ctx context.Context) ([]vet.Definition, error) {
 	var all []vet.Definition
-	size := 0
-	for cursor, page := "", 0; ; page++ {
-		if page == maxPages {
-			return nil, fmt.Errorf("its list of tools has more than %d pages", maxPages)
-		}
-		r, err := within(ctx, func() (*mcp.ListToolsResult, error) {
-			return c.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
-		})
+	err := pages(ctx, "tools", MaxTools, func(cursor string) (page[mcp.Tool], error) {
+		r, err := c.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
-			return nil, fmt.Errorf("list its tools: %w", err)
+			return page[mcp.Tool]{}, err
 		}
-		for _, t := range r.Tools {
-			if t == nil {
-				return nil, errors.New("list its tools: one is null")
-			}
-			d, err := definition(t)
-			if err != nil {
-				return nil, fmt.Errorf("list its tools: %w", err)
-			}
-			all = append(all, d)
-			size += len(d.Name) + len(d.Title) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema) +
-				len(d.Annotations) + len(d.Icons)
-		}
-		if size += len(r.NextCursor); size > maxListBytes {
-			return nil, fmt.Errorf("list its tools: %w", errLongList)
-		}
-		if len(all) > MaxTools {
-			return nil, fmt.Errorf("it offers more than %d tools", MaxTools)
-		}
-		if r.NextCursor == "" {
-			return all, nil
-		}
-		cursor = r.NextCursor
+		return page[mcp.Tool]{r.Tools, r.NextCursor}, nil
+	}, func(t *mcp.Tool) (size int, err error) {
+		d, err := definition(t)
+		all = append(all, d)
+		return len(d.Name) + len(d.Title) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema) +
+			len(d.Annotations) + len(d.Icons), err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return all, nil
+}
+
+// page is a part of a list.
+type page[E any] struct {
+	elements []*E
+	next     string // the cursor of the page behind it; "": it is the last
+}
+
+// pages reads a list of a server, most elements of it at most. ask returns the page at a cursor; take keeps an element
+// and returns how many bytes it has.
+func pages[E any](ctx context.Context, what string, most int, ask func(cursor string) (page[E], error),
+	take func(*E) (size int, err error),
+) error {
+	failed := func(err error) error { return fmt.Errorf("list its %s: %w", what, err) }
+	count, size, cursor := 0, 0, ""
+	for range maxPages {
+		p, err := within(ctx, func() (page[E], error) { return ask(cursor) })
+		if err != nil {
+			return failed(err)
+		}
+		if count += len(p.elements); count > most {
+			return fmt.Errorf("it offers more than %d %s", most, what)
+		}
+		for _, e := range p.elements {
+			if e == nil {
+				continue // null is left out, as the SDK does with tools
+			}
+			n, err := take(e)
+			if err != nil {
+				return failed(err)
+			}
+			size += n
+		}
+		if size += len(p.next); size > maxListBytes {
+			return failed(errLongList)
+		}
+		if p.next == "" {
+			return nil
+		}
+		cursor = p.next
+	}
+	return fmt.Errorf("its list of %s has more than %d pages", what, maxPages)
 }
 
 func definition(t *mcp.Tool) (vet.Definition, error) {
@@ -238,32 +263,21 @@ func (c *Conn) Resources(ctx context.Context) ([]*mcp.Resource, error) {
 		return nil, nil
 	}
 	var all []*mcp.Resource
-	size := 0
-	for cursor, page := "", 0; ; page++ {
-		r, err := within(ctx, func() (*mcp.ListResourcesResult, error) {
-			return c.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
-		})
+	err := pages(ctx, "resources", maxResources, func(cursor string) (page[mcp.Resource], error) {
+		r, err := c.session.ListResources(ctx, &mcp.ListResourcesParams{Cursor: cursor})
 		if err != nil {
-			return nil, err
+			return page[mcp.Resource]{}, err
 		}
-		all = append(all, r.Resources...)
-		for _, x := range r.Resources {
-			if x != nil {
-				x.Meta, x.Icons, x.Annotations = nil, nil, nil // nothing uses them
-				size += len(x.Name) + len(x.Title) + len(x.Description) + len(x.URI)
-			}
-		}
-		if size += len(r.NextCursor); size > maxListBytes {
-			return nil, errLongList
-		}
-		if len(all) > maxResources || page == maxPages {
-			return nil, fmt.Errorf("it has more than %d resources", maxResources)
-		}
-		if r.NextCursor == "" {
-			return all, nil
-		}
-		cursor = r.NextCursor
+		return page[mcp.Resource]{r.Resources, r.NextCursor}, nil
+	}, func(r *mcp.Resource) (size int, err error) {
+		r.Meta, r.Icons, r.Annotations = nil, nil, nil // nothing uses them
+		all = append(all, r)
+		return len(r.Name) + len(r.Title) + len(r.Description) + len(r.URI), nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return all, nil
 }
 
 // Read reads a resource.
@@ -273,7 +287,8 @@ func (c *Conn) Read(ctx context.Context, uri string) (*mcp.ReadResourceResult, e
 	})
 }
 
-// within calls f and waits for it until ctx ends. It turns a panic into an error.
+// within calls f and waits for it until ctx ends. The error is then the cause of that, also if f noticed the end first.
+// It turns a panic into an error.
 func within[R any](ctx context.Context, f func() (R, error)) (R, error) {
 	type answer struct {
 		r   R
@@ -292,9 +307,11 @@ func within[R any](ctx context.Context, f func() (R, error)) (R, error) {
 	}()
 	select {
 	case a := <-done:
-		return a.r, a.err
+		if a.err == nil || ctx.Err() == nil {
+			return a.r, a.err
+		}
 	case <-ctx.Done():
-		var none R
-		return none, context.Cause(ctx)
 	}
+	var none R
+	return none, context.Cause(ctx)
 }

@@ -280,42 +280,120 @@ func TestAServerHasSoManyTools(t *testing.T) {
 	}
 }
 
-// A list that has no end is refused.
-func TestAListWithoutEndIsRefused(t *testing.T) {
-	srv := mcp.NewServer(&mcp.Implementation{Name: "endless"}, &mcp.ServerOptions{
-		Capabilities: &mcp.ServerCapabilities{
-			Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{},
+// A list that has no end is refused, by what it is too long in. An element that is null is left out.
+func TestAListHasBounds(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		perPage, pages   int // elements, pages
+		null             bool
+		tools, resources string // what the errors say; "" for none
+	}{
+		{"100 pages", 1, 100, false, "", ""},
+		{
+			"short pages without end", 1, 1000, false, "its list of tools has more than 100 pages",
+			"its list of resources has more than 100 pages",
 		},
-	})
-	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			switch method {
-			case "tools/list":
-				return &mcp.ListToolsResult{NextCursor: "more", Tools: []*mcp.Tool{}}, nil
-			case "resources/list":
-				return &mcp.ListResourcesResult{NextCursor: "more", Resources: []*mcp.Resource{}}, nil
+		{"empty pages without end", 0, 1000, false, "more than 100 pages", "more than 100 pages"},
+		{"many elements", 2501, 2, false, "it offers more than 500 tools", "it offers more than 5000 resources"},
+		{"null", 1, 1, true, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := mcp.NewServer(&mcp.Implementation{Name: "long"}, &mcp.ServerOptions{
+				Capabilities: &mcp.ServerCapabilities{
+					Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{},
+				},
+			})
+			asked := 0
+			next := func() string {
+				if asked++; asked%tt.pages == 0 {
+					return ""
+				}
+				return "more"
 			}
-			return next(ctx, method, r)
-		}
+			srv.AddReceivingMiddleware(func(h mcp.MethodHandler) mcp.MethodHandler {
+				return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+					switch method {
+					case "tools/list":
+						list := &mcp.ListToolsResult{NextCursor: next(), Tools: make([]*mcp.Tool, tt.perPage)}
+						for i := range list.Tools {
+							if !tt.null {
+								list.Tools[i] = &mcp.Tool{Name: fmt.Sprint("t", i), InputSchema: map[string]any{"type": "object"}}
+							}
+						}
+						return list, nil
+					case "resources/list":
+						list := &mcp.ListResourcesResult{NextCursor: next(), Resources: make([]*mcp.Resource, tt.perPage)}
+						for i := range list.Resources {
+							if !tt.null {
+								list.Resources[i] = &mcp.Resource{Name: fmt.Sprint("r", i), URI: fmt.Sprint("x:", i)}
+							}
+						}
+						return list, nil
+					}
+					return h(ctx, method, r)
+				}
+			})
+			conn := remote(t, srv)
+			check := func(what, want string, n int, err error) {
+				all := tt.perPage * tt.pages
+				if tt.null {
+					all = 0
+				}
+				if want == "" && (err != nil || n != all) ||
+					want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("%s: got %d, %v, want %q", what, n, err, want)
+				}
+				if asked > 100 {
+					t.Errorf("%s: %d pages were asked for", what, asked)
+				}
+				asked = 0
+			}
+			tools, err := conn.Tools(t.Context())
+			check("tools", tt.tools, len(tools), err)
+			resources, err := conn.Resources(t.Context())
+			check("resources", tt.resources, len(resources), err)
+		})
+	}
+}
+
+// A panic of whoever hears of changes does not end the process, with a log or without one.
+func TestAPanicOfAHandlerIsCaught(t *testing.T) {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "changes"}, &mcp.ServerOptions{
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
 	})
+	object := map[string]any{"type": "object"}
+	answer := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{}, nil
+	}
+	srv.AddTool(&mcp.Tool{Name: "first", InputSchema: object}, answer)
 	at := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil))
 	t.Cleanup(at.Close)
 	u, err := url.Parse(at.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for what hangs
 	defer cancel()
-	conn, err := upstream.Remote(ctx, ctx, upstream.Options{}, address(u, false))
+	told := make(chan struct{}, 10)
+	o := upstream.Options{Changed: func() {
+		told <- struct{}{}
+		panic("a mistake")
+	}}
+	conn, err := upstream.Remote(ctx, ctx, o, address(u, false))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := conn.Tools(ctx); err == nil || !strings.Contains(err.Error(), "more than 100 pages") {
-		t.Errorf("tools: %v", err)
+	for i := range 2 { // the second shows that the first has passed
+		srv.AddTool(&mcp.Tool{Name: fmt.Sprint("more", i), InputSchema: object}, answer)
+		select {
+		case <-told:
+		case <-ctx.Done():
+			t.Fatal("the change is not announced")
+		}
 	}
-	if _, err := conn.Resources(ctx); err == nil || !strings.Contains(err.Error(), "more than 5000 resources") {
-		t.Errorf("resources: %v", err)
+	if tools, err := conn.Tools(ctx); err != nil || len(tools) != 3 {
+		t.Errorf("got %d tools, %v", len(tools), err)
 	}
 }
 

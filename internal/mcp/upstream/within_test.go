@@ -34,8 +34,19 @@ func TestACallIsLeftWhenItIsCancelled(t *testing.T) {
 		}
 		close(hangs)
 	})
+	why := errors.New("its time is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := within(unheard{ctx}, func() (int, error) { return 0, ctx.Err() }); !errors.Is(err, why) {
+		t.Errorf("the request ends before the wait for it: got %v, want %v", err, why)
+	}
 	if _, err := within(t.Context(), func() (int, error) { panic("bad answer") }); err == nil ||
 		!strings.Contains(err.Error(), "bad answer") {
 		t.Errorf("got %v", err)
 	}
 }
+
+// unheard is a context whose end is not heard of, so that what f returns comes first.
+type unheard struct{ context.Context }
+
+func (unheard) Done() <-chan struct{} { return nil }
