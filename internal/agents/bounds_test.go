@@ -62,7 +62,7 @@ func TestAnAgentThatCannotBeIsRefused(t *testing.T) {
 		f.config.Store(c)
 		in := tool.In{Account: "a", Session: "up", Args: json.RawMessage(tt.args), By: &tool.Identity{}}
 		b := &box{}
-		_, err := agent{f}.Run(t.Context(), in, b)
+		_, err := agentTool{f}.Run(t.Context(), in, b)
 		e, ok := errors.AsType[*tool.Error](err)
 		if !ok || e.Code != tt.code || !strings.Contains(e.Msg+" ("+e.Hint, tt.says) || made != 0 || b.ran != 0 {
 			t.Errorf("%s: got %v with %d sessions and %d programs, want %s %q", tt.args, err, made, b.ran, tt.code, tt.says)
@@ -106,7 +106,7 @@ func TestWhoRunsAgents(t *testing.T) {
 	f.config.Store(c)
 	in := tool.In{Args: json.RawMessage(`{"prompt":"p","description":"d"}`)}
 	for _, want := range []string{"spawner_unavailable", "invalid_arguments"} {
-		_, err := agent{f}.Run(t.Context(), in, nil)
+		_, err := agentTool{f}.Run(t.Context(), in, nil)
 		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -139,6 +139,16 @@ func TestAnAgentWorksAtOneThing(t *testing.T) {
 	}
 	if _, err := f.enter("s", cancel); err != nil {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// What a session has used is forgotten with it, also what a call adds that ends after the session.
+func TestWhatASessionHasUsedIsForgottenWithIt(t *testing.T) {
+	f := newFeature(part.Host{Sessions: above{}})
+	f.ended(&tool.Call{Target: tool.Target{Session: tool.Session{ID: "up"}}})
+	f.ended(&tool.Call{Target: tool.Target{Session: tool.Session{ID: "gone"}}})
+	if _, counted := f.used["gone"]; counted || f.used["up"].Calls != 1 {
+		t.Errorf("used is %v", f.used)
 	}
 }
 

@@ -19,5 +19,9 @@
 // kept by package sessions: a session may have a parent, and never more rights than that. What an
 // agent has used is counted since the daemon started, and is forgotten with its session.
 //
-// What happens around a run of an agent belongs in run.go; what the tool takes, in tool.go.
+// docs/agents.md describes all of this for authors of harnesses, with what the program of
+// agents.spawner reads and writes.
+//
+// What happens around a run of an agent belongs in run.go; what the tool takes, in tool.go; a type of
+// agents that is built in, in builtIn of config.go.
 package agents

@@ -58,7 +58,7 @@ func Example() {
 		return all.([]agents.Agent)
 	}
 	p.Ended(&tool.Call{ // a call that the agent made
-		Started: time.Now(), Target: tool.Target{Session: tool.Session{ID: list()[1].Session}},
+		Started: time.Now(), Target: tool.Target{Session: tool.Session{ID: list()[1].Session, Account: "a"}},
 	})
 	for _, a := range list() {
 		fmt.Printf("%q below %q, %s, %d calls\n", a.Agent, a.Parent, a.State, a.Used.Calls)

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -33,19 +34,19 @@ type feature struct {
 	host   part.Host
 	config atomic.Pointer[Config]
 
-	mu   sync.Mutex       // guards the fields below
-	used map[string]Usage // by session
-	runs map[string]*one  // by session
+	mu   sync.Mutex          // guards the fields below
+	used map[string]Usage    // by session
+	runs map[string]*working // by session
 }
 
-// one is an agent that is running.
-type one struct {
+// working is an agent whose program runs.
+type working struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the agent has ended
 }
 
 func newFeature(h part.Host) *feature {
-	return &feature{host: h, used: map[string]Usage{}, runs: map[string]*one{}}
+	return &feature{host: h, used: map[string]Usage{}, runs: map[string]*working{}}
 }
 
 // enter notes that an agent runs in a session. A second agent cannot enter until that one has left.
@@ -58,7 +59,7 @@ func (f *feature) enter(session string, cancel context.CancelCauseFunc) (leave f
 			Hint: "wait for its answer, or start another one",
 		}
 	}
-	x := &one{cancel, make(chan struct{})}
+	x := &working{cancel, make(chan struct{})}
 	f.runs[session] = x
 	return func() {
 		f.mu.Lock()
@@ -97,7 +98,7 @@ func (f *feature) part() part.Part {
 	}
 }
 
-// Agent is one agent as people see it.
+// Agent is a session of an account as people see it, also one in which no agent works now.
 type Agent struct {
 	Session string    `json:"session_id"`
 	Agent   string    `json:"agent,omitempty"`
@@ -142,13 +143,24 @@ func (f *feature) list(r *http.Request) (any, error) {
 
 // ended counts a call.
 func (f *feature) ended(c *tool.Call) {
+	id := c.Session.ID
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	u := f.used[c.Session.ID]
+	u, counted := f.used[id]
 	u.Calls++
 	u.WallMS += time.Since(c.Started).Milliseconds()
 	if c.Result.Usage != nil {
 		u.CPUMS += c.Result.Usage.CPUMS
 	}
-	f.used[c.Session.ID] = u
+	f.used[id] = u
+	f.mu.Unlock()
+	if counted {
+		return
+	}
+	// The call may end after forget. A session that is still there now is forgotten after this.
+	_, err := f.host.Sessions.Session(context.Background(), c.Session.Account, id)
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == "session_not_found" {
+		f.mu.Lock()
+		delete(f.used, id)
+		f.mu.Unlock()
+	}
 }

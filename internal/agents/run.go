@@ -216,7 +216,7 @@ func (r *run) work(ctx context.Context) (tool.Output, error) {
 	if r.tree != nil {
 		left, cannot := r.settle(context.WithoutCancel(ctx))
 		if cannot != nil {
-			r.f.host.Log.Warn("a worktree is not looked at", "path", r.tree.Path, "error", cannot)
+			r.f.host.Log.Warn("cannot tell what an agent changed in its worktree", "path", r.tree.Path, "error", cannot)
 		}
 		if d.Worktree = left; left != nil {
 			text += fmt.Sprintf("\n[Worktree kept: %s (branch: %s)]", left.Path, left.Branch)
@@ -371,7 +371,7 @@ func (r *run) ended(ok bool) {
 	}
 	teams, err := r.f.host.Teams.Of(ctx, r.session)
 	if err != nil {
-		r.f.host.Log.Warn("nobody knows the teams of an agent", "session", r.session.ID, "error", err)
+		r.f.host.Log.Warn("cannot read the teams of an agent", "session", r.session.ID, "error", err)
 	}
 	for _, team := range teams {
 		_ = r.fire(ctx, part.TeammateIdle, team)

@@ -96,7 +96,7 @@ func (f *feature) start(ctx context.Context, args string) (tool.Output, error) {
 	in := tool.In{
 		Account: "a", Session: "up", CallID: "c1", Args: json.RawMessage(args), By: &tool.Identity{UID: 7, GID: 8},
 	}
-	return agent{f}.Run(ctx, in, nil)
+	return agentTool{f}.Run(ctx, in, nil)
 }
 
 // TestN10_AnAgentHasNoMoreThanItsParent: its session is of the same account, with the same mode, profile and
@@ -141,7 +141,7 @@ func TestTheJobOfAnAgentNamesItsAuthorFirst(t *testing.T) {
 		Account: "a", Session: "up", CallID: "c1", Args: json.RawMessage(`{"prompt":"p","description":"d"}`),
 		By: &tool.Identity{UID: 7, GID: 8}, Job: j,
 	}
-	if _, err := (agent{f}).Run(t.Context(), in, nil); err != nil || j.text.String() != "[web]found it[end]" {
+	if _, err := (agentTool{f}).Run(t.Context(), in, nil); err != nil || j.text.String() != "[web]found it[end]" {
 		t.Errorf("it printed %s, %v", &j.text, err)
 	}
 }

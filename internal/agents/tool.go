@@ -14,11 +14,11 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// agent is the tool that starts an agent.
-type agent struct{ f *feature }
+// agentTool is the tool Agent, which starts an agent.
+type agentTool struct{ f *feature }
 
 func (f *feature) group() catalog.Group {
-	return catalog.Group{Name: "agents", Tools: []tool.Tool{agent{f}}, Lists: func(tool.Session) string {
+	return catalog.Group{Name: "agents", Tools: []tool.Tool{agentTool{f}}, Lists: func(tool.Session) string {
 		c := f.config.Load()
 		if c == nil || len(c.Spawner.Command) == 0 {
 			return ""
@@ -48,7 +48,7 @@ type args struct {
 }
 
 // Spec implements [tool.Tool].
-func (agent) Spec() tool.Spec {
+func (agentTool) Spec() tool.Spec {
 	return tool.Spec{
 		Name: "Agent", Class: tool.ClassState, Annotations: &tool.Annotations{},
 		Description: "Starts an agent that works on a piece of its own and answers with what it found or did. It has " +
@@ -73,10 +73,10 @@ func (agent) Spec() tool.Spec {
 }
 
 // Uses implements [tool.Tool].
-func (agent) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
+func (agentTool) Uses(context.Context, tool.In) (guard.Uses, error) { return guard.Uses{}, nil }
 
 // Lasts implements [tool.Lasting].
-func (agent) Lasts(in tool.In) (time.Duration, bool) {
+func (agentTool) Lasts(in tool.In) (time.Duration, bool) {
 	a, err := decode(in)
 	return 0, err == nil && a.Background != nil && *a.Background
 }
@@ -105,7 +105,7 @@ func decode(in tool.In) (args, error) {
 func bad(msg, hint string) error { return &tool.Error{Code: "invalid_arguments", Msg: msg, Hint: hint} }
 
 // Run implements [tool.Tool].
-func (t agent) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
+func (t agentTool) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output, error) {
 	a, err := decode(in)
 	if err != nil {
 		return tool.Output{}, err
