@@ -10,18 +10,20 @@
 //	bound := filters.Bound(false)       // for a call with bound files
 //
 // Each is a [wire.Program]. They are shared, so do not change them. Where plain refuses a call, listen
-// asks the listener, which can then report it. It also asks about connect. It asks
-// about nothing that plain refuses with ENOSYS. bound is listen that also asks about each call of
-// package bound.
+// asks the launcher, which can then report it. It also asks about connect, which it may allow. Calls
+// that plain refuses with ENOSYS are refused without asking. bound asks about what listen asks about,
+// and about each call of package bound.
 //
-// Guaranteed: plain and listen refuse the same calls, if the listener answers as plain does. Not
-// here: installing a filter and answering as the listener; package child does that.
+// Guaranteed: plain and listen refuse the same calls, if the launcher answers as plain does. Not
+// here: installing a filter and answering as the launcher; package child does that.
 //
 // A new rule belongs in rules_linux.go: in commonRules, or, for the level with namespaces alone, beside
 // socketRule in rules. It belongs in rules_linux_ARCH.go if only that architecture has the
 // call; in no_namespaces_linux.go for the level without namespaces, where it takes the place of the
 // common rule for the same call. A call has one rule in each level: a second condition goes into the rule
-// that is there. The reason stands beside it. make generate then writes what the
-// filter does with each call number below 1024 into testdata, for the architecture on which it
+// that is there. It refuses with EPERM, except where libraries try the call first and fall back to an
+// older one (clone3, openat2): there ENOSYS lets them. Sockets of a family or protocol are refused with the
+// errno of a kernel that lacks it. The reason stands beside the rule. make generate then writes what
+// the filter does with each call number below 1024 into testdata, for the architecture on which it
 // runs.
 package seccomp

@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// listenFilter returns the filter with one change: where it refuses a call, it asks the
-// launcher, which can then name the act. ENOSYS is not asked about: libraries try such
-// calls and fall back.
+// listenFilter returns the filter with two changes. Where it refuses a call, it asks the
+// launcher, which can then name the act; ENOSYS is not asked about, because libraries try such
+// calls and fall back. And it asks about the calls of observed.
 func listenFilter(rules []rule) []wire.Insn {
 	out := filter(append(observed(rules), rules...))
 	for i, in := range out {
