@@ -1,17 +1,28 @@
-// Command mutate finds behaviours that the tests of a package do not notice. It makes one small
-// change after another to the code, and runs the tests of the package with each. No file is changed:
-// the go command gets each change as an overlay.
+// Command mutate finds behaviours that the tests of a package do not notice (mutation testing). It
+// makes one small change after another to the code, and runs the tests of the package with each. No
+// file is changed: the go command gets each change as an overlay. Run it at the root of the module,
+// with packages as folders:
 //
 //	go run ./tests/mutate -n 20 ./hooks ./approvals
 //	survived part  hooks/definition.go:163  u.Host == ""
 //
-// The changes: guard (the condition of an if is false), part (the right operand of && is true, of ||
-// false), field (a key of a composite literal is left out), member (so is an element of a list, or one of
-// the values of a case), call (a statement that only calls, also deferred, or sets a field is left out), number
-// (one of a constant is doubled). A change that survives is a question: it
-// may be a behaviour without a test, or change nothing, or cost time alone. Code that no test of the
-// package executes is counted and left out. The order is drawn from -seed, so that -n of a large
-// package is a sample.
+// The changes:
+//   - guard: the condition of an if is false, except one that begins with err !=
+//   - part: the right operand of && is true, of || false
+//   - field: a key of a composite literal is left out
+//   - member: so is an element of a list, or one of the values of a case
+//   - call: a statement that only calls, also deferred, or sets a field is left out
+//   - number: one of a constant is doubled
+//
+// The outcomes: noticed (a test failed, or took much longer than without the change), no build, and
+// survived. A change that survives is a question: it may be a behaviour without a test, or change
+// nothing, or cost time alone. Code that no test of the package executes is counted and left out, and
+// so are files that are not built here. The order is drawn from -seed, so that -n of a large package is a
+// sample.
+//
+// The exit status is 0 whatever survives, 1 if a package has no Go files, does not pass its tests or
+// cannot be read, and 2 for flags that are wrong. A new kind of change is a case in mutants, a word of
+// -kinds, and a line above.
 package main
 
 import (
@@ -22,6 +33,8 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
+	"go/build"
+	"go/constant"
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
@@ -166,14 +179,14 @@ func try(dir, temp string, m mutant, patience time.Duration) (outcome string, er
 
 // mutants returns the changes of all files of a package.
 func mutants(dir, kinds string) (all []mutant, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	how := build.Default
+	how.CgoEnabled = false // as in test
+	built, err := how.ImportDir(dir, 0)
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
+	for _, name := range built.GoFiles { // a change of another file would survive always
+		file := filepath.Join(dir, name)
 		src, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -232,7 +245,7 @@ func mutants(dir, kinds string) (all []mutant, err error) {
 			case *ast.GenDecl:
 				if n.Tok == token.CONST {
 					ast.Inspect(n, func(n ast.Node) bool {
-						if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.INT {
+						if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.INT && !isZero(lit.Value) {
 							add("number", lit, "(2*$)")
 						}
 						return true
@@ -253,6 +266,11 @@ func within(tree *ast.File, n ast.Node) bool {
 		}
 	}
 	return false
+}
+
+// isZero reports whether a literal is 0, which doubled is the same.
+func isZero(literal string) bool {
+	return constant.Sign(constant.MakeFromLiteral(literal, token.INT, 0)) == 0
 }
 
 func isName(e ast.Expr, name string) bool {
