@@ -9,6 +9,8 @@
 // person, what hooks say, notices, costs and errors to the other. [Lines] is for programs: JSON. After a message that
 // could not be written the next is tried; after input that could not be read nothing more is read. On a terminal,
 // [Visible] shows what moves the cursor or is not visible as an escape. Without it only texts of one line are escaped.
+//
+// A new message of package loop needs a case in show if people shall see it. Lines writes every type, passed by value.
 package terminal
 
 import (
@@ -27,7 +29,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/visible"
 )
 
-// Is reports whether a file is a terminal.
+// Is reports whether a file may be a terminal: a character device, but not /dev/null.
 func Is(f *os.File) bool {
 	info, err := f.Stat()
 	null, failed := os.Stat(os.DevNull)
@@ -134,18 +136,16 @@ func (s *screen) progress(m loop.ToolProgress) {
 	}
 }
 
-// shortest is how much is shown of a text of others.
-const shortest = 300
+const maxShown = 300 // characters of a text of others
 
 func short(s string) string {
-	if r := []rune(s); len(r) > shortest {
-		s = string(r[:shortest]) + "…"
+	if r := []rune(s); len(r) > maxShown {
+		s = string(r[:maxShown]) + "…"
 	}
 	return visible.Text(strings.TrimSpace(strings.ReplaceAll(s, "\n", " ")))
 }
 
-// maxLine bounds a line of input.
-const maxLine = 8 << 20
+const maxLine = 8 << 20 // bytes of a line of input
 
 // Input yields the lines of a reader that hold something; prompt is called before each.
 func Input(r io.Reader, prompt func(), failed func(error)) iter.Seq[string] {
