@@ -202,8 +202,8 @@ func (p *Pipeline) Lease(
 	return p.do(ctx, c, l.admission(), l).Result, nil
 }
 
-// EndLease tells how a leased call of this account ended, which whoever has the rights of its
-// program may tell; it reports whether there is such a call. Only the first end counts.
+// EndLease says how a leased call of this account ended. Only a caller with the rights of its program
+// (runsAs) may say so. It reports whether there is such a call. Only the first end counts.
 func (p *Pipeline) EndLease(account, runsAs, id string, e LeaseEnd) bool {
 	if state, ok := p.Call(account, id); !ok || !state.Running {
 		return false

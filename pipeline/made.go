@@ -17,10 +17,10 @@ const (
 	maxPaths        = 4096
 )
 
-// made knows the files that calls of a session have made. Such a file did not exist when the call that writes it was
-// allowed, and nobody else has changed it since. So if it is lost, no person loses work. It knows those that calls have
-// read as well, for Write: who writes a file anew and has read it knows what it replaces. It is in memory only; after
-// a restart nothing is known.
+// made knows the files that calls of a session have made, and those that they have read. A file that was made did not
+// exist when the call that writes it was allowed, and nobody else has changed it since. So if it is lost, no person
+// loses work. Those that were read are for Write: who writes a file anew and has read it knows what it replaces. It is
+// in memory only; after a restart nothing is known.
 type made struct {
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*known
@@ -38,8 +38,8 @@ type version struct {
 	changed syscall.Timespec // no program can set it
 }
 
-// look returns the version of a path that there is now, if there is one. A file with several names has none that is
-// known: the others may be a person's.
+// look returns the version of a path that there is now, if there is one. A file with several names (hard links) gets
+// the zero version, as if it were not known: the other names may be a person's.
 func look(path string) (now version, there bool) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -27,7 +27,7 @@ func outsideTool(name string) (tool.Tool, error) {
 	if !outsideName().MatchString(name) {
 		return nil, &tool.Error{
 			Code: "tool_not_found", Stage: "lookup", Msg: fmt.Sprintf("%.80q is no name of a tool", name),
-			Hint: "a name is a letter and then letters, digits, _, -, : and dots",
+			Hint: "a name is a letter or _ and then letters, digits, _, -, : and dots",
 		}
 	}
 	return outside{name}, nil

@@ -12,8 +12,8 @@
 //
 // A client that runs the program itself calls Decide with Request.Lease and, within ten minutes,
 // Lease, which judges again, hands the call out and waits. [Pipeline.ConnectLease] judges its
-// connections. [Pipeline.EndLease] brings the end of the program; without it, Lease waits until its
-// context ends. What another agent runs by itself is only judged, by Decide: the guarantees about
+// connections. [Pipeline.EndLease] tells Lease how the program ended; without it, Lease waits until
+// its context ends. What another agent runs by itself is only judged, by Decide: the guarantees about
 // records and results do not hold for it.
 //
 // After a reload, call [Pipeline.Next] and send new calls to the path that it returns.

@@ -33,7 +33,7 @@ const roomTime = 5 * time.Second
 // for leases, jobs and questions, which keep their room for longer than anybody would wait.
 const judgeTime = 30 * time.Second
 
-// room reserves the memory that the call needs until it ends, and waits for it. A command does not
+// memoryRoom reserves the memory that the call needs until it ends, and waits for it. A command does not
 // wait and is refused at once. Judging a command takes more memory than anything else in a call,
 // and a queue of commands would take all memory that becomes free.
 func memoryRoom(ctx context.Context, c *tool.Call) error {
