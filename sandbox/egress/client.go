@@ -12,7 +12,7 @@ import (
 
 // client is a program's end of a connection.
 type client struct {
-	net.Conn // tcp, without the methods that would pass before by
+	net.Conn // tcp as an interface: its other methods, such as WriteTo, would skip before
 	tcp      *net.TCPConn
 	call     *Call
 	before   []byte // what was read of it and is still to be served
@@ -33,7 +33,7 @@ type client struct {
 // halfClosed is how long a program that has ended its direction may wait for an answer.
 const halfClosed = 10 * time.Second
 
-// Read is of a web server. That one reads a byte ahead while it answers a request, and drops
+// Read is called by a web server, which reads a byte ahead while it answers a request, and drops
 // the request at the end of the data. But a program may end its direction and wait for the
 // answer, or be gone: nothing tells which.
 func (cl *client) Read(p []byte) (int, error) {

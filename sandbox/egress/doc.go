@@ -19,8 +19,8 @@
 // A [Judge] gets each [Connection] and returns a [Verdict]; the zero verdict refuses, and so
 // does a nil Judge. It is asked for each connection to a host that no check refused before, and for
 // each HTTP request that can be read; for a request that the proxy gets with an absolute address, once.
-// It has to compare with the settings: before it, only Wants and the resolver do. What is checked
-// besides for programs, also inside of tunnels:
+// The Judge has to apply the settings of the call: otherwise only Wants and the resolver look at them.
+// What is checked besides for programs, also inside of tunnels:
 //
 //   - port 443 carries TLS for the name of the connection, except where the proxy gets a request
 //     for http://NAME:443;
@@ -31,8 +31,8 @@
 //     network.hosts; the kernel is given the address that was checked ([Dialer]). With
 //     network.upstreamProxy that proxy looks names up, and no address is checked.
 //
-// Of [Call.Dial] only the last is checked: a tool of the daemon speaks its protocol itself, and may
-// also connect to a literal address that network.hosts has.
+// For [Call.Dial] only the last of these is checked, because a tool of the daemon speaks its protocol
+// itself. It may also connect to a literal address that network.hosts has.
 //
 // Bytes on other ports pass unread, unless the host is intercepted there. UDP is refused, except to
 // the resolver. For the hosts of network.intercept, TLS ends

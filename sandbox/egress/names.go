@@ -8,7 +8,7 @@ import (
 
 const (
 	maxNames = 16 << 10 // of one network: about 6 MiB at most
-	probes   = 64       // a quarter of the addresses is used at most, so as many fail never by chance
+	probes   = 64       // at most a quarter of the addresses is taken: so all probes fail with a chance of 4^-64
 )
 
 // names are the synthetic addresses of one network, all in 198.18.0.0/16. An address is

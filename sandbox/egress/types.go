@@ -62,8 +62,8 @@ type Ledger struct {
 // MaxRows is how many rows a ledger has at most.
 const MaxRows = 64
 
-// Row is all connections of a call to one host and port with one verdict. It never has a
-// path, query or header.
+// Row is all connections of a call to one host and port with one verdict. Protocol, Via, Rule and
+// Reason are those of the first one. It never has a path, query or header.
 type Row struct {
 	Host       string `json:"host"`
 	Port       int    `json:"port"`
