@@ -16,8 +16,8 @@
 // bell, and characters that nobody can see. It leaves out the rest: titles, the clipboard, links, the
 // mouse, and questions that a terminal answers. There, a character may be cut between two writes.
 //
-// Two texts in valid UTF-8 that Text makes equal differ in tabs and spaces alone. This does not
-// hold for NewWriter: it does not escape backslashes.
+// If Text returns the same line for two texts in valid UTF-8, they differ only in tabs and spaces.
+// This does not hold for NewWriter: it does not escape backslashes.
 //
 // Not guaranteed: that two visible characters look different, such as Latin and Cyrillic a.
 //
