@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -144,12 +146,22 @@ func TestAnAgentWorksAtOneThing(t *testing.T) {
 
 // What a session has used is forgotten with it, also what a call adds that ends after the session.
 func TestWhatASessionHasUsedIsForgottenWithIt(t *testing.T) {
-	f := newFeature(part.Host{Sessions: above{}})
-	f.ended(&tool.Call{Target: tool.Target{Session: tool.Session{ID: "up"}}})
-	f.ended(&tool.Call{Target: tool.Target{Session: tool.Session{ID: "gone"}}})
-	if _, counted := f.used["gone"]; counted || f.used["up"].Calls != 1 {
-		t.Errorf("used is %v", f.used)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFeature(part.Host{})
+		call := func(session string) { f.ended(&tool.Call{Target: tool.Target{Session: tool.Session{ID: session}}}) }
+		call("up")
+		call("gone")
+		if err := f.forget(t.Context(), tool.Session{ID: "gone"}); err != nil || len(f.used) != 1 {
+			t.Errorf("%v, used is %v", err, f.used)
+		}
+		time.Sleep(lateCalls - time.Second)
+		call("gone")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if _, counted := f.used["gone"]; counted || f.used["up"].Calls != 1 {
+			t.Errorf("used is %v", f.used)
+		}
+	})
 }
 
 // What a call says comes before what its type says, and that before what the parent has; null is what nobody said.

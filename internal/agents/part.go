@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -69,16 +68,25 @@ func (f *feature) enter(session string, cancel context.CancelCauseFunc) (leave f
 	}, nil
 }
 
+// lateCalls is how long the calls of a session that was deleted may take to end.
+const lateCalls = time.Minute
+
 // forget ends the agent of a session that was deleted.
 func (f *feature) forget(_ context.Context, s tool.Session) error {
 	f.mu.Lock()
 	x := f.runs[s.ID]
-	delete(f.used, s.ID)
 	f.mu.Unlock()
 	if x != nil {
 		x.cancel(tool.ErrAtOnce)
 		<-x.done
 	}
+	forgetUsed := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.used, s.ID)
+	}
+	forgetUsed()
+	time.AfterFunc(lateCalls, forgetUsed) // of calls that end behind this
 	return nil
 }
 
@@ -143,24 +151,13 @@ func (f *feature) list(r *http.Request) (any, error) {
 
 // ended counts a call.
 func (f *feature) ended(c *tool.Call) {
-	id := c.Session.ID
 	f.mu.Lock()
-	u, counted := f.used[id]
+	defer f.mu.Unlock()
+	u := f.used[c.Session.ID]
 	u.Calls++
 	u.WallMS += time.Since(c.Started).Milliseconds()
 	if c.Result.Usage != nil {
 		u.CPUMS += c.Result.Usage.CPUMS
 	}
-	f.used[id] = u
-	f.mu.Unlock()
-	if counted {
-		return
-	}
-	// The call may end after forget. A session that is still there now is forgotten after this.
-	_, err := f.host.Sessions.Session(context.Background(), c.Session.Account, id)
-	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == "session_not_found" {
-		f.mu.Lock()
-		delete(f.used, id)
-		f.mu.Unlock()
-	}
+	f.used[c.Session.ID] = u
 }
