@@ -7,13 +7,14 @@ import (
 )
 
 // Filter keeps the tools that are on the allow list, all if it is empty, and not
-// on the deny list (T-56). Names are compared without regard to case (CX-70).
+// on the deny list (T-56), by their name or by [tool.As]. Names are compared without regard to case (CX-70).
 func Filter(tools []tool.Tool, allow, deny []string) []tool.Tool {
 	allowed, denied := fold(allow), fold(deny)
 	kept := []tool.Tool{}
 	for _, t := range tools {
-		name := strings.ToLower(t.Spec().Name)
-		if (len(allowed) == 0 || allowed[name]) && !denied[name] {
+		name := t.Spec().Name
+		lower, as := strings.ToLower(name), strings.ToLower(tool.As(name))
+		if (len(allowed) == 0 || allowed[lower]) && !denied[lower] && !denied[as] {
 			kept = append(kept, t)
 		}
 	}

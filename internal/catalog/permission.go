@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
@@ -14,14 +15,10 @@ type Permission struct {
 
 // Check reports a policy that there is not.
 func (p Permission) Check() error {
-	switch p.Execution {
-	case "", tool.ExecAuto, tool.ExecAskOnce, tool.ExecAskAlways:
-	default:
+	if p.Execution != "" && !slices.Contains(executions, p.Execution) {
 		return fmt.Errorf("unknown execution %q, want auto, ask-once or ask-always", p.Execution)
 	}
-	switch p.Results {
-	case "", tool.ResultNever, tool.ResultOnError, tool.ResultAlways:
-	default:
+	if p.Results != "" && !slices.Contains(results, p.Results) {
 		return fmt.Errorf("unknown results %q, want never, on-error or always", p.Results)
 	}
 	return nil
@@ -34,7 +31,8 @@ func (r *Registry) SetPermissions(p map[string]Permission) {
 	r.permissions = p
 }
 
-// Spec returns what a tool says of itself, under the policies of [Registry.SetPermissions].
+// Spec returns what a tool says of itself, under the policies of [Registry.SetPermissions]: for one by the name of
+// another agent, the stricter of both names ([tool.As]).
 func (r *Registry) Spec(t tool.Tool) tool.Spec {
 	s := t.Spec()
 	r.mu.RLock()
@@ -46,5 +44,21 @@ func (r *Registry) Spec(t tool.Tool) tool.Spec {
 	if p.Results != "" {
 		s.Results = p.Results
 	}
+	as := r.permissions[tool.As(s.Name)]
+	s.Execution = strictest(executions, s.Execution, as.Execution)
+	s.Results = strictest(results, s.Results, as.Results)
 	return s
+}
+
+// The policies, each stricter than those in front of it. "" is the first one.
+var (
+	executions = []tool.ExecutionPolicy{tool.ExecAuto, tool.ExecAskOnce, tool.ExecAskAlways}
+	results    = []tool.ResultPolicy{tool.ResultNever, tool.ResultOnError, tool.ResultAlways}
+)
+
+func strictest[P ~string](order []P, a, b P) P {
+	if slices.Index(order, b) > max(slices.Index(order, a), 0) {
+		return b
+	}
+	return a
 }

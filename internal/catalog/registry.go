@@ -149,14 +149,6 @@ func (r *Registry) Groups() []Group {
 func (r *Registry) Lookup(s tool.Session, name string) (tool.Tool, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	t, err := r.lookup(s, name)
-	if as := tool.As(name); err == nil && as != "" {
-		_, err = r.lookup(s, as) // off by one name, off by both
-	}
-	return t, err
-}
-
-func (r *Registry) lookup(s tool.Session, name string) (tool.Tool, error) {
 	if t, _, ok := r.own(s, name); ok && switched(s, r.defaults, name) {
 		return let(s, t)
 	}
@@ -347,8 +339,11 @@ func (r *Registry) toolEnabled(s tool.Session, name string) bool {
 	return switched(s, r.defaults, name)
 }
 
-// switched reports whether a tool that there is is on, whatever its group is.
+// switched reports whether a tool that there is is on, whatever its group is. It is off with what it is another name of.
 func switched(s tool.Session, d Defaults, name string) bool {
+	if as := tool.As(name); as != "" && !switched(s, d, as) {
+		return false
+	}
 	if on, said := s.Tools[name]; said {
 		return on
 	}
@@ -404,7 +399,8 @@ func (r *Registry) enabled(s tool.Session, name string) bool {
 			return false
 		}
 	}
-	return own(s) && s.May(name)
+	as := tool.As(name)
+	return own(s) && s.May(name) && (as == "" || s.MayHave(as))
 }
 
 // alone has the enabled tools that a session has beside those of all sessions.

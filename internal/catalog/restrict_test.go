@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,7 +40,7 @@ func TestP22_RestrictedToolsAreNotListedAndNotCallable(t *testing.T) {
 	}
 }
 
-// Where Bash is off, so is the name that Codex has for it.
+// Where a tool is off, so are the names that other agents have for it.
 func TestAToolByAnotherNameIsOffWithIt(t *testing.T) {
 	on := map[string]bool{"g": true}
 	for _, tt := range []struct {
@@ -52,12 +53,67 @@ func TestAToolByAnotherNameIsOffWithIt(t *testing.T) {
 		{"denied for all", []string{"Bash"}, tool.Session{Groups: on}, false},
 		{"off in the session", nil, tool.Session{Groups: on, Tools: map[string]bool{"Bash": false}}, false},
 		{"taken from the agent", nil, tool.Session{Groups: on, Parent: "p", Without: []string{"Bash"}}, false},
+		{"given to the agent by its own name", nil, tool.Session{Groups: on, Parent: "p", Only: []string{"OTHER"}}, true},
+	} {
+		for other, name := range map[string]string{
+			"exec_command": "Bash", "write_stdin": "TaskInput", "BashOutput": "TaskOutput", "KillShell": "TaskStop",
+		} {
+			s := tt.session
+			s.Tools = map[string]bool{}
+			for of, on := range tt.session.Tools {
+				s.Tools[strings.ReplaceAll(of, "Bash", name)] = on
+			}
+			renamed := func(list []string) (out []string) {
+				for _, of := range list {
+					out = append(out, strings.NewReplacer("Bash", name, "OTHER", other).Replace(of))
+				}
+				return out
+			}
+			s.Without, s.Only = renamed(s.Without), renamed(s.Only)
+			r := catalog.NewRegistry()
+			r.Restrict(nil, renamed(tt.deny))
+			r.Register(catalog.Group{Name: "g", Tools: []tool.Tool{named(name), named(other)}})
+			if _, err := r.Lookup(s, other); (err == nil) != tt.found {
+				t.Errorf("%s, %s: %v", tt.name, other, err)
+			}
+			listed := slices.ContainsFunc(r.Enabled(s), func(t tool.Tool) bool { return t.Spec().Name == other })
+			if listed != tt.found {
+				t.Errorf("%s, %s: listed is %v", tt.name, other, listed)
+			}
+		}
+	}
+}
+
+// What is said of when people are asked about a tool holds for the names of other agents, if it is stricter.
+func TestAToolByAnotherNameIsAskedAboutWithIt(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		own, has catalog.Permission
+		want     catalog.Permission
+	}{
+		{"nothing", catalog.Permission{}, catalog.Permission{}, catalog.Permission{}},
+		{
+			"the other alone", catalog.Permission{}, catalog.Permission{tool.ExecAskAlways, tool.ResultAlways},
+			catalog.Permission{tool.ExecAskAlways, tool.ResultAlways},
+		},
+		{
+			"the other is stricter", catalog.Permission{tool.ExecAuto, tool.ResultNever},
+			catalog.Permission{tool.ExecAskOnce, tool.ResultOnError}, catalog.Permission{tool.ExecAskOnce, tool.ResultOnError},
+		},
+		{
+			"its own is stricter", catalog.Permission{tool.ExecAskAlways, tool.ResultOnError},
+			catalog.Permission{tool.ExecAskOnce, tool.ResultNever}, catalog.Permission{tool.ExecAskAlways, tool.ResultOnError},
+		},
+		{
+			"the other loosens nothing", catalog.Permission{}, catalog.Permission{tool.ExecAuto, tool.ResultNever},
+			catalog.Permission{},
+		},
 	} {
 		r := catalog.NewRegistry()
-		r.Restrict(nil, tt.deny)
-		r.Register(catalog.Group{Name: "g", Tools: []tool.Tool{named("Bash"), named("exec_command")}})
-		if _, err := r.Lookup(tt.session, "exec_command"); (err == nil) != tt.found {
-			t.Errorf("%s: %v", tt.name, err)
+		r.SetPermissions(map[string]catalog.Permission{"TaskInput": tt.has, "write_stdin": tt.own})
+		s := r.Spec(named("write_stdin"))
+		if got := (catalog.Permission{Execution: s.Execution, Results: s.Results}); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
