@@ -3,9 +3,11 @@ package sandbox
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -195,5 +197,39 @@ func TestLimit_Disk(t *testing.T) {
 				t.Errorf("exit %+v, want the limit %q", e, tt.limit)
 			}
 		})
+	}
+}
+
+// TestProgramsYieldToTheDaemon: also where that has a low priority itself, which nobody but root may raise.
+func TestProgramsYieldToTheDaemon(t *testing.T) {
+	needs.Program(t, "nice")
+	const inside = "TEST_DAEMON_NICE"
+	if own := os.Getenv(inside); own != "" {
+		b := newCage(t, Options{})
+		box := newBox(t, b, "strict", guard.Settings{})
+		if e, out := runIn(t, box, "/", "nice"); e.Code != 0 || strings.TrimSpace(out) != own {
+			t.Errorf("%+v: %q, want %s", e, out, own)
+		}
+		return
+	}
+	needCage(t, newCage(t, Options{}))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := exec.Command("nice").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, err := strconv.Atoi(strings.TrimSpace(string(ours)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []int{0, 4, 12} {
+		cmd := exec.Command("nice", "-n", strconv.Itoa(more), self, "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"="+strconv.Itoa(min(began+more+10, 19)), "GOCOVERDIR=")
+		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+			t.Errorf("%d more: %v\n%s", more, err, out)
+		}
 	}
 }

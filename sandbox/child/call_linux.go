@@ -74,7 +74,7 @@ func (a *arena) procOps(s *server, processes uint64) []script.Op {
 // socket on which the script comes.
 func (a *arena) confineOps(s *server, b *boundFiles, processes, id uint64, slot int) []script.Op {
 	ops := script.List(a.procOps(s, processes))
-	ops.Add("setpriority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, wire.Nice)
+	ops.Add("setpriority", unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(s.nice))
 	for c := range uintptr(s.lastCap + 1) {
 		drop := ops.Add(fmt.Sprintf("drop capability %d from the bounding set", c), unix.SYS_PRCTL,
 			unix.PR_CAPBSET_DROP, c)

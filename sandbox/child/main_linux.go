@@ -94,6 +94,11 @@ func start(given groups) (s *server, first wire.Request, err error) {
 		return s, first, fmt.Errorf("make a socket for listeners: %w", err)
 	}
 	s.lastCap = lastCap()
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // as the kernel answers: 20 less the priority
+	if err != nil {
+		return s, first, fmt.Errorf("read the priority of the launcher: %w", err)
+	}
+	s.nice = min(20-own+wire.Nice, 19)
 	if s.t.NoNamespaces {
 		return s, first, s.startWithoutNamespaces()
 	}

@@ -19,6 +19,7 @@ type server struct {
 	abi          int // version of Landlock
 	rules        []rule
 	lastCap      int
+	nice         int      // priority of programs
 	privileged   bool     // has capabilities over its namespaces
 	procMasks    []string // files of /proc to hide in each call
 	otherThreads uint64   // of the user, when this began and if the limit counts them

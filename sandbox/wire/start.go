@@ -25,8 +25,8 @@ const (
 	// charged would stay in the kernel.
 	GroupsEnv = "SANDBOXD_GROUPS"
 
-	// Nice is the priority of programs, so that the daemon still answers when they want all
-	// processors: at 10, a thread of the daemon gets nine times as much as one of theirs.
+	// Nice is how much less the priority of programs is than the daemon's, so that it still answers when they want
+	// all processors: at 10, a thread of the daemon gets nine times as much as one of theirs.
 	Nice = 10
 
 	// InFile is the body of a message that travels as a file.
