@@ -93,19 +93,27 @@ func TestAToolByAnotherNameIsAskedAboutWithIt(t *testing.T) {
 	}{
 		{"nothing", catalog.Permission{}, catalog.Permission{}, catalog.Permission{}},
 		{
-			"the other alone", catalog.Permission{}, catalog.Permission{tool.ExecAskAlways, tool.ResultAlways},
+			"the other alone",
+			catalog.Permission{},
+			catalog.Permission{tool.ExecAskAlways, tool.ResultAlways},
 			catalog.Permission{tool.ExecAskAlways, tool.ResultAlways},
 		},
 		{
-			"the other is stricter", catalog.Permission{tool.ExecAuto, tool.ResultNever},
-			catalog.Permission{tool.ExecAskOnce, tool.ResultOnError}, catalog.Permission{tool.ExecAskOnce, tool.ResultOnError},
+			"the other is stricter",
+			catalog.Permission{tool.ExecAuto, tool.ResultNever},
+			catalog.Permission{tool.ExecAskOnce, tool.ResultOnError},
+			catalog.Permission{tool.ExecAskOnce, tool.ResultOnError},
 		},
 		{
-			"its own is stricter", catalog.Permission{tool.ExecAskAlways, tool.ResultOnError},
-			catalog.Permission{tool.ExecAskOnce, tool.ResultNever}, catalog.Permission{tool.ExecAskAlways, tool.ResultOnError},
+			"its own is stricter",
+			catalog.Permission{tool.ExecAskAlways, tool.ResultOnError},
+			catalog.Permission{tool.ExecAskOnce, tool.ResultNever},
+			catalog.Permission{tool.ExecAskAlways, tool.ResultOnError},
 		},
 		{
-			"the other loosens nothing", catalog.Permission{}, catalog.Permission{tool.ExecAuto, tool.ResultNever},
+			"the other loosens nothing",
+			catalog.Permission{},
+			catalog.Permission{tool.ExecAuto, tool.ResultNever},
 			catalog.Permission{},
 		},
 	} {
