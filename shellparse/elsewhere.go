@@ -72,12 +72,18 @@ var engines = []string{"docker", "podman", "nerdctl", "docker-compose", "podman-
 
 // inContainer returns what runs in a container, from the words after exec.
 func inContainer(words []program.Word) (program.Word, bool) {
+	latest := false // podman: the container has no name
 	for len(words) > 0 && words[0].Known && strings.HasPrefix(words[0].Text, "-") {
 		switch words[0].Text {
 		case "-e", "--env", "-u", "--user", "-w", "--workdir", "--env-file", "--detach-keys", "--index":
-			words = words[1:]
+			words = words[min(1, len(words)-1):]
+		case "-l", "--latest":
+			latest = true
 		}
-		words = words[min(1, len(words)):]
+		words = words[1:]
+	}
+	if latest && len(words) > 0 {
+		return program.Quoted(words), true
 	}
 	if len(words) < 2 {
 		return program.Word{}, false
@@ -108,7 +114,9 @@ func (a *act) remoteText() (program.Word, bool) {
 	case "autossh":
 		words = a.behind("BbcDEeFIiJLlMmOopQRSWw")
 	case "mosh":
-		words = a.behind("p")
+		if words = a.behind("p"); len(words) > 1 && words[1].Is("--") {
+			words = slices.Delete(slices.Clone(words), 1, 2)
+		}
 	case "adb":
 		words = a.behind("HLPst")
 	}
@@ -137,7 +145,8 @@ func (a *act) remoteText() (program.Word, bool) {
 			return program.Word{}, false
 		case runs && f.Is("--"):
 			return program.Quoted(rest), true
-		case runs && (f.Is("-c") || f.Is("--command") || f.Is("-C")) && len(rest) > 0:
+		case runs && len(rest) > 0 && (f.Is("--command") || f.Is("-c") && a.Name == "vagrant" ||
+			f.Is("-C") && strings.HasPrefix(a.Name, "fly")):
 			return rest[0], true
 		case runs && strings.HasPrefix(f.Text, "--command="):
 			return f.Sub(strings.TrimPrefix(f.Text, "--command=")), true

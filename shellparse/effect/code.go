@@ -153,7 +153,7 @@ func (r *reader) commandLines(text string) {
 			continue
 		}
 		inner := *r.Call
-		inner.In = program.Input{}
+		inner.In, inner.Listed = program.Input{}, false
 		inner.Argv = r.Argv[:1:1]
 		for _, word := range words {
 			inner.Argv = append(inner.Argv, program.Literal(word, r.In.At))

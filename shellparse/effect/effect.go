@@ -167,6 +167,7 @@ func (r *reader) inside(name string, argv []program.Word) {
 	if t := find(name); t != nil {
 		inner := *r.Call
 		inner.Name, inner.Argv, inner.Operands, inner.Values, inner.Effects = name, argv, nil, nil, nil
+		inner.Listed, inner.Options = false, nil
 		in := reader{Call: &inner, tool: t, outside: r.outside, depth: r.depth + 1}
 		in.read()
 		r.out.Deletes = append(r.out.Deletes, in.out.Deletes...)

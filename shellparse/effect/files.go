@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse/program"
@@ -123,31 +124,47 @@ func (r *reader) words() []program.Word {
 	return words
 }
 
-func (r *reader) option(name string) bool {
-	for _, w := range r.Argv[1:] {
-		switch {
-		case !w.Known:
-		case w.Text == "--":
-			return false
-		case len(name) > 2 && strings.HasPrefix(name, "--"):
-			if len(w.Text) > 3 && strings.HasPrefix(name, w.Text) {
-				return true
+// option reports whether the command has an option, -x or --name. Where a table knows its options, letters of their
+// values are none.
+func (r *reader) option(name string) bool { return r.last(name) >= 0 }
+
+// last returns where the last of these options stands among the options, or -1. A long one may be cut short.
+func (r *reader) last(names ...string) int {
+	options := r.Options
+	if !r.Listed {
+		options = letters(r.Argv[1:])
+	}
+	for i := len(options) - 1; i >= 0; i-- {
+		for _, name := range names {
+			if o := options[i]; o == name || len(o) > 3 && len(name) > 2 && strings.HasPrefix(name, o) {
+				return i
 			}
-		case w.Text == name:
-			return true
-		case len(name) == 2 && len(w.Text) > 1 && w.Text[0] == '-' && w.Text[1] != '-' && strings.Contains(w.Text,
-			name[1:]):
-			return true
 		}
 	}
-	return false
+	return -1
+}
+
+// letters returns what may be options among words whose meaning nobody knows, whole and letter by letter.
+func letters(words []program.Word) (options []string) {
+	for _, w := range words {
+		switch text := w.Text; {
+		case !w.Known || len(text) < 2 || text[0] != '-':
+		case text == "--":
+			return options
+		default:
+			name, _, _ := strings.Cut(text, "=")
+			options = append(options, name)
+			for i := 1; i < len(text) && text[1] != '-'; i++ {
+				options = append(options, "-"+text[i:i+1])
+			}
+		}
+	}
+	return options
 }
 
 func (r *reader) removes() {
-	for _, w := range r.Argv[1:] {
-		if w.Is("--help") || w.Is("--version") {
-			return
-		}
+	if r.option("--help") || r.option("--version") {
+		return
 	}
 	words := r.words()
 	tree := r.Effects["rec"] || r.option("--recursive") || r.option("-r") || r.option("-R") ||
@@ -259,6 +276,7 @@ func (r *reader) findDeletes() {
 	var roots []program.Word
 	deletes, empty, inExpression := false, false, false
 	skip, exec := false, false
+	negates := func(w program.Word) bool { return w.Is("!") || w.Is("-not") || w.Is("-o") || w.Is("-or") || w.Is(",") }
 	for _, w := range r.Argv[1:] {
 		switch {
 		case skip:
@@ -270,8 +288,8 @@ func (r *reader) findDeletes() {
 			exec = true
 		case w.Is("-delete"):
 			deletes = true
-		case w.Is("-empty"):
-			empty = true
+		case w.Is("-empty"): // what else is tested must hold too
+			empty = !slices.ContainsFunc(r.Argv[1:], negates)
 		case program.FindValue(w.Text):
 			skip = true
 		case inExpression && r.unsure(w):

@@ -83,8 +83,7 @@ func (r *reader) git() bool {
 		}
 		r.out.Discards = append(r.out.Discards, Discard{What: Work, Only: g.only(slices.Concat(g.operands, g.paths))})
 	case "clean":
-		forced := g.has("-f", "--force") || g.has("-i", "--interactive") || g.set("clean.requireforce", "false",
-			"0", "no", "off")
+		forced := g.has("-f", "--force") || g.has("-i", "--interactive") || g.set("clean.requireforce")
 		if forced && !g.has("-n", "--dry-run") {
 			r.discard(Untracked)
 		}
@@ -100,7 +99,7 @@ func (r *reader) git() bool {
 		}
 	case "branch":
 		forced := g.has("-f", "--force")
-		if g.has("-D", "-M", "-C") || forced && !g.has("-l", "--list", "-a", "--all", "-v") ||
+		if g.has("-D", "-M", "-C") || forced && len(g.operands)+len(g.paths) > 0 && !g.has("-l", "--list") ||
 			g.has("-m", "--move") && len(g.operands) > 1 && isMain(g.operands[0].Lit()) {
 			r.discard(Refs)
 		}
@@ -276,6 +275,11 @@ func (g *gitLine) options(args []program.Word) {
 // is only known when it runs may be any.
 func (g *gitLine) has(names ...string) bool {
 	for _, name := range names {
+		if long, ok := strings.CutPrefix(name, "--"); ok && !dangerous(name) && g.negates("--no-"+long) {
+			return false
+		}
+	}
+	for _, name := range names {
 		for _, flag := range g.flags {
 			if flag == name || abbreviates(flag, name) {
 				return true
@@ -283,6 +287,11 @@ func (g *gitLine) has(names ...string) bool {
 		}
 	}
 	return g.unsure && slices.ContainsFunc(names, dangerous)
+}
+
+// negates reports whether the line has an option that switches another one off, abbreviated or not.
+func (g *gitLine) negates(option string) bool {
+	return slices.ContainsFunc(g.flags, func(f string) bool { return len(f) > len("--no-") && abbreviates(f, option) })
 }
 
 // dangerous reports whether an option can make a command throw something away. Other options make it harmless. A word
@@ -351,11 +360,12 @@ func moves(w program.Word) bool {
 
 // fetch can move local branches: what follows the colon is no branch of a remote.
 func (g *gitLine) fetch() {
-	forced := g.has("-f", "--force")
+	forced, prunes := g.has("-f", "--force"), g.has("-p", "--prune")
 	for _, w := range slices.Concat(g.operands, g.paths) {
 		spec, plus := strings.CutPrefix(w.Text, "+")
 		_, to, ok := strings.Cut(spec, ":")
-		if ok && !strings.Contains(w.Text, "://") && (plus || forced) && !strings.HasPrefix(to, "refs/remotes/") &&
+		if ok && !strings.Contains(w.Text, "://") && (plus || forced || prunes && strings.Contains(to, "*")) &&
+			!strings.HasPrefix(to, "refs/remotes/") &&
 			to != "" &&
 			!strings.Contains(before(spec, ":"), "@") && (plus || w.At != first(g.operands).At) {
 			g.r.discard(Refs)

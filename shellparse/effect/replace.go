@@ -24,12 +24,12 @@ func (r *reader) replaces() {
 		if !r.option("-f") && !r.option("--force") {
 			return
 		}
-	default:
-		if r.option("-n") || r.option("--no-clobber") {
+	default: // of these the last one counts
+		if keeps := r.last("-n", "--no-clobber"); keeps > r.last("-f", "--force", "-i", "--interactive", "--update") {
 			return
 		}
 	}
-	if r.Name != "scp" && (r.option("-b") || r.option("--backup")) {
+	if r.Name != "scp" && r.Name != "rsync" && r.backs() || r.Name == "rsync" && (r.option("-b") || r.option("--backup")) {
 		return
 	}
 	words := r.words()
@@ -42,9 +42,23 @@ func (r *reader) replaces() {
 	}
 }
 
+// backs reports whether what is replaced is kept under another name.
+func (r *reader) backs() bool {
+	for _, w := range r.Values["--backup"] {
+		if !w.Known || strings.HasPrefix(w.Text, "no") && w.Text != "numbered" || w.Is("off") {
+			return false
+		}
+	}
+	return r.option("-b") || r.option("--backup")
+}
+
 func (r *reader) replace(to program.Word, from []program.Word) {
 	if (r.Name == "rsync" || r.Name == "scp") && strings.Contains(to.Text, ":") {
 		return // another host
+	}
+	if to.Tree { // what find has found
+		r.overwrites([]program.Word{to})
+		return
 	}
 	out := Replace{Word: to, From: from}
 	for _, w := range from {

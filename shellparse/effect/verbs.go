@@ -68,7 +68,7 @@ func (r *reader) line() *line {
 	l := &line{r: r, operands: make([]operand, 0, len(r.Argv)-1)}
 	takes, after := false, false
 	end := false
-	for _, w := range r.Argv[1:] {
+	for i, w := range r.Argv[1:] {
 		text := w.Text
 		l.whole = append(l.whole, text)
 		switch {
@@ -79,7 +79,14 @@ func (r *reader) line() *line {
 			end = true
 			continue
 		case !end && w.Known && len(text) > 1 && text[0] == '-':
-			name, _, valued := strings.Cut(text, "=")
+			name, value, valued := strings.Cut(text, "=")
+			if !valued && i+2 < len(r.Argv) && r.Argv[i+2].Is("false") { // as npm reads it
+				value = "false"
+			}
+			if off[value] {
+				after = !valued
+				continue
+			}
 			if (name == "--help" || name == "-help") && !after {
 				l.help = true
 			}
@@ -108,6 +115,9 @@ func (r *reader) line() *line {
 	}
 	return l
 }
+
+// off are values that switch an option off: --dry-run=none of kubectl, --dry-run false of npm.
+var off = words("false none no off 0")
 
 func (r *reader) operand(w program.Word, after bool) operand {
 	o := operand{Word: w, text: w.Text, skip: after}

@@ -92,6 +92,7 @@ type Call struct {
 	unlisted bool         // the word in front is an option that the table does not have
 	loose    []source.Pos // operands that may be the value of such an option
 	Operands []Word
+	Options  []string          // as they stand, in order, letter by letter and without values: -r, --force
 	Effects  map[string]bool   // what options change, by names that the tables give it
 	Values   map[string][]Word // of options, by their first spelling in the table
 

@@ -59,6 +59,7 @@ func handlers() map[string]func(*Call) {
 		"gitremoteadd": doGitRemote,
 		"submodule":    doSubmodule,
 		"bisect":       doBisect,
+		"bundle":       doBundle,
 		"worktree":     doWorktree,
 		"make":         doMake,
 		"cmake":        doCmake,

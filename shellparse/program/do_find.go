@@ -403,9 +403,7 @@ func doEntr(a *Call) {
 }
 
 func doDd(a *Call) {
-	appends := slices.ContainsFunc(a.Operands, func(f Word) bool {
-		return strings.HasPrefix(f.Text, "oflag=") && strings.Contains(f.Text, "append")
-	})
+	appends := a.ddHas("oflag=", "append") && a.ddHas("conv=", "notrunc") // else it is empty before
 	for _, f := range a.Operands {
 		name, val, ok := strings.Cut(f.Text, "=")
 		switch {
@@ -419,6 +417,14 @@ func doDd(a *Call) {
 			a.use(writes, f.Sub(val))
 		}
 	}
+}
+
+// ddHas reports whether a list of dd has a word.
+func (a *Call) ddHas(list, word string) bool {
+	return slices.ContainsFunc(a.Operands, func(f Word) bool {
+		text, ok := strings.CutPrefix(f.Text, list)
+		return ok && slices.Contains(strings.Split(text, ","), word)
+	})
 }
 
 // doRename: the Perl program of that name evaluates its first word.

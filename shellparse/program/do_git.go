@@ -231,3 +231,15 @@ func doWorktree(a *Call) {
 		a.use(cuts, a.Operands[1])
 	}
 }
+
+// doBundle: git bundle create writes its first operand anew, the other subcommands read it.
+func doBundle(a *Call) {
+	if len(a.Operands) < 2 {
+		return
+	}
+	k := reads
+	if !a.Operands[0].Is("verify") && !a.Operands[0].Is("list-heads") && !a.Operands[0].Is("unbundle") {
+		k = writes
+	}
+	a.use(k, a.Operands[1])
+}

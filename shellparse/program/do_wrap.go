@@ -27,8 +27,9 @@ func doSu(a *Call) {
 		ops = ops[1:]
 	}
 	for i, f := range ops {
-		if (f.Is("-c") || f.Is("--command")) && i+1 < len(ops) {
-			a.Run(ops[i+1])
+		letters := strings.HasPrefix(f.Text, "-") && !strings.HasPrefix(f.Text, "--") && strings.HasSuffix(f.Text, "c")
+		if (letters || f.Is("--command") || f.Is("--session-command")) && i+1 < len(ops) {
+			a.Run(ops[i+1]) // su itself reads them, or the shell behind a user
 		}
 	}
 	if a.Name == "runuser" && len(a.Values["-u"]) > 0 {

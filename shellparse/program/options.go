@@ -215,8 +215,12 @@ func (s *spec) leading() int {
 
 func (a *Call) longOption(s *spec, f Word, rest []Word) (used int) {
 	name, val, attached := strings.Cut(f.Text, "=")
+	a.Options = append(a.Options, name)
 	found := s.long(name)
 	if len(found) == 0 {
+		for i := 1; i < len(name) && name[1] != '-'; i++ { // or letters behind one dash
+			a.Options = append(a.Options, name[:1]+name[i:i+1])
+		}
 		if s.strict && !a.Second {
 			a.Opaque("unknown_option", a.Name+" has an option that is not known here: "+name, f.At)
 		}
@@ -247,7 +251,11 @@ func (a *Call) shortOptions(s *spec, f Word, rest []Word) (used int) {
 		return 0
 	}
 	sign := f.Text[:1]
+	if len(f.Text) > 2 {
+		a.Options = append(a.Options, f.Text)
+	}
 	for j := 1; j < len(f.Text); j++ {
+		a.Options = append(a.Options, sign+f.Text[j:j+1])
 		o, ok := s.opts[sign+f.Text[j:j+1]]
 		if !ok {
 			if s.strict && !a.Second {
