@@ -339,7 +339,8 @@ func (r *Registry) toolEnabled(s tool.Session, name string) bool {
 	return switched(s, r.defaults, name)
 }
 
-// switched reports whether a tool that there is is on, whatever its group is. It is off with what it is another name of.
+// switched reports whether a tool that there is is on, whatever its group is. It is off with what it is another name
+// of.
 func switched(s tool.Session, d Defaults, name string) bool {
 	if as := tool.As(name); as != "" && !switched(s, d, as) {
 		return false

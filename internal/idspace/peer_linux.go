@@ -163,7 +163,7 @@ func (in *Inside) PeerOf(fd int) (Peer, error) {
 		return Peer{}, fmt.Errorf("ask who is calling: %w", err)
 	}
 	if n < 12 {
-		return Peer{}, errors.New("the kernel does not say who is calling")
+		return Peer{}, fmt.Errorf("who is calling cannot be told, or has more than %d groups", maxGroups)
 	}
 	word := func(i int) int { return int(binary.NativeEndian.Uint32(in.buf[4*i:])) }
 	p := Peer{ID: identity.ID{UID: word(0), GID: word(1)}, PID: word(2)}

@@ -87,8 +87,8 @@ func once(exe string, inherited []*os.File, ids IDs, signals <-chan os.Signal) (
 			UidMappings: uids, GidMappings: gids, GidMappingsEnableSetgroups: true,
 		},
 	}
-	// Nobody with the same uid may read this process, the inner one least of all. Not while the
-	// inner one is made: then this process could not write its map.
+	// Nobody with the same uid may read this process, the inner one least of all. While the
+	// inner one starts, this process stays readable: it must write the id map.
 	err = setDumpable(1)
 	if err == nil {
 		err = cmd.Start()
@@ -137,7 +137,7 @@ const Again Ended = 75
 
 func (e Ended) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Valid is the error with which no namespace could have these ids.
+// Valid returns an error if no namespace can have these ids.
 func (ids IDs) Valid() error {
 	_, _, err := ids.all()
 	return err

@@ -40,7 +40,7 @@ type Job struct {
 	// Guarded by js.mu:
 	info     Info
 	agent    string // its name, and its session, of a job that is one
-	session  string //
+	session  string
 	answered bool
 	dropped  bool
 	over     bool // the program has ended
@@ -213,8 +213,8 @@ func (j *Job) Detach(cancel func(error)) (data any, text string) {
 	withheld := j.info.Withheld
 	j.save()
 	j.js.o.Publish(j.event(events.JobStarted))
-	j.js.mu.Unlock()
 	a := answer{ID: j.info.ID, TaskID: j.info.ID, State: Running, Agent: j.agent, Session: j.session}
+	j.js.mu.Unlock()
 	text = fmt.Sprintf("The command runs in the background as %s. Read what it prints with TaskOutput "+
 		"{\"task_id\": %q}; end it with TaskStop.", j.info.ID, j.info.ID)
 	if a.Agent != "" {
@@ -259,6 +259,7 @@ func (j *Job) Close(c *tool.Call) {
 		j.save()
 	}
 	j.js.o.Publish(j.event(events.JobEnded))
+	j.js.prune()
 }
 
 // settle fills the info of a job whose call has ended, and deletes output that a hook or a person withheld. js.mu is
@@ -285,7 +286,7 @@ func (j *Job) settle(c *tool.Call) {
 		j.info.Withheld = false
 	} else if j.info.Withheld { // no trace
 		j.info.Error = ""
-		if err := os.Truncate(j.out.path, ringHead); err != nil {
+		if err := j.out.empty(); err != nil {
 			j.js.o.Log.Error("withheld output is left", "job", j.info.ID, "error", err)
 		}
 	}

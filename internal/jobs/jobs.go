@@ -245,6 +245,7 @@ func (c Caller) reaches(j *Job) bool {
 func (js *Jobs) Find(who Caller, id string) (*Job, error) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
+	js.prune()
 	if j := js.all[id]; j != nil && j.answered && who.reaches(j) {
 		return j, nil
 	}

@@ -296,6 +296,10 @@ func TestA02_WithheldOutputIsReadWhenItIsReleased(t *testing.T) {
 			if strings.Contains(string(disk), "SECRET") != tt.released {
 				t.Errorf("the disk has %q", disk)
 			}
+			out, err := os.Stat(w.path(j.ID(), outputSuffix))
+			if err != nil || w.kept()["s"] != out.Size() {
+				t.Errorf("it counts as %d bytes, the file has %d, %v", w.kept()["s"], out.Size(), err)
+			}
 		})
 	}
 }
@@ -329,12 +333,21 @@ func TestOnlyTheLastThatEndedAreKept(t *testing.T) {
 		j.finish(c, sandbox.Exit{}, fine)
 		ids = append(ids, j.ID())
 	}
+	if files, _ := os.ReadDir(w.dir); len(files) != 4 { // nobody has listed them
+		t.Errorf("on the disk: %v", files)
+	}
 	all := w.List(nobody)
 	if len(all) != 2 || all[0].ID != ids[3] || all[1].ID != ids[2] {
 		t.Errorf("got %+v", all)
 	}
-	if files, _ := os.ReadDir(w.dir); len(files) != 4 {
-		t.Errorf("on the disk: %v", files)
+	w.mu.Lock()
+	w.all[ids[3]].info.Ended = time.Now().Add(-w.config.Keep - time.Second)
+	w.mu.Unlock()
+	if _, err := w.Find(nobody, ids[3]); code(err) != "job_not_found" {
+		t.Errorf("a job that ended long ago: %v", err)
+	}
+	if _, err := w.Find(nobody, ids[2]); err != nil {
+		t.Error(err)
 	}
 }
 

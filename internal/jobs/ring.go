@@ -25,12 +25,13 @@ type ring struct {
 	most int64 // bytes that can be read back
 	rate int64 // bytes that may come in a second
 
-	mu     sync.RWMutex
-	f      *os.File      // guarded by mu; nil when nothing more comes
-	err    error         // guarded by mu: why something is not kept
-	total  int64         // guarded by mu
-	closed bool          // guarded by mu
-	news   chan struct{} // guarded by mu; closed when something comes; nil if nobody waits
+	mu      sync.RWMutex
+	f       *os.File      // guarded by mu; nil when nothing more comes
+	err     error         // guarded by mu: why something is not kept
+	total   int64         // guarded by mu
+	closed  bool          // guarded by mu
+	emptied bool          // guarded by mu: the file keeps nothing
+	news    chan struct{} // guarded by mu; closed when something comes; nil if nobody waits
 
 	room float64 // bytes that may come at once, by who writes
 	at   time.Time
@@ -215,7 +216,23 @@ func (r *ring) written() int64 {
 }
 
 // size returns how many bytes the file takes.
-func (r *ring) size() int64 { return ringHead + min(r.written(), r.most+chunk) }
+func (r *ring) size() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.emptied {
+		return ringHead
+	}
+	return ringHead + min(r.total, r.most+chunk)
+}
+
+// empty deletes what the file keeps. The output has ended.
+func (r *ring) empty() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := os.Truncate(r.path, ringHead)
+	r.emptied = err == nil
+	return err
+}
 
 // end says that nothing more comes. What is kept can still be read.
 func (r *ring) end() {

@@ -20,8 +20,8 @@
 //
 // No call runs, no person is asked and nothing is changed; Suggest uses a temporary directory.
 //
-// A new reason why a call cannot be judged again is a policy.NotReplayable; any other error ends the
-// run.
+// A new kind of rule to propose is a case of candidates in candidates.go. A new reason why a call cannot
+// be judged again is a policy.NotReplayable; any other error ends the run.
 package replay
 
 import (
@@ -47,7 +47,7 @@ type Run struct {
 	Was *policy.Judge // what Now is compared with; nil is the recorded decision
 	Now policy.Judge
 
-	Since time.Time // calls that were judged before are only counted
+	Since time.Time // older calls are not reported; rules that count still see them
 	Last  int       // look at the newest of these only; 0 is all
 }
 

@@ -169,7 +169,7 @@ func (s Suggest) permissions(all []*question) (out []draft) {
 		of := slices.DeleteFunc(slices.Clone(groups[key]), func(q *question) bool {
 			return q.covered || q.approved && q.call.Decision.By != tool.ByMode
 		})
-		if len(of) < s.Least {
+		if len(of) < max(s.Least, 1) {
 			continue
 		}
 		list := "deny"

@@ -26,7 +26,7 @@ func (o Op) String() string { return o.Name }
 type Ignored uint32
 
 const (
-	AnyError Ignored = iota + 1 // the missing layer is reported elsewhere
+	AnyError Ignored = iota + 1 // no error ends the list; the launcher reports what is missing
 	NotFound                    // the errors after which a shell tries the next directory of PATH
 )
 

@@ -86,7 +86,7 @@ func Compile(slot wire.Slot, c Call) *Script {
 const maxInMessage = 96 << 10
 
 // Send lets the process behind the slot become the program. fds are the streams that
-// are not devices. After an error the process is gone and no program was run.
+// are not devices. After an error no program was run: close the slot and no program was run.
 func (s *Script) Send(slot int, fds []int) error {
 	head, body := s.head, s.area.Buf[:s.area.Used]
 	if len(body) > maxInMessage {

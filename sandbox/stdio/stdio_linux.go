@@ -171,7 +171,7 @@ func (s *Streams) Wait() {
 func (s *Streams) Exceeded() bool { return s.room.Load() < 0 }
 
 // excessPause is between two reads of what goes beyond the limit, so that a program that
-// prints without end takes no core of the daemon: at most 32 MiB come in a second.
+// prints without end takes no core of the daemon: at most 32 MiB come in a second from each pipe.
 const excessPause = 2 * time.Millisecond
 
 // pumpBytes is what a pipe holds.

@@ -29,7 +29,7 @@ func (r *reader) replaces() {
 			return
 		}
 	}
-	if r.Name != "scp" && r.Name != "rsync" && r.backs() || r.Name == "rsync" && (r.option("-b") || r.option("--backup")) {
+	if r.Name != "scp" && r.backs() {
 		return
 	}
 	words := r.words()

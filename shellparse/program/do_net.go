@@ -238,7 +238,8 @@ func doSSH(a *Call) {
 	}
 }
 
-// received writes what comes from another machine into the last operand, if that is a directory here. It keeps its name.
+// received writes what comes from another machine into the last operand, if that is a directory here. It keeps its
+// name.
 func (a *Call) received(operands []Word) {
 	last := len(operands) - 1
 	if last < 1 || !operands[last].Known || strings.Contains(before(operands[last].Text, "/"), ":") {

@@ -21,8 +21,8 @@
 // A new difference between bash and the parser belongs here and is an [*Error] with the code
 // "parser_difference": in Check if the text alone shows it, in Heredoc if it is in a here-document,
 // else as a function over text and tree that [Parse] calls. It refuses more than it must rather than
-// less, and its cases stand in guard/testdata/differences.jsonl. A new
-// technique there that Parse refuses must also be in ofText of the tests here. Which words a command
+// less, and its cases stand in guard/testdata/differences.jsonl. If
+// Parse refuses a new technique of that file, add it to ofText in source_test.go. Which words a command
 // gets, and what it does, is not known here: that is package shellparse.
 package source
 

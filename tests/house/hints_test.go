@@ -14,13 +14,13 @@ import (
 var (
 	// keyed is a key of the configuration in a message.
 	keyed = regexp.MustCompile(`\b(?:workspace|sessions|sandbox|network|limits|policy|approvals|tools|vars|store|` +
-		`audit|metrics|api|operators|accounts)\.[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)*`)
+		`audit|metrics|api|operators|accounts|agents|cron|jobs|lsp|mcp|skills|undo)\.[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)*`)
 	keyRow = regexp.MustCompile("(?m)^\\| `([a-zA-Z.]+)` \\|")
 	// regoHint is the hint of a rule of the library.
 	regoHint = regexp.MustCompile(`"hint": "([^"]*)"`)
 	// notSettings look like keys and are names of files, routes or rules.
 	notSettings = regexp.MustCompile(`\.(?:json|jsonl|db|sock|md|rego|sql|key|head|yaml|mask|lib)$|^policy\.(?:go|test)$|` +
-		`^workspace\.(?:deny|ask|rule)$|^api\.(?:search\.brave|anthropic|openai)|^network\.(?:allowManaged|allow.*UnixSockets|httpProxy|socksProxy)`)
+		`^workspace\.(?:deny|ask|rule)$|^mcp\.internal|^api\.(?:search\.brave|anthropic|openai)|^network\.(?:allowManaged|allow.*UnixSockets|httpProxy|socksProxy)`)
 )
 
 // opensNothing are the settings to which no message may lead: they have no effect, or the

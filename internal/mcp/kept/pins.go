@@ -22,7 +22,10 @@
 // [Forget] deletes it in the transaction that deletes the session.
 //
 // The package does not make definitions canonical and does not judge them: callers do, with package
-// vet. Nothing here keeps a tool from a model: callers withhold it.
+// vet. Nothing here keeps a tool from a model: callers withhold it. After an error, offer no tool. Of the
+// states, look up only tools that you passed to Compare, each of them once.
+//
+// A change of the tables is a new file in migrations; if it is about pins, one in migrations/postgres too.
 package kept
 
 import (

@@ -105,6 +105,11 @@ func connect(lasting, began context.Context, o Options, t mcp.Transport, end fun
 		c.session = m.s
 	case <-began.Done():
 		end()
+		go func() { // it may connect all the same
+			if m := <-done; m.s != nil {
+				_ = m.s.Close()
+			}
+		}()
 		return nil, fmt.Errorf("it did not answer initialize: %w", context.Cause(began))
 	}
 	go func() {

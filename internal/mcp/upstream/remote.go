@@ -91,7 +91,7 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// only sends requests to the host of one address only, with its headers.
+// only sends requests to the host of one address and to no other, with its headers.
 type only struct {
 	a         Address
 	most      int64
