@@ -107,6 +107,7 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		left[c.Path] = left[c.Path] || c.Undone == ""
 	}
 	r.openMade(ctx, p)
+	moved := r.movedFrom(ctx, p)
 	told := 0
 	for at, i := range p.Lines {
 		if at >= told {
@@ -124,6 +125,10 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		}
 		if lost[r.of.Changes[i].Path] {
 			why[at] = "what was there was not kept before the call: it was too large, could not be read, or had no room"
+			continue
+		}
+		if from := moved[i]; from != "" {
+			why[at] = conflict.Holds + relative(r.of.Dir, from) + conflict.Taken
 			continue
 		}
 		var err error
@@ -159,6 +164,37 @@ func (r restorer) restore(ctx context.Context, p plan) (undone, error) {
 		}
 	}
 	return out, nil
+}
+
+// movedFrom returns, by their lines, from where the call has moved files and links, if something else lies there now:
+// their content would lie nowhere if the undo removed them.
+func (r restorer) movedFrom(ctx context.Context, p plan) map[int]string {
+	if p.Force {
+		return nil
+	}
+	type content struct{ sum, link string }
+	of := func(s state) content { return content{s.Sum, string(s.Link)} }
+	made := map[content][]int{}
+	for _, i := range p.Lines {
+		if c := r.of.Changes[i]; c.Before.Type == nothing && (c.After.Type == isFile || c.After.Type == isLink) {
+			made[of(c.After)] = append(made[of(c.After)], i)
+		}
+	}
+	from := map[int]string{}
+	for _, i := range p.Lines {
+		c := r.of.Changes[i]
+		if c.After.Type != nothing || c.Before.Type != isFile && c.Before.Type != isLink || made[of(c.Before)] == nil {
+			continue
+		}
+		now, err := r.lookAt(ctx, c)
+		if err == nil && (now.Type == nothing || now.same(c.Before) || r.ours(ctx, c.Path, now)) {
+			continue
+		}
+		for _, n := range made[of(c.Before)] {
+			from[n] = c.Path
+		}
+	}
+	return from
 }
 
 func (r restorer) isAsBefore(ctx context.Context, c change) bool {

@@ -219,6 +219,50 @@ func TestTheTextSaysWhatAnUndoDid(t *testing.T) {
 	}
 }
 
+// TestWhatACallMovedStaysWhereItsOldPlaceIsTaken: without it the content would lie nowhere.
+func TestWhatACallMovedStaysWhereItsOldPlaceIsTaken(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		take func(w *world)
+		left string // the tree afterwards
+	}{
+		{"a file", func(w *world) { w.person("old", "new work") }, "new:text old:new work"},
+		{"a directory", func(w *world) { w.must(os.Mkdir(filepath.Join(w.work, "old"), 0o755)) }, "new:text old:"},
+		{"the same again", func(w *world) { w.person("old", "text") }, "old:text"},
+		{"nothing", func(*world) {}, "old:text"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.person("old", "text")
+			w.call("call", func(ctx context.Context, b sandbox.Box) error {
+				return errors.Join(sandbox.WriteFile(ctx, b, w.use("new"), []byte("text"), 0o644), sandbox.Remove(ctx, b, w.use("old")))
+			})
+			tt.take(w)
+			w.undo("undo", "call")
+			var left []string
+			entries, err := os.ReadDir(w.work)
+			w.must(err)
+			for _, e := range entries {
+				text, _ := os.ReadFile(filepath.Join(w.work, e.Name()))
+				left = append(left, e.Name()+":"+string(text))
+			}
+			if got := strings.Join(left, " "); got != tt.left {
+				t.Errorf("%q is left, want %q", got, tt.left)
+			}
+			if strings.HasPrefix(tt.left, "new:") {
+				w.must(os.RemoveAll(filepath.Join(w.work, "old")))
+				w.undo("again", "call")
+				if got := w.read("old"); got != "text" {
+					t.Errorf("then it is %q", got)
+				}
+				if _, err := os.Lstat(filepath.Join(w.work, "new")); err == nil {
+					t.Error("the new place is left")
+				}
+			}
+		})
+	}
+}
+
 // TestWhatWasUndoneIsToldOnce: an undo of a call that another undo has undone does nothing, and says so. The other one
 // can still be undone.
 func TestWhatWasUndoneIsToldOnce(t *testing.T) {

@@ -168,6 +168,7 @@ func TestPrintSaysWhatToDo(t *testing.T) {
 		{conflict.Changed + conflict.ByCall + "call_2", "undo the later call first, or use --force (operator)"},
 		{conflict.Changed + conflict.ByOthers, "--force (operator) puts the old content back"},
 		{conflict.Gone, "--force (operator) puts the old content back"},
+		{conflict.Holds + "a" + conflict.Taken, "move what lies in the old places away, and undo the call again"},
 		{conflict.InUse, "end the programs that write these files, and undo the call again"},
 		{"path 'f' " + conflict.Protected, "comes back by the operator socket alone"},
 		{"", "nothing to do: call_1, or what you named of it, was undone before"},

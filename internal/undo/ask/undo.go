@@ -115,6 +115,9 @@ func (u Undo) Print(out io.Writer, a Answer) {
 	if some(conflict.Entry.IsInUse) {
 		fmt.Fprintln(out, "end the programs that write these files, and undo the call again")
 	}
+	if some(conflict.Entry.IsTaken) {
+		fmt.Fprintln(out, "move what lies in the old places away, and undo the call again")
+	}
 	switch {
 	case some(conflict.Entry.IsOfCall):
 		fmt.Fprintln(out, "what changed since the call stays: undo the later call first, or use --force (operator)")

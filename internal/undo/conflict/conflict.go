@@ -26,6 +26,8 @@ const (
 	InUse    = "a program has it open for writing"
 	ByCall   = ", by call "
 	ByOthers = ", by somebody else than calls"
+	Holds    = "it holds what lay at " // then that path, and Taken
+	Taken    = ", where something else lies now"
 	// Protected comes behind the path.
 	Protected = "is write-protected: it decides what runs outside the sandbox"
 )
@@ -37,6 +39,9 @@ func (e Entry) IsLater() bool {
 
 // IsOfCall reports whether a later call can be undone first.
 func (e Entry) IsOfCall() bool { return e.IsLater() && strings.Contains(e.Why, ByCall) }
+
+// IsTaken reports whether the undo can be made when the place from which the call moved the path is free.
+func (e Entry) IsTaken() bool { return strings.HasPrefix(e.Why, Holds) }
 
 // IsInUse reports whether the undo can be made after a program has ended.
 func (e Entry) IsInUse() bool { return e.Why == InUse }
