@@ -187,7 +187,8 @@ func (r restorer) movedFrom(ctx context.Context, p plan) map[int]string {
 			continue
 		}
 		now, err := r.lookAt(ctx, c)
-		taken := err == nil && now.Type != nothing && !now.same(c.Before) && !r.ours(ctx, c.Path, now)
+		taken := err == nil && now.Type != nothing && now.Type != unreadable && !now.same(c.Before) &&
+			!r.ours(ctx, c.Path, now)
 		if !taken && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) { // these: something lies above it
 			continue
 		}
