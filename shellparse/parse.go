@@ -143,6 +143,8 @@ type walker struct {
 	// piped holds directories: the last stage of a pipeline that was followed prints only paths below them. It is nil
 	// if that stage may print anything else.
 	piped []program.Word
+	// typed says that somebody may type what the last stage of a pipeline prints.
+	typed bool
 	// execStdin is true when exec gave the shell another standard input.
 	execStdin bool
 	// fed holds the redirections that may be the standard input of the current place and have a substitution; see

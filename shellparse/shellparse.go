@@ -52,7 +52,7 @@ type Options struct {
 // stdin returns the standard input of the shell.
 func (o Options) stdin() program.Input {
 	if o.Typed {
-		return program.Input{Kind: program.Piped}
+		return program.Input{Kind: program.Piped, Typed: true}
 	}
 	return o.in
 }

@@ -213,6 +213,7 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 		w.stmt(c.X, sc, in) // each of its stages has a shell of its own
 	} else {
 		w.apart(c.X, sc, in)
+		w.typed = in.Typed && w.passesOn(from)
 	}
 	names := w.printedNames(lastStage(c.X), from, w.piped)
 	if t, ok := c.Y.Cmd.(*syntax.TimeClause); ok {
@@ -224,8 +225,19 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	}
 	// With lastpipe the right side would run in this shell; that needs shopt,
 	// which is refused.
-	w.apart(c.Y, sc, w.printed(from, names))
+	in, from = w.printed(from, names), len(w.out.Commands)
+	in.Typed = w.typed
+	w.apart(c.Y, sc, in)
+	w.typed = in.Typed && w.passesOn(from)
 	w.piped = names
+}
+
+// passesOn reports whether a command from number n on prints what it reads on its standard input.
+func (w *walker) passesOn(n int) bool {
+	return slices.ContainsFunc(w.out.Commands[n:], func(c Command) bool {
+		reads := func(f File) bool { return f.Access == Read }
+		return program.PassesOn(c.Name) && (c.Name != "cat" || !slices.ContainsFunc(c.Files, reads))
+	})
 }
 
 // apart walks a statement in a shell of its own.

@@ -77,6 +77,9 @@ func (a *act) makes(paths []string, composed bool) {
 	if !ok && composed {
 		run, ok = Run{From: "text", Part: a.Name}, true
 	}
+	if !ok && a.In.Typed && program.PassesOn(a.Name) {
+		run, ok = Run{From: "text", Part: a.Name}, true
+	}
 	if from := a.maker(); from == "decoder" || from == "download" {
 		run, ok = Run{From: from, Part: a.Name}, true
 	}

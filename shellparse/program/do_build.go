@@ -168,7 +168,11 @@ func (a *Call) codeOnInput() {
 			a.Opaque("inline_code", a.Name+" executes its standard input", a.At)
 		}
 	default:
-		a.Opaque("inline_code", a.Name+" executes code given in the line, which is not read here", a.At)
+		code := "code given in the line, which is not read here"
+		if a.In.Typed {
+			code = a.stdin()
+		}
+		a.Opaque("inline_code", a.Name+" executes "+code, a.At)
 	}
 }
 
@@ -254,6 +258,6 @@ func doSQL(a *Call) {
 		a.CodeInput()
 	}
 	if len(a.Operands) < 2 && a.In.Kind != Inherited {
-		a.Opaque("inline_code", a.Name+" executes its standard input", a.At)
+		a.Opaque("inline_code", a.Name+" executes "+a.stdin(), a.At)
 	}
 }

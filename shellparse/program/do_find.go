@@ -213,7 +213,7 @@ func doXargs(a *Call) {
 	if len(words) == 0 {
 		words = []Word{Literal("echo", a.At)}
 	}
-	more := []Word{{Text: "(words from standard input)", Many: true, At: a.At}}
+	more := []Word{a.stdinWords()}
 	if len(a.In.Paths) > 0 && len(a.Values["-a"]) == 0 {
 		more = nil
 		for _, p := range a.In.Paths {
@@ -339,7 +339,7 @@ func doParallel(a *Call) {
 		}
 	}
 	if len(words) == 0 {
-		a.Opaque("inline_code", "parallel executes each line of its input", a.At)
+		a.Opaque("inline_code", "parallel executes each line of "+a.stdin(), a.At)
 		return
 	}
 	if len(words) == 1 && strings.ContainsAny(words[0].Text, " ;|&$`") {
@@ -357,7 +357,7 @@ func doParallel(a *Call) {
 		}
 		out = append(out, f)
 	}
-	a.Start(append(out, Word{Text: "(words from standard input)", Many: true, At: a.At}))
+	a.Start(append(out, a.stdinWords()))
 }
 
 // doJoined joins its words to one shell text, as watch does.

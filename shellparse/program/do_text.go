@@ -114,7 +114,11 @@ func (a *Call) programFrom(options ...string) {
 	for _, o := range options {
 		for _, f := range a.Values[o] {
 			if f.Fd || f.Is("-") || f.Is("/dev/stdin") || f.Is("/dev/fd/0") {
-				a.Opaque("inline_code", a.Name+" executes a program that it reads from a pipe", f.At)
+				from := "a pipe"
+				if a.In.Typed && !f.Fd {
+					from = a.stdin()
+				}
+				a.Opaque("inline_code", a.Name+" executes a program that it reads from "+from, f.At)
 			}
 		}
 	}

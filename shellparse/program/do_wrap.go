@@ -425,13 +425,13 @@ func (a *Call) StdinCode() {
 		a.CodeInput() // a script file, as if it were named
 	default:
 		a.Opaque("inline_code",
-			fmt.Sprintf("%s executes its standard input, which is only known when it runs", a.Name), a.At)
+			fmt.Sprintf("%s executes %s, which is only known when it runs", a.Name, a.stdin()), a.At)
 	}
 }
 
 func doOtherShell(a *Call) {
 	if len(a.Operands) == 0 && len(a.Values) == 0 {
-		a.Opaque("inline_code", a.Name+" executes its standard input", a.At)
+		a.Opaque("inline_code", a.Name+" executes "+a.stdin(), a.At)
 		return
 	}
 	a.UseOperands(a.Operands)
