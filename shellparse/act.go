@@ -53,10 +53,16 @@ func (a *act) run() {
 		if a.Via != "" {
 			via = a.Via
 		}
-		w.within(via, func() {
-			for _, f := range a.Inner {
-				f()
-			}
+		to := a.call.files
+		if a.Name == "script" { // it writes what the other prints into its operand as well
+			to = a.cmd.Files
+		}
+		w.into(to, a.call.own, func() {
+			w.within(via, func() {
+				for _, f := range a.Inner {
+					f()
+				}
+			})
 		})
 	}
 }

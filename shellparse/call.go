@@ -21,6 +21,7 @@ type call struct {
 	in       program.Input
 	external bool // it is a program: no function and no builtin has this name
 	changed  bool // its environment may lack what the shell exports
+	own      bool // its output goes into a file of its own
 	at       Pos
 }
 
@@ -55,7 +56,7 @@ func (w *walker) callExpr(c *syntax.CallExpr, redirs []*syntax.Redirect, sc *sco
 			w.apply(a, sc) // what it runs sees the assignments
 		}
 	}
-	w.start(call{argv: argv, env: env, files: files, in: in, at: w.pos(c)}, sc)
+	w.start(call{argv: argv, env: env, files: files, in: in, own: ownOutput(redirs), at: w.pos(c)}, sc)
 	for _, a := range env {
 		if slices.Contains(mayKeep, argv[0].Lit()) || w.posix && slices.Contains(special, argv[0].Lit()) {
 			sc.forget(a.name)
@@ -110,11 +111,11 @@ func (w *walker) start(c call, sc *scope) {
 			w.apply(a, sc)
 		}
 		if !f.maybe {
-			w.invoke(name.Text, f.body, c.argv[1:], sc, c.in)
+			w.into(c.files, c.own, func() { w.invoke(name.Text, f.body, c.argv[1:], sc, c.in) })
 			return
 		}
 		other := sc.clone()
-		w.invoke(name.Text, f.body, c.argv[1:], other, c.in)
+		w.into(c.files, c.own, func() { w.invoke(name.Text, f.body, c.argv[1:], other, c.in) })
 		defer sc.merge(other)
 	}
 	if !c.external {
@@ -313,7 +314,15 @@ func (w *walker) newAct() *act {
 	return new(act)
 }
 
-func (w *walker) emit(cmd Command) { w.out.Commands = append(w.out.Commands, cmd) }
+func (w *walker) emit(cmd Command) {
+	w.out.Commands = append(w.out.Commands, cmd)
+	if !substituted(&cmd) {
+		return
+	}
+	if run, ok := w.makerOf(&cmd); ok {
+		w.inside = append(w.inside, inner{cmd.At, slices.Contains(cmd.Via, "process substitution"), run})
+	}
+}
 
 // unknownName emits a command whose program is unknown. Its words may mean anything.
 func (w *walker) unknownName(cmd Command, c call, sc *scope) {
@@ -326,8 +335,16 @@ func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	// $SUDO rm -rf src: if the variable is empty, or names a program that starts others, the next word is the
 	// program. After FOO=$X it is started in any case.
 	name, rest := c.argv[0], c.argv[1:]
-	if name.Many && !strings.Contains(name.Skeleton, "=") &&
-		len(rest) > 0 && rest[0].Known && effect.Knows(path.Base(rest[0].Text)) {
+	if !name.Many || strings.Contains(name.Skeleton, "=") || len(rest) == 0 || !rest[0].Known {
+		return
+	}
+	program, texts := path.Base(rest[0].Text), func() []string { return words(&cmd) }
+	from := effect.Maker(program, texts)
+	w.keepsMade(writtenTo(c.files), Run{From: from, Part: program}, from != "")
+	if !c.own {
+		w.group.takes("", Run{From: from, Part: program})
+	}
+	if effect.Knows(program) {
 		w.start(call{argv: rest, env: c.env, in: c.in, external: true, changed: true, at: rest[0].At}, sc)
 	}
 }

@@ -197,34 +197,6 @@ func (a *act) setsInFront(f program.Word) bool {
 	return slices.ContainsFunc(a.cmd.Env, func(e Assign) bool { return slices.Contains(names, e.Name) })
 }
 
-// printed returns the input of the next command of a pipeline, if the last command since from prints its own words,
-// or files.
-func (w *walker) printed(from int, names []program.Word) program.Input {
-	in := program.Input{Kind: program.Piped, Paths: names}
-	n := len(w.out.Commands)
-	if n == from {
-		return in
-	}
-	switch c := &w.out.Commands[n-1]; c.Name {
-	case "echo", "printf", "print":
-		in.Printed = strings.Join(words(c), " ")
-		if args := wordsOf(c); c.Name == "echo" {
-			in.Output, _ = program.Echo(args, w.posix)
-		} else if len(args) > 0 && args[0].Known && !strings.HasPrefix(args[0].Text, "-") {
-			in.Output, _ = program.Printf(args[0].Text, args[1:], w.posix)
-		}
-	case "git":
-		in.Archive = c.Sub == "archive"
-	case "cat":
-		for _, f := range c.Files {
-			if f.Access == Read && f.Known && !f.Glob {
-				in.Files = append(in.Files, program.Literal(f.Path, f.At))
-			}
-		}
-	}
-	return in
-}
-
 // given returns where the effects of the command are collected.
 func (a *act) given() *Effects {
 	if a.cmd.Effects == nil {
@@ -295,12 +267,7 @@ func (w *walker) runsText() {
 	}
 	var makers []maker
 	for i := range commands {
-		c := &commands[i]
-		run := Run{From: c.Makes(), Part: c.Name}
-		if made, ok := w.madeBy(c.Files); ok && stronger(made.From, run.From) {
-			run = made
-		}
-		if run.From != "" {
+		if run, ok := w.makerOf(&commands[i]); ok {
 			makers = append(makers, maker{i, run})
 		}
 	}
@@ -320,6 +287,15 @@ func (w *walker) runsText() {
 			c.Effects.Runs = append(c.Effects.Runs, run)
 		}
 	}
+}
+
+// makerOf returns what a command prints, if it composes, decodes or downloads that, or reads a file that is made so.
+func (w *walker) makerOf(c *Command) (Run, bool) {
+	run := Run{From: c.Makes(), Part: c.Name}
+	if made, ok := w.madeBy(c.Files); ok && (run.From == "" || stronger(made.From, run.From)) {
+		run = made
+	}
+	return run, run.From != ""
 }
 
 // maker is a command that composes, decodes or downloads text.

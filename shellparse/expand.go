@@ -316,7 +316,12 @@ func (e *expansion) part(p syntax.WordPart) {
 		e.w.number(p.X, e.sc)
 		e.b.digits(e.w.source(p))
 	case *syntax.ProcSubst:
+		around := e.w.group
+		if p.Op == syntax.CmdIn { // the output of the other is that of the command
+			e.w.group = nil
+		}
 		e.w.within("process substitution", func() { e.w.stmts(p.Stmts, e.sc.fork()) })
+		e.w.group = around
 		e.b.some, e.b.fd = true, true
 		e.b.quoted("/dev/fd/63")
 	case *syntax.ExtGlob:

@@ -109,14 +109,13 @@ type walker struct {
 	// made them.
 	scripted []scripted
 	slurped  []slurped
-	group    *strings.Builder // what the commands of a group print that writes into a file
+	group    *group  // what prints into the same files as the current place; nil: nothing
+	inside   []inner // what commands in substitutions print that nobody can read
 	// links are those that the text makes. otherNames holds the programs that a file, or a name, may be because of the
 	// text: see renamed.
 	links      []link
 	otherNames map[string][]string
-	// groupUnknown is true when a command of it prints what is not known.
-	groupUnknown bool
-	scripts      int // how many files that the text writes were followed as scripts
+	scripts    int // how many files that the text writes were followed as scripts
 	// assigned names the variables that the text sets.
 	assigned []string
 	// traps are the texts that run later. unset are the names that the text takes away, and trapTakes those

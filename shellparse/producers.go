@@ -113,3 +113,183 @@ func hasWord(c *Command, words ...string) bool {
 	}
 	return false
 }
+
+// printed returns the input of the next command of a pipeline, if the last command since from prints its own words,
+// or files.
+func (w *walker) printed(from int, names []program.Word) program.Input {
+	in := program.Input{Kind: program.Piped, Paths: names}
+	n := len(w.out.Commands)
+	if n == from {
+		return in
+	}
+	for i := range w.out.Commands[from:] {
+		in.Composed = in.Composed || composer(&w.out.Commands[from+i])
+	}
+	switch c := &w.out.Commands[n-1]; c.Name {
+	case "echo", "printf", "print":
+		in.Printed = strings.Join(words(c), " ")
+		if args := wordsOf(c); c.Name == "echo" {
+			in.Output, _ = program.Echo(args, w.posix)
+		} else if len(args) > 0 && args[0].Known && !strings.HasPrefix(args[0].Text, "-") {
+			in.Output, _ = program.Printf(args[0].Text, args[1:], w.posix)
+		}
+	case "git":
+		in.Archive = c.Sub == "archive"
+	case "cat":
+		for _, f := range c.Files {
+			if f.Access == Read && f.Known && !f.Glob {
+				in.Files = append(in.Files, program.Literal(f.Path, f.At))
+			}
+		}
+	}
+	return in
+}
+
+// composes reports whether the command prints a text that words of the line make, its own or those of a command in
+// front of it in the pipeline, in a way that is not known here.
+func (a *act) composes() bool {
+	if a.In.Composed || composer(&a.cmd) {
+		return true
+	}
+	switch a.Name {
+	case "cat", "dd", "tee", "cp", "install", "sponge":
+		return false
+	}
+	return a.In.Kind == program.HereText && a.maker() != ""
+}
+
+// composer reports whether a command makes a text of its words. A filter that changes a file does not: the file may be
+// a script of the workspace.
+func composer(c *Command) bool {
+	switch name := strings.TrimRight(c.Name, "0123456789."); name {
+	case "printf", "echo", "date", "basename", "printenv", "stat", "yes":
+		return true
+	case "awk", "gawk", "mawk", "nawk", "jq", "yq":
+		return hasWord(c, "-n", "--null-input") || slices.ContainsFunc(c.Args, func(a Word) bool {
+			return strings.Contains(a.Text, `"`)
+		})
+	case "seq":
+		return slices.ContainsFunc(c.Args, func(a Word) bool { return strings.HasPrefix(a.Text, "-") })
+	case "python", "perl", "ruby", "node", "nodejs", "php", "lua", "bun", "deno":
+		return hasWord(c, "-c", "-e", "-E", "-r", "-p", "--eval", "--print", "eval")
+	}
+	return false
+}
+
+// maker returns what makes the bytes that the command writes: itself, or one in front of it in the pipeline.
+func (a *act) maker() string {
+	commands := a.w.out.Commands
+	from := ""
+	for n, back := len(commands)-1, 0; n >= 0 && back < maxWritten; n, back = n-1, back+1 {
+		c := &commands[n]
+		if makes := c.Makes(); stronger(makes, from) {
+			from = makes
+		}
+		if !piped(c) {
+			break
+		}
+	}
+	return from
+}
+
+// prints returns what the command writes on its output, where the line says it.
+func (a *act) prints() (string, bool) {
+	w, words := a.w, a.Argv[1:]
+	switch a.Name {
+	case "echo":
+		return program.Echo(words, w.posix)
+	case "printf":
+		if len(words) > 0 && words[0].Is("--") {
+			words = words[1:]
+		}
+		if len(words) == 0 || words[0].Is("-v") {
+			return "", len(words) > 0
+		}
+		return program.Printf(words[0].Text, words[1:], w.posix)
+	case "cat", "tee", "dd", "sponge":
+		file := func(f program.Word) bool { return !strings.HasPrefix(f.Text, "-") && !f.Is("/dev/stdin") }
+		if a.Name == "cat" && slices.ContainsFunc(words, file) {
+			return "", false
+		}
+		if a.Name == "dd" && slices.ContainsFunc(words, func(f program.Word) bool {
+			return !strings.HasPrefix(f.Text, "of=") && !strings.HasPrefix(f.Text, "status=")
+		}) {
+			return "", false
+		}
+		if a.In.Kind == program.HereText || a.In.Text != "" {
+			return a.In.Text, true
+		}
+		return a.In.Output, a.In.Output != ""
+	}
+	return "", false
+}
+
+// group is what prints into the same files: the commands of a compound command, of a function, or of a wrapper.
+type group struct {
+	text strings.Builder // what they print, as far as that is known
+	run  Run             // where the rest comes from, the strongest origin
+}
+
+// takes adds what one of them prints.
+func (g *group) takes(text string, run Run) {
+	if g == nil {
+		return
+	}
+	if g.text.Len()+len(text) <= maxScript {
+		g.text.WriteString(text)
+	} else {
+		g.run.strengthen(Run{From: "text", Part: "a group"}, true)
+	}
+	g.run.strengthen(run, run.From != "")
+}
+
+// into follows what prints into these files, and what is around them unless it has an output of its own.
+func (w *walker) into(files []File, own bool, follow func()) {
+	paths := writtenTo(files)
+	if len(paths) == 0 && !own {
+		follow()
+		return
+	}
+	around, g := w.group, &group{}
+	w.group = g
+	follow()
+	w.group = around
+	text := g.text.String()
+	if !own {
+		around.takes(text, g.run)
+	}
+	w.keepsMade(paths, g.run, g.run.From != "")
+	appends := slices.ContainsFunc(files, func(f File) bool { return f.Access == Write && f.Keeps })
+	for _, p := range paths {
+		w.writesText(p, text, appends)
+	}
+}
+
+// ownOutput reports whether redirections certainly send the output into a file, and not to what is around.
+func ownOutput(list []*syntax.Redirect) (own bool) {
+	for _, r := range list {
+		stdout := r.N == nil || r.N.Value == "1"
+		switch r.Op {
+		case syntax.RdrAll, syntax.AppAll:
+			stdout = true
+		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob:
+		case syntax.DplOut:
+			own = own && !stdout
+			continue
+		default:
+			continue
+		}
+		if to := r.Word.Lit(); stdout {
+			device := strings.HasPrefix(to, "/dev/") || strings.HasPrefix(to, "/proc/") || strings.Contains(to, "..")
+			own = to == "/dev/null" || to != "" && !device
+		}
+	}
+	return own
+}
+
+// inner is what a command in a substitution prints that nobody can read.
+type inner struct {
+	at      Pos
+	process bool // in <(…) or >(…)
+	Run
+}

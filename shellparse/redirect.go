@@ -107,22 +107,6 @@ func (w *walker) opened(descriptors []program.Word) (files []program.Word) {
 	return files
 }
 
-// wholeGroup follows a group whose output goes into files: what its commands print is what stands there.
-func (w *walker) wholeGroup(s *syntax.Stmt, sc *scope, in program.Input, files []File, paths []string) {
-	group, unknown := w.group, w.groupUnknown
-	w.group, w.groupUnknown = new(strings.Builder), false
-	w.compound(s.Cmd, sc, in)
-	text := w.group.String()
-	appends := slices.ContainsFunc(files, func(f File) bool { return f.Access == Write && f.Keeps })
-	for _, p := range paths {
-		if w.groupUnknown {
-			(&act{w: w}).keepsMade(p, Run{From: "text", Part: "a group"})
-		}
-		w.writesText(p, text, appends)
-	}
-	w.group, w.groupUnknown = group, unknown
-}
-
 // mayFail reports whether a redirection opens a file, which may not be there.
 func mayFail(redirs []*syntax.Redirect) bool {
 	for _, r := range redirs {

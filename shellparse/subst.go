@@ -18,6 +18,8 @@ func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 	}
 	before := len(e.w.out.Commands)
 	var names []program.Word
+	around := e.w.group
+	e.w.group = nil // what it prints goes into the word
 	e.w.within("substitution", func() {
 		e.w.piped = nil
 		inner := e.sc.fork()
@@ -27,6 +29,7 @@ func (e *expansion) subst(c *syntax.CmdSubst, quoted bool) {
 			names = e.w.printedNames(lastStage(c.Stmts[0]), before, e.w.piped)
 		}
 	})
+	e.w.group = around
 	e.b.some = true
 	if len(names) == 1 && !names[0].Glob {
 		// However many names it prints, all lie below that root.

@@ -60,12 +60,7 @@ func (w *walker) stmt(s *syntax.Stmt, sc *scope, in program.Input) {
 	if redirected.Kind != program.Inherited {
 		in = redirected
 	}
-	if paths := writtenTo(files); len(paths) > 0 {
-		// What its commands print is what stands in the file.
-		w.wholeGroup(s, sc, in, files, paths)
-		return
-	}
-	w.compound(s.Cmd, sc, in)
+	w.into(files, ownOutput(s.Redirs), func() { w.compound(s.Cmd, sc, in) })
 }
 
 func (w *walker) compound(cmd syntax.Command, sc *scope, in program.Input) {

@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -32,26 +33,34 @@ func (a *act) writes() {
 		if len(a.Operands) > 0 && program.IsStdin(a.Operands[0]) && a.In.Kind != program.Inherited {
 			a.copiesInput(writtenTo(a.cmd.Files))
 		}
+		if slices.ContainsFunc(a.Operands, func(f program.Word) bool { return f.Fd }) { // cp <(…) f
+			run, ok := a.made(true, true)
+			w.keepsMade(writtenTo(a.cmd.Files), run, ok)
+		}
 		return
 	case "tee", "sponge", "dd":
 		paths = append(paths, writtenTo(a.cmd.Files)...)
 	default:
-		a.makes(writtenTo(a.cmd.Files), false)
+		if to := writtenTo(a.cmd.Files); len(to) > 0 {
+			run, ok := a.made(false, false)
+			w.keepsMade(to, run, ok)
+		}
 	}
-	if len(paths) == 0 && w.group == nil {
+	g := w.group
+	if a.call.own {
+		g = nil
+	}
+	if len(paths) == 0 && g == nil {
 		return
 	}
 	text, ok := a.prints()
-	if !ok && w.group != nil && a.composes() {
-		w.groupUnknown = true
-	}
-	if ok && w.group != nil && w.group.Len()+len(text) <= maxScript {
-		w.group.WriteString(text)
-	}
 	if !ok {
-		a.makes(paths, a.composes())
+		run, made := a.made(a.composes(), true)
+		w.keepsMade(paths, run, made)
+		g.takes("", run)
 		return
 	}
+	g.takes(text, Run{})
 	for _, p := range paths {
 		if a.Name == "echo" && w.nested > 0 && strings.Contains(text, `\`) { // a sh may print it
 			other, _ := program.Echo(a.Argv[1:], true)
@@ -61,45 +70,29 @@ func (a *act) writes() {
 	}
 }
 
-// makes remembers what makes the bytes of these files, if nobody can read it.
-func (a *act) makes(paths []string, composed bool) {
-	if len(paths) == 0 {
-		return
-	}
+// made returns what makes the bytes that the command writes, if nobody can read them. printed are those on its output,
+// not in its operands: only there stands what a word of it gives.
+func (a *act) made(composed, printed bool) (best Run, ok bool) {
 	w := a.w
-	run, ok := w.madeBy(append(slices.Clip(a.cmd.Files), a.inputs()...)) // it copies
-	if !ok && w.connected {
-		run, ok = fromHost, true // it may read what is connected
+	run, found := w.madeBy(append(slices.Clip(a.cmd.Files), a.inputs()...)) // it copies
+	best.strengthen(run, found)
+	best.strengthen(fromHost, w.connected) // it may read what is connected
+	// After exec, anything later may print into the file.
+	composed = composed || a.Name == "exec" && len(a.Operands) == 0 || a.In.Typed && program.PassesOn(a.Name)
+	best.strengthen(Run{From: "text", Part: a.Name}, composed)
+	from := a.maker()
+	best.strengthen(Run{From: from, Part: a.Name}, from == "decoder" || from == "download")
+	for _, x := range w.inside {
+		best.strengthen(x.Run, within(x.at, a.cmd.Fed) || (printed || x.process) && within(x.at, a.cmd.At))
 	}
-	if !ok && a.Name == "exec" && len(a.Operands) == 0 {
-		run, ok = Run{From: "text", Part: a.Name}, true // anything later may print into it
-	}
-	if !ok && composed {
-		run, ok = Run{From: "text", Part: a.Name}, true
-	}
-	if !ok && a.In.Typed && program.PassesOn(a.Name) {
-		run, ok = Run{From: "text", Part: a.Name}, true
-	}
-	if from := a.maker(); from == "decoder" || from == "download" {
-		run, ok = Run{From: from, Part: a.Name}, true
-	}
-	if !ok {
-		return
-	}
-	for _, p := range paths {
-		a.keepsMade(p, run)
-	}
+	return best, best.From != ""
 }
 
-// composes reports whether the command prints a text that words of the line make, in a way that is not known here.
-func (a *act) composes() bool {
-	switch a.Name {
-	case "printf", "echo", "date", "basename", "printenv", "stat":
-		return true
-	case "cat", "dd", "tee", "cp", "install", "sponge":
-		return false
+// strengthen replaces a run by a stronger one, if that is there.
+func (r *Run) strengthen(other Run, there bool) {
+	if there && (r.From == "" || stronger(other.From, r.From)) {
+		*r = other
 	}
-	return (a.In.Kind == program.HereText || a.In.Printed != "") && a.maker() != ""
 }
 
 // copiesInput remembers that the input is copied into files.
@@ -110,22 +103,25 @@ func (a *act) copiesInput(paths []string) {
 	}
 	for _, p := range paths {
 		if text == "" {
-			a.keepsMade(p, Run{From: "text", Part: a.Name})
+			a.w.keepsMade([]string{p}, Run{From: "text", Part: a.Name}, true)
 			continue
 		}
 		a.w.writesText(p, text, false)
 	}
 }
 
-// keepsMade remembers what makes a file.
-func (a *act) keepsMade(p string, run Run) {
-	switch w := a.w; {
-	case len(w.made) == maxMade:
-		w.unkept = run
-	case w.made == nil:
-		w.made = map[string]Run{p: run}
-	default:
-		w.made[p] = run
+// keepsMade remembers what makes files, if anything does that nobody can read.
+func (w *walker) keepsMade(paths []string, run Run, made bool) {
+	for _, p := range paths {
+		switch {
+		case !made:
+		case len(w.made) == maxMade:
+			w.unkept = run
+		case w.made == nil:
+			w.made = map[string]Run{p: run}
+		default:
+			w.made[p] = run
+		}
 	}
 }
 
@@ -212,54 +208,6 @@ func (w *walker) writesText(p, text string, appends bool) {
 func (a *act) appends() bool {
 	return slices.ContainsFunc(a.call.files, func(f File) bool { return f.Access == Write && f.Keeps }) ||
 		a.Name == "tee" && hasWord(&a.cmd, "-a", "--append")
-}
-
-// maker returns what makes the bytes that the command writes: itself, or one in front of it in the pipeline.
-func (a *act) maker() string {
-	commands := a.w.out.Commands
-	from := ""
-	for n, back := len(commands)-1, 0; n >= 0 && back < maxWritten; n, back = n-1, back+1 {
-		c := &commands[n]
-		if makes := c.Makes(); stronger(makes, from) {
-			from = makes
-		}
-		if !piped(c) {
-			break
-		}
-	}
-	return from
-}
-
-// prints returns what the command writes on its output, where the line says it.
-func (a *act) prints() (string, bool) {
-	w, words := a.w, a.Argv[1:]
-	switch a.Name {
-	case "echo":
-		return program.Echo(words, w.posix)
-	case "printf":
-		if len(words) > 0 && words[0].Is("--") {
-			words = words[1:]
-		}
-		if len(words) == 0 || words[0].Is("-v") {
-			return "", len(words) > 0
-		}
-		return program.Printf(words[0].Text, words[1:], w.posix)
-	case "cat", "tee", "dd", "sponge":
-		file := func(f program.Word) bool { return !strings.HasPrefix(f.Text, "-") && !f.Is("/dev/stdin") }
-		if a.Name == "cat" && slices.ContainsFunc(words, file) {
-			return "", false
-		}
-		if a.Name == "dd" && slices.ContainsFunc(words, func(f program.Word) bool {
-			return !strings.HasPrefix(f.Text, "of=") && !strings.HasPrefix(f.Text, "status=")
-		}) {
-			return "", false
-		}
-		if a.In.Kind == program.HereText || a.In.Text != "" {
-			return a.In.Text, true
-		}
-		return a.In.Output, a.In.Output != ""
-	}
-	return "", false
 }
 
 // renames gives a file what is known of the one that it is made from.
@@ -365,7 +313,9 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 			w.scripted = append(w.scripted, scripted{p, len(w.written[p]), a.cmd.At})
 		}
 		for _, text := range w.written[p] {
-			a.text(text, script, shell, args)
+			if !a.text(text, script, shell, args) { // a shell runs what stands in front of the mistake
+				a.runsFile(Run{From: "text", Part: "the line"}, f.Path, script.At)
+			}
 		}
 	}
 }
@@ -407,8 +357,9 @@ func (w *walker) runsMade() {
 	}
 }
 
-// text is that of a script: of a shell, or of what its first line names.
-func (a *act) text(text string, script program.Word, shell bool, args []program.Word) {
+// text is that of a script: of a shell, or of what its first line names. It returns false if it is a script of a shell
+// that nobody can read here.
+func (a *act) text(text string, script program.Word, shell bool, args []program.Word) (read bool) {
 	first, rest, _ := strings.Cut(text, "\n")
 	if name, ok := strings.CutPrefix(first, "#!"); ok && !shell {
 		fields := strings.Fields(name)
@@ -416,7 +367,7 @@ func (a *act) text(text string, script program.Word, shell bool, args []program.
 			fields = slices.DeleteFunc(fields[1:], func(f string) bool { return strings.HasPrefix(f, "-") })
 		}
 		if len(fields) == 0 {
-			return
+			return true
 		}
 		if name = path.Base(fields[0]); !strings.HasSuffix(name, "sh") || name == "jsh" {
 			call := program.Call{
@@ -426,16 +377,19 @@ func (a *act) text(text string, script program.Word, shell bool, args []program.
 			if found := effect.Of(&call, a.w.outside); found != nil {
 				a.does(found)
 			}
-			return
+			return true
 		}
 	}
 	if a.w.scripts++; a.w.nested >= maxNested || a.w.scripts > maxScripts {
-		return
+		return true
 	}
-	// Text that no shell reads is no script; a script of the workspace would pass as well.
-	if _, err := Parse(text, Options{Dir: a.sc.dir(), Home: a.w.opts.Home}); err == nil {
-		a.shellText(program.Literal(text, script.At), args)
+	if _, err := Parse(text, Options{Dir: a.sc.dir(), Home: a.w.opts.Home}); err != nil {
+		// Of a mistake in the first line nothing runs, but bash ends a here-document at the end of the text.
+		e := (*Error)(nil)
+		return errors.As(err, &e) && e.Code == "syntax" && e.At.Line == 1 && !strings.Contains(text, "<<")
 	}
+	a.shellText(program.Literal(text, script.At), args)
+	return true
 }
 
 // recipes follows those of a Makefile that the line itself has written.

@@ -12,6 +12,8 @@ type Input struct {
 	Printed string
 	// Output is what it prints in fact, "" where that is not known.
 	Output string
+	// Composed: a command in front of the pipe makes a text of its words.
+	Composed bool
 	// Files are those that it is made of, one after the other.
 	Files []Word
 	// Archive: git archive makes it.
