@@ -233,8 +233,18 @@ func (a *act) Start(words []program.Word) {
 	}
 	sc, env, changed := a.sc, a.environment(), a.changes()
 	a.Inner = append(a.Inner, func() {
-		a.w.start(call{argv: words, env: env, in: a.In, external: true, changed: changed, at: words[0].At}, sc)
+		a.w.start(call{argv: words, env: env, in: a.In, external: true, changed: changed, at: spanOf(words)}, sc)
 	})
+}
+
+// spanOf is the place of the command that these words are: where it begins, up to the last of them, so that it has the
+// substitutions in them.
+func spanOf(words []program.Word) (at Pos) {
+	at = words[0].At
+	for _, f := range words[1:] {
+		at.End = max(at.End, f.At.End)
+	}
+	return at
 }
 
 // Exec implements [Shell].
@@ -250,7 +260,7 @@ func (a *act) Exec(words []program.Word, elsewhere bool) {
 		sc.dirs = []workdir{{}}
 	}
 	a.Inner = append(a.Inner, func() {
-		a.w.start(call{argv: words, env: env, external: true, changed: changed, at: words[0].At}, sc)
+		a.w.start(call{argv: words, env: env, external: true, changed: changed, at: spanOf(words)}, sc)
 	})
 }
 

@@ -345,7 +345,7 @@ func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 		w.group.takes("", Run{From: from, Part: program})
 	}
 	if effect.Knows(program) {
-		w.start(call{argv: rest, env: c.env, in: c.in, external: true, changed: true, at: rest[0].At}, sc)
+		w.start(call{argv: rest, env: c.env, in: c.in, external: true, changed: true, at: spanOf(rest)}, sc)
 	}
 }
 

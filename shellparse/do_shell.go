@@ -316,7 +316,7 @@ func doCommand(a *act) {
 	a.Inner = append(a.Inner, func() {
 		inner := *sc
 		inner.funcs = nil // neither looks at functions
-		a.w.start(call{argv: words, env: env, in: in, changed: changed, at: words[0].At}, &inner)
+		a.w.start(call{argv: words, env: env, in: in, changed: changed, at: spanOf(words)}, &inner)
 		funcs := sc.funcs
 		*sc = inner
 		sc.funcs = funcs
