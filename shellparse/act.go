@@ -43,6 +43,7 @@ func (a *act) run() {
 		a.recipes()
 	}
 	w.environments(a)
+	a.relays()
 	if run, ok := w.madeBy(a.cmd.Code); ok {
 		a.runs(run)
 	}

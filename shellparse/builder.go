@@ -21,6 +21,7 @@ type builder struct {
 	glob    bool
 	names   bool // a pattern that stands for names of files
 	fd      bool
+	given   string // what a process substitution gives, if that is known
 	tree    bool
 }
 
@@ -107,7 +108,7 @@ func (b *builder) digits(text string) {
 
 func (b *builder) field(src string, at Pos) program.Word {
 	f := program.Word{
-		Text: b.text.String(), Known: !b.unknown, Many: b.unknown && b.many, Fd: b.fd,
+		Text: b.text.String(), Known: !b.unknown, Many: b.unknown && b.many, Fd: b.fd, Given: b.given,
 		Tree: b.tree && !b.unknown, At: at,
 	}
 	if b.unknown {

@@ -178,6 +178,8 @@ func doNpx(a *act) {
 // codeFile handles a script that is no file: a substitution or standard input.
 func (a *act) codeFile(script program.Word) bool {
 	switch {
+	case script.Given != "":
+		a.shellText(program.Literal(script.Given, script.At), nil)
 	case script.Fd:
 		a.Opaque("inline_code", a.Name+" executes the output of a command, which is only known when it runs",
 			script.At)

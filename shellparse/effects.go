@@ -292,6 +292,9 @@ func (w *walker) runsText() {
 // makerOf returns what a command prints, if it composes, decodes or downloads that, or reads a file that is made so.
 func (w *walker) makerOf(c *Command) (Run, bool) {
 	run := Run{From: c.Makes(), Part: c.Name}
+	if run.From == "" && c.relays {
+		run.From = "text"
+	}
 	if made, ok := w.madeBy(c.Files); ok && (run.From == "" || stronger(made.From, run.From)) {
 		run = made
 	}
@@ -312,7 +315,7 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	for _, m := range makers {
 		j := m.command
 		f := &w.out.Commands[j]
-		if j == i {
+		if j == i || f.relays && c.told && f.Makes() == "" { // the text is read as its input
 			continue
 		}
 		if !c.takes(f) && !(i < j && fedLater(c)) && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {

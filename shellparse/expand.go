@@ -320,7 +320,13 @@ func (e *expansion) part(p syntax.WordPart) {
 		if p.Op == syntax.CmdIn { // the output of the other is that of the command
 			e.w.group = nil
 		}
-		e.w.within("process substitution", func() { e.w.stmts(p.Stmts, e.sc.fork()) })
+		e.w.within("process substitution", func() {
+			e.w.stmts(p.Stmts, e.sc.fork())
+			if len(p.Stmts) == 1 && e.only && e.w.said.command == len(e.w.out.Commands) &&
+				e.w.alone(p.Stmts[0], len(e.w.via)) {
+				e.b.given = e.w.said.text
+			}
+		})
 		e.w.group = around
 		e.b.some, e.b.fd = true, true
 		e.b.quoted("/dev/fd/63")

@@ -111,6 +111,7 @@ type walker struct {
 	slurped  []slurped
 	group    *group  // what prints into the same files as the current place; nil: nothing
 	inside   []inner // what commands in substitutions print that nobody can read
+	said     said    // the last text of the line that a command has passed on
 	// links are those that the text makes. otherNames holds the programs that a file, or a name, may be because of the
 	// text: see renamed.
 	links      []link

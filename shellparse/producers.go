@@ -114,9 +114,9 @@ func hasWord(c *Command, words ...string) bool {
 	return false
 }
 
-// printed returns the input of the next command of a pipeline, if the last command since from prints its own words,
-// or files.
-func (w *walker) printed(from int, names []program.Word) program.Input {
+// printed returns the input of the next command of a pipeline, if the last command since from prints its own words, a
+// text of the line, or files.
+func (w *walker) printed(stage *syntax.Stmt, from int, names []program.Word) program.Input {
 	in := program.Input{Kind: program.Piped, Paths: names}
 	n := len(w.out.Commands)
 	if n == from {
@@ -125,24 +125,76 @@ func (w *walker) printed(from int, names []program.Word) program.Input {
 	for i := range w.out.Commands[from:] {
 		in.Composed = in.Composed || composer(&w.out.Commands[from+i])
 	}
+	alone := w.alone(stage, len(w.via))
 	switch c := &w.out.Commands[n-1]; c.Name {
 	case "echo", "printf", "print":
 		in.Printed = strings.Join(words(c), " ")
-		if args := wordsOf(c); c.Name == "echo" {
+		if args := wordsOf(c); !alone {
+		} else if c.Name == "echo" {
 			in.Output, _ = program.Echo(args, w.posix)
 		} else if len(args) > 0 && args[0].Known && !strings.HasPrefix(args[0].Text, "-") {
 			in.Output, _ = program.Printf(args[0].Text, args[1:], w.posix)
 		}
 	case "git":
 		in.Archive = c.Sub == "archive"
-	case "cat":
+	case "cat", "tee":
+		if alone && w.said.command == n {
+			return program.Input{Kind: program.HereText, Text: w.said.text, At: w.said.at, Composed: true}
+		}
 		for _, f := range c.Files {
-			if f.Access == Read && f.Known && !f.Glob {
+			if f.Access == Read && f.Known && !f.Glob && c.Name == "cat" {
 				in.Files = append(in.Files, program.Literal(f.Path, f.At))
 			}
 		}
 	}
 	return in
+}
+
+// alone reports whether a statement is one simple command, with groups of nothing else around it, and that command was
+// followed last: it is no function. depth is how many steps lead to the statement.
+func (w *walker) alone(s *syntax.Stmt, depth int) bool {
+	for len(w.out.Commands) > 0 && !s.Background && !s.Negated {
+		switch c := s.Cmd.(type) {
+		case *syntax.CallExpr:
+			last := &w.out.Commands[len(w.out.Commands)-1]
+			return last.At == w.pos(c) && len(last.Via) == depth && last.Path == last.Name
+		case *syntax.Block:
+			if len(c.Stmts) != 1 || len(s.Redirs) > 0 {
+				return false
+			}
+			s = c.Stmts[0]
+		case *syntax.Subshell:
+			if len(c.Stmts) != 1 || len(s.Redirs) > 0 {
+				return false
+			}
+			depth++
+			s = c.Stmts[0]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// said is a text of the line that a command passes on.
+type said struct {
+	command int // how many commands were found with it
+	text    string
+	at      Pos
+}
+
+// relays notes a command that passes a text of the line on, as cat does with a here-document.
+func (a *act) relays() {
+	if a.cmd.told = a.In.Kind == program.HereText; !a.cmd.told {
+		return
+	}
+	switch a.Name {
+	case "cat", "tee", "dd", "sponge", "pv", "grep", "egrep", "fgrep", "rg", "less", "more", "nl", "unexpand", "pr":
+		a.cmd.relays = true
+		if text, ok := a.prints(); ok && a.In.Own {
+			a.w.said = said{len(a.w.out.Commands) + 1, text, a.In.At}
+		}
+	}
 }
 
 // composes reports whether the command prints a text that words of the line make, its own or those of a command in
@@ -151,16 +203,15 @@ func (a *act) composes() bool {
 	if a.In.Composed || composer(&a.cmd) {
 		return true
 	}
-	switch a.Name {
-	case "cat", "dd", "tee", "cp", "install", "sponge":
-		return false
-	}
-	return a.In.Kind == program.HereText && a.maker() != ""
+	return a.In.Kind == program.HereText
 }
 
 // composer reports whether a command makes a text of its words. A filter that changes a file does not: the file may be
 // a script of the workspace.
 func composer(c *Command) bool {
+	if c.relays {
+		return true
+	}
 	switch name := strings.TrimRight(c.Name, "0123456789."); name {
 	case "printf", "echo", "date", "basename", "printenv", "stat", "yes":
 		return true
@@ -207,8 +258,8 @@ func (a *act) prints() (string, bool) {
 		}
 		return program.Printf(words[0].Text, words[1:], w.posix)
 	case "cat", "tee", "dd", "sponge":
-		file := func(f program.Word) bool { return !strings.HasPrefix(f.Text, "-") && !f.Is("/dev/stdin") }
-		if a.Name == "cat" && slices.ContainsFunc(words, file) {
+		other := func(f program.Word) bool { return !f.Is("-") && !f.Is("-u") && !f.Is("/dev/stdin") }
+		if a.Name == "cat" && (slices.ContainsFunc(words, other) || len(words) > 1) {
 			return "", false
 		}
 		if a.Name == "dd" && slices.ContainsFunc(words, func(f program.Word) bool {

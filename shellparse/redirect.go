@@ -60,6 +60,9 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			if r.Op == syntax.DplIn || len(targets) == 1 && targets[0].Fd {
 				in.Kind = program.Piped // a descriptor may have anything open
 			}
+			if len(targets) == 1 && targets[0].Given != "" {
+				in = program.Input{Kind: program.HereText, Text: targets[0].Given, At: in.At}
+			}
 		}
 	}
 	return files, in

@@ -94,10 +94,12 @@ type Command struct {
 	// returns those that it looks for without being told.
 	Code []File `json:"-"`
 	// Builtin says that the shell itself does it, unless the script switches that off with enable.
-	Builtin bool   `json:"-"`
-	listed  bool   // what Listed says, where that is known by now
-	Told    bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
-	Sub     string `json:"-"` // the subcommand, if the program has any
+	Builtin bool `json:"-"`
+	listed  bool // what Listed says, where that is known by now
+	// told says that its input is a text of the line, and relays that it passes such a text on.
+	told, relays bool
+	Told         bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
+	Sub          string `json:"-"` // the subcommand, if the program has any
 	// Effects are what it would lose, publish or change elsewhere. nil: nothing known.
 	Effects *Effects `json:"effects,omitempty"`
 }

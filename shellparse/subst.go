@@ -93,6 +93,10 @@ func (w *walker) output(c *syntax.CmdSubst, before int, sc *scope) (program.Word
 		// In a list, a loop or a function it may not run, or print elsewhere.
 		return program.Word{}, false
 	}
+	if cmd.Name == "cat" && cmd.relays && w.said.command == before+1 && w.alone(c.Stmts[0], len(w.via)+1) {
+		cmd.relays = false // the word is what it prints
+		return program.Literal(strings.TrimRight(w.said.text, "\n"), cmd.At), true
+	}
 	if cmd.Path != cmd.Name || slices.ContainsFunc(c.Stmts[0].Redirs, func(r *syntax.Redirect) bool {
 		return r.Op != syntax.RdrOut || r.N == nil || r.N.Value != "2"
 	}) {

@@ -220,10 +220,13 @@ func (w *walker) stages(c *syntax.BinaryCmd, sc *scope, in program.Input) {
 	}
 	// With lastpipe the right side would run in this shell; that needs shopt,
 	// which is refused.
-	in, from = w.printed(from, names), len(w.out.Commands)
-	in.Typed = w.typed
-	w.apart(c.Y, sc, in)
-	w.typed = in.Typed && w.passesOn(from)
+	to := w.printed(lastStage(c.X), from, names)
+	_, to.Own = c.Y.Cmd.(*syntax.CallExpr)
+	to.Own = to.Own && to.Kind == program.HereText
+	to.Typed = w.typed && to.Kind == program.Piped
+	from = len(w.out.Commands)
+	w.apart(c.Y, sc, to)
+	w.typed = to.Typed && w.passesOn(from)
 	w.piped = names
 }
 

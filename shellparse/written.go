@@ -392,11 +392,8 @@ func (a *act) text(text string, script program.Word, shell bool, args []program.
 	return true
 }
 
-// recipes follows those of a Makefile that the line itself has written.
+// recipes follows those of a Makefile that the line itself has written, or gives to make.
 func (a *act) recipes() {
-	if len(a.w.written) == 0 {
-		return
-	}
 	files := []program.Word{
 		program.Literal("Makefile", a.At), program.Literal("makefile", a.At), program.Literal("GNUmakefile", a.At),
 	}
@@ -406,27 +403,45 @@ func (a *act) recipes() {
 		}
 	}
 	for i, w := range a.Argv[1:] {
-		if before := a.Argv[i]; before.Is("-f") || before.Is("--file") || before.Is("--makefile") {
+		before := a.Argv[i]
+		if value, ok := strings.CutPrefix(w.Text, "--eval="); ok && w.Known {
+			a.recipesIn(value, w)
+		} else if (before.Is("--eval") || before.Is("-E")) && w.Known {
+			a.recipesIn(w.Text, w)
+		} else if before.Is("-f") || before.Is("--file") || before.Is("--makefile") {
 			files = append(files, w)
 		} else if name, ok := strings.CutPrefix(w.Text, "-f"); ok && name != "" {
+			files = append(files, w.Sub(name))
+		} else if _, name, ok := strings.Cut(w.Text, "file="); ok && strings.HasPrefix(w.Text, "--") {
 			files = append(files, w.Sub(name))
 		}
 	}
 	for _, file := range files {
+		if (program.IsStdin(file) || file.Is("-")) && a.In.Kind == program.HereText {
+			a.recipesIn(a.In.Text, file)
+		}
+		a.recipesIn(file.Given, file)
 		for _, f := range a.w.file(file, Read, false, a.sc) {
 			for _, text := range a.w.written[path.Clean(f.Path)] {
-				var recipes strings.Builder
-				for line := range strings.Lines(text) {
-					_, behind, rule := strings.Cut(line, ";")
-					if recipe, ok := strings.CutPrefix(line, "\t"); ok || rule {
-						if !ok {
-							recipe = behind
-						}
-						recipes.WriteString(strings.ReplaceAll(strings.TrimLeft(recipe, "@-+ "), "$$", "$"))
-					}
-				}
-				a.text(recipes.String(), file, true, nil)
+				a.recipesIn(text, file)
 			}
 		}
+	}
+}
+
+// recipesIn follows those of a text.
+func (a *act) recipesIn(text string, from program.Word) {
+	var recipes strings.Builder
+	for line := range strings.Lines(text) {
+		_, behind, rule := strings.Cut(line, ";")
+		if recipe, ok := strings.CutPrefix(line, "\t"); ok || rule {
+			if !ok {
+				recipe = behind
+			}
+			recipes.WriteString(strings.ReplaceAll(strings.TrimLeft(recipe, "@-+ "), "$$", "$"))
+		}
+	}
+	if recipes.Len() > 0 {
+		a.text(recipes.String(), from, true, nil)
 	}
 }

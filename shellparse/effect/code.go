@@ -35,6 +35,7 @@ func (r *reader) code(language string) {
 	if len(r.Operands) > 0 && !module {
 		r.script()
 		r.feed(r.Operands[0], true, take)
+		r.codeText(language, r.Operands[0].Given)
 	}
 	if len(r.Operands) == 0 || r.Operands[0].Is("-") {
 		r.codeText(language, r.input())

@@ -2,18 +2,19 @@ package program
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
 // doSed reads the program of sed for what it executes, reads and writes.
 func doSed(a *Call) {
-	a.programFrom("-f")
+	files := a.programsFrom("-f")
 	scripts := a.Values["-e"]
 	ops := a.Operands
 	if len(scripts) == 0 && !a.Effects["nodata"] && len(ops) > 0 {
 		scripts, ops = ops[:1], ops[1:]
 	}
-	for _, s := range scripts {
+	for _, s := range append(slices.Clip(scripts), files...) {
 		a.sedScript(s)
 	}
 	for _, f := range ops {
@@ -122,6 +123,26 @@ func (a *Call) programFrom(options ...string) {
 			}
 		}
 	}
+}
+
+// programsFrom returns the programs in files that the line itself writes, or gives on the input.
+func (a *Call) programsFrom(options ...string) (texts []Word) {
+	for _, o := range options {
+		for _, f := range a.Values[o] {
+			switch {
+			case f.Given != "":
+				texts = append(texts, Literal(f.Given, f.At))
+			case (IsStdin(f) || f.Is("-")) && a.In.Kind == HereText:
+				texts = append(texts, Literal(a.In.Text, a.In.At))
+			case f.Known && !f.Fd:
+				for _, text := range a.Written(f) {
+					texts = append(texts, Literal(text, f.At))
+				}
+			}
+		}
+	}
+	a.programFrom(options...)
+	return texts
 }
 
 // sedParser finds e, r, R, w, W and the flags of s in a sed program.
@@ -331,7 +352,7 @@ func (p *sedParser) flags() bool {
 
 // doAwk reads the program of awk for what it executes, reads and writes.
 func doAwk(a *Call) {
-	a.programFrom("-f", "-E", "-i")
+	files := a.programsFrom("-f", "-E", "-i")
 	for _, f := range a.Values["-W"] {
 		if !f.Is("version") && !f.Is("posix") && !f.Is("interactive") && !f.Is("dump") {
 			a.Opaque("inline_code", a.Name+" -W "+f.Text+" is not read here", f.At)
@@ -342,7 +363,7 @@ func doAwk(a *Call) {
 	if len(programs) == 0 && !a.Effects["nodata"] && len(ops) > 0 {
 		programs, ops = ops[:1], ops[1:]
 	}
-	for _, p := range programs {
+	for _, p := range append(slices.Clip(programs), files...) {
 		a.awkProgram(p)
 	}
 	for _, f := range ops {

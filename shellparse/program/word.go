@@ -23,6 +23,7 @@ type Word struct {
 	Keeps    bool   // of a use of a file that is written: what it held before stays in it
 	Makes    bool   // of a use of a file: a directory that is made where none is, and taken where it is empty
 	Fd       bool   // a process substitution: a descriptor, not a file
+	Given    string // what it gives, where a text of the line is all that it reads; else ""
 	At       source.Pos
 }
 
