@@ -368,6 +368,8 @@ func FuzzParseOutput(f *testing.F) {
 	for _, s := range []string{
 		"hi", "{}", `{"block":true}`, `{"decision":{"behavior":"deny"}}`,
 		`{"hookSpecificOutput":{"updatedInput":[]}}`, `{"a":{"a":1,"a":2}}`,
+		"\ufeff{\"block\":true}", "\x1b[0m{\"block\":true}", `[{"block":true}]`, "x\n{\"block\":true}", "x\n{\"a\":\n{}",
+		`{"permission_decision":"deny"}`, `{"blocked":1}`, `"block"`,
 	} {
 		f.Add([]byte(s))
 	}

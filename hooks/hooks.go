@@ -13,8 +13,8 @@
 // that the strictest wins: any block blocks, then any ask asks. An allow answers
 // only the question of a permission mode; deciding that is the caller's part.
 //
-// A hook that fails (no start, non-zero exit, time-out, output that is too large
-// or is broken JSON) blocks where its event can block, unless its definition says
+// A hook that fails (no start, non-zero exit, time-out, output that is too large, is broken
+// JSON, or may hold an answer that is not understood) blocks where its event can block, unless its definition says
 // otherwise. A hook that panics fails. A command that exits with 2 does not fail: it
 // answers that it blocks.
 //

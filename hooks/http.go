@@ -18,7 +18,7 @@ func client() *http.Client {
 	}
 }
 
-// post asks an endpoint. Any 2xx is an answer; everything else is a failure.
+// post asks an endpoint. An object or nothing with a 2xx is an answer; everything else is a failure.
 func post(ctx context.Context, url string, in Input) (*Output, error) {
 	body, err := in.encode()
 	if err != nil {
@@ -47,5 +47,5 @@ func post(ctx context.Context, url string, in Input) (*Output, error) {
 	if len(text) > maxStdout {
 		return nil, fmt.Errorf("its output is larger than %d bytes", maxStdout)
 	}
-	return parseOutput(text)
+	return parseBody(text)
 }

@@ -18,6 +18,14 @@ func TestHTTPHooks(t *testing.T) {
 				t.Errorf("got %+v, %v", in, err)
 			}
 			fmt.Fprint(w, `{"block":true,"reason":"by http"}`)
+		case "/marked":
+			fmt.Fprint(w, "\ufeff", `{"block":true,"reason":"by http"}`)
+		case "/page":
+			fmt.Fprint(w, "<html>please log in</html>")
+		case "/list":
+			fmt.Fprint(w, `[{"block":true}]`)
+		case "/null":
+			fmt.Fprint(w, "null")
 		case "/error":
 			w.WriteHeader(500)
 		case "/redirect":
@@ -33,6 +41,10 @@ func TestHTTPHooks(t *testing.T) {
 	defer srv.Close()
 	for _, tt := range []struct{ path, reason string }{
 		{"/block", "by http"},
+		{"/marked", "by http"},
+		{"/page", `hook "preToolUse#1" failed, and blocks when it fails`},
+		{"/list", `hook "preToolUse#1" failed, and blocks when it fails`},
+		{"/null", `hook "preToolUse#1" failed, and blocks when it fails`},
 		{"/error", `hook "preToolUse#1" failed, and blocks when it fails`},
 		{"/redirect", `hook "preToolUse#1" failed, and blocks when it fails`},
 		{"/big", `hook "preToolUse#1" failed, and blocks when it fails`},

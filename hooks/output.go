@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/sandboxd/sandboxd/internal/strictjson"
 )
 
 // Output is the answer of a hook (H-19).
@@ -34,17 +32,23 @@ type Notification struct {
 
 // foreign are the further fields that hooks written for other agents use.
 type foreign struct {
-	Continue   *bool           `json:"continue"`
-	StopReason string          `json:"stopReason"`
-	Decision   json.RawMessage `json:"decision"` // a word, or an object of PermissionRequest
-	Specific   *struct {
-		Permission        string          `json:"permissionDecision"`
-		PermissionReason  string          `json:"permissionDecisionReason"`
-		UpdatedInput      json.RawMessage `json:"updatedInput"`
-		ToolInput         json.RawMessage `json:"tool_input"`
-		AdditionalContext string          `json:"additionalContext"`
-		Decision          *behavior       `json:"decision"`
-	} `json:"hookSpecificOutput"`
+	Continue         *bool           `json:"continue"`
+	StopReason       string          `json:"stopReason"`
+	Decision         json.RawMessage `json:"decision"` // a word, or an object of PermissionRequest
+	Behavior         string          `json:"behavior"`
+	Permission       string          `json:"permission"`
+	PermissionReason string          `json:"permissionDecisionReason"`
+	Specific         json.RawMessage `json:"hookSpecificOutput"`
+}
+
+// specific is what Claude Code and Gemini CLI keep in an object of its own.
+type specific struct {
+	Permission        string          `json:"permissionDecision"`
+	PermissionReason  string          `json:"permissionDecisionReason"`
+	UpdatedInput      json.RawMessage `json:"updatedInput"`
+	ToolInput         json.RawMessage `json:"tool_input"`
+	AdditionalContext string          `json:"additionalContext"`
+	Decision          json.RawMessage `json:"decision"`
 }
 
 type behavior struct {
@@ -53,70 +57,65 @@ type behavior struct {
 	UpdatedInput json.RawMessage `json:"updatedInput"`
 }
 
-// parseOutput reads the stdout of a hook. Text that is no JSON is a message
-// (H-11); text that begins as an object and is none is an error, because half an
-// answer may lack the half that blocks.
-func parseOutput(text []byte) (*Output, error) {
-	text = bytes.TrimSpace(text)
-	if len(text) == 0 {
-		return nil, nil
-	}
-	if !utf8.Valid(text) {
-		return nil, errors.New("its output is not UTF-8")
-	}
-	if text[0] != '{' {
-		return &Output{Message: string(text)}, nil
-	}
-	if err := strictjson.CheckFolded(text); err != nil {
-		return nil, fmt.Errorf("its output is broken JSON: %w", err)
-	}
-	// The decision may be a word or an object: it is read by foreign.
-	var out struct {
-		Output
-		Decision json.RawMessage `json:"decision"`
-	}
-	var more foreign
-	if err := errors.Join(json.Unmarshal(text, &out), json.Unmarshal(text, &more)); err != nil {
-		return nil, fmt.Errorf("its output has a field of another type: %w", err)
-	}
-	o := out.Output
-	if err := o.adopt(more); err != nil {
-		return nil, err
-	}
-	return &o, o.check()
-}
-
-// adopt brings the shapes of other agents into ours.
+// adopt brings the shapes of other agents into ours. Of several decisions the strictest holds.
 func (o *Output) adopt(f foreign) error {
-	var asked behavior
-	switch {
-	case len(f.Decision) == 0 || string(f.Decision) == "null":
-	case f.Decision[0] == '{':
-		if err := json.Unmarshal(f.Decision, &asked); err != nil {
-			return fmt.Errorf("its decision: %w", err)
-		}
-	default:
-		if err := json.Unmarshal(f.Decision, &o.Decision); err != nil {
-			return fmt.Errorf("its decision: %w", err)
-		}
+	for _, word := range []string{f.Behavior, f.Permission} {
+		o.Permission = strictest(o.Permission, word)
 	}
+	o.Reason = first(o.Reason, f.PermissionReason)
 	if f.Continue != nil && !*f.Continue {
 		o.Block = true
 		o.Reason = first(o.Reason, f.StopReason)
 	}
-	if s := f.Specific; s != nil {
-		o.Permission = strictest(o.Permission, s.Permission)
-		o.Reason = first(s.PermissionReason, o.Reason)
-		o.UpdatedInput = firstRaw(o.UpdatedInput, s.UpdatedInput, s.ToolInput)
-		o.AdditionalContext = first(o.AdditionalContext, s.AdditionalContext)
-		if s.Decision != nil {
-			asked = *s.Decision
+	var s specific
+	if len(f.Specific) > 0 && string(f.Specific) != "null" {
+		if f.Specific[0] != '{' {
+			return errors.New("its hookSpecificOutput is not an object")
+		}
+		if err := readAs(f.Specific, &s, specificFields); err != nil {
+			return err
 		}
 	}
-	if asked.Behavior != "" {
-		o.Permission = strictest(o.Permission, asked.Behavior)
-		o.Reason = first(o.Reason, asked.Message)
-		o.UpdatedInput = firstRaw(o.UpdatedInput, asked.UpdatedInput)
+	o.Permission = strictest(o.Permission, s.Permission)
+	o.Reason = first(s.PermissionReason, o.Reason)
+	o.UpdatedInput = firstRaw(o.UpdatedInput, s.UpdatedInput, s.ToolInput)
+	o.AdditionalContext = first(o.AdditionalContext, s.AdditionalContext)
+	return o.adoptDecisions(f.Decision, s.Decision)
+}
+
+// adoptDecisions reads two decisions, each a word or an object. The reason is that of the stricter one.
+func (o *Output) adoptDecisions(decisions ...json.RawMessage) error {
+	var asked []behavior
+	for _, d := range decisions {
+		switch {
+		case len(d) == 0 || string(d) == "null":
+		case d[0] == '{':
+			var b behavior
+			if err := readAs(d, &b, decisionFields); err != nil {
+				return err
+			}
+			if b.Behavior == "" {
+				return errors.New("its decision has no behavior")
+			}
+			asked = append(asked, b)
+		default:
+			var word string
+			if err := json.Unmarshal(d, &word); err != nil {
+				return fmt.Errorf("its decision: %w", err)
+			}
+			if word != "" && o.Decision != "" && word != o.Decision {
+				return fmt.Errorf("its decisions are %q and %q", o.Decision, word)
+			}
+			o.Decision = first(o.Decision, word)
+		}
+	}
+	if len(asked) == 2 && strictest(asked[0].Behavior, asked[1].Behavior) != asked[0].Behavior {
+		slices.Reverse(asked)
+	}
+	for _, b := range asked {
+		o.Permission = strictest(o.Permission, b.Behavior)
+		o.Reason = first(o.Reason, b.Message)
+		o.UpdatedInput = firstRaw(o.UpdatedInput, b.UpdatedInput)
 	}
 	return nil
 }
@@ -190,7 +189,7 @@ func first(texts ...string) string {
 
 func firstRaw(values ...json.RawMessage) json.RawMessage {
 	for _, v := range values {
-		if len(v) > 0 {
+		if len(v) > 0 && string(v) != "null" {
 			return v
 		}
 	}

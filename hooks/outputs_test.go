@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -133,6 +136,126 @@ func TestWhichDecisionIsStricter(t *testing.T) {
 	for _, o := range []Output{{UpdatedInput: []byte("[]")}, {Decision: "maybe"}, {Permission: "maybe"}} {
 		if o.check() == nil {
 			t.Errorf("%+v is taken", o)
+		}
+	}
+}
+
+// TestAnAnswerIsNotReadAsAMessage (H11, H19): what may hold a block does not pass as text, nor by a field that nobody
+// reads. What a program prints for people still passes.
+func TestH11_H19_AnAnswerIsNotReadAsAMessage(t *testing.T) {
+	const block = `{"block":true,"reason":"no"}`
+	for _, tt := range []struct{ name, text, command, url string }{
+		{"an object", block, "block", "block"},
+		{"a byte order mark", "\ufeff" + block, "block", "block"},
+		{"a mark behind blanks", " \n\ufeff \n" + block + "\n", "block", "block"},
+		{"a mark alone", "\ufeff", "nothing", "nothing"},
+		{"nothing", "\n", "nothing", "nothing"},
+		{"NUL", "\x00" + block, "fails", "fails"},
+		{"a record separator", "\x1e" + block, "fails", "fails"},
+		{"a sequence for terminals", "\x1b[0m" + block, "fails", "fails"},
+		{"a title for terminals", "\x1b]0;t\x07" + block, "fails", "fails"},
+		{"a mark of no width", "\u200b" + block, "fails", "fails"},
+		{"UTF-16", strings.Join(strings.Split(block, ""), "\x00"), "fails", "fails"},
+		{"UTF-16, big-endian", "\x00" + strings.Join(strings.Split(block, ""), "\x00"), "fails", "fails"},
+		{"a list", "[" + block + "]", "fails", "fails"},
+		{"half a list", "[\n" + block, "fails", "fails"},
+		{"a text of JSON", `"block"`, "fails", "fails"},
+		{"null", "null", "fails", "fails"},
+		{"false", "false", "fails", "fails"},
+		{"a count", "12\n", "says", "fails"},
+		{"a page", "<html>please log in</html>", "says", "fails"},
+		{"a prefix against scripts", ")]}',\n" + block, "fails", "fails"},
+		{"a line in front", "starting\n" + block, "fails", "fails"},
+		{"a line in front of an indented one", "starting\n{\n \"block\": true\n}\nended", "fails", "fails"},
+		{"a line in front of an ask", "starting\n" + `{"permissionDecision":"ask"}`, "fails", "fails"},
+		{"a line in front of other arguments", "starting\n" + `{"updatedInput":{"command":"ls"}}`, "fails", "fails"},
+		{"an object in front that says nothing", "starting\n{}" + block, "fails", "fails"},
+		{"half an object in front", "starting\n{\"a\":\n" + block, "fails", "fails"},
+		{"many beginnings", "x\n" + strings.Repeat("{\"a\":\n", 9000), "fails", "fails"},
+		{"a line in front of an allow", "starting\n" + `{"decision":"approve"}`, "says", "fails"},
+		{"text", "all is well", "says", "fails"},
+		{"text in brackets", "[info] all {is} well", "says", "fails"},
+		{"text in colour", "\x1b[31m[info]\x1b[0m all is well", "says", "fails"},
+		{"a program", "int main()\n{\n\treturn 0;\n}", "says", "fails"},
+		{"a log of objects", "x\n{\"level\":\"info\"}\n{\"level\":\"warn\"}", "says", "fails"},
+		{"the input itself", `{"event":"preToolUse","toolName":"Bash","tool_name":"Bash","toolInput":{"block":true}}`, "nothing", "nothing"},
+		{"two decisions", `{"decision":{"behavior":"deny","message":"a"},"hookSpecificOutput":{"decision":{"behavior":"allow","message":"b"}}}`, "block", "block"},
+		{"two decisions, the other way round", `{"decision":{"behavior":"allow"},"hookSpecificOutput":{"decision":{"behavior":"deny"}}}`, "block", "block"},
+		{"two decisions, one of which asks", `{"decision":{"behavior":"ask"},"hookSpecificOutput":{"decision":{"behavior":"allow"}}}`, "ask", "ask"},
+		{"two words", `{"decision":"approve","hookSpecificOutput":{"decision":"block"}}`, "fails", "fails"},
+		{"a decision without a word", `{"decision":{"block":true}}`, "fails", "fails"},
+		{"a canUseTool answer", `{"behavior":"deny","message":"no"}`, "block", "block"},
+		{"a canUseTool answer that asks", `{"behavior":"ask"}`, "ask", "ask"},
+		{"an unknown behavior", `{"behavior":"maybe"}`, "fails", "fails"},
+		{"Cursor", `{"permission":"deny","userMessage":"no"}`, "block", "block"},
+		{"snake case", `{"permission_decision":"deny"}`, "block", "block"},
+		{"snake case in all", `{"hook_specific_output":{"permission_decision":"deny"}}`, "block", "block"},
+		{"a long s", `{"permi\u017f\u017fion_decision":"deny"}`, "block", "block"},
+		{"two spellings", `{"permission_decision":"deny","permissionDecision":"allow"}`, "fails", "fails"},
+		{"other arguments in snake case", `{"updated_input":{"command":"ls"}}`, "rewrites", "rewrites"},
+		{"other arguments beside null", `{"updatedInput":null,"hookSpecificOutput":{"updatedInput":{"command":"ls"}}}`, "rewrites", "rewrites"},
+		{"blocked", `{"blocked":true}`, "fails", "fails"},
+		{"not blocked", `{"blocked":false}`, "nothing", "nothing"},
+		{"not allowed", `{"allow":false}`, "fails", "fails"},
+		{"ok", `{"ok":true}`, "nothing", "nothing"},
+		{"not ok", `{"ok":false}`, "fails", "fails"},
+		{"a status that refuses", `{"status":"Denied"}`, "fails", "fails"},
+		{"a status", `{"status":"done"}`, "nothing", "nothing"},
+		{"Cline", `{"cancel":true,"errorMessage":"no"}`, "fails", "fails"},
+		{"Copilot", `{"permissionDecision":"allow","modifiedArgs":{"command":"ls"}}`, "fails", "fails"},
+		{"a field in the wrong place", `{"hookSpecificOutput":{"block":true}}`, "fails", "fails"},
+		{"continue in the wrong place", `{"hookSpecificOutput":{"continue":false}}`, "fails", "fails"},
+		{"a list in place of an object", `{"hookSpecificOutput":[]}`, "fails", "fails"},
+		{
+			"all that Claude Code writes", `{"continue":true,"suppressOutput":true,"async":false,"hookSpecificOutput":{` +
+				`"hookEventName":"PreToolUse","permissionDecision":"allow","updatedPermissions":[{"behavior":"deny"}]}}`,
+			"allows", "allows",
+		},
+		{"interrupt", `{"hookSpecificOutput":{"decision":{"behavior":"deny","interrupt":true}}}`, "block", "block"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, r := range []struct {
+				by, want string
+				read     func([]byte) (*Output, error)
+			}{{"a command", tt.command, parseOutput}, {"a URL", tt.url, parseBody}} {
+				o, err := r.read([]byte(tt.text))
+				got := "nothing"
+				switch {
+				case err != nil:
+					got = "fails"
+				case o.empty():
+				case o.blocks():
+					got = "block"
+				case o.asks():
+					got = "ask"
+				case o.UpdatedInput != nil:
+					got = "rewrites"
+				case o.allows():
+					got = "allows"
+				case o.Message != "":
+					got = "says"
+				}
+				if got != r.want {
+					t.Errorf("%s: got %s (%+v, %v), want %s", r.by, got, o, err, r.want)
+				}
+			}
+		})
+	}
+	o, err := parseOutput([]byte(`{"decision":{"behavior":"allow","message":"yes"},"hookSpecificOutput":{"decision":` +
+		`{"behavior":"deny","message":"no"}}}`))
+	if err != nil || o.why() != "no" {
+		t.Errorf("the reason is %+v, %v, want that of the stricter decision", o, err)
+	}
+}
+
+// TestEachFieldOfAnOutputIsRead: a field that is added to Output has its name among those that are read.
+func TestEachFieldOfAnOutputIsRead(t *testing.T) {
+	for _, of := range []reflect.Type{reflect.TypeFor[Output](), reflect.TypeFor[foreign]()} {
+		for f := range of.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !slices.Contains(answerFields, name) {
+				t.Errorf("%s is not among the fields that are read", name)
+			}
 		}
 	}
 }

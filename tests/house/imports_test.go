@@ -76,7 +76,7 @@ var internal = map[string][]string{
 		"policy/input", "policy/permission", "policy/callback", "internal/strictjson", "internal/part", "internal/route",
 		"rego", "internal/store", "internal/tool", "guard", "sandbox/egress", "shellparse",
 	},
-	"hooks":                  {"internal/strictjson", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "sandbox/identity", "sandbox/reaper", "sandbox/wire"},
+	"hooks":                  {"internal/lazyregexp", "internal/strictjson", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "sandbox/identity", "sandbox/reaper", "sandbox/wire"},
 	"approvals":              {"internal/budget", "internal/strictjson", "internal/catalog", "internal/events", "internal/part", "internal/route", "internal/store", "internal/tool", "guard", "sandbox", "shellparse"},
 	"internal/vars":          {"internal/budget", "internal/jsonout", "internal/part", "internal/route", "internal/provenance", "internal/store", "internal/tool", "guard", "sandbox", "internal/catalog"},
 	"internal/transcript":    {"internal/store", "internal/tool"},
