@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,13 +52,14 @@ type inHook struct{}
 func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, error) {
 	var a Answer
 	in.Event = event
+	in = in.shown()
 	for _, h := range r.of(event) {
 		if err := ctx.Err(); err != nil {
 			blocked := Answer{Advice: tool.Advice{Block: true, Reason: err.Error()}}
 			return blocked, fmt.Errorf("hooks of %s: %w", event, err)
 		}
 		run := Run{Event: event, Session: in.SessionID, Name: h.Name}
-		if as := tool.As(in.ToolName); !h.match(in.ToolName) && (as == "" || !h.match(as)) {
+		if !h.match(in.ToolName) && (in.CalledAs == "" || !h.match(in.CalledAs)) {
 			run.Skipped = true
 			a.Runs = append(a.Runs, run)
 			continue
@@ -65,6 +67,10 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 		began := time.Now()
 		out, err := r.run(ctx, h, in)
 		run.Duration = time.Since(began)
+		var args json.RawMessage
+		if err == nil && out != nil {
+			args, err = in.own(out.UpdatedInput)
+		}
 		if err == nil && out != nil && out.PermissionUpdate != nil {
 			err = r.grants.set(context.WithoutCancel(ctx), in.SessionID, *out.PermissionUpdate)
 		}
@@ -76,7 +82,7 @@ func (r *Registry) Fire(ctx context.Context, event Event, in Input) (Answer, err
 			failed(&a.Advice, h, err)
 		} else if out != nil {
 			run.Output = out
-			r.merge(ctx, &a.Advice, &in, *out)
+			r.merge(ctx, &a.Advice, &in, *out, args)
 		}
 		a.Runs = append(a.Runs, run)
 		if r.opts.Observe != nil {
@@ -138,8 +144,8 @@ func callHandler(ctx context.Context, handler Handler, in Input) (*Output, error
 }
 
 // merge adds one output to the advice, and hands a rewritten input to the next
-// hook (H-22).
-func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Output) {
+// hook (H-22). args is that input for the tool that was called.
+func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Output, args json.RawMessage) {
 	switch {
 	case out.blocks():
 		if !a.Block {
@@ -150,8 +156,11 @@ func (r *Registry) merge(ctx context.Context, a *tool.Advice, in *Input, out Out
 	case out.allows():
 		a.Allow = true
 	}
-	if len(out.UpdatedInput) > 0 && (in.Event == PreToolUse || in.Event == PermissionRequest) {
-		a.Args, in.ToolInput = out.UpdatedInput, out.UpdatedInput
+	if len(args) > 0 && (in.Event == PreToolUse || in.Event == PermissionRequest) {
+		a.Args, in.ToolInput = args, args
+		if in.CalledAs != "" {
+			in.ToolInput = tool.ArgsAs(in.CalledAs, args)
+		}
 	}
 	for _, text := range []string{out.SystemMessage, out.AdditionalContext} {
 		if strings.TrimSpace(text) != "" {

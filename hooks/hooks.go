@@ -213,11 +213,11 @@ func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error
 		if !r.Has(event) {
 			continue
 		}
-		in := callInput(c)
+		args := c.In.Args
 		if advice.Args != nil {
-			in.ToolInput = advice.Args
+			args = advice.Args
 		}
-		answer, err := r.Fire(ctx, event, in)
+		answer, err := r.Fire(ctx, event, inputOf(c, args))
 		if err != nil {
 			return tool.Advice{Block: true, Reason: err.Error()}, err
 		}

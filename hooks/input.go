@@ -8,8 +8,11 @@ import (
 
 // Input is the JSON that a hook receives (H-08). Empty fields are absent.
 type Input struct {
-	Event                 Event           `json:"event"`
-	ToolName              string          `json:"toolName,omitempty"`
+	Event    Event  `json:"event"`
+	ToolName string `json:"toolName,omitempty"`
+	// CalledAs is the name by which the model called the tool, where it is another name of ToolName: exec_command of
+	// Bash. ToolInput has the fields of ToolName then, and so may UpdatedInput. [Registry.Fire] sets it.
+	CalledAs              string          `json:"calledAs,omitempty"`
 	ToolInput             json.RawMessage `json:"toolInput,omitempty"`
 	ToolOutput            string          `json:"toolOutput,omitempty"`
 	ToolUseID             string          `json:"toolUseId,omitempty"`
@@ -51,6 +54,7 @@ type Input struct {
 type snakeInput struct {
 	HookEventName  string          `json:"hook_event_name"`
 	ToolName       string          `json:"tool_name,omitempty"`
+	CalledAs       string          `json:"called_as,omitempty"`
 	ToolInput      json.RawMessage `json:"tool_input,omitempty"`
 	ToolResponse   string          `json:"tool_response,omitempty"`
 	ToolUseID      string          `json:"tool_use_id,omitempty"`
@@ -67,7 +71,7 @@ func (in Input) encode() ([]byte, error) {
 		Input
 		snakeInput
 	}{in, snakeInput{
-		in.Event.pascal(), in.ToolName, in.ToolInput, in.ToolOutput, in.ToolUseID, in.SessionID,
+		in.Event.pascal(), in.ToolName, in.CalledAs, in.ToolInput, in.ToolOutput, in.ToolUseID, in.SessionID,
 		in.PermissionMode, in.TranscriptPath, in.AgentID, in.AgentType,
 	}})
 }
@@ -79,15 +83,36 @@ func toolName(c *tool.Call) string {
 	return c.Request.Tool
 }
 
-func callInput(c *tool.Call) Input {
+func callInput(c *tool.Call) Input { return inputOf(c, c.In.Args) }
+
+// inputOf returns the input of a call with these arguments.
+func inputOf(c *tool.Call, args json.RawMessage) Input {
 	in := Input{
-		ToolName: toolName(c), ToolInput: c.In.Args, ToolUseID: c.Request.ToolUseID,
+		ToolName: toolName(c), ToolInput: args, ToolUseID: c.Request.ToolUseID,
 		SessionID: c.Request.Session, Cwd: c.In.Dir, PermissionMode: string(c.Session.Mode),
 	}
 	if in.Cwd == "" {
 		in.Cwd = c.Session.Dir
 	}
+	in.Cwd = tool.DirAs(in.ToolName, in.ToolInput, in.Cwd, c.In.Home)
 	return in
+}
+
+// shown returns the input as hooks see it: a tool that is another by its own name is that other one.
+func (in Input) shown() Input {
+	in.CalledAs = ""
+	if as := tool.As(in.ToolName); as != "" {
+		in.ToolName, in.CalledAs, in.ToolInput = as, in.ToolName, tool.ArgsAs(in.ToolName, in.ToolInput)
+	}
+	return in
+}
+
+// own returns what a hook put in place of the arguments that it saw, for the tool that was called.
+func (in Input) own(updated json.RawMessage) (json.RawMessage, error) {
+	if in.CalledAs == "" || len(updated) == 0 {
+		return updated, nil
+	}
+	return tool.ArgsFrom(in.CalledAs, updated, in.ToolInput)
 }
 
 func resultOf(c *tool.Call) (output, failure string) {

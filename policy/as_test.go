@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/internal/tool"
@@ -37,4 +40,44 @@ func TestWhatIsSaidOfBashHoldsForExecCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The callback is asked about exec_command as about Bash, and what it puts in place of the arguments runs.
+func TestTheCallbackSeesExecCommandAsBash(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		input string // of the answer
+		want  tool.Verdict
+		args  string
+	}{
+		{"no other arguments", ``, tool.Allow, ``},
+		{"another command", `{"command":"true"}`, tool.Allow, `{"cmd":"true","workdir":"/w/sub"}`},
+		{"two commands", `{"command":"true","cmd":"id"}`, tool.Deny, ``},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCall(t, tool.ModeDefault, "exec_command", map[string]string{"cmd": "id", "workdir": "/w/sub"})
+			var asked string
+			e := newEngine(t, Options{CanUseTool: func(
+				_ context.Context, name string, input json.RawMessage, about callback.Context,
+			) (*callback.Opinion, error) {
+				asked = fmt.Sprintln(name, about.CalledAs, about.Dir, string(input))
+				return allowWith(tt.input), nil
+			}})
+			d := decide(t, e, c)
+			if d.Verdict != tt.want || string(d.Args) != tt.args {
+				t.Errorf("got %+v with %s, want %s with %s", d, d.Args, tt.want, tt.args)
+			}
+			if want := "Bash exec_command /w/sub {\"command\":\"id\",\"workdir\":\"/w/sub\"}\n"; asked != want {
+				t.Errorf("it was asked about %s, want %s", asked, want)
+			}
+		})
+	}
+}
+
+// allowWith allows a call with other arguments, or with its own if there are none.
+func allowWith(input string) *callback.Opinion {
+	if input == "" {
+		return callback.Allow()
+	}
+	return callback.AllowWithInput(json.RawMessage(input))
 }

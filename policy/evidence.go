@@ -115,7 +115,7 @@ func (e *Engine) opinions(ctx context.Context, c *tool.Call, seen *evidence, ask
 		}
 	}
 	if ask != nil {
-		o, err := ask(ctx, c.Spec.Name, slices.Clone(c.In.Args), about)
+		o, err := askAs(ctx, c, about, ask)
 		if err != nil {
 			return nil, fmt.Errorf("canUseTool: %w", err)
 		}
@@ -123,6 +123,28 @@ func (e *Engine) opinions(ctx context.Context, c *tool.Call, seen *evidence, ask
 		out = append(out, opinionFindings("canUseTool", o, c.Spec.Name, true)...)
 	}
 	return out, nil
+}
+
+// askAs asks a callback about a call. A tool that is another by its own name is shown as that other one, because the
+// callback may know only that; what it puts in place of the arguments comes back.
+func askAs(ctx context.Context, c *tool.Call, about callback.Context, ask callback.CanUseTool) (
+	*callback.Opinion, error,
+) {
+	name, args := c.Spec.Name, slices.Clone(c.In.Args)
+	about.Dir = tool.DirAs(name, args, cmp.Or(c.In.Dir, c.Session.Dir), c.In.Home)
+	as := tool.As(name)
+	if as == "" {
+		return ask(ctx, name, args, about)
+	}
+	about.CalledAs = name
+	shown := tool.ArgsAs(name, args)
+	o, err := ask(ctx, as, slices.Clone(shown), about)
+	if err != nil || o == nil || o.Input == nil {
+		return o, err
+	}
+	back := *o
+	back.Input, err = tool.ArgsFrom(name, o.Input, shown)
+	return &back, err
 }
 
 func opinionFindings(id string, o *callback.Opinion, name string, final bool) []Finding {

@@ -3,7 +3,7 @@
 // There are two kinds: list policies (tools by name, read-only tools), and one callback of the
 // operator. That is a Go function, a [Webhook] or a [Command]. Tool and arguments go in; an
 // [Opinion] comes out, or nil for none. A Go function also gets session, spec and facts of the
-// call. A webhook or command gets the id, mode and directory of the session.
+// call. A webhook or command gets the id and mode of the session, and the directory of the call.
 //
 //	var ask callback.CanUseTool = callback.ReadOnlyPolicy{}.Evaluate
 //	ask = callback.NewComposite([]callback.ListPolicy{{Kind: "readOnly"}}).Evaluate // of a list
@@ -53,6 +53,10 @@ type Context struct {
 	Session tool.Session
 	Spec    tool.Spec
 	Facts   tool.Facts
+	// CalledAs is the name by which the model called the tool, where it is another name of the tool that is asked
+	// about: exec_command of Bash. The input has the fields of the latter. "": the same.
+	CalledAs string
+	Dir      string // in which the call runs
 }
 
 // CanUseTool decides about one call; nil means that it has no opinion and the

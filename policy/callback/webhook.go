@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,11 +20,12 @@ const maxOpinionBytes = 1 << 20
 
 // question is what a webhook or a command is asked.
 type question struct {
-	Tool    string          `json:"tool"`
-	Input   json.RawMessage `json:"input"`
-	Session string          `json:"session_id"`
-	Mode    tool.Mode       `json:"mode"`
-	Dir     string          `json:"cwd"`
+	Tool     string          `json:"tool"`
+	CalledAs string          `json:"called_as,omitempty"`
+	Input    json.RawMessage `json:"input"`
+	Session  string          `json:"session_id"`
+	Mode     tool.Mode       `json:"mode"`
+	Dir      string          `json:"cwd"`
 }
 
 // answer is what it says: {"behavior": "allow|deny|ask", "message"?,
@@ -96,7 +98,10 @@ func Command(timeout time.Duration, run func(ctx context.Context, stdin []byte) 
 }
 
 func newQuestion(name string, input json.RawMessage, c Context) question {
-	return question{Tool: name, Input: input, Session: c.Session.ID, Mode: c.Session.Mode, Dir: c.Session.Dir}
+	return question{
+		Tool: name, CalledAs: c.CalledAs, Input: input, Session: c.Session.ID, Mode: c.Session.Mode,
+		Dir: cmp.Or(c.Dir, c.Session.Dir),
+	}
 }
 
 func readAnswer(b []byte) (*Opinion, error) {

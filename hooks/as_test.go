@@ -1,0 +1,100 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/internal/tool"
+)
+
+// codex is a call of Bash by the name and the fields of Codex.
+func codex(args string) *tool.Call {
+	c := bash("")
+	c.Spec.Name, c.Request.Tool, c.In.Home = "exec_command", "exec_command", "/home/u"
+	c.Request.Args, c.In.Args = json.RawMessage(args), json.RawMessage(args)
+	return c
+}
+
+// A hook that knows Bash sees each event of exec_command as one of Bash, and finds the other name beside it.
+func TestAHookSeesExecCommandAsBash(t *testing.T) {
+	var heard []string
+	hear := []Definition{{Matcher: "^Bash$", Handler: func(_ context.Context, in Input) (*Output, error) {
+		heard = append(heard, fmt.Sprint(in.Event, in.ToolName, in.CalledAs, string(in.ToolInput), in.Cwd))
+		return nil, nil
+	}}}
+	all := map[string][]Definition{}
+	for _, e := range []Event{PreToolUse, PermissionRequest, PostToolUse, PermissionDenied, Stop} {
+		all[string(e)] = hear
+	}
+	r, err := New(Options{Hooks: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := codex(`{"cmd":"make deploy","workdir":"sub","tty":true}`)
+	before(t, r, c)
+	c.Result.Status = tool.StatusSuccess
+	if _, err := r.After(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	r.Refused(t.Context(), c)
+	// A client tells of a call that was made without the daemon, and cannot say itself what it is.
+	told := Input{ToolName: "exec_command", CalledAs: "Read", ToolInput: c.In.Args, Cwd: "/src"}
+	if _, err := r.Fire(t.Context(), Stop, told); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Fire(t.Context(), Stop, Input{ToolName: "Bash", CalledAs: "exec_command"}); err != nil {
+		t.Fatal(err)
+	}
+	const seen = `Bashexec_command{"command":"make deploy","tty":true,"workdir":"sub"}/src`
+	want := []string{
+		"preToolUse" + seen + "/sub", "permissionRequest" + seen + "/sub", "postToolUse" + seen + "/sub",
+		"permissionDenied" + seen + "/sub", "stop" + seen, "stopBash",
+	}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard\n%s\nwant\n%s", strings.Join(heard, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// What a hook puts in place of the arguments it saw runs, in the fields of the tool; the next hook sees it as Bash.
+func TestOtherArgumentsForExecCommand(t *testing.T) {
+	for _, tt := range []struct{ name, updated, want, next string }{
+		{"the command", `{"command":"ls"}`, `{"cmd":"ls","workdir":"/b"}`, `{"command":"ls","workdir":"/b"}`},
+		{"its own fields", `{"cmd":"ls","workdir":"/c"}`, `{"cmd":"ls","workdir":"/c"}`, `{"command":"ls","workdir":"/c"}`},
+		{"both commands", `{"cmd":"ls","command":"rm"}`, "", `{"command":"a","workdir":"/b"}`},
+	} {
+		var next string
+		r := newRegistry(t, PreToolUse, says(Output{UpdatedInput: json.RawMessage(tt.updated)}),
+			Definition{Handler: func(_ context.Context, in Input) (*Output, error) {
+				next = string(in.ToolInput)
+				return nil, nil
+			}})
+		a := before(t, r, codex(`{"cmd":"a","workdir":"/b"}`))
+		if string(a.Args) != tt.want || a.Block != (tt.want == "") || next != tt.next {
+			t.Errorf("%s: got %+v with %s, and the next hook saw %s", tt.name, a, a.Args, next)
+		}
+	}
+}
+
+// The guard of docs/hooks.md stops exec_command as it stops Bash, whatever its matcher names.
+func TestACommandForBashStopsExecCommand(t *testing.T) {
+	out := t.TempDir() + "/env"
+	guard := Definition{Command: `env > ` + out +
+		`; if grep -q '"command":"make deploy'; then echo 'deploy by hand' >&2; exit 2; fi`}
+	for _, matcher := range []string{"", "^Bash$", "^exec_command$"} {
+		guard.Matcher = matcher
+		a := before(t, newRegistry(t, PreToolUse, guard), codex(`{"cmd":"make deploy","workdir":"/b"}`))
+		if !a.Block || a.Reason != "deploy by hand" {
+			t.Errorf("matcher %q: got %+v", matcher, a)
+		}
+	}
+	env, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(string(env), "HOOK_TOOL_NAME=Bash\n") ||
+		!strings.Contains(string(env), "HOOK_CWD=/b\n") {
+		t.Errorf("the environment is %s, %v", env, err)
+	}
+}
