@@ -80,6 +80,33 @@ func TestOtherArgumentsForExecCommand(t *testing.T) {
 	}
 }
 
+// A program sees one spelling of an input, whatever the model wrote: a guard that looks for a text finds it.
+func TestAHookReadsOneSpellingOfTheInput(t *testing.T) {
+	for _, tt := range []struct{ name, args, want string }{
+		{"an escape", `{"command":"\u006d\u0061ke deploy"}`, `{"command":"make deploy"}`},
+		{"an escape in a name", `{"c\u006fmmand":"make deploy"}`, `{"command":"make deploy"}`},
+		{"a slash", `{"command":"cat \/etc\/passwd"}`, `{"command":"cat /etc/passwd"}`},
+		{"blanks and order", "{ \"b\" : [ 1.0 ,\n{} ], \"a\" : \"x\" }", `{"a":"x","b":[1.0,{}]}`},
+		{"what HTML escapes", `{"command":"a <b >c && d\u003e\u0026"}`, `{"command":"a <b >c && d>&"}`},
+		{"a character beyond the first plane", `{"command":"\ud83d\ude00"}`, `{"command":"😀"}`},
+	} {
+		args := json.RawMessage(tt.args)
+		text, err := Input{Event: PreToolUse, ToolInput: args, PermissionSuggestions: args}.encode()
+		if n := strings.Count(string(text), tt.want); err != nil || n != 3 {
+			t.Errorf("%s: %s, %v has %s %d times, want 3", tt.name, text, err, tt.want, n)
+		}
+	}
+	if text, err := (Input{Event: Stop, Prompt: "a <b> & c"}).encode(); err != nil ||
+		string(text) != `{"event":"stop","prompt":"a <b> & c","hook_event_name":"Stop"}` {
+		t.Errorf("got %s, %v", text, err)
+	}
+	for _, bad := range []string{`{"a":1,"a":2}`, `{"a":"\ud800"}`, `{`} {
+		if _, err := (Input{Event: PreToolUse, ToolInput: json.RawMessage(bad)}).encode(); err == nil {
+			t.Errorf("%s is told", bad)
+		}
+	}
+}
+
 // The guard of docs/hooks.md stops exec_command as it stops Bash, whatever its matcher names.
 func TestACommandForBashStopsExecCommand(t *testing.T) {
 	out := t.TempDir() + "/env"

@@ -3,6 +3,7 @@ package hooks
 import (
 	"encoding/json"
 
+	"github.com/sandboxd/sandboxd/internal/strictjson"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -65,9 +66,20 @@ type snakeInput struct {
 	AgentType      string          `json:"agent_type,omitempty"`
 }
 
-// encode returns the JSON for commands and endpoints.
+// encode returns the JSON for commands and endpoints. The arguments have one spelling, whatever the model wrote: a hook
+// that looks for a text must not miss "\u006dake", nor the daemon write > as an escape.
 func (in Input) encode() ([]byte, error) {
-	return json.Marshal(struct {
+	for _, raw := range []*json.RawMessage{&in.ToolInput, &in.PermissionSuggestions} {
+		if len(*raw) == 0 {
+			continue
+		}
+		text, err := strictjson.Canonical(*raw)
+		if err != nil {
+			return nil, err
+		}
+		*raw = text
+	}
+	return strictjson.Plain(struct {
 		Input
 		snakeInput
 	}{in, snakeInput{

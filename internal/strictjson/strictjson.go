@@ -12,8 +12,8 @@
 // [Decode] reads one value and refuses fields that its target lacks. It does not call Check: call
 // that before. [Canonical] checks a value as Check does, and writes it in the form over which
 // digests are made. It keeps numbers as they are written, so 1 and 1.0 have different digests.
-// [Fields] is for texts that have passed Check; on others it may panic. [Values] counts the values
-// of any text, so that memory can be reserved.
+// [Plain] writes a value of Go in the same spelling. [Fields] is for texts that have passed Check;
+// on others it may panic. [Values] counts the values of any text, so that memory can be reserved.
 //
 // The package knows no types and no bound on the size of a text.
 package strictjson
@@ -48,10 +48,15 @@ func Canonical(raw json.RawMessage) ([]byte, error) {
 	if err := dec.Decode(&value); err != nil {
 		return nil, err
 	}
+	return Plain(value) // maps are written in the order of their keys
+}
+
+// Plain is json.Marshal without the escapes that are for HTML: <, > and & stay as they are.
+func Plain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil { // maps are written in the order of their keys
+	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil

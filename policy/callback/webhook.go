@@ -44,7 +44,7 @@ func Webhook(url string, timeout time.Duration) CanUseTool {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return func(ctx context.Context, name string, input json.RawMessage, c Context) (*Opinion, error) {
-		body, err := json.Marshal(newQuestion(name, input, c))
+		body, err := newQuestion(name, input, c)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func Command(timeout time.Duration, run func(ctx context.Context, stdin []byte) 
 	return func(ctx context.Context, name string, input json.RawMessage, c Context) (*Opinion, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		body, err := json.Marshal(newQuestion(name, input, c))
+		body, err := newQuestion(name, input, c)
 		if err != nil {
 			return nil, err
 		}
@@ -97,11 +97,18 @@ func Command(timeout time.Duration, run func(ctx context.Context, stdin []byte) 
 	}
 }
 
-func newQuestion(name string, input json.RawMessage, c Context) question {
-	return question{
+// newQuestion returns the question as JSON, in one spelling, whatever the model wrote.
+func newQuestion(name string, input json.RawMessage, c Context) ([]byte, error) {
+	if len(input) > 0 {
+		var err error
+		if input, err = strictjson.Canonical(input); err != nil {
+			return nil, err
+		}
+	}
+	return strictjson.Plain(question{
 		Tool: name, CalledAs: c.CalledAs, Input: input, Session: c.Session.ID, Mode: c.Session.Mode,
 		Dir: cmp.Or(c.Dir, c.Session.Dir),
-	}
+	})
 }
 
 func readAnswer(b []byte) (*Opinion, error) {

@@ -104,6 +104,37 @@ func TestTheQuestionSaysWhichCall(t *testing.T) {
 	}
 }
 
+// A program that looks for a text in the question finds it, whatever the model wrote.
+func TestTheQuestionHasOneSpelling(t *testing.T) {
+	var posted, stdin string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		posted = string(b)
+		io.WriteString(w, `{}`)
+	}))
+	defer s.Close()
+	run := func(_ context.Context, in []byte) ([]byte, error) {
+		stdin = string(in)
+		return nil, nil
+	}
+	args := json.RawMessage(`{"c\u006fmmand": "\u006dake deploy >x"}`)
+	const want = `{"tool":"Bash","input":{"command":"make deploy >x"},"session_id":"","mode":"","cwd":""}`
+	for _, ask := range []CanUseTool{Webhook(s.URL, time.Minute), Command(time.Minute, run)} {
+		if _, err := ask(t.Context(), "Bash", args, Context{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := ask(t.Context(), "Bash", json.RawMessage(`{"a":1,"a":2}`), Context{}); err == nil {
+			t.Error("a question that two readers understand differently was asked")
+		}
+	}
+	if posted != want || stdin != want {
+		t.Errorf("a webhook got %s, a program %s; want %s", posted, stdin, want)
+	}
+}
+
 func TestAWebhookThatDoesNotAnswerFails(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // else the server does not see that the client left
