@@ -125,3 +125,59 @@ func TestACommandForBashStopsExecCommand(t *testing.T) {
 		t.Errorf("the environment is %s, %v", env, err)
 	}
 }
+
+// TestTheBasisOfAnAdvice is another one where other hooks, or hooks of another environment, would be asked about a call,
+// and where one said something of the tool meanwhile. It is the same after a reload that changes nothing of that.
+func TestTheBasisOfAnAdvice(t *testing.T) {
+	guard := Definition{Command: "/bin/true", Matcher: "^Bash$"}
+	other := guard
+	other.TimeoutMS = 7
+	of := func(defs ...Definition) map[string][]Definition { return map[string][]Definition{"preToolUse": defs} }
+	r, err := New(Options{Hooks: of(guard)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	basis := func(r *Registry, c *tool.Call) string {
+		t.Helper()
+		text, err := r.Basis(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	child := bash("ls")
+	child.Request.Session, child.Session.ID, child.Session.Above = "s2", "s2", []tool.Session{{ID: "s1"}}
+	for _, tt := range []struct {
+		name string
+		next Options
+		call *tool.Call
+		same bool
+	}{
+		{"the same", Options{Hooks: of(guard)}, bash("ls"), true},
+		{"one of another tool", Options{Hooks: of(guard, Definition{Command: "/bin/false", Matcher: "^Read$"})}, bash("ls"), true},
+		{"one of another event", Options{Hooks: map[string][]Definition{"preToolUse": {guard}, "stop": {other}}}, bash("ls"), true},
+		{"none", Options{}, bash("ls"), false},
+		{"one more", Options{Hooks: of(guard, other)}, bash("ls"), false},
+		{"another definition", Options{Hooks: of(other)}, bash("ls"), false},
+		{"one more of the other event", Options{Hooks: map[string][]Definition{"preToolUse": {guard}, "permissionRequest": {guard}}}, bash("ls"), false},
+		{"another environment", Options{Hooks: of(guard), Env: map[string]string{"A": "b"}}, bash("ls"), false},
+		{"of Bash, by its other name", Options{Hooks: of(guard, other)}, codex(`{"cmd":"ls"}`), false},
+	} {
+		next, err := r.Next(tt.next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := basis(next, tt.call) == basis(r, tt.call); got != tt.same {
+			t.Errorf("%s: the basis is the same: %v, want %v", tt.name, got, tt.same)
+		}
+	}
+	was, below, read := basis(r, bash("ls")), basis(r, child), bash("ls")
+	read.Spec.Name = "Read"
+	ofRead := basis(r, read)
+	if err := r.grants.set(t.Context(), "s1", PermissionUpdate{"Bash", "deny"}); err != nil {
+		t.Fatal(err)
+	}
+	if basis(r, bash("ls")) == was || basis(r, child) == below || basis(r, read) != ofRead {
+		t.Error("what a hook said of Bash is in no basis, or in that of Read")
+	}
+}

@@ -25,7 +25,7 @@
 // cannot be killed, the hook fails. Where its
 // definition says so, it runs in the sandbox instead, as tools do.
 //
-// The request path calls Before, After, [Registry.Changed], [Registry.Moved] and
+// The request path calls Before, [Registry.Basis], After, [Registry.Changed], [Registry.Moved] and
 // [Registry.Refused]; everybody else calls Fire. After a reload, [Registry.Next] makes
 // the registry with other options, and keeps running programs and permissions.
 //
@@ -52,6 +52,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -230,6 +231,33 @@ func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error
 		}
 	}
 	return r.grants.apply(ctx, advice, c.Request.Session, name)
+}
+
+// Basis returns a text that is another one where Before asks other hooks about a call, or asks the same with another
+// environment, and where hooks have said something else of its tool. "" is no hook and nothing said.
+func (r *Registry) Basis(ctx context.Context, c *tool.Call) (string, error) {
+	var all strings.Builder
+	name := toolName(c)
+	for _, event := range []Event{PreToolUse, PermissionRequest} {
+		for _, h := range r.of(event) {
+			if h.match(name) || h.match(tool.As(name)) {
+				fmt.Fprintf(&all, "%s %+v\n", event, h.Definition)
+			}
+		}
+	}
+	if all.Len() > 0 && len(r.opts.Env) > 0 {
+		fmt.Fprintf(&all, "%v\n", r.opts.Env) // maps are printed in the order of their keys
+	}
+	for _, session := range append([]tool.Session{{ID: c.Request.Session}}, c.Session.Above...) {
+		known, err := r.grants.of(ctx, session.ID)
+		if err != nil {
+			return "", fmt.Errorf("read what hooks said of permissions: %w", err)
+		}
+		if said, as := known[name].behavior, known[tool.As(name)].behavior; said != "" || as != "" {
+			fmt.Fprintf(&all, "%s %q %q\n", session.ID, said, as)
+		}
+	}
+	return all.String(), nil
 }
 
 // After fires postToolUse for a success and postToolUseFailure for anything else.

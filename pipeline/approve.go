@@ -12,7 +12,8 @@ import (
 const maxQuestions = 3
 
 // approve asks a person if the verdict is ask, and waits. It then judges the call again by the session and the
-// configuration of that moment. If anything differs from what the person approved, it asks again.
+// configuration of that moment, for which hooks that are new advise as well. If anything differs from what the person
+// approved, it asks again.
 func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 	for range maxQuestions {
 		if c.Decision.Verdict == tool.Allow || p.undoReplacesQuestion(ctx, c) {
@@ -26,14 +27,21 @@ func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 		if !answer.Approved {
 			return rejection{tool.StatusExecutionRejected, answer}
 		}
-		approved := c.Digest
+		approved, advised := c.Digest, c.Advice
 		if answer.Args != nil { // judged when they were submitted, see Edited
-			c.In.Args, approved = answer.Args, answer.Digest
+			c.In.Args, c.Advice.Saw, approved = answer.Args, answer.Args, answer.Digest
 		}
-		if err := p.running.inForce().again(ctx, c); err != nil {
+		now := p.running.inForce()
+		if err := now.lookup(ctx, c); err != nil {
 			return err
 		}
-		if c.Digest == approved {
+		if err := now.beforeAgain(ctx, c); err != nil {
+			return err
+		}
+		if err := now.judge(ctx, c); err != nil {
+			return err
+		}
+		if c.Digest == approved && !newlyAsks(c.Advice, advised) {
 			return nil
 		}
 	}
@@ -45,6 +53,11 @@ func (p *Pipeline) approve(ctx context.Context, c *tool.Call) error {
 		Msg:  "what the call would do changed each time while it waited for a person",
 		Hint: "call again when the files, the mode and the policies are at rest",
 	}
+}
+
+// newlyAsks reports whether hooks ask about a call for a reason that a person who answered before did not know.
+func newlyAsks(now, then tool.Advice) bool {
+	return now.Ask && (!then.Ask || now.Reason != then.Reason)
 }
 
 // undoReplacesQuestion reports whether the call may run without the question of its rules. That needs three things: the

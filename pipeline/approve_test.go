@@ -2,8 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +110,30 @@ func TestAnAnswerIsJudgedByWhatIsInForceThen(t *testing.T) {
 					return deny(tool.ByRule, tool.Reason{Rule: "new", Message: "no"})
 				}
 			}, asked: 1, code: "policy_denied",
+		},
+		{
+			name: "another hook lets it run", act: func(w *world, _ *Pipeline) { w.hooks(tool.Advice{}) }, asked: 1,
+			check: func(*world) bool { return true },
+		},
+		{
+			name: "another hook blocks", act: func(w *world, _ *Pipeline) { w.hooks(tool.Advice{Block: true, Reason: "no"}) },
+			asked: 1, code: "hook_blocked",
+		},
+		{
+			name: "another hook asks", act: func(w *world, _ *Pipeline) { w.hooks(tool.Advice{Ask: true, Reason: "sure?"}) },
+			asked: 2,
+			check: func(w *world) bool { return strings.Contains(fmt.Sprint(w.shown), "sure?") },
+		},
+		{
+			name: "another hook rewrites", act: func(w *world, _ *Pipeline) {
+				w.hooks(tool.Advice{Args: json.RawMessage(`{"text":"other"}`)})
+			}, asked: 2,
+			check: func(w *world) bool { return strings.Contains(string(w.echo.in.Args), "other") },
+		},
+		{
+			name: "the same hooks would block now", act: func(w *world, _ *Pipeline) { w.advice = tool.Advice{Block: true} },
+			asked: 1,
+			check: func(*world) bool { return true },
 		},
 		{
 			name: "another revision of the policies", act: func(w *world, _ *Pipeline) {
@@ -294,5 +321,36 @@ func TestObligationsTightenTheBoxAndTheFloor(t *testing.T) {
 	}
 	if r := w.do(t, hello); r.Decision == nil || r.Decision.By != tool.ByFloor || w.ran() {
 		t.Errorf("a write under read_only: got %+v, ran %v", r.Decision, w.ran())
+	}
+}
+
+// hooks puts other hooks in force.
+func (w *world) hooks(a tool.Advice) { w.advice, w.basis = a, w.basis+" another" }
+
+// A hook that rewrites sees after the wait what it saw before it, or what the person made of that.
+func TestHooksThatAreAskedAgainSeeTheSameArguments(t *testing.T) {
+	for _, tt := range []struct{ name, edit, want string }{
+		{"as they were sent", "", `{"text":"hello!"}`},
+		{"as a person edited them", `{"text":"bye"}`, `{"text":"bye!"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := asking()
+			w.hook = func(args json.RawMessage) tool.Advice {
+				var a struct{ Text string }
+				if err := json.Unmarshal(args, &a); err != nil {
+					t.Error(err)
+				}
+				return tool.Advice{Args: json.RawMessage(fmt.Sprintf("{\"text\":%q}", a.Text+"!"))}
+			}
+			if tt.edit != "" {
+				w.answers[0].Args = json.RawMessage(tt.edit)
+			}
+			p := w.pipeline()
+			p.Approvals = &meanwhile{world: w, act: func() { w.basis = "another" }}
+			r := p.Do(t.Context(), w.request(`{"text":"hello"}`))
+			if r.Status != tool.StatusSuccess || string(w.echo.in.Args) != tt.want {
+				t.Errorf("got %s %+v, ran with %s, want %s", r.Status, r.Error, w.echo.in.Args, tt.want)
+			}
+		})
 	}
 }

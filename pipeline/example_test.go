@@ -72,6 +72,8 @@ func (meter) Stage(string, time.Duration) {}
 func (meter) Done(*tool.Call)             {}
 func (stage) Posts() bool                 { return false }
 
+func (stage) Basis(context.Context, *tool.Call) (string, error) { return "", nil }
+
 func Example() {
 	ctx := context.Background()
 	must := func(err error) {

@@ -27,6 +27,8 @@ type world struct {
 
 	session  tool.Session
 	advice   tool.Advice
+	hook     func(args json.RawMessage) tool.Advice // nil: advice
+	basis    string                                 // of what Before says
 	post     tool.Advice
 	posts    bool
 	decide   func(*tool.Call) tool.Decision
@@ -151,9 +153,14 @@ func (w *world) Discard(context.Context, *tool.Call) error {
 	return w.say("discard")
 }
 
-func (w *world) Before(context.Context, *tool.Call) (tool.Advice, error) {
+func (w *world) Before(_ context.Context, c *tool.Call) (tool.Advice, error) {
+	if w.hook != nil {
+		return w.hook(c.In.Args), w.say("before")
+	}
 	return w.advice, w.say("before")
 }
+
+func (w *world) Basis(context.Context, *tool.Call) (string, error) { return w.basis, nil }
 
 func (w *world) After(context.Context, *tool.Call) (tool.Advice, error) {
 	return w.post, w.say("after")

@@ -244,10 +244,11 @@ type lease struct {
 }
 
 // admission admits the call once more. Its references were resolved and its hooks ran
-// when it was offered.
+// when it was offered; hooks that are new since then run now.
 func (l lease) admission() []stage {
 	return []stage{
 		{"lookup", l.p.lookup},
+		{"before", l.p.beforeAgain},
 		{"judge", l.p.judge},
 		{"approve", l.approve},
 	}
@@ -256,7 +257,8 @@ func (l lease) admission() []stage {
 // approve accepts the answer that was given before the offer, if the question is
 // still the same.
 func (l lease) approve(ctx context.Context, c *tool.Call) error {
-	if a := l.was.Approval; c.Decision.Verdict == tool.Ask && a != nil && a.Approved && c.Digest == l.was.Digest {
+	if a := l.was.Approval; c.Decision.Verdict == tool.Ask && a != nil && a.Approved && c.Digest == l.was.Digest &&
+		!newlyAsks(c.Advice, l.was.Advice) {
 		c.Approval = a
 		return nil
 	}

@@ -234,6 +234,18 @@ func TestALeasedCallIsJudgedAgain(t *testing.T) {
 				Roots: []string{"/w"}, Settings: guard.Settings{AllowedWritePaths: []string{"/w/other"}},
 			}
 		}, 2, tool.StatusSuccess},
+		{"a hook that is new blocks", nil, nil, func(w *world, _ *Pipeline) {
+			w.hooks(tool.Advice{Block: true})
+		}, 0, tool.StatusError},
+		{"one that is new asks", nil, []tool.Approval{yes}, func(w *world, _ *Pipeline) {
+			w.hooks(tool.Advice{Ask: true})
+		}, 1, tool.StatusSuccess},
+		{"one that is new asks for a call that was approved", asks, []tool.Approval{yes, no}, func(w *world, _ *Pipeline) {
+			w.hooks(tool.Advice{Ask: true, Reason: "sure?"})
+		}, 2, tool.StatusExecutionRejected},
+		{"one that is new rewrites", asks, []tool.Approval{yes, no}, func(w *world, _ *Pipeline) {
+			w.hooks(tool.Advice{Args: json.RawMessage(`{"text":"other"}`)})
+		}, 2, tool.StatusExecutionRejected},
 		{"a session that is gone", nil, nil, func(w *world, _ *Pipeline) { w.session.ID = "t" }, 0, tool.StatusError},
 		{"a project that was taken back", nil, nil, func(w *world, _ *Pipeline) {
 			w.closed = errors.New("nobody allows it any more")

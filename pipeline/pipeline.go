@@ -343,10 +343,16 @@ func missing(wanted, among []tool.Origin) (left []tool.Origin) {
 }
 
 func (p *Pipeline) before(ctx context.Context, c *tool.Call) error {
+	saw := c.In.Args
 	advice, err := p.Hooks.Before(ctx, c)
 	if err != nil {
 		return err
 	}
+	// After Before, in which a hook may say something of the tool.
+	if advice.Basis, err = p.Hooks.Basis(ctx, c); err != nil {
+		return err
+	}
+	advice.Saw = saw
 	c.Advice = advice
 	c.Result.SystemMessages = advice.Messages
 	if advice.Block {
@@ -356,6 +362,17 @@ func (p *Pipeline) before(ctx context.Context, c *tool.Call) error {
 		c.In.Args = advice.Args
 	}
 	return nil
+}
+
+// beforeAgain asks the hooks again after a wait, if they are others than those that advised. They see the arguments that
+// those saw, so that a hook which rewrites does not rewrite twice.
+func (p *Pipeline) beforeAgain(ctx context.Context, c *tool.Call) error {
+	basis, err := p.Hooks.Basis(ctx, c)
+	if err != nil || basis == c.Advice.Basis {
+		return err
+	}
+	c.In.Args = c.Advice.Saw
+	return p.before(ctx, c)
 }
 
 func (p *Pipeline) begin(ctx context.Context, c *tool.Call) error {

@@ -42,6 +42,9 @@ type Vars interface {
 // Hooks runs what the operator configured around a call.
 type Hooks interface {
 	Before(ctx context.Context, c *tool.Call) (tool.Advice, error)
+	// Basis returns a text that is another one where Before asks other hooks about the call, or where hooks have said
+	// something else of its tool meanwhile.
+	Basis(ctx context.Context, c *tool.Call) (string, error)
 	After(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	// Moved runs the hooks for a call after which its session is in another directory. Changed runs those
 	// for the files that a call changed, when they are not undone any more. Refused runs those for a call

@@ -303,6 +303,11 @@ type Advice struct {
 	Reason   string
 	Args     json.RawMessage // nil: unchanged
 	Messages []string        // for the model (H-24)
+
+	// Basis is what the hooks were when they advised, and Saw the arguments that they were shown. If they are others
+	// later, they advise again.
+	Basis string
+	Saw   json.RawMessage
 }
 
 // Approval is a person's answer.
