@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -69,9 +70,12 @@ func (a askUser) Run(ctx context.Context, in tool.In, _ sandbox.Box) (tool.Outpu
 	}
 	defer tool.YieldSlot(ctx)() // a person is slow; the rest of the batch goes on
 	answer, err := a.q.ask(ctx, Item{
-		Type: TypeQuestion, Status: StatusPending, Account: in.Account, SessionID: in.Session, CallID: in.CallID,
+		Type: TypeQuestion, Status: StatusPending, Account: in.Account, SessionID: in.Session,
+		SessionMade: in.SessionMade, CallID: in.CallID,
 		Tool: "AskUser", Args: in.Args, Why: []tool.Reason{}, Remember: []string{RememberOnce},
-		Digest: digest("question", in.Session, string(canonical)),
+		// An answer that comes late is not for another session of the same id.
+		Digest: digest("question", in.Account, in.Session, strconv.FormatInt(in.SessionMade.UnixNano(), 10),
+			string(canonical)),
 	}, in.Emit)
 	if err != nil {
 		return tool.Output{}, err

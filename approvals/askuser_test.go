@@ -151,3 +151,51 @@ func TestAnAnswerServesAllUsersOfTheAccount(t *testing.T) {
 		}
 	})
 }
+
+// TestALateAnswerIsOfOneSession: whoever makes the session of that id again, or another account, asks again.
+func TestALateAnswerIsOfOneSession(t *testing.T) {
+	made := time.Now()
+	for _, tt := range []struct {
+		name string
+		in   tool.In
+		used bool
+	}{
+		{"the same session", tool.In{Account: "a", Session: "s1", SessionMade: made}, true},
+		{"one that was made later", tool.In{Account: "a", Session: "s1", SessionMade: made.Add(1)}, false},
+		{"one of another account", tool.In{Account: "b", Session: "s1", SessionMade: made}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, Options{}, func(t *testing.T, q *Queue) {
+				run := func(ctx context.Context, in tool.In) chan tool.Output {
+					in.Args = json.RawMessage(`{"question":"Which password?"}`)
+					done := make(chan tool.Output, 1)
+					go func() {
+						out, err := Tools(q)[0].Run(ctx, in, nil)
+						if err != nil {
+							t.Error(err)
+						}
+						done <- out
+					}()
+					synctest.Wait()
+					return done
+				}
+				ctx, leave := context.WithCancel(t.Context())
+				first := run(ctx, tool.In{Account: "a", Session: "s1", SessionMade: made})
+				item := onlyPending(t, q)
+				leave()
+				<-first
+				decide(t, q, item.ID, Decision{Approved: true, Reason: "hunter2"})
+				again := run(t.Context(), tt.in)
+				if asked := q.Pending() == 1; asked == tt.used {
+					t.Errorf("asked again: %v, want %v", asked, !tt.used)
+				}
+				if q.Pending() == 1 {
+					decide(t, q, onlyPending(t, q).ID, Decision{})
+				}
+				if out := <-again; strings.Contains(out.Text, "hunter2") != tt.used {
+					t.Errorf("got %q", out.Text)
+				}
+			})
+		})
+	}
+}

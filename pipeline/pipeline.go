@@ -297,6 +297,7 @@ func (o Options) find(c *tool.Call) error {
 		return err
 	}
 	c.Tool, c.Spec = t, o.Tools.Spec(t)
+	c.In.SessionMade = c.Session.Created
 	c.In.Dir, c.In.Home, c.In.Roots = c.Session.Dir, cmp.Or(c.Request.Home, c.Session.Home), c.Workspace.Roots
 	c.Result.Tool = c.Spec.Name
 	return nil
@@ -364,8 +365,8 @@ func (p *Pipeline) before(ctx context.Context, c *tool.Call) error {
 	return nil
 }
 
-// beforeAgain asks the hooks again after a wait, if they are others than those that advised. They see the arguments that
-// those saw, so that a hook which rewrites does not rewrite twice.
+// beforeAgain asks the hooks again after a wait, if they are others than those that advised. They see the arguments
+// that those saw, so that a hook which rewrites does not rewrite twice.
 func (p *Pipeline) beforeAgain(ctx context.Context, c *tool.Call) error {
 	basis, err := p.Hooks.Basis(ctx, c)
 	if err != nil || basis == c.Advice.Basis {

@@ -30,6 +30,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -167,9 +168,10 @@ func (s Spec) Destructive() bool {
 type In struct {
 	CallID, Session string
 	Account         string
-	Dir             string   // working directory of the session, absolute and physical
-	Roots           []string // workspaces: the session stays in them
-	Home            string   // home directory of the caller
+	SessionMade     time.Time // its id may be used again
+	Dir             string    // working directory of the session, absolute and physical
+	Roots           []string  // workspaces: the session stays in them
+	Home            string    // home directory of the caller
 	Host            Host
 	Args            json.RawMessage
 	Typed           bool           // the caller may type into a program that the call starts
