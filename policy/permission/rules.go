@@ -31,7 +31,9 @@ package permission
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,6 +49,7 @@ import (
 //	Bash(make)               exactly this command
 //	Read(//etc/**)           absolute; ~/x below home; /x and ./x below the session's directory
 //	Edit(*.go)               at any depth below the session's directory
+//	Edit(*), Edit(**)        everything below it, and every call of a tool for which Edit(…) holds
 //	WebFetch(domain:x.org)   the host; *.x.org its subdomains
 //	mcp__server              every tool of a server; mcp__server__tool one
 //	Agent(model:opus)        a parameter of a call
@@ -137,8 +140,11 @@ func (t table) add() error {
 	if !toolName().MatchString(name) {
 		return fmt.Errorf("%q is not a tool name", name)
 	}
-	if !hasSpec || spec == "*" || spec == "**" {
+	if whole := spec == "*" || spec == "**"; !hasSpec || whole {
 		t.put(nil, "tools", name)
+		if ops := pathTools[name]; whole && ops != nil && t.effect != allow {
+			return t.addAllPaths(name, ops)
+		}
 		return nil
 	}
 	switch {
@@ -154,6 +160,17 @@ func (t table) add() error {
 		return t.addHost(spec)
 	}
 	return t.addParam(name, spec)
+}
+
+// addAllPaths takes a star of a file tool. As any specifier it holds for all that does the same to paths,
+// also for commands; and for every call of those tools, wherever the path lies.
+func (t table) addAllPaths(name string, ops []guard.Op) error {
+	for _, other := range slices.Sorted(maps.Keys(pathTools)) {
+		if other != name && slices.Equal(pathTools[other], ops) {
+			t.put(nil, "tools", other)
+		}
+	}
+	return t.addPath(ops, "./**")
 }
 
 func (t table) addMCP(rest string, hasSpec bool) error {

@@ -45,6 +45,11 @@ func TestARuleIsKeptByWhatItIsAbout(t *testing.T) {
 	}{
 		{"Bash(*)", same("tools Bash")},
 		{"Bash(**)", same("tools Bash")},
+		{"Edit(*)", [2]string{"tools Edit", "paths write . | tools Edit | tools MultiEdit | tools NotebookEdit | tools Write"}},
+		{"Write(**)", [2]string{"tools Write", "paths write . | tools Edit | tools MultiEdit | tools NotebookEdit | tools Write"}},
+		{"Read(**)", [2]string{"tools Read", "paths read . | tools Glob | tools Grep | tools LS | tools Read"}},
+		{"Edit", same("tools Edit")},
+		{"WebFetch(*)", same("tools WebFetch")},
 		{"PowerShell(dir)", same("lines dir")},
 		{"Bash(make   test)", same("lines make test")},
 		{"Bash(git push *)", [2]string{"commands git push", "commands git push []"}},
