@@ -54,8 +54,9 @@ func (h here) Run(ctx context.Context, c *tool.Call) error {
 	if err == nil {
 		err = created(report)
 	}
-	if err == nil && out.Dir != "" && out.Dir != c.Session.Dir && c.Request.Scheduled == nil {
-		err = h.move(ctx, c, out.Dir)
+	moved := out.Dir != "" && out.Dir != c.Session.Dir || out.Tree != ""
+	if err == nil && moved && c.Request.Scheduled == nil {
+		err = h.move(ctx, c, out.Dir, out.Tree)
 	}
 	if err == nil {
 		c.Result.SystemMessages = append(c.Result.SystemMessages, h.Hooks.Moved(ctx, c)...)
@@ -114,14 +115,14 @@ func created(r sandbox.Report) error {
 }
 
 // move keeps the directory that a shell was left in, for the next call of the
-// session; a directory outside the workspace is not kept.
-func (p *Pipeline) move(ctx context.Context, c *tool.Call, dir string) error {
+// session; a directory outside the workspace is not kept. Where the session began stays.
+func (p *Pipeline) move(ctx context.Context, c *tool.Call, dir, tree string) error {
 	inside := func(root string) bool { return guard.Within(dir, root) }
-	if !slices.ContainsFunc(c.Workspace.Roots, inside) {
+	if dir != "" && !slices.ContainsFunc(c.Workspace.Roots, inside) {
 		return nil
 	}
 	_, err := p.Sessions.Patch(ctx, c.Session.Account, c.Session.ID, func(s *tool.Session) error {
-		s.Dir = dir
+		s.Dir, s.Tree = cmp.Or(dir, s.Dir), cmp.Or(tree, s.Tree)
 		return nil
 	})
 	return err

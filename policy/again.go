@@ -153,8 +153,8 @@ func callOf(id string, in *input.Document) *tool.Call {
 		Request: tool.Request{Account: in.Session.Account, Session: in.Session.ID, Tool: in.Tool.Name},
 		Target: tool.Target{
 			Session: tool.Session{
-				ID: in.Session.ID, Account: in.Session.Account, Dir: in.Session.Dir, Home: in.Session.Home,
-				Mode: in.Mode,
+				ID: in.Session.ID, Account: in.Session.Account, Dir: in.Session.Dir, Begun: in.Session.Base,
+				Home: in.Session.Home, Mode: in.Mode,
 			},
 			Spec: tool.Spec{Name: in.Tool.Name, Class: tool.Class(in.Tool.Class), ReadOnly: in.Tool.ReadOnly},
 		},

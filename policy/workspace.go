@@ -18,8 +18,8 @@ import (
 )
 
 // WorkspaceFile is where a workspace keeps rules of its own. Whoever wrote the
-// repository wrote it, so it is data, may only tighten, concerns sessions in that
-// workspace alone, and is read only where the operator switched it on.
+// repository wrote it, so it is data, may only tighten, concerns sessions that work or began in
+// that workspace alone, and is read only where the operator switched it on.
 const WorkspaceFile = ".sandboxd/policy.json"
 
 // Caps on workspace rules.
@@ -128,12 +128,12 @@ func readInside(root, name string) ([]byte, error) {
 	return b, err
 }
 
-// workspaceFindings returns those of the workspace that the session is in. What a rule says is the repository's
-// text, so the model is told its number instead.
+// workspaceFindings returns those of the workspaces that the session is in and began in. What a rule says is the
+// repository's text, so the model is told its number instead.
 func (r *revision) workspaceFindings(e evaluation, in *input.Document) ([]Finding, error) {
 	var out []Finding
 	for _, w := range r.workspaces {
-		if w.Rules == 0 || !input.Below(in.Session.Dir, w.Root) {
+		if w.Rules == 0 || !in.In(w.Root) {
 			continue
 		}
 		view := *in // with the kinds of these rules

@@ -287,14 +287,29 @@ func (h hook) inSession(ctx context.Context, i hookEvent, ask func() error) erro
 	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != "session_not_found" {
 		return err
 	}
-	err = h.api.Do(
-		ctx, http.MethodPost, "/sessions",
-		map[string]any{"id": sessionOf(h.Agent, i.Session), "cwd": i.Dir, "title": h.Agent}, nil,
-	)
-	if e, ok := errors.AsType[*client.Error](err); err != nil && (!ok || e.Code != "session_exists") {
-		return fmt.Errorf("make a session: %w", err)
+	for _, dir := range h.begins(i) {
+		err = h.api.Do(
+			ctx, http.MethodPost, "/sessions",
+			map[string]any{"id": sessionOf(h.Agent, i.Session), "cwd": dir, "title": h.Agent}, nil,
+		)
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Code == "session_exists" {
+			err = nil
+		}
+		if err == nil {
+			return ask()
+		}
 	}
-	return ask()
+	return fmt.Errorf("make a session: %w", err)
+}
+
+// begins returns where our session may begin, the best first: permission rules count from there. The directory of a
+// call is where the model went, so that of the project is better. It may be outside of our workspace.
+func (h hook) begins(i hookEvent) []string {
+	project := os.Getenv("CLAUDE_PROJECT_DIR") // set for hooks by Claude Code, and by Gemini as well
+	if h.Agent != clients.ClaudeCode && h.Agent != clients.Gemini || !filepath.IsAbs(project) || project == i.Dir {
+		return []string{i.Dir}
+	}
+	return []string{project, i.Dir}
 }
 
 // sessionOf names our session for a session of the agent. Their id may hold

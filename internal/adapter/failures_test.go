@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +101,48 @@ func TestTwoHooksMakeOneSession(t *testing.T) {
 		got := answerWith(t.Context(), t, r, claudeEdit, Options{Agent: clients.ClaudeCode})
 		if !strings.Contains(got, tt.want) {
 			t.Errorf("%v: got %s, want %s", tt.err, got, tt.want)
+		}
+	}
+}
+
+// beginner is a daemon with a workspace.
+type beginner struct {
+	decider
+	workspace string
+	begun     []string
+}
+
+func (b *beginner) Do(ctx context.Context, method, path string, in, out any) error {
+	if path == "/sessions" {
+		dir := in.(map[string]any)["cwd"].(string)
+		b.begun = append(b.begun, dir)
+		if !strings.HasPrefix(dir, b.workspace) {
+			return &client.Error{Code: "cwd_outside_workspace", Msg: "outside"}
+		}
+	}
+	return b.decider.Do(ctx, method, path, in, out)
+}
+
+// TestASessionBeginsInTheProject of the agent, if the agent names one that is in our workspace: the directory of the
+// call is where the model went.
+func TestASessionBeginsInTheProject(t *testing.T) {
+	for _, tt := range []struct {
+		name, agent, in, project, workspace string
+		want                                []string
+	}{
+		{"a project", clients.ClaudeCode, claudeEdit, "/", "/", []string{"/"}},
+		{"no project", clients.ClaudeCode, claudeEdit, "", "/", []string{"/src"}},
+		{"the same", clients.ClaudeCode, claudeEdit, "/src", "/", []string{"/src"}},
+		{"a relative one", clients.ClaudeCode, claudeEdit, "src", "/", []string{"/src"}},
+		{"one outside of the workspace", clients.ClaudeCode, claudeEdit, "/other", "/src", []string{"/other", "/src"}},
+		{"of Gemini", clients.Gemini, geminiEdit, "/", "/", []string{"/"}},
+		{"of an agent that sets none", clients.Codex, codexBash, "/", "/", []string{"/src"}},
+	} {
+		t.Setenv("CLAUDE_PROJECT_DIR", tt.project)
+		b := &beginner{decider: decider{verdict: tool.Allow, sessions: map[string]bool{}}, workspace: tt.workspace}
+		answerWith(t.Context(), t, b, tt.in, Options{Agent: tt.agent})
+		if !slices.Equal(b.begun, tt.want) || len(b.asked) != 1 {
+			t.Errorf("%s: asked to begin in %q, and %d calls; want %q", tt.name, b.begun, len(b.asked), tt.want)
 		}
 	}
 }

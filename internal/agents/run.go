@@ -53,9 +53,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	}
 	r.kind = kind
 	r.session = tool.Session{
-		Account: r.parent.Account, Parent: r.parent.ID, Dir: r.parent.Dir, Home: r.parent.Home, Mode: r.parent.Mode,
-		Profile: r.parent.Profile, Only: kind.Tools, Without: kind.DisallowedTools, Type: name,
-		Title: clip(r.args.Description, 200),
+		Account: r.parent.Account, Parent: r.parent.ID, Dir: r.parent.Dir, Begun: r.parent.Begun, Tree: r.parent.Tree,
+		Home: r.parent.Home, Mode: r.parent.Mode, Profile: r.parent.Profile,
+		Only: kind.Tools, Without: kind.DisallowedTools, Type: name, Title: clip(r.args.Description, 200),
 	}
 	if err := r.mode(); err != nil {
 		return err
@@ -71,6 +71,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 			return err
 		}
 		r.session.Dir = r.tree.Dir
+		r.session.Begun, r.session.Tree = r.tree.For(r.in.Dir, r.parent.Tree, r.parent.Begun), ""
 	}
 	if r.session, err = r.create(ctx, name); err != nil && r.tree != nil {
 		err = errors.Join(err, r.git().Remove(ctx, *r.tree, true))

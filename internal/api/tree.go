@@ -46,6 +46,7 @@ func (s *Server) below(want, up tool.Session, in newSession) (tool.Session, erro
 		return want, nil
 	}
 	want.Parent, want.Profile, want.Only, want.Without = up.ID, up.Profile, in.Only, in.Without
+	want.Begun, want.Tree = up.Begun, up.Tree
 	if in.Mode == "" {
 		want.Mode = up.Mode
 	}

@@ -42,7 +42,7 @@ func checkBounds(old, sess tool.Session) error {
 
 // sizeOf estimates the memory that a session takes.
 func sizeOf(s tool.Session) int {
-	n := 1000 + len(s.Title) + len(s.Tag) + len(s.Dir) + len(s.Home) + len(s.Metadata)
+	n := 1000 + len(s.Title) + len(s.Tag) + len(s.Dir) + len(s.Begun) + len(s.Tree) + len(s.Home) + len(s.Metadata)
 	for _, name := range s.Found {
 		n += len(name) + 16
 	}

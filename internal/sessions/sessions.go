@@ -34,6 +34,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -46,12 +47,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/store"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/internal/transcript"
-	"github.com/sandboxd/sandboxd/sandbox"
 )
 
 //go:embed migrations/*.sql migrations/postgres/*.sql
@@ -115,27 +114,6 @@ func (s *Store) attached() []part.Part {
 	return nil
 }
 
-// data holds the fields of a session that no query uses.
-type data struct {
-	Home     string          `json:"home,omitempty"`
-	Mode     tool.Mode       `json:"mode,omitempty"`
-	Profile  sandbox.Profile `json:"profile,omitempty"`
-	Title    string          `json:"title,omitempty"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Groups   map[string]bool `json:"groups,omitempty"`
-	Tools    map[string]bool `json:"tools,omitempty"`
-	Found    []string        `json:"found,omitempty"`
-	Sandbox  *guard.Settings `json:"sandbox,omitempty"`
-	Skills   []tool.Skill    `json:"skills,omitempty"`
-	Only     []string        `json:"only,omitempty"`
-	Without  []string        `json:"without,omitempty"`
-	Daemon   string          `json:"daemon,omitempty"`
-	Place    string          `json:"place,omitempty"`
-	Type     string          `json:"agent_type,omitempty"`
-}
-
-const columns = `id, account, dir, tag, created, updated, data, parent, agent`
-
 // Create stores a session. Without an id it gets one that nobody can guess; a
 // given id that is taken is the error "session_exists", one session too many for
 // the account "too_many_sessions".
@@ -160,6 +138,7 @@ func (s *Store) prepare(sess tool.Session) (tool.Session, error) {
 	}
 	sess.Created = s.db.Now().UTC()
 	sess.Updated = sess.Created
+	sess.Begun = cmp.Or(sess.Begun, sess.Dir)
 	sess.Daemon, sess.Place = s.db.Daemon(), ""
 	if s.db.Shared() {
 		sess.Place = placeOf(sess.Dir)
@@ -248,10 +227,10 @@ func insert(tx *sql.Tx, sess tool.Session) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(`INSERT INTO sessions (`+columns+`, begun, root)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $3, $10)`,
+	_, err = tx.Exec(`INSERT INTO sessions (`+columns+`, root)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		sess.ID, sess.Account, sess.Dir, sess.Tag, sess.Created.UnixNano(), sess.Updated.UnixNano(), rest,
-		sess.Parent, sess.Agent, sess.Root())
+		sess.Parent, sess.Agent, sess.Begun, sess.Root())
 	return err
 }
 
@@ -310,7 +289,7 @@ func get(tx *sql.Tx, account, id string) (tool.Session, error) {
 
 // Patch changes a session in one step: change sees the present state, of this session alone, and
 // what it leaves is stored. It cannot change id, account, parent, agent, daemon,
-// place and times.
+// place, times and where it began.
 func (s *Store) Patch(ctx context.Context, account, id string, change func(*tool.Session) error) (tool.Session, error) {
 	var old tool.Session
 	sess, err := s.patch(ctx, account, id, s.db.Now().UTC(), func(_ *sql.Tx, x *tool.Session) error {
@@ -343,7 +322,7 @@ func (s *Store) patch(ctx context.Context, account, id string, at time.Time,
 			return err
 		}
 		sess.ID, sess.Account, sess.Created, sess.Updated = old.ID, old.Account, old.Created, at
-		sess.Parent, sess.Agent = old.Parent, old.Agent
+		sess.Parent, sess.Agent, sess.Begun = old.Parent, old.Agent, old.Begun
 		sess.Daemon, sess.Place = old.Daemon, old.Place
 		rest, err := encode(sess)
 		if err != nil {
@@ -464,37 +443,4 @@ func (s *Store) markDeleted(tx *sql.Tx, id string) error {
 		}
 	}
 	return err
-}
-
-func encode(sess tool.Session) (string, error) {
-	b, err := json.Marshal(data{
-		Home: sess.Home, Mode: sess.Mode, Profile: sess.Profile, Title: sess.Title,
-		Metadata: sess.Metadata, Groups: sess.Groups, Tools: sess.Tools, Found: sess.Found, Sandbox: sess.Sandbox,
-		Skills: sess.Skills, Only: sess.Only, Without: sess.Without, Daemon: sess.Daemon, Place: sess.Place,
-		Type: sess.Type,
-	})
-	if err != nil {
-		return "", fmt.Errorf("encode session %q: %w", sess.ID, err)
-	}
-	return string(b), nil
-}
-
-func scan(row interface{ Scan(...any) error }) (tool.Session, error) {
-	var sess tool.Session
-	var created, updated int64
-	var rest string
-	if err := row.Scan(&sess.ID, &sess.Account, &sess.Dir, &sess.Tag, &created, &updated, &rest,
-		&sess.Parent, &sess.Agent); err != nil {
-		return tool.Session{}, err
-	}
-	var d data
-	if err := json.Unmarshal([]byte(rest), &d); err != nil {
-		return tool.Session{}, fmt.Errorf("decode session %q: %w", sess.ID, err)
-	}
-	sess.Created, sess.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
-	sess.Home, sess.Mode, sess.Profile, sess.Title = d.Home, d.Mode, d.Profile, d.Title
-	sess.Metadata, sess.Groups, sess.Tools, sess.Found, sess.Sandbox = d.Metadata, d.Groups, d.Tools, d.Found, d.Sandbox
-	sess.Skills, sess.Only, sess.Without, sess.Type = d.Skills, d.Only, d.Without, d.Type
-	sess.Daemon, sess.Place = d.Daemon, d.Place
-	return sess, nil
 }

@@ -53,6 +53,39 @@ func wantCode(t *testing.T, err error, code string) {
 	}
 }
 
+// TestWhereASessionBeganStays: no change moves it, and a fork has that of its origin. One that is given counts.
+func TestWhereASessionBeganStays(t *testing.T) {
+	s, _ := kept(t)
+	one := create(t, s, tool.Session{Account: "a", Dir: "/repo"})
+	moved, err := s.Patch(t.Context(), "a", one.ID, func(x *tool.Session) error {
+		x.Dir, x.Begun, x.Tree = "/repo/.worktrees/t/sub", "/repo/sub", "/repo/.worktrees/t"
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := moved
+	as.ID = "fork"
+	fork, err := s.Fork(t.Context(), moved, as, sessions.Until{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := create(t, s, tool.Session{Account: "a", Parent: one.ID, Agent: "b", Dir: "/repo/x", Begun: "/repo"})
+	for _, tt := range []struct {
+		sess             tool.Session
+		dir, begun, tree string
+	}{
+		{one, "/repo/.worktrees/t/sub", "/repo", "/repo/.worktrees/t"},
+		{fork, "/repo/.worktrees/t/sub", "/repo", "/repo/.worktrees/t"},
+		{child, "/repo/x", "/repo", ""},
+	} {
+		got, err := s.Session(t.Context(), "a", tt.sess.ID)
+		if err != nil || got.Dir != tt.dir || got.Begun != tt.begun || got.Tree != tt.tree {
+			t.Errorf("%s: in %s, begun in %s, tree %s, %v; want %+v", got.ID, got.Dir, got.Begun, got.Tree, err, tt)
+		}
+	}
+}
+
 func TestD18_SessionsAreWholeAfterARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	want := create(t, open(t, path, sessions.Options{}), tool.Session{
@@ -61,7 +94,7 @@ func TestD18_SessionsAreWholeAfterARestart(t *testing.T) {
 		Groups:   map[string]bool{"web": false}, Tools: map[string]bool{"Bash": true},
 		Sandbox: &guard.Settings{AllowedCommands: []string{}, DeniedPaths: []string{"/x"}},
 		Found:   []string{"WebFetch"}, Skills: []tool.Skill{{Name: "review", Tools: []string{"Read"}, Within: true}},
-		Agent: "lead", Type: "Plan", Only: []string{"Read"}, Without: []string{"Bash"},
+		Agent: "lead", Type: "Plan", Tree: "/repo/.worktrees/t", Only: []string{"Read"}, Without: []string{"Bash"},
 	})
 	got, err := open(t, path, sessions.Options{}).Session(t.Context(), "a", want.ID)
 	if err != nil {

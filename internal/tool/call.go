@@ -82,9 +82,14 @@ const (
 
 // Session is the state of one conversation that the stages read.
 type Session struct {
-	ID       string
-	Account  string
-	Dir      string // absolute, physical
+	ID      string
+	Account string
+	Dir     string // absolute, physical
+	// Begun is the directory in which the session began, or that which its parent has: /x, ./x and *.x of
+	// permission rules are below it, wherever the model goes. It never changes; "" is Dir.
+	Begun string
+	// Tree is what stands for Begun in the git worktree that the session entered last; "" if it did not.
+	Tree     string
 	Home     string // home directory of the caller
 	Mode     Mode   // permission mode
 	Profile  sandbox.Profile

@@ -218,6 +218,7 @@ type Output struct {
 	// Dir is the session's working directory from now on; "" leaves it. Whoever stores
 	// it checks it against the workspace.
 	Dir     string
+	Tree    string         // the session's Tree from now on; "" leaves it
 	Usage   *sandbox.Usage // set by tools that started a program
 	Denials []sandbox.Denial
 }

@@ -65,6 +65,32 @@ type Tree struct {
 	Inode uint64 `json:"inode,omitempty"`
 }
 
+// For returns the directory of t that stands for the first of bases that holds dir, where dir is the directory that
+// t was made from. It is the top where there is none.
+func (t Tree) For(dir string, bases ...string) string {
+	for _, base := range bases {
+		if base == "" || !guard.Within(dir, base) {
+			continue
+		}
+		rel, err := filepath.Rel(base, dir)
+		if err != nil {
+			break
+		}
+		at := t.Dir
+		for ; rel != "."; rel = filepath.Dir(rel) { // up as far as dir is below base
+			if filepath.Base(at) != filepath.Base(rel) {
+				return t.Path
+			}
+			at = filepath.Dir(at)
+		}
+		if guard.Within(at, t.Path) {
+			return at
+		}
+		break
+	}
+	return t.Path
+}
+
 // treesDir is where worktrees lie, in the workspace. It ignores itself for git.
 const treesDir = ".worktrees"
 

@@ -141,8 +141,8 @@ func TestWhatTheDocumentSaysOfTheSession(t *testing.T) {
 	}
 	got := []any{in.Version, in.Mode, in.Session, in.Settings, in.Authors, in.Origins.Hosts, in.Elsewhere}
 	want := []any{
-		1, tool.ModePlan,
-		input.Session{ID: "s1", Account: "acc", Dir: "/src", Home: "/home/u", Profile: "light"},
+		2, tool.ModePlan,
+		input.Session{ID: "s1", Account: "acc", Dir: "/src", Base: "/src", Home: "/home/u", Profile: "light"},
 		input.Settings{AllowNestedSandbox: true, WorkspaceRoots: []string{"/src"}},
 		[]tool.Origin{tool.OriginModel, tool.OriginWeb},
 		[]string{"x.test"},

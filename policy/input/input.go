@@ -35,7 +35,7 @@ import (
 )
 
 // Version is raised when a field of [Document] changes its meaning.
-const Version = 1
+const Version = 2
 
 // Document is what rules see, and all that they see.
 type Document struct {
@@ -66,7 +66,8 @@ type Document struct {
 
 	Changes []tool.Changed `json:"changes,omitempty"` // of a call that has ended
 
-	at map[string]shellparse.Pos // by id of a command, path or opaque part
+	bases notations
+	at    map[string]shellparse.Pos // by id of a command, path or opaque part
 }
 
 // Tool describes the tool that is called.
@@ -84,6 +85,7 @@ type Session struct {
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	Dir     string `json:"dir"`
+	Base    string `json:"base"` // where it began: /x and ./x of rules are below it
 	Home    string `json:"home"`
 	Profile string `json:"profile"`
 }
@@ -100,8 +102,8 @@ type Path struct {
 	Ancestors   []string `json:"ancestors"`  // the path itself and every directory above it
 	Forms       []string `json:"forms"`      // the path as /abs and, where it lies there, as ~/x and ./x
 	Under       []string `json:"under"`      // each form and every directory above it
-	Spelled     []string `json:"spelled"`    // as Forms, of the path as it was written, where links lead elsewhere
-	SpelledIn   []string `json:"spelled_in"` // as Under, of the same
+	Spelled     []string `json:"spelled"`    // more forms, for rules that tighten; see notations
+	SpelledIn   []string `json:"spelled_in"` // each of them and every directory above it
 	InWorkspace bool     `json:"in_workspace"`
 	Looks       bool     `json:"looks"`      // a test or a listing: nothing of the content is read
 	RunsLater   string   `json:"runs_later"` // the program of the host that obeys it by itself
@@ -234,7 +236,7 @@ func New(c *tool.Call) (*Document, error) {
 		Mode:    c.Session.Mode,
 		Session: Session{
 			ID: c.Session.ID, Account: c.Session.Account, Dir: c.Session.Dir,
-			Home: c.Session.Home, Profile: string(c.Session.Profile),
+			Base: base(c.Session), Home: c.Session.Home, Profile: string(c.Session.Profile),
 		},
 		Params: args,
 		Origins: tool.Origins{
@@ -245,7 +247,8 @@ func New(c *tool.Call) (*Document, error) {
 			AllowNestedSandbox: c.Settings.AllowNestedSandbox,
 			WorkspaceRoots:     c.Settings.AllowedWritePaths,
 		},
-		at: map[string]shellparse.Pos{},
+		bases: notationsOf(c),
+		at:    map[string]shellparse.Pos{},
 	}
 	for _, authors := range in.Origins.Args {
 		in.Authors = append(in.Authors, authors...)
@@ -290,10 +293,7 @@ func (in *Document) addUses(u guard.Uses) {
 			if program := p.Plants(in.Settings.WorkspaceRoots); program != "" {
 				in.plants(Plant{Subject: f.ID, Raw: p.Raw, Path: p.Path, Program: program, From: p.From})
 			}
-			f.Forms, f.Under = in.forms(f.Ancestors)
-			if a := ancestors(in.spelled(p.Raw)); a != nil && a[0] != f.Ancestors[0] {
-				f.Spelled, f.SpelledIn = in.forms(a)
-			}
+			in.bases.write(&f, ancestors(in.spelled(p.Raw)))
 		}
 		for _, l := range lost[i] {
 			loss := Loss{Path: l.Path}
@@ -392,25 +392,6 @@ func (in *Document) spelled(raw string) string {
 		return path.Join(in.Session.Dir, raw)
 	}
 	return path.Clean(raw)
-}
-
-// forms writes a path in the three notations of permission rules.
-func (in *Document) forms(ancestors []string) (forms, under []string) {
-	forms, under = append(forms, ancestors[0]), slices.Clone(ancestors)
-	for _, base := range []struct{ dir, mark string }{{in.Session.Dir, "."}, {in.Session.Home, "~"}} {
-		i := slices.Index(ancestors, path.Clean(base.dir))
-		if base.dir == "" || base.dir == "/" || i < 0 {
-			continue
-		}
-		for j := range i + 1 {
-			a := base.mark + ancestors[j][len(ancestors[i]):]
-			under = append(under, a)
-			if j == 0 {
-				forms = append(forms, a)
-			}
-		}
-	}
-	return forms, under
 }
 
 // inside reports whether a path with these ancestors is below one of roots. No

@@ -165,10 +165,10 @@ func TestWhatIsDerivedOfPathsAndHosts(t *testing.T) {
 	}
 	p := in.Paths[0]
 	if !p.InWorkspace || p.Base != "c.go" || !slices.Equal(p.Forms, []string{"/src/a/b/c.go", "./b/c.go"}) ||
-		!slices.Contains(p.Under, "./b") || p.Spelled != nil {
+		!slices.Contains(p.Under, "./b") || !slices.Equal(p.Spelled, []string{"./a/b/c.go"}) {
 		t.Errorf("%+v", p)
 	}
-	if p := in.Paths[1]; !slices.Equal(p.Spelled, []string{"/home/u/link", "~/link"}) {
+	if p := in.Paths[1]; !slices.Equal(p.Spelled, []string{"./x", "/home/u/link", "~/link"}) {
 		t.Errorf("a link: %+v", p)
 	}
 	if in.Paths[2].Path != "" || in.Paths[2].InWorkspace || !in.EditsWorkspace() || in.Tool.Server != "git" {

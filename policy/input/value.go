@@ -77,7 +77,7 @@ var inputFields = []struct {
 	{"session", func(in *Document) any {
 		return map[string]any{
 			"id": in.Session.ID, "account": in.Session.Account, "dir": in.Session.Dir,
-			"home": in.Session.Home, "profile": in.Session.Profile,
+			"base": in.Session.Base, "home": in.Session.Home, "profile": in.Session.Profile,
 		}
 	}},
 	{"params", func(in *Document) any { return in.Params }},

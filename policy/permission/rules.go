@@ -47,8 +47,8 @@ import (
 //	Bash(git log *)          commands that begin with these words
 //	Bash(npm run test:*)     the same in the older spelling
 //	Bash(make)               exactly this command
-//	Read(//etc/**)           absolute; ~/x below home; /x and ./x below the session's directory
-//	Edit(*.go)               at any depth below the session's directory
+//	Read(//etc/**)           absolute; ~/x below home; /x and ./x below where the session began
+//	Edit(*.go)               at any depth below where the session began
 //	Edit(*), Edit(**)        everything below it, and every call of a tool for which Edit(…) holds
 //	WebFetch(domain:x.org)   the host; *.x.org its subdomains
 //	mcp__server              every tool of a server; mcp__server__tool one

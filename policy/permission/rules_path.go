@@ -17,7 +17,7 @@ import (
 // to package guard.
 
 // addPath takes the specifier of a file tool. Paths come in three notations,
-// which the input has as well: /abs, ~/below/home, ./below/the/session.
+// which the input has as well: /abs, ~/below/home, ./below/where/the/session/began.
 func (t table) addPath(ops []guard.Op, spec string) error {
 	pattern, err := notation(spec)
 	if err != nil {

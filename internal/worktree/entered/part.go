@@ -63,9 +63,11 @@ type kept struct {
 
 // place is a worktree that a session has entered.
 type place struct {
-	ID   string        `json:"id"`
-	Back string        `json:"back"` // directory of the session before
-	Tree worktree.Tree `json:"tree"`
+	ID   string `json:"id"`
+	Back string `json:"back"` // directory of the session before
+	// BackTree is the session's Tree before; "" if there was none.
+	BackTree string        `json:"back_tree,omitempty"`
+	Tree     worktree.Tree `json:"tree"`
 }
 
 // maxIn is how many worktrees a session may be in.
@@ -92,6 +94,9 @@ func (k *kept) leave(p place) {
 	for i := range k.In {
 		if guard.Within(k.In[i].Back, p.Tree.Path) {
 			k.In[i].Back = p.Back
+		}
+		if guard.Within(k.In[i].BackTree, p.Tree.Path) {
+			k.In[i].BackTree = p.BackTree
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package entered
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,7 +83,7 @@ func (e enter) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outpu
 	if err != nil {
 		return tool.Output{}, err
 	}
-	p := place{Back: in.Dir}
+	p := place{Back: in.Dir, BackTree: git.Session.Tree}
 	if p.Tree, err = git.New(ctx, in.Dir, in.Roots, args.Name); err != nil {
 		return tool.Output{}, err
 	}
@@ -102,7 +103,7 @@ func (e enter) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Outpu
 		return tool.Output{}, errors.Join(err, git.Remove(context.WithoutCancel(ctx), p.Tree, true))
 	}
 	return tool.Output{
-		Data: data(p), Dir: p.Tree.Dir,
+		Data: data(p), Dir: p.Tree.Dir, Tree: p.Tree.For(in.Dir, git.Session.Tree, git.Session.Begun),
 		Text: fmt.Sprintf("Worktree created: %s at %s (branch: %s)", p.ID, p.Tree.Path, p.Tree.Branch),
 	}, nil
 }
@@ -179,6 +180,13 @@ func (e exit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 		if out.Dir, instead, err = e.back(ctx, in, box, p); err != nil {
 			return tool.Output{}, err
 		}
+	}
+	s, err := e.f.host.Sessions.Session(ctx, in.Account, in.Session)
+	if err != nil {
+		return tool.Output{}, err
+	}
+	if guard.Within(s.Tree, p.Tree.Path) {
+		out.Tree = cmp.Or(p.BackTree, s.Begun)
 	}
 	if args.Action != "keep" {
 		if err := e.remove(ctx, in, box, p, args.Discard); err != nil {
