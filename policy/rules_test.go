@@ -95,6 +95,46 @@ func TestPermissionRulesMatchMeaning(t *testing.T) {
 	}
 }
 
+// TestReadersThatARuleForReadingSees: what is moved can be read at its new place, git prints files as cat does, and a
+// search of a tree around the session reads what is in the session's.
+func TestReadersThatARuleForReadingSees(t *testing.T) {
+	e := newEngine(t, Options{Rules: permission.Rules{
+		Deny:  []string{"Read(/keys/**)", "Read(nest/keys)", "Read(*.pem)", "Read(~/.own/**)"},
+		Allow: []string{"Bash"},
+	}})
+	for want, lines := range map[tool.Verdict][]string{
+		tool.Deny: {
+			"mv keys k2", "mv keys/a.txt x", "mv nest n2", "mv -t u keys/a.txt", "mv k.pem x", "git mv keys sub/",
+			"git mv k.pem x", "rename s/pem/txt/ k.pem", "git worktree move keys x", "busybox mv keys x", "trash k.pem",
+			"git grep X", "git grep X keys/a.txt", "git grep -e X keys", "git grep X -- '*.pem'", "git grep X -- :/",
+			"git grep X HEAD", "git grep X HEAD -- ':!src'", "git grep -n X HEAD:keys", "cd sub; git grep X HEAD:keys",
+			"git blame keys/a.txt", "git diff HEAD~1 -- keys/a.txt", "git diff HEAD:keys/a.txt", "git log -p keys",
+			"git diff --no-index . /tmp", "git show HEAD:keys/a.txt", "git show :k.pem", "git cat-file blob HEAD:k.pem",
+			"git archive HEAD keys", "git stash push keys/a.txt", "x=keys/a.txt; git blame $x",
+			"grep -rn X ..", "grep -rn X /", "find .. -name a.txt -exec cat {} +", "cp -r ../src /tmp/x", "cp -r /home /tmp/x",
+			"tar cf x.tar ..",
+		},
+		tool.Allow: {
+			"mv src/a src/b", "mv sub s2", "git mv src/a src/b", "git grep X src", "git grep X -- src", "git diff",
+			"git diff --stat HEAD~1", "git diff main...HEAD -- src", "git log -p -3", "git log dev", "git diff $base",
+			"git show HEAD", "git show HEAD:src/a", "git blame src/a", "git stash push -m keys", "git stash pop stash@{0}",
+			"git archive HEAD src", "git cat-file -p HEAD", "grep -rn X src", "ls ..", "cat ../x", "grep X /tmp/y",
+		},
+	} {
+		for _, line := range lines {
+			if d := decide(t, e, bash(t, tool.ModeDefault, line)); d.Verdict != want {
+				t.Errorf("%s: %s %+v, want %s", line, d.Verdict, d.Reasons, want)
+			}
+		}
+	}
+	trees := newEngine(t, Options{Rules: permission.Rules{Deny: []string{"Read(*.pem)"}, Allow: []string{"Bash"}}})
+	for _, line := range []string{"git grep X", "mv sub s2", "grep -rn X .."} { // as grep -r X .
+		if d := decide(t, trees, bash(t, tool.ModeDefault, line)); d.Verdict != tool.Allow {
+			t.Errorf("%s: %s %+v: a rule for a name at any depth is not about a whole tree", line, d.Verdict, d.Reasons)
+		}
+	}
+}
+
 func cmd(line string) func(testing.TB) *tool.Call {
 	return func(t testing.TB) *tool.Call { return bash(t, tool.ModeDefault, line) }
 }

@@ -83,7 +83,7 @@ func TestFiles(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"cp a b c", "read /w/a, read /w/b, write /w/c"},
 		{"cp -t c a b", "write /w/c, read /w/a, read /w/b"},
-		{"mv a b", "write+ /w/a, write /w/b"},
+		{"mv a b", "read+ /w/a, write+ /w/a, write /w/b"},
 		{"rm -rf a", "write+ /w/a"},
 		{"grep -r x", "read+ /w/."},
 		{"grep -e x a", "read /w/a"},

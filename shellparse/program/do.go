@@ -52,6 +52,7 @@ func handlers() map[string]func(*Call) {
 		"terminal":     doTerminal,
 		"checkout":     doCheckout,
 		"gitdiff":      doGitDiff,
+		"gitgrep":      doGitGrep,
 		"gitconfig":    doGitConfig,
 		"gitinit":      doGitInit,
 		"gitclone":     doGitRemote,

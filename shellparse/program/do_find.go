@@ -434,6 +434,9 @@ func doRename(a *Call) {
 			strings.HasSuffix(t, "e") && strings.Count(t, "/") > 2 {
 			a.Opaque("inline_code", "rename executes its expression as Perl", a.Operands[0].At)
 		}
+		for _, f := range a.Operands[1:] {
+			a.use(tree, f)
+		}
 	}
 	a.UseOperands(a.Operands)
 }

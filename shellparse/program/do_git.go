@@ -106,16 +106,6 @@ func doCheckout(a *Call) {
 	}
 }
 
-// doGitDiff reads files outside of the tree only with --no-index, and when it is
-// given absolute paths.
-func doGitDiff(a *Call) {
-	for _, f := range a.Operands {
-		if a.Effects["noindex"] || strings.HasPrefix(f.Text, "/") || strings.HasPrefix(f.Text, "../") {
-			a.use(reads, f)
-		}
-	}
-}
-
 func doGitConfig(a *Call) {
 	if a.Effects["data"] || len(a.Operands) < 2 {
 		return
@@ -224,6 +214,7 @@ func doWorktree(a *Call) {
 		f.Makes = true
 		a.use(cuts, f)
 	case "move":
+		a.use(tree, a.Operands[1])
 		for _, f := range a.Operands[1:] {
 			a.use(cuts, f)
 		}

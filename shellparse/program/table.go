@@ -57,7 +57,8 @@ const (
 	makes    kind = 'D' // a directory that is made, with those above it, or taken where it is empty
 	both     kind = 'b' // read and written
 	tree     kind = 'R' // read with all below it
-	cuts     kind = 'W' // written, moved or removed with all below it
+	cuts     kind = 'W' // written or removed with all below it
+	moves    kind = 'M' // moved with all below it: what it holds can be read at its new place
 	shell    kind = 's' // text for sh -c
 	program  kind = 'p' // name of a program
 	chdir    kind = 'c' // working directory for the rest
@@ -79,7 +80,7 @@ const (
 	treeNames kind = 'L' // the same, of trees
 )
 
-var kinds = "drwtDbRWspchuoxeamnqQ@vflL"
+var kinds = "drwtDbRWMspchuoxeamnqQ@vflL"
 
 // loaded holds the programs of the tables. They are read when they are first asked for,
 // because a process that judges nothing does not need them. The variable has no

@@ -34,6 +34,9 @@ func (a *Call) use(k kind, f Word) {
 	case cuts:
 		f.Keeps = true // what is cut is an effect
 		a.File(f, Write, true)
+	case moves:
+		a.use(tree, f)
+		a.use(cuts, f)
 	case shell:
 		a.Run(f)
 	case program, argv:
