@@ -130,3 +130,35 @@ func TestTheModelMovesNoRule(t *testing.T) {
 		}
 	}
 }
+
+// TestTheRulesOfAnAgentInAWorktree: what its parent may not read it may not read either, there and in the worktree. What
+// a rule allows is in the worktree.
+func TestTheRulesOfAnAgentInAWorktree(t *testing.T) {
+	t.Parallel()
+	d := newAgents(t, `top=${cwd%/.worktrees/*}
+for path in "$top/app/keys/a" "$cwd/keys/a"; do call Read "{\"file_path\":\"$path\"}"; done > $here/read
+for path in "$cwd/build/n" "$top/app/build/n"; do
+	ask -d "{\"tool\":\"Write\",\"dry_run\":true,\"args\":{\"file_path\":\"$path\",\"content\":\"x\"}}" "http://x/sessions/$id/calls"
+done > $here/wrote
+echo "{\"text\":\"$cwd\"}"`, `policy: {rules: {deny: ["Read(/keys/**)"], allow: ["Write(/build/**)", "Agent"]}}
+`)
+	for _, name := range []string{"keys/a", "build/a"} {
+		d.write("ws/app/"+name, "SECRET\n")
+	}
+	git := d.repository()
+	git("add", "app")
+	git("commit", "-qnm", "two")
+	var s client.Session
+	d.does(d.agent, "POST", "/sessions", map[string]any{"mode": "default", "cwd": d.ws + "/app"}, &s)
+	r := d.call(s.ID, "Agent", ask+`,"isolation":"worktree","name":"w"}`)
+	if r.Status != client.StatusSuccess || !strings.Contains(r.FinalText, d.ws+"/.worktrees/w/app") {
+		t.Fatalf("%s %s", r.Status, r.FinalText)
+	}
+	if said := d.read("spawn/read"); strings.Contains(said, "SECRET") || strings.Count(said, `deny Read(/keys/**)`) < 2 {
+		t.Errorf("the agent read %s", said)
+	}
+	said := d.read("spawn/wrote")
+	if allowed, asked := strings.Index(said, `"verdict":"allow"`), strings.Index(said, `"verdict":"ask"`); allowed < 0 || asked < allowed {
+		t.Errorf("want an allow in the worktree, and none beside it: %s", said)
+	}
+}
