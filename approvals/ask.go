@@ -48,6 +48,7 @@ func (q *Queue) Execution(ctx context.Context, c *tool.Call) (tool.Approval, err
 	item.Digest, item.own = c.Digest, c.Request.Own != nil
 	if answerable(c) {
 		item.Remember = []string{RememberOnce, RememberSession, RememberAlways}
+		item.Links = linksOf(c)
 		item.AskOnce = c.Spec.Execution == tool.ExecAskOnce
 	}
 	return q.ask(ctx, item, c.In.Emit)

@@ -58,7 +58,16 @@ func keyOf(ctx context.Context, item Item) (string, error) {
 	defer budget.Of(ctx).Compute(ctx)() // arguments may have megabytes
 	_, args, _ := item.grantKey()
 	key, _, err := argsKey(json.RawMessage(args))
-	return key, err
+	return linkedKey(key, item.Links), err
+}
+
+// linkedKey is the key of arguments that lead to these files by links. A name that becomes a link later, or leads
+// elsewhere, has another key, so that no answer is remembered for a file that nobody saw.
+func linkedKey(key string, links []string) string {
+	if len(links) == 0 {
+		return key
+	}
+	return digest(append([]string{"links", key}, links...)...)
 }
 
 // remembered looks for a grant that answers the item, whose arguments have this key. A refusal wins over an
@@ -110,8 +119,9 @@ func (q *Queue) grant(tx *sql.Tx, item Item, now time.Time) error {
 	}
 	name, args, dir := item.grantKey()
 	session, made, life := item.SessionID, item.SessionMade.UnixNano(), q.opts.SessionGrant
-	if item.EditedArgs != nil {
-		args = string(item.EditedArgs)
+	links := item.Links
+	if item.EditedArgs != nil { // which may name other files: by a link they are asked about again
+		args, links = string(item.EditedArgs), nil
 	}
 	if scope == RememberAlways {
 		session, made, life = "", 0, q.opts.AlwaysGrant
@@ -124,6 +134,7 @@ func (q *Queue) grant(tx *sql.Tx, item Item, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	key = linkedKey(key, links)
 	_, err = tx.Exec(`DELETE FROM approval_grants WHERE tool_name = $1 AND args_key = $2 AND account = $3
 		AND dir = $4 AND scope = $5 AND session_id = $6 AND runs_as = $7`,
 		name, key, item.Account, dir, scope, session, item.RunsAs) // the newest answer counts

@@ -2,6 +2,9 @@ package approvals
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandboxd/sandboxd/guard"
@@ -55,16 +58,18 @@ type Item struct {
 	// Connection is where the call wants to connect.
 	Connection *tool.Connecting `json:"connection,omitempty"`
 	// Changes are what the call has changed. They are undone if the answer is no.
-	Changes   *tool.Changing `json:"changes,omitempty"`
-	Why       []tool.Reason  `json:"why"`
-	Facts     Facts          `json:"facts"`
-	Digest    string         `json:"digest"`
-	Remember  []string       `json:"remember"`           // the scopes that a yes can be remembered for
-	AskOnce   bool           `json:"ask_once,omitempty"` // either answer is remembered for the session (A-06)
-	CreatedAt time.Time      `json:"created_at"`
-	ExpiresAt time.Time      `json:"expires_at"`
-	Waiting   int            `json:"waiting"`          // calls that one answer serves now
-	Daemon    string         `json:"daemon,omitempty"` // which asks, where several share the database
+	Changes *tool.Changing `json:"changes,omitempty"`
+	Why     []tool.Reason  `json:"why"`
+	Facts   Facts          `json:"facts"`
+	// Links are the files that a file tool reaches by a link, where they lie. A remembered answer holds for these.
+	Links     []string  `json:"links,omitempty"`
+	Digest    string    `json:"digest"`
+	Remember  []string  `json:"remember"`           // the scopes that a yes can be remembered for
+	AskOnce   bool      `json:"ask_once,omitempty"` // either answer is remembered for the session (A-06)
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Waiting   int       `json:"waiting"`          // calls that one answer serves now
+	Daemon    string    `json:"daemon,omitempty"` // which asks, where several share the database
 
 	DecidedAt  *time.Time      `json:"decided_at,omitempty"`
 	DecidedBy  string          `json:"decided_by,omitempty"`
@@ -114,6 +119,31 @@ func itemOf(c *tool.Call, kind Type) Item {
 		Tool: c.Spec.Name, Description: c.Spec.Description, Args: orEmptyObject(c.In.Args),
 		Why: append([]tool.Reason{}, c.Decision.Reasons...), Facts: factsOf(c), Remember: []string{RememberOnce},
 	}
+}
+
+// linksOf returns the physical paths of a file tool that are not those of its arguments. Of a shell command it returns
+// none: where its words lead depends on what it did before them.
+func linksOf(c *tool.Call) (links []string) {
+	if c.Facts.Uses.Script != nil {
+		return nil
+	}
+	for _, u := range c.Facts.Uses.Paths {
+		if u.Raw == "" || u.Path == "" {
+			continue
+		}
+		named := u.Raw
+		switch {
+		case named == "~" || strings.HasPrefix(named, "~/"):
+			named = filepath.Join(c.In.Home, named[1:])
+		case !filepath.IsAbs(named):
+			named = filepath.Join(c.In.Dir, named)
+		}
+		if filepath.Clean(named) != u.Path && !slices.Contains(links, u.Path) {
+			links = append(links, u.Path)
+		}
+	}
+	slices.Sort(links)
+	return links
 }
 
 func factsOf(c *tool.Call) Facts {
