@@ -234,6 +234,18 @@ func (w *walker) names(name, program string) {
 	}
 }
 
+// doHash handles hash: with -p a name gets another program.
+func doHash(a *act) {
+	for _, f := range a.Values["-p"] {
+		a.Opaque("unknown_command", "hash -p makes a name run "+f.Text, f.At)
+		for _, name := range a.Operands {
+			if strings.Contains(f.Lit(), "/") && !strings.Contains(name.Text, "/") {
+				a.w.names(name.Text, f.Text)
+			}
+		}
+	}
+}
+
 // copiesPrograms notes which files become programs of the system because the command links, moves or copies them, or
 // prints them into a file.
 func (a *act) copiesPrograms() {

@@ -353,7 +353,7 @@ func doSet(a *act) {
 				}
 				a.shellOption(args[i])
 				if !slices.Contains(setOptions, args[i].Lit()) {
-					a.sc.args = nil // set refuses the option, and sets nothing
+					a.refusedSet(args[i])
 					return
 				}
 			}
@@ -373,7 +373,7 @@ func doSet(a *act) {
 					a.shellOption(args[i])
 				}
 				if !slices.Contains(setOptions, args[i].Lit()) {
-					a.sc.args = nil
+					a.refusedSet(args[i])
 					return
 				}
 			}
@@ -381,6 +381,13 @@ func doSet(a *act) {
 			a.sc.args = known(args[i:])
 			return
 		}
+	}
+}
+
+// refusedSet is set with an option that bash does not have: it sets nothing. Another shell may have it.
+func (a *act) refusedSet(option program.Word) {
+	if !option.Known || a.w.posix {
+		a.sc.args = nil
 	}
 }
 
@@ -460,18 +467,6 @@ func doAlias(a *act) {
 				Code: "shell_option", Message: "an alias changes what a word runs: " + f.Text,
 				Hint: "define a function", Command: "alias", At: f.At, CommandsOnly: !a.w.posix, // dash uses them
 			})
-		}
-	}
-}
-
-// doHash handles hash: with -p a name gets another program.
-func doHash(a *act) {
-	for _, f := range a.Values["-p"] {
-		a.Opaque("unknown_command", "hash -p makes a name run "+f.Text, f.At)
-		for _, name := range a.Operands {
-			if strings.Contains(f.Lit(), "/") && !strings.Contains(name.Text, "/") {
-				a.w.names(name.Text, f.Text)
-			}
 		}
 	}
 }
