@@ -91,7 +91,7 @@ func (w *walker) start(c call, sc *scope) {
 	name := c.argv[0]
 	cmd := Command{
 		Path: name.Text, Via: w.via, Files: slices.Clip(c.files), Dir: sc.dir(), At: c.at,
-		Fed: spanned(w.fed, w.execFed),
+		Fed: spanned(w.fed, w.execFed), source: c.in.Source,
 	}
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})

@@ -295,6 +295,9 @@ func (w *walker) makerOf(c *Command) (Run, bool) {
 	if run.From == "" && c.relays {
 		run.From = "text"
 	}
+	if values, ok := w.ofValues(c.source); ok && passesOn(c.Name) {
+		run.strengthen(values, true)
+	}
 	if made, ok := w.madeBy(c.Files); ok && (run.From == "" || stronger(made.From, run.From)) {
 		run = made
 	}
@@ -312,6 +315,10 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	c := &w.out.Commands[i]
 	made := w.unknownWords(c)
 	best, found := Run{}, false
+	// Values in code of another language are data as a rule.
+	if values, ok := w.ofValues(c.source); ok && (readsShell(c.Name) || stronger(values.From, "text")) {
+		best, found = values, true
+	}
 	for _, m := range makers {
 		j := m.command
 		f := &w.out.Commands[j]
@@ -337,6 +344,12 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 		return Run{From: "unknown"}, true
 	}
 	return best, found
+}
+
+// readsShell reports whether a program takes its input for shell text.
+func readsShell(name string) bool {
+	return slices.Contains(bashes, name) || name == "." || name == "source" || strings.HasSuffix(name, "sh") &&
+		name != "ssh"
 }
 
 // Linked reports whether the i-th command takes part in what the one in front of it does: in a pipeline, or as a
@@ -391,7 +404,12 @@ func fedLater(c *Command) bool { return slices.Contains(c.Via, "process substitu
 
 // Makes says what the command itself prints: "download", "decoder", "text" that it puts together, or "" for
 // anything else.
-func (c *Command) Makes() string { return effect.Maker(c.Name, func() []string { return words(c) }) }
+func (c *Command) Makes() string {
+	if c.Name == "date" && onlyDate(c) {
+		return ""
+	}
+	return effect.Maker(c.Name, func() []string { return words(c) })
+}
 
 func words(c *Command) []string {
 	out := make([]string, 0, len(c.Args))

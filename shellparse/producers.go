@@ -185,16 +185,35 @@ type said struct {
 
 // relays notes a command that passes a text of the line on, as cat does with a here-document.
 func (a *act) relays() {
-	if a.cmd.told = a.In.Kind == program.HereText; !a.cmd.told {
-		return
-	}
-	switch a.Name {
-	case "cat", "tee", "dd", "sponge", "pv", "grep", "egrep", "fgrep", "rg", "less", "more", "nl", "unexpand", "pr":
-		a.cmd.relays = true
-		if text, ok := a.prints(); ok && a.In.Own {
+	a.cmd.told = a.In.Kind == program.HereText
+	a.cmd.relays = a.cmd.told && passesOn(a.Name)
+	if text, ok := "", false; a.cmd.relays && a.In.Own {
+		if text, ok = a.prints(); ok {
 			a.w.said = said{len(a.w.out.Commands) + 1, text, a.In.At}
 		}
 	}
+}
+
+// passesOn reports whether a program prints lines of its input as they are.
+func passesOn(name string) bool {
+	switch name {
+	case "cat", "tee", "dd", "sponge", "pv", "grep", "egrep", "fgrep", "rg", "less", "more", "nl", "unexpand", "pr":
+		return true
+	}
+	return false
+}
+
+// ofValues returns the origin of a text with variables that the line sets to what is not known. Which variable has
+// which text is not remembered.
+func (w *walker) ofValues(source string) (run Run, ok bool) {
+	if source == "" || !slices.ContainsFunc(variables(source), w.isSet) {
+		return Run{}, false
+	}
+	run = Run{From: "unknown"}
+	for _, x := range w.inside {
+		run.strengthen(x.Run, true)
+	}
+	return run, true
 }
 
 // composes reports whether the command prints a text that words of the line make, its own or those of a command in

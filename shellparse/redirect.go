@@ -30,6 +30,9 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			f := w.assignValue(r.Word, sc)
 			if stdin {
 				in = program.Input{Kind: program.Piped, Text: f.Skeleton, At: f.At}
+				if !f.Known {
+					in.Source = w.source(r.Word)
+				}
 				if f.Known && !f.Glob {
 					in = program.Input{Kind: program.HereText, Text: f.Text + "\n", At: f.At}
 				}
@@ -261,6 +264,9 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in program.Input, stdin 
 		body.Text = f.Text
 		if !f.Known || f.Glob {
 			body.Kind = program.Piped
+		}
+		if !f.Known {
+			body.Text, body.Source = f.Skeleton, w.source(r.Hdoc)
 		}
 	}
 	if !stdin {

@@ -82,6 +82,29 @@ func plainDate(line string) bool {
 	}
 }
 
+// onlyDate reports whether date prints nothing of its words but marks between numbers and names.
+func onlyDate(c *Command) bool {
+	for _, a := range c.Args {
+		format, ok := strings.CutPrefix(a.Text, "+")
+		if !a.Known || ok && strings.ContainsAny(format, ";&|<>()`$\n\\") {
+			return false
+		}
+		for i := 0; ok && i < len(format); i++ {
+			switch b := format[i]; {
+			case b == '%':
+				for i++; i < len(format) && strings.IndexByte("-_0^#:", format[i]) >= 0; i++ {
+				}
+				if i < len(format) && strings.IndexByte("nt", format[i]) >= 0 {
+					return false
+				}
+			case b >= 'a' && b <= 'z' && b != 'h' || b >= 'A' && b <= 'Z' && b != 'T' && b != 'Z':
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // output returns what a substitution prints. It knows only the few commands that print one word without "/", or a
 // value that is tracked here.
 func (w *walker) output(c *syntax.CmdSubst, before int, sc *scope) (program.Word, bool) {

@@ -60,6 +60,14 @@ func (a *act) writes() {
 		g.takes("", run)
 		return
 	}
+	if a.In.Source != "" && passesOn(a.Name) {
+		run, made := a.made(false, true)
+		w.keepsMade(paths, run, made)
+		g.takes("", run)
+		if strings.Trim(text, "_ \n") == "" { // nothing of it is known
+			return
+		}
+	}
 	g.takes(text, Run{})
 	for _, p := range paths {
 		if a.Name == "echo" && w.nested > 0 && strings.Contains(text, `\`) { // a sh may print it
@@ -82,6 +90,8 @@ func (a *act) made(composed, printed bool) (best Run, ok bool) {
 	best.strengthen(Run{From: "text", Part: a.Name}, composed)
 	from := a.maker()
 	best.strengthen(Run{From: from, Part: a.Name}, from == "decoder" || from == "download")
+	values, ok := w.ofValues(a.In.Source)
+	best.strengthen(values, ok)
 	for _, x := range w.inside {
 		best.strengthen(x.Run, within(x.at, a.cmd.Fed) || (printed || x.process) && within(x.at, a.cmd.At))
 	}
@@ -101,7 +111,12 @@ func (a *act) copiesInput(paths []string) {
 	if a.In.Kind == program.HereText {
 		text = a.In.Text
 	}
+	run, made := a.made(false, true)
 	for _, p := range paths {
+		if a.In.Source != "" {
+			a.w.keepsMade([]string{p}, run, made)
+			text = a.In.Text
+		}
 		if text == "" {
 			a.w.keepsMade([]string{p}, Run{From: "text", Part: a.Name}, true)
 			continue

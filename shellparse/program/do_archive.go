@@ -234,7 +234,7 @@ func doCpio(a *Call) {
 		for name := range strings.FieldsSeq(names) {
 			a.use(reads, Literal(name, a.At))
 		}
-		if names == " " {
+		if names == " " || a.In.Source != "" {
 			a.listed(treeNames, Literal("-", a.At))
 		}
 	}

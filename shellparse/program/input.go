@@ -7,6 +7,8 @@ type Input struct {
 	Kind InputKind
 	Text string // of a here-document; of what is piped what is known of it, _ for the rest
 	At   source.Pos
+	// Source is the source of a text that is not wholly known, else "".
+	Source string
 	// Printed is what a command in front of a pipe prints, where its words say it; no escapes
 	// are read in it.
 	Printed string
