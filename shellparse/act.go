@@ -183,7 +183,9 @@ func (a *act) Written(f program.Word) (texts []string) {
 
 // Inline implements [Shell].
 func (a *act) Inline(code program.Word) {
+	opaque := len(a.w.opaqueReads)
 	a.Opaque("inline_code", a.cmd.Name+" executes code given in the line, which is not read here", code.At)
+	a.w.opaqueReads = a.w.opaqueReads[:opaque] // what it reads is data
 	a.w.out.Opaque[len(a.w.out.Opaque)-1].Words = code.Known
 }
 
@@ -303,6 +305,7 @@ func (a *act) Opaque(code, message string, at Pos) {
 	inline := code == "inline_code" || code == "dynamic_eval"
 	if inline || code == "unknown_command" {
 		a.w.opaqueCommands = append(a.w.opaqueCommands, a.cmd.At)
+		a.w.opaqueReads = append(a.w.opaqueReads, a.cmd.At)
 	}
 	a.w.opaque(Opaque{Code: code, Message: message, Command: a.cmd.Name, At: at, Inline: inline})
 }

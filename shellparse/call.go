@@ -341,9 +341,15 @@ func (w *walker) unknownName(cmd Command, c call, sc *scope) {
 	a := act{w: w, sc: sc, cmd: cmd, call: c}
 	a.Shell = &a
 	a.Generic(c.argv[1:])
-	cmd.Files = a.cmd.Files
+	if c.argv[0].Glob && strings.Contains(c.argv[0].Text, "/") { // it may be a script that the line writes
+		a.script(c.argv[0], false, nil)
+	}
+	cmd.Files, cmd.Effects = a.cmd.Files, a.cmd.Effects
 	w.opaqueCommands = append(w.opaqueCommands, cmd.At)
 	w.emit(cmd)
+	for _, follow := range a.Inner {
+		follow()
+	}
 	// $SUDO rm -rf src: if the variable is empty, or names a program that starts others, the next word is the
 	// program. After FOO=$X it is started in any case.
 	name, rest := c.argv[0], c.argv[1:]

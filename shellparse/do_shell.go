@@ -89,6 +89,9 @@ func (a *act) shellWords() (shellWords, bool) {
 		switch {
 		case !f.Known || f.Glob && strings.ContainsAny(text[:min(1, len(text))], "-+*?["):
 			a.Opaque("inline_code", a.Name+" is given a word that is only known when it runs: "+text, f.At)
+			if f.Known { // it may be a script
+				a.script(f, true, nil)
+			}
 			return sh, false
 		case text == "+":
 			a.Opaque("inline_code", a.Name+" is given a lone +, which shells read differently", f.At)
@@ -353,7 +356,9 @@ func doTrap(a *act) {
 			text: f.Text, at: at, via: w.via, posix: w.posix, anyShell: w.anyShell, atExit: atExit,
 			sc: inner.clone(), from: len(w.entered), unset: len(w.unset),
 		}
+		w.beside++ // what stands behind it may run before it
 		t.walk(w, inner)
+		w.beside--
 		if !atExit {
 			w.trapTakes = append(w.trapTakes, w.unset[t.unset:]...)
 			withDoubt(sc.funcs, w.trapTakes)

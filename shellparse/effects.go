@@ -319,6 +319,11 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	if values, ok := w.ofValues(c.source); ok && (readsShell(c.Name) || stronger(values.From, "text")) {
 		best, found = values, true
 	}
+	if slices.Contains(w.opaqueReads, c.At) {
+		run, ok := w.madeBy(c.Files)
+		best.strengthen(run, ok)
+		found = found || ok
+	}
 	for _, m := range makers {
 		j := m.command
 		f := &w.out.Commands[j]

@@ -1,6 +1,7 @@
 package shellparse
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -236,4 +237,112 @@ func (w *walker) throughLinks() {
 			}
 		}
 	}
+}
+
+// renames gives a file what is known of the one that it is made from.
+func (a *act) renames() {
+	w := a.w
+	if len(w.written)+len(w.made) == 0 {
+		return
+	}
+	if a.Name == "ln" && len(a.Operands) == 2 {
+		from, to := w.file(a.Operands[0], Read, false, a.sc), w.file(a.Operands[1], Write, false, a.sc)
+		for i := range min(len(from), len(to)) {
+			w.named(path.Clean(from[i].Path), path.Clean(to[i].Path))
+		}
+		return
+	}
+	if n := len(a.Operands); a.Name == "rsync" && n > 1 {
+		for _, to := range w.file(a.Operands[n-1], Write, false, a.sc) {
+			for _, from := range a.Operands[:n-1] {
+				for _, f := range w.file(from, Read, false, a.sc) {
+					w.named(path.Clean(f.Path), path.Clean(to.Path))
+					w.named(path.Clean(f.Path), path.Join(to.Path, path.Base(f.Path)))
+				}
+			}
+		}
+	}
+	if a.cmd.Effects == nil {
+		return
+	}
+	for _, d := range a.cmd.Effects.Deletes {
+		if d.Moved != "" {
+			w.named(d.key(), path.Clean(d.Moved))
+		}
+	}
+	for _, r := range a.cmd.Effects.Replaces {
+		to := []string{path.Clean(r.To.Path)}
+		for _, name := range r.Names {
+			to = append(to, path.Join(r.To.Path, name))
+		}
+		for _, f := range r.From {
+			from := path.Clean(f.Path)
+			for _, p := range to {
+				w.named(from, p)
+			}
+		}
+	}
+}
+
+// named says that a file or a tree is another one, or a copy of it. What a pattern means is in the other one.
+func (w *walker) named(from, to string) {
+	if from == to {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.written)) {
+		for _, name := range renamed(key, from, to) {
+			w.written[name] = w.written[key]
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.made)) {
+		w.keepsMade(renamed(key, from, to), w.made[key], true)
+	}
+}
+
+// renamed returns the names that a file has when from is to.
+func renamed(key, from, to string) []string {
+	segments := strings.Split(key, "/")
+	n := strings.Count(from, "/") + 1
+	if n > len(segments) {
+		return nil
+	}
+	begin, rest := strings.Join(segments[:n], "/"), strings.Join(segments[n:], "/")
+	if begin == from {
+		return []string{path.Join(to, rest)}
+	}
+	if same, err := path.Match(from, begin); err == nil && same {
+		return []string{path.Join(to, path.Base(begin), rest)}
+	}
+	return nil
+}
+
+// remembered returns the keys of a map that may be the file: what a pattern or a tree means, a name in a directory that
+// is not known, and what links of the line lead to. A key is a pattern where its writer has made up the names.
+func remembered[T any](w *walker, of map[string]T, f File) (keys []string) {
+	if len(of) == 0 {
+		return nil
+	}
+	p := f.key()
+	if parts := strings.SplitN(p, "/", 5); len(parts) == 5 && parts[1] == "proc" && parts[3] == "cwd" {
+		f.Known, p = false, parts[4]
+	}
+	pattern := strings.ReplaceAll(p, "[!", "[^")
+	others := []string{p}
+	if len(w.links) > 0 && f.Known && !f.Glob {
+		others = append(others, w.through(p, false, len(w.out.Commands), true)...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		same := slices.Contains(others, key) || !f.Known && strings.HasSuffix(key, "/"+p) ||
+			f.Recursive && (p == "/" || strings.HasPrefix(key, p+"/"))
+		if !same && f.Glob {
+			same, _ = path.Match(pattern, key)
+		}
+		if !same && strings.HasSuffix(key, "*") {
+			same, _ = path.Match(key, p)
+		}
+		if same {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

@@ -139,6 +139,8 @@ type walker struct {
 	rounds, beside int
 	// opaqueCommands are the places of commands that execute what nobody can read.
 	opaqueCommands []Pos
+	// opaqueReads are those among them whose code is not in their words, but may be in a file that they read.
+	opaqueReads []Pos
 
 	// piped holds directories: the last stage of a pipeline that was followed prints only paths below them. It is nil
 	// if that stage may print anything else.

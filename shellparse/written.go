@@ -2,7 +2,6 @@ package shellparse
 
 import (
 	"errors"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -42,9 +41,10 @@ func (a *act) writes() {
 		paths = append(paths, writtenTo(a.cmd.Files)...)
 	default:
 		if to := writtenTo(a.cmd.Files); len(to) > 0 {
-			run, ok := a.made(false, false)
+			run, ok := a.made(strings.HasSuffix(a.Name, "split") && a.composes(), false)
 			w.keepsMade(to, run, ok)
 		}
+		a.renames()
 	}
 	g := w.group
 	if a.call.own {
@@ -160,27 +160,13 @@ func (f File) key() string {
 // madeBy returns what has made one of the files that are read.
 func (w *walker) madeBy(files []File) (run Run, ok bool) {
 	for _, f := range files {
-		switch p := f.key(); {
+		switch {
 		case f.Looks || f.Access != Read:
 		case connection(f.Path):
 			return fromHost, true
-		case len(w.made) == 0:
-		case f.Glob || f.Recursive:
-			pattern := strings.ReplaceAll(f.Path, "[!", "[^")
-			for _, made := range slices.Sorted(maps.Keys(w.made)) {
-				if same, err := path.Match(pattern, made); err == nil && same || made == p ||
-					f.Recursive && (p == "/" || strings.HasPrefix(made, p+"/")) {
-					return w.made[made], true
-				}
-			}
 		default:
-			if run, ok = w.made[p]; ok {
-				return run, true
-			}
-			for _, made := range slices.Sorted(maps.Keys(w.made)) {
-				if !f.Known && strings.HasSuffix(made, "/"+p) { // nobody knows in which directory it is: popd
-					return w.made[made], true
-				}
+			for _, made := range remembered(w, w.made, f) {
+				return w.made[made], true
 			}
 		}
 	}
@@ -223,46 +209,6 @@ func (w *walker) writesText(p, text string, appends bool) {
 func (a *act) appends() bool {
 	return slices.ContainsFunc(a.call.files, func(f File) bool { return f.Access == Write && f.Keeps }) ||
 		a.Name == "tee" && hasWord(&a.cmd, "-a", "--append")
-}
-
-// renames gives a file what is known of the one that it is made from.
-func (a *act) renames() {
-	w := a.w
-	if len(w.written)+len(w.made) == 0 {
-		return
-	}
-	if a.Name == "ln" && len(a.Operands) == 2 {
-		from, to := w.file(a.Operands[0], Read, false, a.sc), w.file(a.Operands[1], Write, false, a.sc)
-		for i := range min(len(from), len(to)) {
-			w.named(path.Clean(from[i].Path), path.Clean(to[i].Path))
-		}
-		return
-	}
-	if a.cmd.Effects == nil {
-		return
-	}
-	for _, r := range a.cmd.Effects.Replaces {
-		to := []string{path.Clean(r.To.Path)}
-		for _, name := range r.Names {
-			to = append(to, path.Join(r.To.Path, name))
-		}
-		for _, f := range r.From {
-			from := path.Clean(f.Path)
-			for _, p := range to {
-				w.named(from, p)
-			}
-		}
-	}
-}
-
-// named says that a file is another one, or a copy of it.
-func (w *walker) named(from, to string) {
-	if texts := w.written[from]; texts != nil {
-		w.written[to] = texts
-	}
-	if run, ok := w.made[from]; ok {
-		w.made[to] = run
-	}
 }
 
 // feeds reads the files from which the command takes text: at once what the line writes there, else later.
@@ -317,22 +263,28 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 		return
 	}
 	for _, f := range w.file(script, Read, false, a.sc) {
-		p := f.key()
-		run, ok := w.made[p]
-		if connection(f.Path) {
-			run, ok = fromHost, true
-		}
-		if ok {
+		texts := remembered(w, w.written, f)
+		if run, ok := w.madeBy([]File{f}); ok {
 			a.runsFile(run, f.Path, script.At)
 		} else if early && len(w.scripted) < maxWritten {
-			w.scripted = append(w.scripted, scripted{p, len(w.written[p]), a.cmd.At})
+			w.scripted = append(w.scripted, scripted{f, w.textsOf(f), a.cmd.At})
 		}
-		for _, text := range w.written[p] {
-			if !a.text(text, script, shell, args) { // a shell runs what stands in front of the mistake
-				a.runsFile(Run{From: "text", Part: "the line"}, f.Path, script.At)
+		for _, key := range texts {
+			for _, text := range w.written[key] {
+				if !a.text(text, script, shell, args) { // a shell runs what stands in front of the mistake
+					a.runsFile(Run{From: "text", Part: "the line"}, f.Path, script.At)
+				}
 			}
 		}
 	}
+}
+
+// textsOf returns how many texts of a file are known.
+func (w *walker) textsOf(f File) (n int) {
+	for _, key := range remembered(w, w.written, f) {
+		n += len(w.written[key])
+	}
+	return n
 }
 
 // slurped is a $(<f) of a file that the line has made.
@@ -343,7 +295,7 @@ type slurped struct {
 
 // scripted is a script, and the command that runs it.
 type scripted struct {
-	path  string
+	file  File
 	texts int // how many texts of it were known then
 	at    Pos
 }
@@ -351,13 +303,13 @@ type scripted struct {
 // runsMade says of each command whose script a later place of the text makes where that comes from.
 func (w *walker) runsMade() {
 	for _, s := range w.scripted {
-		run, ok := w.made[s.path]
-		if texts := w.written[s.path]; !ok && len(texts) > s.texts {
+		run, ok := w.madeBy([]File{s.file})
+		if !ok && w.textsOf(s.file) > s.texts {
 			run, ok = Run{From: "text", Part: "a later command"}, true
 		}
 		if ok && run.From == "text" {
 			w.opaque(Opaque{
-				Code: "dynamic_eval", Message: "a script that a later place of the line writes: " + s.path, At: s.at,
+				Code: "dynamic_eval", Message: "a script that a later place of the line writes: " + s.file.Path, At: s.at,
 				Hint: "write the script first", Inline: true,
 			})
 		}
