@@ -177,6 +177,9 @@ func (w *walker) test(x syntax.TestExpr, sc *scope) {
 	case *syntax.UnaryTest:
 		w.unaryTest(x, sc)
 	case *syntax.BinaryTest:
+		if x.Op == syntax.TsReMatch {
+			w.sets("BASH_REMATCH")
+		}
 		w.binaryTest(x, sc)
 	default:
 		w.fail(&Error{

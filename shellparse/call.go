@@ -91,7 +91,7 @@ func (w *walker) start(c call, sc *scope) {
 	name := c.argv[0]
 	cmd := Command{
 		Path: name.Text, Via: w.via, Files: slices.Clip(c.files), Dir: sc.dir(), At: c.at,
-		Fed: spanned(w.fed, w.execFed), source: c.in.Source,
+		Fed: spanned(w.fed, w.execFed), source: c.in.Source, called: w.callsAt,
 	}
 	for _, a := range c.env {
 		cmd.Env = append(cmd.Env, Assign{Name: a.name, Value: oneWord(a.value, a.at)})
@@ -106,6 +106,9 @@ func (w *walker) start(c call, sc *scope) {
 	}
 	cmd.Name = path.Base(name.Text)
 	if f, ok := sc.funcs[name.Text]; ok && !c.external {
+		around := w.callsAt
+		w.callsAt = append(slices.Clip(around), c.at)
+		defer func() { w.callsAt = around }()
 		w.out.Files = append(w.out.Files, c.files...)
 		for _, a := range c.env {
 			w.apply(a, sc)
@@ -332,7 +335,9 @@ func (w *walker) emit(cmd Command) {
 		return
 	}
 	if run, ok := w.makerOf(&cmd); ok {
-		w.inside = append(w.inside, inner{cmd.At, slices.Contains(cmd.Via, "process substitution"), run})
+		for _, at := range append([]Pos{cmd.At}, cmd.called...) {
+			w.inside = append(w.inside, inner{at, slices.Contains(cmd.Via, "process substitution"), run})
+		}
 	}
 }
 

@@ -230,3 +230,32 @@ func (s *scope) dir() string {
 	}
 	return ""
 }
+
+// known returns positional parameters, or nil where nobody can tell which is which.
+func known(fs []program.Word) []program.Word {
+	out := append([]program.Word{}, fs...)
+	for _, f := range fs {
+		if f.Many {
+			return nil
+		}
+	}
+	return out
+}
+
+// setsArgs notes that positional parameters have values that are not known, and not because of variables from outside.
+func (w *walker) setsArgs(words []program.Word) {
+	if !slices.ContainsFunc(words, func(f program.Word) bool { return !f.Known && !w.outside(f) }) {
+		return
+	}
+	for _, name := range strings.Fields("@ * 1 2 3 4 5 6 7 8 9") {
+		w.sets(name)
+	}
+}
+
+// noName notes that read, or mapfile, sets the variable that it takes where none is named.
+func (a *act) noName() {
+	for _, name := range []string{"REPLY", "MAPFILE"} {
+		a.sc.forget(name)
+		a.w.sets(name)
+	}
+}

@@ -51,8 +51,7 @@ func doRead(a *act) {
 		a.w.assign(a.sc, names[0].Text, value{words: []program.Word{root}}, names[0].At)
 	}
 	if len(names) == 0 {
-		a.sc.forget("REPLY")
-		a.sc.forget("MAPFILE")
+		a.noName()
 	}
 }
 
@@ -314,6 +313,7 @@ func doSet(a *act) {
 		switch {
 		case f.Is("--") || f.Is("-"):
 			a.sc.args = known(args[i+1:])
+			a.w.setsArgs(args[i+1:])
 			return
 		case !f.Known:
 			a.sc.args = nil
@@ -379,6 +379,7 @@ func doSet(a *act) {
 			}
 		default:
 			a.sc.args = known(args[i:])
+			a.w.setsArgs(args[i:])
 			return
 		}
 	}
@@ -401,16 +402,6 @@ var setOptions = []string{
 	"allexport", "braceexpand", "emacs", "errexit", "errtrace", "functrace", "hashall", "histexpand",
 	"history", "ignoreeof", "interactive-comments", "keyword", "monitor", "noclobber", "noexec", "noglob", "nolog",
 	"notify", "nounset", "onecmd", "physical", "pipefail", "posix", "privileged", "verbose", "vi", "xtrace",
-}
-
-func known(fs []program.Word) []program.Word {
-	out := append([]program.Word{}, fs...)
-	for _, f := range fs {
-		if f.Many {
-			return nil
-		}
-	}
-	return out
 }
 
 // doDeclare handles declare and its kin after builtin or command, where they are ordinary words.

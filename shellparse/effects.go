@@ -370,7 +370,16 @@ func (s *Script) Linked(i int) bool {
 // takes reports whether f stands in a substitution whose output the command gets: in its words, or in what may be
 // its standard input.
 func (c *Command) takes(f *Command) bool {
-	return substituted(f) && (within(f.At, c.At) || within(f.At, c.Fed))
+	if !substituted(f) {
+		return false
+	}
+	for _, at := range append([]Pos{f.At}, f.called...) {
+		given := func(call Pos) bool { return within(at, call) && !slices.Contains(f.called, call) }
+		if within(at, c.At) || within(at, c.Fed) || slices.ContainsFunc(c.called, given) {
+			return true
+		}
+	}
+	return false
 }
 
 func within(inner, outer Pos) bool { return outer.Offset <= inner.Offset && inner.End <= outer.End }

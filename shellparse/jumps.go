@@ -128,6 +128,7 @@ func (w *walker) invoke(name string, body *syntax.Stmt, args []program.Word, sc 
 		w.called = map[*syntax.Stmt]bool{}
 	}
 	w.called[body] = true
+	w.setsArgs(args)
 	w.calls = append(w.calls, name)
 	savedArgs, savedLocals, savedFunction, savedLoops := sc.args, sc.locals, sc.function, sc.loops
 	j, ifs, errexit := &jumps{}, sc.ifs, sc.errexit

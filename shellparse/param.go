@@ -2,6 +2,7 @@ package shellparse
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -128,6 +129,17 @@ func (e *expansion) param(p *syntax.ParamExp, quoted bool) {
 
 // values returns the words that a parameter expansion gives, if they are known.
 func (e *expansion) values(p *syntax.ParamExp, name string, operand program.Word, quoted bool) ([]program.Word, bool) {
+	if p.Slice != nil && p.Slice.Length == nil && !p.Excl && p.Repl == nil && name == "@" { // "${@:2}"
+		if from, ok := p.Slice.Offset.(*syntax.Word); ok {
+			n, err := strconv.Atoi(from.Lit())
+			front := e.sc.args[:max(0, min(n-1, len(e.sc.args)))]
+			many := func(f program.Word) bool { return f.Many }
+			if err == nil && n > 0 && e.sc.args != nil && program.Placed(front, len(front)) &&
+				!slices.ContainsFunc(front, many) {
+				return e.sc.args[len(front):], true
+			}
+		}
+	}
 	if p.Excl || p.Names != 0 || p.Slice != nil || p.Repl != nil {
 		e.noteCut(name)
 		return nil, false
@@ -207,6 +219,10 @@ func trimBelow(f program.Word, op syntax.ParExpOperator, cut string) ([]program.
 
 // lookup finds the tracked words of a variable or positional parameter.
 func (e *expansion) lookup(p *syntax.ParamExp, name string, quoted bool) ([]program.Word, bool) {
+	unknown := func(f program.Word) bool { return f.Lit() == "" }
+	if name == "*" && quoted && !e.sc.ifs && len(e.sc.args) > 0 && !slices.ContainsFunc(e.sc.args, unknown) {
+		return []program.Word{program.Joined(e.sc.args)}, true
+	}
 	if name == "@" || name == "*" {
 		return e.sc.args, e.sc.args != nil && (name == "@" || !quoted && !e.sc.ifs)
 	}

@@ -95,6 +95,8 @@ type walker struct {
 
 	// calls names the functions that are being followed, outermost first.
 	calls []string
+	// callsAt are the places of their calls.
+	callsAt []Pos
 	// declared lists the functions that the current text defines.
 	declared []*syntax.FuncDecl
 	// called holds the bodies that were followed at least once.

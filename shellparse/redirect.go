@@ -63,6 +63,9 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			if r.Op == syntax.DplIn || len(targets) == 1 && targets[0].Fd {
 				in.Kind = program.Piped // a descriptor may have anything open
 			}
+			if src := w.source(r.Word); r.Op == syntax.DplIn && strings.Contains(src, "[") {
+				in.Source = src // of a coprocess
+			}
 			if len(targets) == 1 && targets[0].Given != "" {
 				in = program.Input{Kind: program.HereText, Text: targets[0].Given, At: in.At}
 			}

@@ -98,6 +98,7 @@ type Command struct {
 	listed  bool // what Listed says, where that is known by now
 	// told says that its input is a text of the line, and relays that it passes such a text on.
 	told, relays bool
+	called       []Pos  // the calls of the functions that it is in
 	source       string // of a text that it has for input, where that is not wholly known
 	Told         bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
 	Sub          string `json:"-"` // the subcommand, if the program has any

@@ -119,6 +119,10 @@ func (w *walker) compound(cmd syntax.Command, sc *scope, in program.Input) {
 		if in.Kind == program.Inherited {
 			in.Kind = program.Piped // the shell's end of the pipe
 		}
+		w.sets("COPROC")
+		if c.Name != nil {
+			w.sets(c.Name.Lit())
+		}
 		w.within("coproc", func() { w.stmt(c.Stmt, sc.fork(), in) })
 	default:
 		w.fail(&Error{

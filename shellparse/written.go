@@ -309,8 +309,8 @@ func (w *walker) runsMade() {
 		}
 		if ok && run.From == "text" {
 			w.opaque(Opaque{
-				Code: "dynamic_eval", Message: "a script that a later place of the line writes: " + s.file.Path, At: s.at,
-				Hint: "write the script first", Inline: true,
+				Code: "dynamic_eval", Message: "a script that a later place of the line writes: " + s.file.Path,
+				Hint: "write the script first", Inline: true, At: s.at,
 			})
 		}
 		for i := range w.out.Commands {
