@@ -8,6 +8,14 @@ import (
 	"strings"
 )
 
+// As returns the tool that a tool is by the name of another agent, or "". What is said against that one holds for the
+// tool too; what is said for it does not.
+func As(name string) string { return otherNames[name] }
+
+var otherNames = map[string]string{
+	"exec_command": "Bash", "write_stdin": "TaskInput", "BashOutput": "TaskOutput", "KillShell": "TaskStop",
+}
+
 // fieldAs is a field of a tool that [As] knows.
 type fieldAs struct {
 	own, as string // as: its name at the other tool; "": that one has no such field
@@ -19,12 +27,16 @@ func fieldsAs(name string) []fieldAs {
 	switch name {
 	case "exec_command":
 		return []fieldAs{
-			{own: "cmd", as: "command"}, {own: "workdir", dir: true}, {own: "yield_time_ms"},
+			{own: "cmd", as: "command"},
+			{own: "workdir", dir: true},
+			{own: "yield_time_ms"},
 			{own: "max_output_tokens"},
 		}
 	case "write_stdin":
 		return []fieldAs{
-			{own: "session_id", as: "task_id"}, {own: "chars", as: "text"}, {own: "yield_time_ms"},
+			{own: "session_id", as: "task_id"},
+			{own: "chars", as: "text"},
+			{own: "yield_time_ms"},
 			{own: "max_output_tokens"},
 		}
 	case "BashOutput":

@@ -34,14 +34,6 @@ func (s Session) Under(above []Session) Session {
 	return s
 }
 
-// As returns the tool that a tool is by the name of another agent, or "". What is said against that one holds for the
-// tool too; what is said for it does not.
-func As(name string) string { return otherNames[name] }
-
-var otherNames = map[string]string{
-	"exec_command": "Bash", "write_stdin": "TaskInput", "BashOutput": "TaskOutput", "KillShell": "TaskStop",
-}
-
 // spawners are the names of the tool that starts agents. No agent that was started has it.
 var spawners = []string{"Agent", "Task"}
 
