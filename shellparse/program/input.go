@@ -27,8 +27,10 @@ type Input struct {
 }
 
 // passesOn are programs that print what they read, or make something of it.
-var passesOn = set("cat", "tee", "sponge", "pv", "dd", "sed", "gsed", "awk", "gawk", "mawk", "grep", "egrep", "fgrep",
-	"rg", "tr", "head", "tail", "sort", "uniq", "cut", "rev", "tac", "base64", "gunzip", "zcat", "jq", "envsubst", "read")
+var passesOn = set(
+	"cat", "tee", "sponge", "pv", "dd", "sed", "gsed", "awk", "gawk", "mawk", "grep", "egrep", "fgrep", "rg", "tr",
+	"head", "tail", "sort", "uniq", "cut", "rev", "tac", "base64", "gunzip", "zcat", "jq", "envsubst", "read",
+)
 
 // PassesOn reports whether a program of this name prints what it reads.
 func PassesOn(name string) bool { return passesOn[name] }
