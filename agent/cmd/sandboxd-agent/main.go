@@ -1,6 +1,6 @@
 // The command sandboxd-agent works on a task with a model and the tools of a daemon; "models" lists models, "spawn"
-// runs one sub-agent for the daemon. usage.txt lists commands, flags and exit codes, docs/agent.md explains them. A new flag
-// is in settings.read, a new command in parse and run, both in usage.txt; what it does is in package loop or host.
+// runs one sub-agent. usage.txt lists commands, flags and exit codes, docs/agent.md explains them. A new flag is in
+// settings.read, a new command in parse and run, both in usage.txt; what it does is in package loop or host.
 package main
 
 import (
