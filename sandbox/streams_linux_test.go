@@ -211,36 +211,45 @@ func TestCallsShareNoIPC(t *testing.T) {
 				needs.Missing(t, "namespaces: %v", b.Probe().Missing)
 			}
 			box := newBox(t, b, profile, guard.Settings{AllowedWritePaths: []string{ws}})
-			in, hold, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, told, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer out.Close()
-			p, err := box.Start(t.Context(), Spec{
-				Argv: []string{"sh", "-c", "readlink /proc/self/ns/ipc; exec cat"}, Dir: ws, Stdin: in, Stdout: told,
-			})
-			in.Close()
-			told.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
-			first, err := bufio.NewReader(out).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
+			first, end := ipcOf(t, box, ws)
 			_, second := runIn(t, box, ws, "readlink", "/proc/self/ns/ipc") // the first one runs still
 			if !strings.HasPrefix(first, "ipc:[") || (first == second) != (profile == ProfileLight) {
 				t.Errorf("the calls are in %q and %q", first, second)
 			}
-			hold.Close()
-			if _, err := p.Wait(); err != nil {
-				t.Error(err)
-			}
+			end()
 		})
+	}
+}
+
+// ipcOf returns the ipc namespace of a call, which runs until end: the kernel gives the number of a namespace that is
+// gone to the next one.
+func ipcOf(t *testing.T, box Box, ws string) (ipc string, end func()) {
+	t.Helper()
+	in, hold, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, told, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p, err := box.Start(t.Context(), Spec{
+		Argv: []string{"sh", "-c", "readlink /proc/self/ns/ipc; exec cat"}, Dir: ws, Stdin: in, Stdout: told,
+	})
+	in.Close()
+	told.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ipc, err = bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return ipc, func() {
+		hold.Close()
+		if _, err := p.Wait(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -259,9 +268,12 @@ func TestALauncherServesOneProfile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, ipc := runIn(t, box, ws, "readlink", "/proc/self/ns/ipc")
+			ipc, end := ipcOf(t, box, ws)
 			in[profile] = append(in[profile], ipc)
-			box.Close()
+			defer func() {
+				end()
+				box.Close()
+			}()
 		}
 	}
 	for profile, calls := range in {

@@ -15,7 +15,7 @@ import (
 
 // fields expands the words of a command as the shell does: braces, ~, parameters,
 // substitutions (which are walked), splitting. Names are not looked up on disk. In arguments
-// (args) bash expands ~ also where a value begins, as in if=~/x, but for what braces give.
+// (args) bash expands ~ also where a value begins, as in if=~/x, except in what braces give.
 func (w *walker) fields(words []*syntax.Word, sc *scope, args bool) []program.Word {
 	out := make([]program.Word, 0, len(words))
 	for _, word := range words {

@@ -269,6 +269,10 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 		} else if early && len(w.scripted) < maxWritten {
 			w.scripted = append(w.scripted, scripted{f, w.textsOf(f), a.cmd.At})
 		}
+		if len(texts) > 0 && w.writesElsewhere(texts) { // it may be the same file
+			a.Opaque("inline_code", a.cmd.Name+" executes "+f.Path+", and the line writes a file that is only known "+
+				"when it runs", script.At)
+		}
 		for _, key := range texts {
 			for _, text := range w.written[key] {
 				if !a.text(text, script, shell, args) { // a shell runs what stands in front of the mistake
@@ -277,6 +281,16 @@ func (a *act) script(script program.Word, shell bool, args []program.Word) {
 			}
 		}
 	}
+}
+
+// writesElsewhere reports whether the line writes a text into a file whose name is not known, and is none of these.
+func (w *walker) writesElsewhere(keys []string) bool {
+	for key := range w.written {
+		if strings.Contains(key, "$") && !slices.Contains(keys, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // textsOf returns how many texts of a file are known.

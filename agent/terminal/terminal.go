@@ -8,7 +8,7 @@
 // What the model says goes to the first writer, as it comes; calls with their verdicts, questions that wait for a
 // person, what hooks say, notices, costs and errors to the other. [Lines] is for programs: JSON. After a message that
 // could not be written the next is tried; after input that could not be read nothing more is read. On a terminal,
-// [Visible] shows what moves the cursor or is not visible as an escape. Without it only texts of one line are escaped.
+// [Visible] writes control characters and invisible ones as escapes. Without it the text of the model is as it is.
 //
 // A new message of package loop needs a case in show if people shall see it. Lines writes every type, passed by value.
 package terminal

@@ -12,7 +12,7 @@
 // authors. Without read, [ErrBehind] says that it lacks some. Call [Index.Forget] when a session
 // ends, and set [Index].Bound before the first use. [Hosts] is a list of hosts for the database.
 //
-// Guaranteed: a run of 32 bytes is found, but for filling (see below). An author cannot make the
+// Guaranteed: a run of 32 bytes is found, except in filling (see below). An author cannot make the
 // search longer than a bound; past the bound the text counts as copied from every author that the
 // session has in the index.
 //

@@ -17,13 +17,14 @@
 // filtered, so that it cannot make the terminal of this process do anything but draw.
 //
 // Run returns when the program has ended. Then Ended says how, or NotStarted why it could not be
-// started. After a run on a new terminal the person's terminal has its modes again, but what is
+// started, or neither after an error of this process.
+// After a run on a new terminal the person's terminal has its modes again, but what is
 // typed there is read until this process ends: read nothing from it afterwards.
 //
 // The package does not decide whether the program may run, and never runs it outside of a cage: Run
 // uses the one that it is given, Leased makes one.
 //
 // Another way to connect streams is a case in Program.start (program.go), with a file as terminal.go.
-// [RaiseOutputLimit] and [RaiseWallLimit] change limits that nobody has set, before a call is judged. What needs
-// a cage is tested in tests/integration.
+// [RaiseWallLimit] raises a limit that has its default, before a call is judged. [RaiseOutputLimit] does so too,
+// and Leased calls it again for the settings of the daemon. What needs a cage is tested in tests/integration.
 package runner

@@ -13,7 +13,7 @@ import (
 // so that it stays one; anything else passes through here and is counted, for
 // outputBytes. When both streams are one file, they stay one, which keeps the order.
 func streams(stdout, stderr *os.File) (out, errs io.Writer) {
-	// Without the signal this process survives a reader that has gone, and records
+	// This process catches SIGPIPE, so it goes on when a reader has gone, and records
 	// how the program ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	out, errs = counted(stdout), counted(stderr)

@@ -67,7 +67,7 @@ func (v view) floor(id string) (FloorInfo, error) {
 		err = missing(v.absent, "floor", id)
 	}
 	if err == nil {
-		v.of(f.Session)
+		v.markUsed(f.Session)
 	}
 	return f, err
 }
@@ -80,7 +80,7 @@ func (v view) floorOfPage(page string) (FloorInfo, error) {
 		err = missing(v.absent, "page", page)
 	}
 	if err == nil {
-		v.of(f.Session)
+		v.markUsed(f.Session)
 	}
 	return f, err
 }

@@ -83,8 +83,8 @@ func (s *Store) write(ctx context.Context, account, absent string, f func(view) 
 	return err
 }
 
-// of records that a write is about a session.
-func (v view) of(session string) {
+// markUsed notes that the write uses a session.
+func (v view) markUsed(session string) {
 	if v.found != nil {
 		v.found[session] = true
 	}
@@ -123,7 +123,7 @@ func (v view) branchOf(what, session, branch string) error {
 		err = missing(v.absent, what, branch)
 	}
 	if err == nil {
-		v.of(session)
+		v.markUsed(session)
 	}
 	return err
 }

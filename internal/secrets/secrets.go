@@ -1,5 +1,6 @@
-// Package secrets reads what network.secrets names: from a file, from a credential of systemd,
-// or from a program of the operator.
+// Package secrets reads the secrets that the daemon puts into requests of sandboxed programs to a host
+// (network.secrets, [guard.Secret]): from a file, from a credential of systemd, or from a program of the
+// operator.
 //
 //	r := &secrets.Reader{}
 //	secret := guard.Secret{Host: "api.test", File: "/etc/token"} // an element of Network.Secrets
@@ -9,13 +10,14 @@
 // header or that could not be masked in an answer. A secret is one line of at most 8 KiB. Its file
 // is a regular file that neither its group nor others can use (those of systemd are its own).
 //
-// Files are read each time. What a program prints is kept for [Lasts], and that it failed for
-// [FailureLasts], by one Reader. A program runs outside of the sandbox, with the rights and the
+// Files are read each time. One Reader keeps what a program prints for [Lasts], and a failure for
+// [FailureLasts]. A program runs outside of the sandbox, with the rights and the
 // environment of this process, for at most 10 seconds. All callers share its run, so the
 // context of one ends neither the run nor the wait.
 //
 // The package decides nothing about hosts, and neither sends nor masks a secret: package egress
-// and the tool that makes the request do.
+// and the tool that makes the request do. Another source is a field of guard.Secret and a case in
+// Reader.Value.
 package secrets
 
 import (
@@ -29,6 +31,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -88,7 +91,7 @@ func place(s guard.Secret) (string, error) {
 
 // read reads a file. Those of systemd are its own to protect.
 func read(path string, private bool) (string, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes would hold the request
 	if err != nil {
 		return "", err
 	}
@@ -100,9 +103,9 @@ func read(path string, private bool) (string, error) {
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file", path)
 	case private && info.Mode().Perm()&0o077 != 0:
-		return "", fmt.Errorf("%s can be read by others (mode %04o); chmod 600 it", path, info.Mode().Perm())
+		return "", fmt.Errorf("%s can be used by others (mode %04o); chmod 600 it", path, info.Mode().Perm())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+3)) // with the line break
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +122,7 @@ func usable(text []byte) (string, error) {
 	switch {
 	case strings.TrimSpace(secret) == "":
 		return "", errors.New("is empty")
-	case len(text) > maxSecret:
+	case len(secret) > maxSecret:
 		return "", fmt.Errorf("has more than %d bytes", maxSecret)
 	case strings.ContainsAny(secret, "\r\n"):
 		return "", errors.New("has several lines; a header is one")

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,8 @@ func TestFiles(t *testing.T) {
 		{"with a control character", "tok_0123\x01456789", "", "control characters"},
 		{"empty", "\n", "", "is empty"},
 		{"short", "1234567", "", "less than 8"},
-		{"long", long, "", "more than 8192"},
+		{"as long as one may be", long[:8192] + "\r\n", long[:8192], ""},
+		{"long", long[:8193], "", "more than 8192"},
 		{"with a space", " tok_0123456789", "", "begins or ends with a space"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,10 +71,15 @@ func TestFilesOfOthers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("tok_0123456789"), 0o640); err != nil {
 		t.Fatal(err)
 	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
 	for want, s := range map[string]guard.Secret{
 		"chmod 600":      {File: file},
 		"regular file":   {File: dir},
+		"pipe is not a":  {File: pipe},
 		"no such file":   {File: filepath.Join(dir, "none")},
 		"LoadCredential": {Credential: "token"},
 	} {

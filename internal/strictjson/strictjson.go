@@ -318,7 +318,7 @@ func valueLength(b []byte) int {
 }
 
 // Decode reads one value into v and refuses fields that v does not have, and text behind
-// the value. It takes the last of two fields that are equal but for case: call [CheckFolded] before.
+// the value. It takes the last of two fields that differ only in case: call [CheckFolded] before.
 func Decode(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()

@@ -30,7 +30,7 @@
 // session exists and whose it is. Here only a session that was deleted is an error.
 //
 // A new field of a variable is a column (migrations), a field of record with its place in row (put.go), and a
-// field of [Var].
+// field of [Var]. A built-in skill rule is a file in rules/ and an element of AgentRules.
 package vars
 
 import (

@@ -1,4 +1,5 @@
-// Package prebuilt makes what the tests of whole daemons run.
+// Package prebuilt builds sandboxd, sandboxd-child and sandboxd-agent for tests that run a whole daemon, and
+// prepares a state directory for them.
 //
 //	func TestMain(m *testing.M) {
 //		err := prebuilt.Programs(dir) // once: the programs, and the tables of an empty state
@@ -6,10 +7,12 @@
 //
 //	err := prebuilt.State(dir, state) // in a test: a state directory with these tables
 //
-// Programs is for tests two directories below the root of the repository. The caller makes dir, and
-// removes it. A daemon that starts with the directory of State need not make its tables itself. It
-// makes some thirty when it first starts, a fifth of the processor time of that start. State gives
-// it the tables, as sandboxd store migrate leaves them, and nothing else.
+// Programs is for tests two directories below the root of the repository. The caller makes dir, which
+// must be empty, and removes it. If SANDBOXD_TEST_PROGRAMS names a directory, the programs come from there.
+// Another program goes into the list in Programs, and into make test.
+//
+// State gives a daemon its tables, as sandboxd store migrate leaves them, and nothing else. Otherwise its first
+// start makes about thirty tables, which takes a fifth of its processor time.
 package prebuilt
 
 import (

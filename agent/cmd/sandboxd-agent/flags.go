@@ -163,7 +163,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// ask makes what asks the model server. The environment is before the defaults.
+// ask makes the client of the model server. A variable of the environment wins over a default.
 func (s *settings) ask(env func(string) string) (err error) {
 	o, variable := &s.options, "ANTHROPIC_API_KEY"
 	if s.server.Provider == "openai" {

@@ -1,6 +1,6 @@
-// The command sandboxd-agent works on a task with a model and the tools of a daemon.
-// `sandboxd-agent models` lists models, `sandboxd-agent spawn` runs one sub-agent for the daemon.
-// usage.txt lists the commands, flags and exit codes; docs/agent.md explains them.
+// The command sandboxd-agent works on a task with a model and the tools of a daemon; "models" lists models, "spawn"
+// runs one sub-agent. usage.txt lists commands, flags and exit codes, docs/agent.md explains them. A new flag is in
+// settings.read, a new command in parse and run, both in usage.txt; what it does is in package loop or host.
 package main
 
 import (
@@ -115,15 +115,15 @@ func runAgent(s settings) int {
 	all, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	during := interrupts(cancel)
-	unread := func(err error) {
+	unwritten := func(err error) {
 		if all.Err() == nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.EIO) { // nobody reads it
 			complain(err, "")
 		}
 		cancel()
 	}
-	show := terminal.Lines(terminal.Visible(os.Stdout), unread)
+	show := terminal.Lines(terminal.Visible(os.Stdout), unwritten)
 	if !s.json {
-		show = terminal.People(terminal.Visible(os.Stdout), terminal.Visible(os.Stderr), unread)
+		show = terminal.People(terminal.Visible(os.Stdout), terminal.Visible(os.Stderr), unwritten)
 	}
 	a, err := open(all, s)
 	if err != nil {

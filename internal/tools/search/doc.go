@@ -13,9 +13,9 @@
 // [WalkFiles] visits the files, [ReadLines] and [ReadWhole] read one.
 //
 // Guaranteed: memory is bounded whatever the pattern and the tree are. A pattern is a regular
-// expression of package regexp, so a match takes linear time. The size of a tree is not bounded,
-// save that a walk enters at most 20,000 directories below one. A walk ends early only when its
-// context ends, or when Grep has found enough.
+// expression of package regexp, so a match takes linear time. The size of a tree has no
+// bound, but a walk enters at most 20,000 subdirectories of each directory. A walk ends early only
+// when its context ends, when its visitor says so, or when Grep has found enough.
 //
 // The answer says what was cut, and counts directories that could not be read or were not entered.
 // What the settings deny is neither named nor counted.

@@ -39,6 +39,7 @@ func TestT47_GlobPatterns(t *testing.T) {
 		{"one level", m{"pattern": "src/*"}, []string{"src/c.go"}},
 		{"alternatives", m{"pattern": "**/{d,e}.{go,ts}"}, []string{"src/deep/e.ts", "src/deep/d.go"}},
 		{"classes", m{"pattern": "[a-b].*"}, []string{"b.md", "a.go"}},
+		{"a dash in a class", m{"pattern": `[a\-z].go`}, []string{"a.go"}},
 		{"negated classes", m{"pattern": "[!a].go"}, []string{"src/deep/d.go", "src/c.go"}},
 		{"one character", m{"pattern": "?.md"}, []string{"b.md"}},
 		{"another root", m{"pattern": "*.go", "path": "src/deep"}, []string{"src/deep/d.go"}},

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// maxPattern bounds the characters of a pattern. The time of a match is linear in the path, whatever the pattern is.
+// maxPattern bounds the bytes of a pattern. The time of a match is linear in the path, whatever the pattern is.
 const maxPattern = 1000
 
 // globRegexp translates a glob into a regular expression over a relative path:
@@ -97,7 +97,11 @@ func globClass(s string) (class string, size int, err error) {
 			b.WriteString(s[i : i+end+2])
 			i += end + 2
 		case c == '\\' && i+1 < len(s):
-			b.WriteString(regexp.QuoteMeta(s[i+1 : i+2]))
+			if s[i+1] == '-' { // QuoteMeta leaves it, and it would make a range
+				b.WriteString(`\-`)
+			} else {
+				b.WriteString(regexp.QuoteMeta(s[i+1 : i+2]))
+			}
 			i += 2
 		case c == '-':
 			b.WriteString("-")
