@@ -17,14 +17,14 @@ import (
 type Wanted struct {
 	Before         uint64 // lines with a lower number
 	Session, Event string
-	Search         string // in the text of the line, in any case
+	Search         string // in the text of the line or in the values it encodes, in any case
 	Connected      bool   // lines of calls that connected, or tried to
 	Limit          int    // how many, the newest
 }
 
 // wants reports whether a line is one of those. What the bytes rule out is not decoded.
 func (w Wanted) wants(line []byte) bool {
-	if w.Search != "" && !bytes.Contains(bytes.ToLower(line), []byte(strings.ToLower(w.Search))) ||
+	if w.Search != "" && !w.found(bytes.ToLower(line)) ||
 		w.Connected && !bytes.Contains(line, []byte(`"network":`)) ||
 		!bytes.Contains(line, []byte(w.Session)) || !bytes.Contains(line, []byte(w.Event)) {
 		return false
@@ -32,6 +32,16 @@ func (w Wanted) wants(line []byte) bool {
 	var e Entry
 	return json.Unmarshal(line, &e) == nil && (w.Session == "" || e.Session == w.Session) &&
 		(w.Event == "" || e.Event == w.Event) && (!w.Connected || e.Network != nil)
+}
+
+// found reports whether a line in lower case has the text, as it is or as JSON encodes it: && is \u0026\u0026.
+func (w Wanted) found(line []byte) bool {
+	text := strings.ToLower(w.Search)
+	if bytes.Contains(line, []byte(text)) {
+		return true
+	}
+	encoded, err := json.Marshal(text)
+	return err == nil && bytes.Contains(line, encoded[1:len(encoded)-1])
 }
 
 // span is where a line lies.

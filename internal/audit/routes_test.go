@@ -21,7 +21,7 @@ func TestTheRoutesOfTheRecord(t *testing.T) {
 	for _, tt := range []struct{ line, body, want string }{
 		{
 			"POST /records", `{"phase": "begin", "call_id": "call_ABCDEFGHIJKLMNOPQRSTUVWX27", "tool": "Bash",
-			"detail": {"dir": "/src"}}`, `{"recorded":true}`,
+			"detail": {"dir": "/src", "rule": "A && \"b\""}}`, `{"recorded":true}`,
 		},
 		{"POST /records", `{"phase": "end"}`, "validation_error: call_id is missing"},
 		{"GET /audit?limit=1", "", `"exec_begin"`},
@@ -33,6 +33,7 @@ func TestTheRoutesOfTheRecord(t *testing.T) {
 		{"GET /audit?limit=1000", "", `"exec_begin"`},
 		{"GET /audit?before=0", "", "validation_error: before"},
 		{"GET /audit?search=SAID_DIR", "", `"said_dir":"/src"`},
+		{"GET /audit?search=a+%26%26+%22B", "", `"said_dir":"/src"`},
 		{"GET /audit?search=nowhere", "", "[]"},
 		{"GET /audit?event=exec_begin&before=99", "", `"exec_begin"`},
 		{"GET /audit?before=1", "", "[]"},
