@@ -76,7 +76,7 @@ func (v *server) judge(ctx context.Context) error {
 	var ask []question
 	for _, t := range offered {
 		state := states[t.Name]
-		if state.Why == "" {
+		if state.Why == kept.Same {
 			u := v.upstreamTool(t, found[t.Name])
 			tools[u.spec.Name] = u
 			continue

@@ -32,8 +32,8 @@ func Example() {
 		}
 	}
 	// Output:
-	// read: ""
-	// read: ""
+	// read: "as pinned"
+	// read: "as pinned"
 	// write: "new"
 	// read: "changed"
 }

@@ -8,7 +8,7 @@
 //	k := kept.New(shared, own) // databases with Schema, which may be one
 //	server := kept.Server{Account: "uid-1000", Config: digest, Name: "git"}
 //	states, err := k.Compare(ctx, server, offered, true) // true: first sight pins
-//	// states["read"].Why: "" as pinned, or why it is withheld
+//	// states["read"].Why: kept.Same, or why it is withheld
 //	err = k.Accept(ctx, server, tool) // after a person has looked at the definition
 //
 // Compare also remembers that it has seen the server. What it did not pin then (trust was not set,
@@ -22,8 +22,7 @@
 // [Forget] deletes it in the transaction that deletes the session.
 //
 // The package does not make definitions canonical and does not judge them: callers do, with package
-// vet. Nothing here keeps a tool from a model: callers withhold it. After an error, offer no tool. Of the
-// states, look up only tools that you passed to Compare, each of them once.
+// vet. Nothing here keeps a tool from a model: callers withhold it. After an error, offer no tool.
 //
 // A change of the tables is a new file in migrations; if it is about pins, one in migrations/postgres too.
 package kept
@@ -78,14 +77,15 @@ func (t Tool) Pin() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// State is the state of a tool. The zero value means that it is as pinned.
+// State is the state of a tool.
 type State struct {
-	Why string // one of the reasons below; a person must accept the tool
+	Why string // one of those below; with any other than Same, withhold the tool until a person accepts it
 	Was string // the pinned definition, if it has changed
 }
 
-// The reasons of a State.
+// What Why of a State says.
 const (
+	Same       = "as pinned"
 	Changed    = "changed"
 	Added      = "new"
 	FirstSight = "first sight"
@@ -149,13 +149,13 @@ func compare(tx *sql.Tx, of Server, tools []Tool, trust bool) (states map[string
 		case t.Ask && was.by != byPerson:
 			states[t.Name] = State{Why: Flagged}
 		case has:
-			states[t.Name] = State{}
+			states[t.Name] = State{Why: Same}
 		case seen:
 			states[t.Name] = State{Why: Added}
 		case !trust:
 			states[t.Name] = State{Why: FirstSight}
 		default:
-			states[t.Name] = State{}
+			states[t.Name] = State{Why: Same}
 			fresh = append(fresh, t)
 		}
 	}

@@ -42,7 +42,7 @@ func TestPinsAreSharedAndOwnersAreNot(t *testing.T) {
 		}
 	}
 	holds(a, one, false)
-	compare(a, one, "")
+	compare(a, one, kept.Same)
 	compare(b, two, kept.Changed)
 	holds(b, one, true)
 	changes := b.Changes(t.Context())
@@ -51,7 +51,7 @@ func TestPinsAreSharedAndOwnersAreNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-changes
-	compare(b, two, "")
+	compare(b, two, kept.Same)
 	compare(b, one, kept.Changed)
 	holds(b, one, false)
 	holds(b, two, true)
@@ -74,12 +74,12 @@ func TestWhoIsAskedAboutADefinition(t *testing.T) {
 		first, again, change string
 		later                string // of a tool that comes later
 	}{
-		{"first sight pins", true, false, false, "", "", kept.Changed, kept.Added},
+		{"first sight pins", true, false, false, kept.Same, kept.Same, kept.Changed, kept.Added},
 		{"first sight asks", false, false, false, kept.FirstSight, kept.Added, kept.Added, kept.Added},
 		{"it is flagged", true, true, false, kept.Flagged, kept.Flagged, kept.Flagged, kept.Added},
 		{"flagged, and first sight asks", false, true, false, kept.Flagged, kept.Flagged, kept.Flagged, kept.Added},
-		{"a person let in what is flagged", true, true, true, kept.Flagged, "", kept.Changed, kept.Added},
-		{"a person let it in at first sight", false, false, true, kept.FirstSight, "", kept.Changed, kept.Added},
+		{"a person let in what is flagged", true, true, true, kept.Flagged, kept.Same, kept.Changed, kept.Added},
+		{"a person let it in at first sight", false, false, true, kept.FirstSight, kept.Same, kept.Changed, kept.Added},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db, err := store.Open(t.Context(), store.Options{Path: ":memory:"}, kept.Schema())
