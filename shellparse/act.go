@@ -54,7 +54,7 @@ func (a *act) run() {
 		if a.Via != "" {
 			via = a.Via
 		}
-		to := a.call.files
+		to, reads := a.call.files, len(w.opaqueReads)
 		if a.Name == "script" { // it writes what the other prints into its operand as well
 			to = a.cmd.Files
 		}
@@ -65,6 +65,12 @@ func (a *act) run() {
 				}
 			})
 		})
+		read := func(f File) bool { return f.Access == Read }
+		if (a.Name == "xargs" || a.Name == "parallel") && len(w.opaqueReads) > reads &&
+			slices.ContainsFunc(a.cmd.Files, read) { // the words in its files are what runs
+			w.opaqueReads = append(w.opaqueReads, a.cmd.At)
+			w.opaqueCommands = append(w.opaqueCommands, a.cmd.At)
+		}
 	}
 }
 

@@ -330,6 +330,7 @@ func (w *walker) newAct() *act {
 }
 
 func (w *walker) emit(cmd Command) {
+	cmd.gives = w.gives(&cmd)
 	w.out.Commands = append(w.out.Commands, cmd)
 	if !substituted(&cmd) {
 		return

@@ -385,8 +385,8 @@ func (c *Command) takes(f *Command) bool {
 func within(inner, outer Pos) bool { return outer.Offset <= inner.Offset && inner.End <= outer.End }
 
 // Makers says for each command where the bytes come from that it writes: "download", "decoder", or "text" for what
-// it prints itself or gets by a pipe or a substitution, and "" for anything else. Pipelines that follow each other
-// count as one.
+// it prints itself or gets by a pipe, a substitution, a variable or a file that the line has made, and "" for anything
+// else. Pipelines that follow each other count as one.
 func (s *Script) Makers() []string {
 	out, own := make([]string, len(s.Commands)), make([]string, len(s.Commands))
 	given := "" // by the earlier commands that are linked to this one
@@ -396,6 +396,9 @@ func (s *Script) Makers() []string {
 			given = ""
 		}
 		own[i] = c.Makes()
+		if stronger(c.gives, own[i]) {
+			own[i] = c.gives
+		}
 		if own[i] != "" && (given == "" || stronger(own[i], given)) {
 			given = own[i]
 		}
@@ -436,6 +439,18 @@ func words(c *Command) []string {
 func stronger(a, b string) bool {
 	order := []string{"text", "decoder", "download"}
 	return slices.Index(order, a) > slices.Index(order, b)
+}
+
+// gives returns the origin of what a command puts into the files that it writes, if it has that from a file that the
+// line has made, or from a variable that the line sets.
+func (w *walker) gives(c *Command) string {
+	run, _ := w.madeBy(c.Files)
+	if len(w.inside) > 0 && w.unknownWords(c) {
+		for _, x := range w.inside {
+			run.strengthen(x.Run, true)
+		}
+	}
+	return run.From
 }
 
 // unknownWords reports whether words of a command, or its name, come from variables that the line sets to unknown

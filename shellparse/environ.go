@@ -67,6 +67,17 @@ func (a *act) startFile() {
 	}
 }
 
+// preloads are the libraries that the loader of every program runs.
+func (a *act) preloads(value program.Word) {
+	names := func(r rune) bool { return r == ':' || r == ' ' }
+	for name := range strings.FieldsFuncSeq(value.Text, names) {
+		if strings.Contains(name, "/") { // else the loader looks in its own directories
+			files := a.w.file(value.Sub(name), Read, false, a.sc)
+			a.cmd.Files, a.cmd.Code = append(a.cmd.Files, files...), append(a.cmd.Code, files...)
+		}
+	}
+}
+
 // readsShellVariables are the builtins that use IFS and the like in the ordinary way.
 var readsShellVariables = []string{
 	"read", "mapfile", "readarray", "printf", "echo", "set", ":", "true", "test", "[", "local", "unset",
@@ -75,6 +86,11 @@ var readsShellVariables = []string{
 // environments judges the assignments before a command.
 func (w *walker) environments(a *act) {
 	a.obeys()
+	for _, name := range []string{"LD_PRELOAD", "LD_AUDIT"} {
+		if v, ok := a.sc.vars.get(name); ok && len(v.words) == 1 && a.sc.isExported(name) && !a.builtin {
+			a.preloads(v.words[0])
+		}
+	}
 	for _, e := range a.cmd.Env {
 		if a.builtin && slices.Contains(readsShellVariables, a.cmd.Name) && e.Name != "PATH" {
 			continue
@@ -87,6 +103,9 @@ func (w *walker) environments(a *act) {
 			a.cmd.Files, a.cmd.Code = append(a.cmd.Files, files...), append(a.cmd.Code, files...)
 			a.script(file, true, nil)
 			continue
+		}
+		if e.Name == "LD_PRELOAD" || e.Name == "LD_AUDIT" {
+			a.preloads(program.Word{Text: e.Value.Text, Known: e.Value.Known, At: e.Value.At})
 		}
 		if files := w.outputs(e, a.sc); files != nil {
 			a.cmd.Files = append(a.cmd.Files, files...)

@@ -36,7 +36,9 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 				if f.Known && !f.Glob {
 					in = program.Input{Kind: program.HereText, Text: f.Text + "\n", At: f.At}
 				}
+				continue
 			}
+			w.holds(r, f.Text+"\n", f.Known && !f.Glob, w.source(r.Word))
 			continue
 		}
 		if src := w.source(r.Word); (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && len(src) > 1 && src[0] == '-' {
@@ -68,6 +70,9 @@ func (w *walker) redirects(list []*syntax.Redirect, sc *scope) ([]File, program.
 			}
 			if len(targets) == 1 && targets[0].Given != "" {
 				in = program.Input{Kind: program.HereText, Text: targets[0].Given, At: in.At}
+			}
+			if text, ok := w.held(targets); ok && r.Op == syntax.DplIn {
+				in = program.Input{Kind: program.HereText, Text: text, At: in.At}
 			}
 		}
 	}
@@ -273,9 +278,42 @@ func (w *walker) heredoc(r *syntax.Redirect, sc *scope, in program.Input, stdin 
 		}
 	}
 	if !stdin {
+		w.holds(r, body.Text, body.Kind == program.HereText, body.Source)
 		return in
 	}
 	return body
+}
+
+// holds remembers a text of the line that is open under another number than 0, as if it were written into a file.
+func (w *walker) holds(r *syntax.Redirect, text string, known bool, source string) {
+	f := File{Path: "/dev/fd/" + strings.Trim(r.N.Value, "{}"), Known: r.N.Value[0] != '{', Access: Read, At: w.pos(r)}
+	if !f.Known {
+		f.Path = "/dev/fd/$" + strings.Trim(r.N.Value, "{}")
+	}
+	w.opens(r, []File{f})
+	if known {
+		w.writesText(f.Path, text, false)
+		return
+	}
+	run := Run{From: "text", Part: "the line"}
+	values, ok := w.ofValues(source)
+	run.strengthen(values, ok)
+	for _, x := range w.inside {
+		run.strengthen(x.Run, within(x.at, w.pos(r)))
+	}
+	w.keepsMade([]string{f.Path}, run, true)
+}
+
+// held returns the text of the line that is open under a descriptor, if nothing else may be.
+func (w *walker) held(opened []program.Word) (text string, ok bool) {
+	if len(opened) != 1 || !strings.HasPrefix(opened[0].Text, "/dev/fd/") {
+		return "", false
+	}
+	texts, made := w.written[opened[0].Text], w.made[opened[0].Text]
+	if len(texts) != 1 || made.From != "" {
+		return "", false
+	}
+	return texts[0], true
 }
 
 // mayBeDots reports whether a part of a pattern may stand for "." or "..": what it

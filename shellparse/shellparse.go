@@ -100,6 +100,7 @@ type Command struct {
 	told, relays bool
 	called       []Pos  // the calls of the functions that it is in
 	source       string // of a text that it has for input, where that is not wholly known
+	gives        string // the origin of what it writes, where its words and files give one: as Makers says it
 	Told         bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
 	Sub          string `json:"-"` // the subcommand, if the program has any
 	// Effects are what it would lose, publish or change elsewhere. nil: nothing known.

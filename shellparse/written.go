@@ -152,6 +152,9 @@ func (a *act) inputs() (files []File) {
 // again if it is written in the same way.
 func (f File) key() string {
 	if f.Known {
+		if n, ok := strings.CutPrefix(path.Clean(f.Path), "/proc/self/fd/"); ok {
+			return "/dev/fd/" + n
+		}
 		return path.Clean(f.Path)
 	}
 	return strings.NewReplacer(`"`, "", "{", "", "}", "").Replace(f.Path)

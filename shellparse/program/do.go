@@ -65,6 +65,7 @@ func handlers() map[string]func(*Call) {
 		"make":         doMake,
 		"cmake":        doCmake,
 		"go":           doGo,
+		"gobuild":      doGoBuild,
 		"interpreter":  doInterpreter,
 		"python":       doInterpreter,
 		"perl":         doInterpreter,

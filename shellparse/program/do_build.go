@@ -103,12 +103,27 @@ func doGo(a *Call) {
 	}
 }
 
+// doGoBuild: go run executes the files that it is given; what stands behind them are words for the program.
+func doGoBuild(a *Call) {
+	ops := a.Operands
+	for a.Sub == "run" && len(ops) > 0 && strings.HasSuffix(ops[0].Text, ".go") {
+		a.Code(ops[0])
+		ops = ops[1:]
+	}
+	a.UseOperands(ops)
+}
+
 // doInterpreter: a script file is bounded by the cage; code on standard input is
 // not read.
 func doInterpreter(a *Call) {
 	for _, f := range a.Values["-M"] {
 		if strings.ContainsAny(f.Text, "; (`'\"") {
 			a.Opaque("inline_code", a.Name+" executes code in -M", f.At)
+		}
+	}
+	for _, f := range a.Values["-r"] {
+		if a.spec.opts["-r"].kind == data && f.Known && strings.Contains(f.Text, "/") { // of ruby
+			a.Code(f.Sub(strings.TrimSuffix(f.Text, ".rb") + ".rb"))
 		}
 	}
 	if a.Effects["interactive"] {

@@ -24,6 +24,9 @@ func doVim(a *Call) {
 		a.In.Kind == HereText {
 		a.Opaque("inline_code", a.Name+" takes what it is told from its standard input", a.At)
 	}
+	for _, f := range a.Values["-S"] {
+		a.Code(f)
+	}
 	for _, f := range a.Values["-s"] {
 		a.Opaque("inline_code", a.Name+" -s types what a file holds", f.At)
 	}

@@ -334,6 +334,11 @@ func doParallel(a *Call) {
 	}
 	for i, f := range words {
 		if strings.HasPrefix(f.Text, ":::") {
+			for j, name := range words[i+1:] {
+				if strings.HasPrefix(words[i+j].Text, "::::") && !strings.HasPrefix(name.Text, ":::") {
+					a.File(name, Read, false)
+				}
+			}
 			words = words[:i]
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	neturl "net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/shellparse/source"
@@ -22,6 +23,12 @@ func doCurl(a *Call) {
 			for _, o := range a.Operands {
 				a.use(reads, o)
 			}
+		}
+	}
+	for _, f := range a.Values["-o"] {
+		a.outputs(f)
+		for _, dir := range a.Values["--output-dir"] {
+			a.outputs(below(dir, f))
 		}
 	}
 	if a.Effects["remotename"] {
@@ -53,6 +60,79 @@ func (a *Call) downloads(k kind, urls, dirs []Word) {
 		}
 		a.use(k, f)
 	}
+}
+
+// outputs writes the files that -o names for curl: #1 stands for what the first {a,b} or [1-9] of the URL gives.
+func (a *Call) outputs(f Word) {
+	if !f.Known || f.Glob || !strings.Contains(f.Text, "#") {
+		a.use(writes, f)
+		return
+	}
+	for _, u := range append(a.Operands[:len(a.Operands):len(a.Operands)], a.Values["--url"]...) {
+		texts := []string{""} // with \ in front of what a pattern takes otherwise
+		lists, rest := globs(u.Text), f.Text
+		for rest != "" {
+			name, behind, _ := strings.Cut(rest, "#")
+			values := []string{EscapePattern(name)}
+			digits := len(behind) - len(strings.TrimLeft(behind, "0123456789"))
+			n, err := strconv.Atoi(behind[:digits])
+			switch {
+			case len(name) == len(rest):
+			case err != nil || n < 1 || n > len(lists) && u.Known: // it stands for itself
+				values[0] += EscapePattern("#" + behind[:digits])
+			case n > len(lists) || len(lists[n-1])*len(texts) > mostInputs:
+				values[0] += "*"
+			default:
+				values = nil
+				for _, value := range lists[n-1] {
+					values = append(values, EscapePattern(name)+value)
+				}
+			}
+			var longer []string
+			for _, text := range texts {
+				for _, value := range values {
+					longer = append(longer, text+value)
+				}
+			}
+			texts, rest = longer, behind[digits:]
+		}
+		for _, text := range texts {
+			if g := f; strings.ContainsAny(text, `*\`) {
+				g.Glob, g.Pat = true, text
+				a.use(writes, g)
+			} else {
+				a.use(writes, f.Sub(text))
+			}
+		}
+	}
+}
+
+// globs returns what curl takes for each {a,b} and [1-9] of a URL: the names, or * for what is not listed.
+func globs(url string) (lists [][]string) {
+	for {
+		i := strings.IndexAny(url, "{[")
+		if i < 0 {
+			return lists
+		}
+		list, rest, ok := strings.Cut(url[i+1:], map[byte]string{'{': "}", '[': "]"}[url[i]])
+		values := []string{"*"}
+		if url[i] == '{' && ok {
+			values = nil
+			for name := range strings.SplitSeq(list, ",") {
+				values = append(values, EscapePattern(name))
+			}
+		}
+		lists, url = append(lists, values), rest
+	}
+}
+
+// below returns a name in a directory.
+func below(dir, f Word) Word {
+	if !dir.Known || !f.Known || dir.Glob || f.Glob {
+		f.Text, f.Known = dir.Text+"/"+f.Text, false
+		return f
+	}
+	return f.Sub(path.Join(dir.Text, f.Text))
 }
 
 // stars returns a name with * for each {a,b}, [1-9] and [a-z] of curl.
