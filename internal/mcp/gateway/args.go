@@ -95,6 +95,7 @@ func names(text string) (path, host string, err error) {
 	if strings.ContainsRune(text, 0) {
 		return "", "", nil
 	}
+	text = strings.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' }) // a server may do that
 	if filepath.IsAbs(text) || text == "~" || strings.HasPrefix(text, "~/") {
 		if strings.Contains(text, "\n") {
 			return "", "", nil // the source of a program may begin with a slash
@@ -106,7 +107,6 @@ func names(text string) (path, host string, err error) {
 		}
 		return text, "", nil
 	}
-	text = strings.TrimLeftFunc(text, func(r rune) bool { return r <= ' ' })
 	line, _, more := strings.Cut(text, "\n")
 	whole := skipped.Replace(text)
 	if s := schemeOf(whole); more && (slices.Contains(networks, s) || s == "file") {

@@ -156,6 +156,7 @@ func TestM28_TextsThatNameFilesAndHosts(t *testing.T) {
 		"http://": {"", "", "x"}, "https://a b": {"", "a"}, "words": {}, "a/b": {}, "/* c */\nx": {}, "mailto:a@b.example": {},
 		"/etc/pass\x00wd": {}, "https://a.test/\x00": {}, "db:///y": {},
 		"C:\\x": {}, "data:text/plain,x": {}, "http://0x7f.1/": {"", "", "x"},
+		" /etc/shadow": {"/etc/shadow"}, "\n\t~/x": {"~/x"}, "\n/* c */\nx": {},
 		// As readers of URLs read them.
 		" https://a.test/x": {"", "a.test"}, "ht\ttps://a.test": {"", "a.test"}, "https:/a.test/x": {"", "a.test"},
 		"https:a.test": {"", "a.test"}, "HTTPS:\\\\a.test\\x": {"", "a.test"}, "https:///a.test": {"", "a.test"},
