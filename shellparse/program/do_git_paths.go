@@ -8,16 +8,18 @@ import "strings"
 // not there. A word that is not known is mostly a revision; it is a file where it can be nothing else.
 func doGitDiff(a *Call) {
 	front, back := a.pathspecs()
-	if (a.Sub == "stash" || a.Sub == "cat-file") && len(front) > 0 {
+	if a.Sub == "stash" && len(front) > 0 || a.Sub == "cat-file" && len(front) > 1 {
 		front = front[1:] // push, blob
 	}
+	named := false
 	for _, f := range front {
-		if !isRevision(f) {
-			a.gitPath(f)
-		}
+		named = !isRevision(f) && a.gitPath(f) || named
 	}
 	for _, f := range back {
-		a.gitPath(f)
+		named = a.gitPath(f) || named
+	}
+	if a.Sub == "archive" && !named {
+		a.use(tree, Literal(".", a.At))
 	}
 }
 
