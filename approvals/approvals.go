@@ -3,18 +3,20 @@
 // A call that needs a person is filed as an [Item]. It waits until somebody answers, the question
 // times out, the caller leaves, or the daemon cancels it ([Queue.CancelSession], [Queue.Close]). A
 // question is refused at once if nobody is there to answer, or if too many wait. Only a person's
-// yes, or a [Grant] that a person gave before, approves. Every other end is a refusal or an error,
-// and the caller must treat an error as a refusal.
+// yes, or a [Grant] that a person gave before, approves. Every other end is a refusal, whose Code is
+// a constant below if no person gave it, or an error: the database or Options.Record failed. The
+// caller must treat an error as a refusal.
 //
 //	q, err := approvals.New(ctx, db, approvals.Options{Approver: true}) // db has approvals.Schema
 //	go q.Follow(ctx, func(err error) { log.Print(err) })         // needed if daemons share db
 //	answer, err := q.Execution(ctx, call)                        // waits; call.Digest is set
 //	item, err := q.Decide(ctx, id, approvals.Decision{Approved: true, By: "ann"}) // elsewhere
-//	err = q.Close("")                                            // refuses the callers that wait
+//	err = q.Close("")                                            // refuses the callers that wait; db stays open
 //
 // [Queue.Result], [Queue.Changes] and [Queue.Connection] ask about other things than the start of
 // a call, and wait likewise. [Tools] has the tool by which a model asks a person. [Queue.List] has
-// the ids that Decide takes.
+// the ids that Decide takes. [Queue.Notify], with the Send of a [Webhook] or one of the caller, tells
+// somebody outside that a question waits. [Queue.Part] has the routes, of operators alone.
 //
 // Several daemons may share the database of one queue. A question belongs to the daemon that asked
 // it. Anybody may answer it, at any of these daemons, and only once. [Queue.Follow] brings such an
@@ -35,8 +37,9 @@
 // This package does not decide whether a call must be asked about, or whether the answer is enough.
 // The caller judges the call again after the answer.
 //
-// A new kind of question is a [Type], a method beside [Queue.Execution] that files it, and its words in
-// package review (Heading and Fields).
+// A new kind of question is a [Type], a method beside [Queue.Execution] that files it, the reasons of
+// its refusals in ask.go and decide.go, and its words in package review (Heading and Fields). A change
+// of the tables is a file in migrations and one of the same name in migrations/postgres.
 package approvals
 
 import (

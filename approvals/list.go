@@ -55,8 +55,8 @@ func (q *Queue) List(ctx context.Context, f Filter) (store.Page[Item], error) {
 	return store.ReadPage(ctx, q.db, keys, q.read)
 }
 
-// Items passes on the questions of a page, and how many wait for each. It must not be called
-// with mu, nor within a read: those who hold mu read too.
+// Items passes on the questions of a page, and how many wait for each. Do not call it within a read of
+// the database, nor with mu held: those who hold mu read too.
 func (q *Queue) Items(ctx context.Context, p store.Page[Item]) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for item, err := range p.Rows(ctx) {

@@ -1,11 +1,13 @@
 // Package loop is the agent: it asks a model, makes the calls that it wants, gives it the results, and asks again.
 //
 //	a, err := loop.New(daemon, session, options) // session: of host.Open
-//	r := a.Prompt(ctx, "build it", hear) // one at a time; hear gets each Message; r.Subtype: Success or why not
+//	r := a.Prompt(ctx, "build it", hear) // hear gets each Message; r.Subtype: Success or why not
 //
 // [Options] has no default for Asker, Model, MaxTokens, MaxTurns and Window. The agent has no tool of its own: each
 // call is one of the session, which the daemon judges, confines and records. Tools, skills and MCP servers come from
 // the daemon. It keeps what was said: New with the same session goes on there. Errors of a [Result] say what failed.
+// Call Prompt and Line one after the other. Nothing is to be closed. A new [Message] goes into message.go, and into
+// package terminal, which shows it; tests are in agent/integration.
 //
 // A prompt always ends with a Result, with what came until then. When ctx ends, running calls are cancelled, and each
 // call in the transcript gets a result. No call runs of an answer that is cut off at its limit of tokens, is not whole,
@@ -24,7 +26,7 @@ import (
 	"github.com/sandboxd/sandboxd/client"
 )
 
-// Options are how an agent works.
+// Options are how an agent works. New sets Said and Spent of the Asker.
 type Options struct {
 	Asker     provider.Asker
 	Model     string
@@ -69,7 +71,7 @@ type Agent struct {
 	now   *provider.Spending // for this prompt
 }
 
-// New returns an agent in a session.
+// New returns an agent in a session. Its errors: a price that is none, and a Budget for a model without a price.
 func New(daemon *client.Client, s Session, o Options) (*Agent, error) {
 	spent, err := provider.NewSpending(o.Prices)
 	if err != nil {
@@ -95,12 +97,10 @@ func (a *Agent) tell(m Message) {
 
 func (a *Agent) notice(text string) { a.tell(System{Subtype: "notice", Text: text}) }
 
-// afterwards is how long the agent tidies up once it was interrupted. The daemon kills a
-// sub-agent two seconds after its SIGTERM.
+// afterwards limits the work after an interrupt. The daemon kills a sub-agent two seconds after its SIGTERM.
 const afterwards = 1500 * time.Millisecond
 
-// Prompt has one prompt worked on, and returns when that is done. hear is told of everything that
-// happens, by one goroutine at a time.
+// Prompt works on one prompt until it is done. hear gets each Message, one at a time, the Result last.
 func (a *Agent) Prompt(ctx context.Context, prompt string, hear func(Message)) Result {
 	a.hear = hear
 	began := time.Now()

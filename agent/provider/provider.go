@@ -1,7 +1,7 @@
 // Package provider asks a model and reads its answer while it comes.
 //
-// All types have the form of the Anthropic API. A server that speaks the chat completions of OpenAI
-// is translated in both directions. The function hear gets each [Event] of the stream.
+// Requests and blocks have the form of the Anthropic API. A server that speaks the chat completions of OpenAI is
+// translated in both directions. The function hear gets each [Event] of the stream.
 //
 //	c, err := provider.New(provider.Server{Provider: "openai", BaseURL: url, Key: key})
 //	a := provider.Asker{Client: c, Base: 2 * time.Second, Max: time.Minute, Said: say, Spent: spent}
@@ -9,11 +9,11 @@
 //	for _, call := range answer.Content.Calls() { … } // then ask again, with a Result for each
 //
 // Said, Spent and hear must be set. If an [*Error] says Again, Ask asks [Retries] times more, then Fallback once; hear
-// gets each stream. After an error of Spent it does not ask again. An answer without an error is whole: a stream
-// without message_stop or finish_reason, of another content type, or with nothing in it is an error, and so is the end
-// of ctx. No error text holds the key, and the key goes to the configured address alone: redirections are not followed.
-// [Spending] adds costs; [Effort] and [MaxThinking] make Thinking. The decoders of the two official SDKs read the
-// stream. The rest of the SDKs is not linked: it would make the start 3.5 times as long.
+// gets each stream. An answer without an error is whole: a stream without message_stop or finish_reason, of another
+// content type, or with nothing in it is an error, and so is the end of ctx. No error text holds the key, and the key
+// goes to the configured address alone: redirections are not followed. A [Client] is safe for concurrent use.
+// [Spending], which adds costs, is not. A model and its price go into [Models], an API into [New], as a dialect.
+// Only the SDKs' decoders of streams are linked: all of the SDKs would make the start 3.5 times as long.
 package provider
 
 import (
@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-// Client asks one server.
+// Client asks one server. An error is an [*Error], the cause of ctx, or that a request has no JSON form.
 type Client interface {
 	// Send asks, and returns the whole answer.
 	Send(context.Context, Request) (Answer, error)
@@ -153,7 +153,7 @@ type Usage struct {
 // The stop reasons that are known. Others pass as they are.
 const EndTurn, StopSequence, ToolUse, MaxTokens = "end_turn", "stop_sequence", "tool_use", "max_tokens"
 
-// Answer is a whole answer.
+// Answer is what a model answered. Beside an error it is not whole.
 type Answer struct {
 	Model      string // that was asked
 	Content    Blocks

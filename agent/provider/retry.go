@@ -20,8 +20,8 @@ type Asker struct {
 	Max      time.Duration // of one wait
 	// Said hears why it asks again.
 	Said func(string)
-	// Spent hears of each answer that began, also of one that broke off. That is not asked again
-	// after an error of Spent.
+	// Spent hears of each answer that began, also of one that broke off: then an error of Spent is that of Ask, which
+	// does not ask again. Beside a whole answer its error is dropped.
 	Spent func(Request, Answer) error
 }
 
