@@ -3,8 +3,13 @@
 // below user too: it replaces /usr/bin/ with its prefix. So each of their lines that starts the
 // program begins with "ExecStart=/usr/bin/sandboxd ", the blank included.
 //
-// The other files in this directory are not part of the program: scripts for make, and a dashboard
-// for Grafana.
+// A new unit also needs its place among the plans of package setup. make test-operate, as root, has
+// systemd verify the units and start them; the comments of a unit say which settings of systemd would
+// break the sandbox.
+//
+// The other files in this directory are not part of the program: the scripts install and need (of
+// packages for the tests) for make, and a dashboard for Grafana, whose metrics a test of package
+// metrics checks.
 package deploy
 
 import "embed"

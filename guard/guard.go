@@ -1,4 +1,4 @@
-// Package guard judges what a call would touch. It runs nothing.
+// Package guard judges what a call would touch, and has the settings of that: [Settings]. It runs nothing.
 //
 // [JudgeCommand] and [JudgePath] judge one command line or one path:
 //
@@ -17,8 +17,14 @@
 // ScriptUses looks at the disk to find what a script would touch ([Uses]): at names, directories
 // and the data of git. It does not look into denied places. Check compares the uses with the
 // [Settings] and does not look at the disk. A call without a [Refusal] is allowed by the settings;
-// policies may still deny it. The fields of a Refusal say whether a person may allow it, and
-// whether a sandbox that holds is enough. An error of Parse, Resolve or Normalise is a denial.
+// policies may still deny it. For them Uses also has what Check does not judge, such as what is lost.
+// The fields of a Refusal say whether a person may allow it, and whether a sandbox that holds is
+// enough. An error of Parse, Resolve or Normalise is a denial. Rules and Prepared are safe for
+// concurrent use.
+//
+// [Settings.Merge] puts a document over settings; [Settings.Meet] and [Settings.Tighten] only make them
+// stricter. [Rules.CodeOf] lists the files that a call executes, [PathUse.RunsLater] which
+// program obeys a file that it writes.
 //
 // Guaranteed: Check gives the same answer for the same uses and settings. A path, command or
 // construct that cannot be known is refused or asked about, if the settings have a list that it
@@ -29,7 +35,9 @@
 //
 // A new check belongs in [Rules.Check], over something that [Uses] has. What finds that out belongs in
 // uses.go or effects.go. Its code gets a row in docs/troubleshooting.md, and its cases go into
-// testdata/guard.jsonl. What the guard knows of one program is a text: see shellparse/program/tables.
+// testdata/guard.jsonl, of paths into paths.jsonl. What the guard knows of one program is a text: see
+// shellparse/program/tables. A new setting is a field of Settings, with its part in Meet (and in Normalise,
+// Tighten and Forbids, if it is theirs).
 package guard
 
 import "github.com/sandboxd/sandboxd/shellparse"

@@ -3,9 +3,13 @@
 // setup and others), and the launcher that sandboxd starts for sandboxed programs.
 //
 // main.go lists the commands of the top level; each of them adds its own subcommands. Most are one
-// function that returns a cobra.Command. A command returns its error. main.go prints it with its
-// hint, and exits with the status that belongs to it. exec and hook have statuses of their own, and
-// print their errors themselves.
+// function that returns a cobra.Command. A command has flags and prints; what it does is a package.
+// It returns its error. main.go prints it with its hint, and exits with the status that belongs to
+// it. exec and hook have statuses of their own, and print their errors themselves.
+//
+// Results go to OutOrStdout of the command, which escapes invisible characters, everything else to
+// ErrOrStderr. Output of programs goes to results (print.go). A new command gets rows in run_test.go,
+// for what it does without a daemon. What it does with one is tested in tests/integration.
 package main
 
 import (
@@ -42,8 +46,8 @@ var version = "dev"
 const (
 	exitFailed   = 1
 	exitUsage    = 2
-	exitDenied   = 3
-	exitRejected = 4
+	exitDenied   = 3 // by the guard, a policy or a hook
+	exitRejected = 4 // a person did not allow the call or its result
 )
 
 func main() {

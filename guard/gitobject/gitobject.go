@@ -19,10 +19,12 @@
 // Blob returns an error then.
 //
 // Whoever may write the repository wrote the bytes, so nothing in them is trusted. What cannot be
-// read is an error, and sizes are bounded. No program of git runs, because it would obey the
-// configuration of the repository. The package does not check the repository: it looks at no
-// checksum, no order of trees, and not whether a hash is that of its object. Who writes objects can
-// commit as well.
+// read is an error, and sizes are bounded. An error says nothing about HEAD: a caller must not take it
+// for a path that HEAD does not have. No program of git runs, because it would obey the configuration
+// of the repository. The package does not check the repository: it looks at no checksum, no order of
+// trees, and not whether a hash is that of its object. Who writes objects can commit as well.
+//
+// The tests compare each way to keep objects with what git says (TestHeadIsWhatGitSays has the list).
 package gitobject
 
 import (

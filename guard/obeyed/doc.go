@@ -12,13 +12,15 @@
 // pattern. [At] compares the end of a path alone. [Name.Kept] says what the sandbox keeps as it is.
 //
 // names.txt has the names, each with its program and the source of the fact. git.txt has the paths
-// in a git directory and says which may be written. To add a name, add a line to one of them; their
-// first lines explain the columns.
+// in a git directory and says which may be written. To add a name, add a line to one of them, then run
+// make generate for the tables of docs/later.md. Their first lines explain the columns. A line of a
+// wrong form panics at the first use, and fails the tests.
 //
 // Guaranteed: the answer depends on the text of the path, and on the root that Find is given. It is
 // the same at any depth below the root. No function looks at the disk. So links must be resolved
 // before, and a path that does not exist has an answer too. Paths must be absolute, clean and below
-// the root: for any other, Find and Plants return nil, which then says nothing.
+// the root: for any other, Find and Plants return nil, which then says nothing. All functions are safe
+// for concurrent use.
 //
 // Not guaranteed: that the lists are complete. If a listed file names another file (a script of a
 // hook, an included configuration), that one is not found here. Package later follows those that
