@@ -36,6 +36,11 @@
 // The package does not enforce its answer: the agent does. What an agent's tools mean is in the
 // tables of package clients. What its answers look like is in contract.go.
 //
-// Another agent gets a table of its tools (package clients), its answers in contract.go, and where its
-// settings lie in install.go; mcp.go has the same for its entry of MCP.
+// Answer keeps nothing between calls, so an agent may start many hooks at once. Install and Uninstall
+// leave a file alone that somebody else has changed meanwhile, and return an error.
+//
+// Another agent gets a table of its tools (package clients), the names of its events in answer.go, its
+// answers in contract.go, and where its settings lie in install.go; mcp.go has the same for its entry of
+// MCP. A failure that must not allow is a row of TestHookNeverAllowsByFailure. make test-clients runs the
+// real agents.
 package adapter
