@@ -10,7 +10,14 @@
 // with the same keys in JSON; only Config.Check refuses a relative path of a command. A server of
 // the type sdk comes from Go code alone; [Server.Check] checks it.
 //
-// None of the three reads a file; they resolve links in paths. [Server.Environ] and [Server.Header]
-// read the files with secrets, each time, and may fail then. A limit that nobody set is zero;
-// [Limits.WithDefaults] fills it in. The package starts nothing.
+// None of the three reads a file; they resolve links in paths. Their errors name the key; with one, a
+// file is refused whole, and of what an operator sends the one server.
+//
+// [Server.Environ] and [Server.Header] read the files with secrets, each time, and may fail then: the
+// server cannot be started. What they return must not be logged or shown; their errors have no value in
+// them. A limit that nobody set is zero; [Limits.WithDefaults] fills it in. The package starts nothing.
+//
+// A new key of a server is a field of [Server] with a row in idle, which says for which types it counts,
+// and its check in Check. A new type is one of types. A file with secrets must also be in secrets
+// (config.go), which hides it from agents.
 package servers

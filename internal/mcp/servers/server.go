@@ -214,17 +214,28 @@ func (s Server) checkEnv() error {
 }
 
 func (s Server) checkHeaders() error {
+	given := map[string]bool{} // in one spelling: two spellings are one header, and either value could be sent
 	for name, value := range s.Headers {
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return fmt.Errorf("headers: %q cannot be sent", name)
 		}
-		if _, twice := s.HeaderFiles[name]; twice {
-			return fmt.Errorf("headers and headerFiles both have %q", name)
+		if given[http.CanonicalHeaderKey(name)] {
+			return fmt.Errorf("headers: %q is given twice, in other letters", name)
 		}
+		given[http.CanonicalHeaderKey(name)] = true
 	}
+	files := map[string]bool{}
 	for name, path := range s.HeaderFiles {
 		if !httpguts.ValidHeaderFieldName(name) || !filepath.IsAbs(path) {
 			return fmt.Errorf("headerFiles: want the name of a header and an absolute path, not %q: %q", name, path)
+		}
+		switch canonical := http.CanonicalHeaderKey(name); {
+		case given[canonical]:
+			return fmt.Errorf("headers and headerFiles both have %q", name)
+		case files[canonical]:
+			return fmt.Errorf("headerFiles: %q is given twice, in other letters", name)
+		default:
+			files[canonical] = true
 		}
 	}
 	return nil

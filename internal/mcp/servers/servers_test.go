@@ -57,6 +57,7 @@ func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
 		{"a variable twice", `{"command":"x","env":{"A":"c"},"envFiles":{"A":"/f"}}`, "both"},
 		{"a header that is none", `{"type":"http","url":"http://a.example","headers":{"A B":"c"}}`, "cannot be sent"},
 		{"a header twice", `{"type":"http","url":"http://a.test","headers":{"A":"c"},"headerFiles":{"A":"/f"}}`, "both"},
+		{"a header twice, in other letters", `{"type":"http","url":"http://a.test","headers":{"a-b":"c"},"headerFiles":{"A-B":"/f"}}`, "both"},
 		{"a relative file of a header", `{"type":"http","url":"http://a.test","headerFiles":{"A":"f"}}`, "headerFiles:"},
 		{"a relative file of a variable", `{"command":"x","envFiles":{"A":"f"}}`, "envFiles:"},
 		{"a time before now", `{"command":"x","callTimeout":"-1s"}`, "callTimeout:"},
@@ -73,6 +74,14 @@ func TestM01_M07_M13_M26_WhatAServerMayBe(t *testing.T) {
 	for _, name := range []string{"a__b", "", "a b", "ä", "_a", "a_", strings.Repeat("x", 33), "a\nb"} {
 		if err := (servers.Server{Command: "x"}).Check(name); err == nil {
 			t.Errorf("M-13: %q is the name of a server", name)
+		}
+	}
+	for _, s := range []servers.Server{
+		{Headers: map[string]string{"a-b": "c", "A-B": "d"}}, {HeaderFiles: map[string]string{"a-b": "/f", "A-B": "/g"}},
+	} {
+		s.Type, s.URL = servers.TypeHTTP, "http://a.test"
+		if err := s.Check("s"); err == nil || !strings.Contains(err.Error(), "twice") {
+			t.Errorf("one header in two spellings: %v", err)
 		}
 	}
 	own := servers.Server{Type: servers.TypeSDK, SDK: &servers.InProcess{Name: "own", Version: "1", Tools: []tool.Tool{named("a"), named("b")}}}
