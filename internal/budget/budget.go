@@ -15,6 +15,9 @@
 // of the rest. No single account can use everything up. With many busy accounts the share of the
 // next one becomes small, and its request fails with agents_busy.
 //
+// Errors are *tool.Error. After one nothing more is held, and the work must not be done. With too_large
+// it never can be; with account_busy, agents_busy, too_many_requests and rate_limited it may be later.
+//
 // [Hold.Take] fails at once; [Hold.Wait] waits: wait once, for all that is needed. [Hold.Part] is given
 // back with h at the latest, [Hold.Keep] outlives h. Long work takes a turn of a processor:
 //
@@ -269,8 +272,8 @@ func (h *Hold) Take(n int64) error {
 	return h.b.take(h, n)
 }
 
-// Wait is Take that waits until the bytes are there. Whoever waits while it holds much can
-// keep others waiting: take all that is needed in one step.
+// Wait is Take that waits until the bytes are there. When ctx ends first it is Take. Whoever waits while
+// it holds much can keep others waiting: take all that is needed in one step.
 func (h *Hold) Wait(ctx context.Context, n int64) error {
 	if h == nil {
 		return nil

@@ -22,7 +22,9 @@
 // permissions of [Registry.SetPermissions] are in the answer of [Registry.Spec], not in Spec of the
 // tool. A Registry is safe for concurrent use.
 //
-// The package does not judge what a call would touch, and it runs nothing.
+// An error of Lookup or Validate is a *tool.Error for the model, and the call must not run. The package does
+// not judge what a call would touch, and it runs nothing.
 //
-// A new tool is not named here: it is in a group that package tools, or a part, registers.
+// A new tool is not named here: it is in a group that package tools, or a part, registers. A new form of
+// definitions is a case of [Definitions]; a keyword of schemas gets its words for the model in explain.go.
 package catalog

@@ -6,8 +6,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Filter keeps the tools that are on the allow list, all if it is empty, and not
-// on the deny list (T-56), by their name or by [tool.As]. Names are compared without regard to case (CX-70).
+// Filter keeps the tools whose names are on the allow list, all if it is empty, and of which neither the
+// name nor [tool.As] is on the deny list (T-56). Names are compared without regard to case (CX-70).
 func Filter(tools []tool.Tool, allow, deny []string) []tool.Tool {
 	allowed, denied := fold(allow), fold(deny)
 	kept := []tool.Tool{}

@@ -15,6 +15,12 @@
 // person is asked. Package adapter acts on the tables. This package runs nothing. Installed
 // alone looks at the disk, for the version of a program.
 //
-// A new tool is one line in the table of its client; clients.go describes the columns. A
-// new client is a new table, and a name in the list in clients.go.
+// What the functions return belongs to all callers: nobody may change it. They are safe for concurrent
+// use. A table that cannot be read panics at the first use, and fails the tests.
+//
+// A new tool is one line in the table of its client; parse in clients.go describes the columns. A tool
+// that passes is also in the list of TestPassing: whoever adds it has read what it does. A new client is
+// a new table, and a name in the list in clients.go; package adapter says what else it needs.
+// testdata has what the package of each client publishes: make test-clients holds it against the package.
+// make generate writes the tables of docs/clients.md.
 package clients

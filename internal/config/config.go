@@ -8,9 +8,11 @@
 //	for _, v := range c.Explain() { … } // every value and where it came from
 //
 // The file may have the sections of Source.Parts, beside those of the core. After Load, a [Config]
-// is only read. One that comes beside an error serves only to look for more mistakes. A reload
-// loads another one and asks [Config.NeedsRestart] which change needs a restart. [Config.Project]
-// has the settings for a directory that a person allowed.
+// is only read, by any number of goroutines. After an error the daemon does not start, and a reload
+// keeps what was in force: the Config beside it serves only to look for more mistakes. Several
+// mistakes are [Mistakes]; one with a line is an [*Error]. A reload loads another Config and asks
+// [Config.NeedsRestart] which change needs a restart. [Config.Project] has the settings for a
+// directory that a person allowed.
 //
 // Guaranteed: a configuration that Load returns without an error has passed every check
 // that needs nothing else. Unknown and repeated keys, rules that can never match,
@@ -22,10 +24,11 @@
 //
 // Here are the sections of the core and the checks across sections. The section of a
 // feature, with its own checks, is in the package of the feature (part.Config). A key
-// that a running daemon cannot change is also in the list of restart.go.
+// that a running daemon cannot change is also in the list of restart.go. The next mistake
+// that Load must find is a row of TestMistakesNameTheirLine.
 //
-// Load also reads approvals.webhook.secretFile and store.passwordFile. It changes nothing on the
-// machine, and makes no directory.
+// Load also reads approvals.webhook.secretFile and store.passwordFile; Explain does not show what is
+// in them. It changes nothing on the machine, and makes no directory.
 package config
 
 import (

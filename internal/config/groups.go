@@ -117,7 +117,7 @@ func (t Tools) Declared() []catalog.Group {
 	return groups
 }
 
-// OwnGroups returns the operator's groups that have no tools. [Extend] adds their prompt and documents.
+// OwnGroups returns the operator's groups that have no tools. [Tools.Extend] adds their prompt and documents.
 func (c *Config) OwnGroups() []catalog.Group {
 	known := c.groupNames()
 	var groups []catalog.Group

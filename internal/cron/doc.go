@@ -16,8 +16,7 @@
 //     session.
 //   - A run is noted in the database before it begins, so it does not happen twice if the daemon is
 //     killed; a loss of power can lose the note. If the daemon is killed after the note, the next
-//     daemon reports the run as lost. A daemon that stops cancels
-//     the runs that are going on.
+//     daemon reports the run as lost. A daemon that stops cancels the runs that are going on.
 //   - A run that the clock comes to a minute late or more is missed: it does not run later, and it
 //     is reported (the job, an event, the log, and the record if that can be written). So is a run
 //     whose predecessor has not ended: two runs of one job never overlap.
@@ -27,11 +26,12 @@
 //     gave it then, or if the daemon cannot take those rights.
 //
 // Lines are read in the time zone of the daemon. A session and an account have a bounded number of
-// jobs (too_many_cron_jobs).
+// jobs (too_many_cron_jobs). Without a database or a record nothing runs: a job whose run cannot be
+// noted stays due. What a caller did wrong is a *tool.Error, such as invalid_schedule of ParseLine.
 //
 // Not guaranteed: the exact time. A run begins within seconds of its minute, or later if as many
 // runs of the account as may be at once are going on.
 //
 // A new field of a job goes into Job and kept (store.go): the row keeps it as JSON, without a
-// migration. A new tool is one more in group, a route in routes.
+// migration. A new tool is one more in group, a route in routes, a shorthand a row in line.go.
 package cron

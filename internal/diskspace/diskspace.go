@@ -15,7 +15,7 @@
 //	g.Look()                          // instead, before one of an operator, which is never refused
 //	err = g.Room(n)                   // before the database gets a value of n bytes, whoever writes
 //	g.Forget(session)                 // after a session was deleted
-//	g.Stop()                          // it measures no more
+//	g.Stop()                          // it measures no more; what is asked later has the last numbers
 //	g.Close()                         // after the database was closed, whose locks it would drop
 //
 // The sandbox gets [Guard.Reserve], and asks by itself: Over reports whether the calls of a
@@ -30,8 +30,12 @@
 // have a part of the reserve as blocks of their own, where the file system can do that: they can be
 // written when the disk is full.
 //
-// Not bounded: the workspaces, which are people's; the record, which nobody may cut. A Guard
-// is safe for concurrent use until Stop.
+// An error is a *tool.Error: nothing may be kept then. If sessions cannot be measured, what is known of
+// them stays. Admit, Look and Room of a nil *Guard refuse nothing. A Guard is safe for concurrent use, except
+// that Close comes alone, after Stop.
+//
+// Not bounded: the workspaces, which are people's; the record, which nobody may cut. A feature that keeps
+// more of sessions says so by Kept or KeptBy of its part, which the daemon adds to Options.Sessions.
 package diskspace
 
 import (
@@ -57,8 +61,9 @@ type Options struct {
 	Sessions func(context.Context) (map[string]Session, error)
 	// Files is how many bytes the private files of each of these sessions take.
 	Files func(sessions []string) (map[string]int64, error)
-	Tight func(bool) // told when the reserve is touched, and when it is whole again; nil nobody
-	Held  []string   // files of the record, which get blocks beyond their end
+	// Tight is told when the reserve is touched, and when it is whole again; nil nobody. It must not call the Guard.
+	Tight func(bool)
+	Held  []string // files of the record, which get blocks beyond their end
 	// Uncopied is how many bytes the database has in its log, and needs once more to copy them; nil none.
 	Uncopied func() int64
 	Log      *slog.Logger
@@ -238,7 +243,8 @@ func (g *Guard) Admit(name, session string, n int64) error {
 // Free returns how many bytes are free for what the daemon keeps beside the record.
 func (g *Guard) Free() int64 { return g.room(g.look().state) }
 
-// Room says whether the database has room for a value of n bytes, whoever writes it.
+// Room says whether the database has room for a value of n bytes, whoever writes it: the error is `disk_reserve`.
+// A value below 64 KiB always has: the reserve is for those.
 func (g *Guard) Room(n int) error {
 	if g == nil || n < small {
 		return nil

@@ -20,8 +20,13 @@
 // sandbox.require names it. A proof holds for this moment and this host: it says
 // nothing about bugs of the kernel that nobody tried.
 //
-// A new act belongs here. A row about a feature belongs to the definition of the
-// feature (package part) and comes in Host.Parts. The package repairs nothing.
+// After an error nothing is proved. Call one Examine at a time for a backend: its
+// sandbox always has the id doctor.
+//
+// A new act is a row of forbiddenActs (acts.go). A row about a feature belongs to the
+// definition of the feature (package part) and comes in Host.Parts. The tests here
+// have a sandbox that stops what they say; tests/integration/doctor_test.go has real
+// hosts. The package repairs nothing.
 package doctor
 
 import (

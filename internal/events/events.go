@@ -17,7 +17,8 @@
 // and message), which may repeat what the hook read. Notifications have no account, so only
 // operators who name no account get them.
 //
-// Nothing is stored: a listener that comes later, or again, has missed what happened before.
+// Nothing is stored: a listener that comes later, or again, has missed what happened before. A Broker is
+// safe for concurrent use. A stream ends with its request, and nothing is to be closed.
 //
 // A new type belongs here and in [Types]; a new field of Event also in package client. The feature
 // publishes it.
@@ -185,8 +186,9 @@ func (b *Broker) stream(r *http.Request) (any, error) {
 	return b.Stream(r.Context(), keep, nil)
 }
 
-// Stream sends what stands already, if standing is not nil, then what happens that keep wants. It takes room from the
-// budget of the request of ctx; without room it is refused before anything is sent.
+// Stream sends what stands already, if standing is not nil, then what happens that keep wants. Publish calls keep with
+// a lock held: it must not wait, and not call the Broker. Stream takes room from the budget of the request of ctx;
+// without room it is refused before anything is sent.
 func (b *Broker) Stream(
 	ctx context.Context, keep func(Event) bool, standing func(context.Context) ([]Event, error),
 ) (route.Stream, error) {

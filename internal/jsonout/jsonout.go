@@ -6,8 +6,10 @@
 //
 //	err := jsonout.Write(w, map[string]any{"data": result})
 //
-// If Write fails, w may have a part of the text. If w is a [bufio.Writer] with a buffer of at least
-// 32 KiB, Write uses it and the caller must flush it.
+// If Write fails, w may have a part of the text: it is no JSON, and nothing more can be sent in its
+// place. The error is of w, of a Text, or of a value that has no JSON, such as NaN or a RawMessage that
+// is not valid. If w is a [bufio.Writer] with a buffer of at least 32 KiB, Write uses it and the caller
+// must flush it. Write is safe for concurrent use, for a w of each caller.
 //
 // A [Text] is a string that is made while it is written. [Chars] is a string that lies in bytes. A
 // type with a method MarshalJSON or MarshalText is marshalled as a whole, so it must be small; so

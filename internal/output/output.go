@@ -9,8 +9,9 @@
 //	l.Close()                          // nothing more comes; readers take the rest and get io.EOF
 //
 // A log has one owner: ask for it once. If the owner takes no more, it must call [Reader.Close], or
-// writers wait for it. Other readers come from [Log.After], behind the Seq of an item. Whoever
-// starts to read late misses what the log has dropped.
+// writers wait for it. Other readers come from [Log.After], behind the Seq of an item, and need no
+// Close. Whoever starts to read late misses what the log has dropped. After an error of ctx, Next may
+// be called again. What is written to a closed log is dropped.
 //
 // Guarantees:
 //   - A Log bounds the bytes of output that it holds, and the number of items. It does not count

@@ -21,6 +21,14 @@
 //   - A program runs in a sandbox of its own with settings of its own, and ends with its session.
 //   - What a server claims of its tools makes nothing looser.
 //
+// The part also has the tools ListMcpResources and ReadMcpResource, the routes by which agents see and
+// operators set the servers of a session (routes.go), and the port of package listen, on which the
+// daemon itself serves MCP. All of it is safe for concurrent use.
+//
+// A call that fails is a *tool.Error: mcp_not_connected, mcp_tool_withheld and rate_limited were not sent
+// to the server; mcp_error and mcp_tool_error were, or may have been. An error of Open is one of the port:
+// the daemon does not start.
+//
 // What a server may offer is decided in offer.go, and by package vet for one definition: a new reason to
 // withhold a tool belongs there. What a server says is never believed about rights (M-27).
 package gateway

@@ -6,7 +6,8 @@
 //	by, err := p.Caller(w, r) // of each request that came by p, before anything else
 //
 // A [Port] is a net.Listener for an HTTP server, and serves nothing itself. Caller may set a header
-// of the answer; whoever calls it sends the error.
+// of the answer; whoever calls it sends the error, with the status that it has, and serves nothing then.
+// The Caller is an agent with a uid and groups; it has no account yet.
 //
 // A port does not say who calls, as a Unix socket does. So a request must bear the token of a file, and is the request
 // of whoever owns that file: a user who puts another file there can only let in others as that same user. The file is

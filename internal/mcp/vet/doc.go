@@ -19,6 +19,9 @@
 // the cage of the server, the judgement of each call, and the pin (package kept: a changed
 // definition is asked about again). The package does no I/O.
 //
-// A new suspicious wording is one line in suspects.txt: a name, a tab, a regular expression; the
-// text is compared in lower case, without the characters that nobody sees.
+// A new suspicious wording is one line in suspects.txt: what it is, a tab, a regular expression; the
+// text is compared in lower case, with single blanks, without the characters that nobody sees. A
+// character that nobody sees is a case of hidden (text.go), a rule for schemas belongs in schema.go. The
+// next case of a text is a row of TestTextsThatAreRefusedOrFlagged. All functions are safe for concurrent
+// use.
 package vet
