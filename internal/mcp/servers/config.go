@@ -67,12 +67,15 @@ func (c *Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// Trusts implements [part.Trusting]. It returns programs that get what agents do not get, and files with secrets.
+// Trusts implements [part.Trusting]. It returns programs that get what agents do not get, files with secrets, and
+// files of authorities.
 func (c *Config) Trusts() map[string][]string {
 	files := c.secrets()
 	for _, s := range c.Servers {
-		if filepath.IsAbs(s.Command) {
-			files = append(files, s.Command)
+		for _, file := range []string{s.Command, s.Sandbox.Network.CAFile} {
+			if filepath.IsAbs(file) {
+				files = append(files, file)
+			}
 		}
 	}
 	slices.Sort(files)
@@ -81,6 +84,19 @@ func (c *Config) Trusts() map[string][]string {
 		trusts["tokenFile"] = []string{c.TokenFile}
 	}
 	return trusts
+}
+
+// Programs implements [part.Running]. It returns the programs that print secrets for servers.
+func (c *Config) Programs() map[string][]string {
+	programs := map[string][]string{}
+	for name, s := range c.Servers {
+		for i, secret := range s.Sandbox.Network.Secrets {
+			if len(secret.Command) > 0 && filepath.IsAbs(secret.Command[0]) { // else Check refuses it
+				programs[fmt.Sprintf("servers.%s.sandbox.network.secrets.%d", name, i)] = secret.Command
+			}
+		}
+	}
+	return programs
 }
 
 // Hides implements [part.Hiding].
@@ -97,6 +113,11 @@ func (c *Config) secrets() (files []string) {
 	for _, s := range c.Servers {
 		files = slices.AppendSeq(files, maps.Values(s.EnvFiles))
 		files = slices.AppendSeq(files, maps.Values(s.HeaderFiles))
+		for _, secret := range s.Sandbox.Network.Secrets {
+			if secret.File != "" {
+				files = append(files, secret.File)
+			}
+		}
 	}
 	slices.Sort(files)
 	return slices.Compact(files)

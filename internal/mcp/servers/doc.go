@@ -6,9 +6,11 @@
 //	err := c.Check()
 //	good, wrong := servers.Parse(sent) // by name: {"git": {"command": "mcp-server-git"}}
 //
-// [Config.Check] checks the section. [Parse] decodes and checks each server that an operator sends,
-// with the same keys in JSON; only Config.Check refuses a relative path of a command. A server of
-// the type sdk comes from Go code alone; [Server.Check] checks it.
+// [Config.Check] checks the section. The daemon hides the files of [Config.Hides] from calls, and does
+// not start if agents can write what [Config.Trusts] and [Config.Programs] name. [Parse] decodes and
+// checks each server that an operator sends, with the same keys in JSON; only Config.Check refuses a
+// relative path of a command. A server of the type sdk comes from Go code alone; [Server.Check] checks
+// it.
 //
 // None of the three reads a file; they resolve links in paths. Their errors name the key; with one, a
 // file is refused whole, and of what an operator sends the one server.
@@ -19,5 +21,5 @@
 //
 // A new key of a server is a field of [Server] with a row in idle, which says for which types it counts,
 // and its check in Check. A new type is one of types. A file with secrets must also be in secrets
-// (config.go), which hides it from agents.
+// (config.go), a program that the daemon runs in Programs.
 package servers

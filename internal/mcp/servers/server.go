@@ -317,7 +317,8 @@ func (s Server) Equal(o Server) bool {
 }
 
 // Parse decodes the configurations that an operator sends, each by itself. Invalid ones are in errs, by name. A
-// relative command is accepted, because an operator may name a program in a directory.
+// relative command is accepted, because an operator may name a program in a directory. The files that they name are
+// neither hidden from calls nor checked, as those of a [Config] are.
 func Parse(raw map[string]json.RawMessage) (good map[string]Server, errs map[string]error) {
 	good, errs = map[string]Server{}, map[string]error{}
 	for name, text := range raw {

@@ -118,6 +118,27 @@ func TestASectionThatIsWrongSaysWhere(t *testing.T) {
 	}
 }
 
+// What a server has in its own sandbox.network is kept from agents as what is in that of the daemon.
+func TestSecretsOfTheNetworkOfAServerAreKeptFromAgents(t *testing.T) {
+	c := servers.Defaults()
+	c.Servers = map[string]servers.Server{"a": {Command: "x", Sandbox: servers.Sandbox{Network: guard.Network{
+		AllowedDomains: []string{"api.test", "own.test"}, Intercept: []string{"api.test", "own.test"}, CAFile: "/opt/ca.pem",
+		Secrets: []guard.Secret{{Host: "api.test", File: "/opt/s"}, {Host: "own.test", Command: []string{"/opt/print", "own"}}},
+	}}}}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Hides(); !slices.Equal(got, []string{"/opt/s"}) {
+		t.Errorf("calls do not see %q", got)
+	}
+	if got := c.Trusts()["servers"]; !slices.Equal(got, []string{"/opt/ca.pem", "/opt/s"}) {
+		t.Errorf("it trusts %q", got)
+	}
+	if got := c.Programs()["servers.a.sandbox.network.secrets.1"]; !slices.Equal(got, []string{"/opt/print", "own"}) {
+		t.Errorf("it runs %q", c.Programs())
+	}
+}
+
 // The numbers are those of the table in docs/mcp.md.
 func TestWhatAServerHasWithoutLimitsOfItsOwn(t *testing.T) {
 	want := servers.Limits{
