@@ -1,4 +1,4 @@
-// Package guard judges what a call would touch, and has the settings of that: [Settings]. It runs nothing.
+// Package guard judges what a call would touch by [Settings], which it also defines. It runs nothing.
 //
 // [JudgeCommand] and [JudgePath] judge one command line or one path:
 //

@@ -12,7 +12,7 @@ import (
 // Network is what confined programs may reach. The zero value reaches nothing.
 type Network struct {
 	// AllowedDomains are hosts that programs may connect to: a name, *.parent for all names
-	// below it, or an address. One without a port means the ports of [WebPorts].
+	// below it, or an address. One without a port means ports 80 and 443.
 	AllowedDomains []string `json:"allowedDomains" yaml:"allowedDomains"`
 	// DeniedDomains win over all else. One without a port means every port.
 	DeniedDomains []string `json:"deniedDomains,omitempty" yaml:"deniedDomains,omitempty"`
@@ -43,11 +43,11 @@ const (
 	UnlistedDeny = "deny" // refused
 )
 
-// UnlistedActions are the values of Network.Unlisted, the default of a daemon first.
-var UnlistedActions = []string{UnlistedAsk, UnlistedDeny}
+// unlistedActions are the values of Network.Unlisted, the default of a daemon first.
+var unlistedActions = []string{UnlistedAsk, UnlistedDeny}
 
-// WebPorts are the ports of an entry of allowedDomains that names none.
-var WebPorts = []int{80, 443}
+// webPorts are the ports of an entry of allowedDomains that names none.
+var webPorts = []int{80, 443}
 
 // Reaches reports whether any host may be reached, perhaps after a question.
 func (n Network) Reaches() bool { return len(n.AllowedDomains) > 0 || n.Unlisted == UnlistedAsk }
@@ -85,7 +85,7 @@ func (n Network) unlisted(host string) (Verdict, string) {
 // Endpoint returns how a connection is written in allowedDomains: the host alone for the ports that this means, else
 // host:port.
 func Endpoint(host string, port int) string {
-	if slices.Contains(WebPorts, port) {
+	if slices.Contains(webPorts, port) {
 		return host
 	}
 	if strings.Contains(host, ":") {
@@ -134,7 +134,7 @@ func (e endpoint) matches(host string) bool {
 
 func (e endpoint) opens(port int) bool {
 	if e.port == 0 {
-		return slices.Contains(WebPorts, port)
+		return slices.Contains(webPorts, port)
 	}
 	return e.port == port
 }
@@ -185,8 +185,8 @@ func (n Network) validate() error {
 			}
 		}
 	}
-	if n.Unlisted != "" && !slices.Contains(UnlistedActions, n.Unlisted) {
-		return fmt.Errorf("network.unlisted: %q is not %s", n.Unlisted, strings.Join(UnlistedActions, " or "))
+	if n.Unlisted != "" && !slices.Contains(unlistedActions, n.Unlisted) {
+		return fmt.Errorf("network.unlisted: %q is not %s", n.Unlisted, strings.Join(unlistedActions, " or "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Hosts)) {
 		if err := validHost(name, n.Hosts[name]); err != nil {

@@ -50,7 +50,7 @@ type Limits struct {
 	// at once.
 	NetworkBytes       int64 `json:"networkBytes,omitempty" yaml:"networkBytes,omitempty"`
 	NetworkConnections int   `json:"networkConnections,omitempty" yaml:"networkConnections,omitempty"`
-	// OutputAction is what happens at OutputBytes: one of [OutputActions].
+	// OutputAction is what happens at OutputBytes: [OutputTruncate] or [OutputKill]; "" is the first.
 	OutputAction string `json:"outputAction,omitempty" yaml:"outputAction,omitempty"`
 }
 
@@ -60,8 +60,8 @@ const (
 	OutputKill     = "kill"     // it is ended
 )
 
-// OutputActions are the values of Limits.OutputAction, the default first.
-var OutputActions = []string{OutputTruncate, OutputKill}
+// outputActions are the values of Limits.OutputAction, the default first.
+var outputActions = []string{OutputTruncate, OutputKill}
 
 // Obligations are conditions that a policy attaches to its decision. They only
 // tighten.
@@ -273,8 +273,8 @@ func (l Limits) validate() error {
 			return fmt.Errorf("limits.%s: %d is negative", v.name, v.n)
 		}
 	}
-	if l.OutputAction != "" && !slices.Contains(OutputActions, l.OutputAction) {
-		return fmt.Errorf("limits.outputAction: %q is not %s", l.OutputAction, strings.Join(OutputActions, " or "))
+	if l.OutputAction != "" && !slices.Contains(outputActions, l.OutputAction) {
+		return fmt.Errorf("limits.outputAction: %q is not %s", l.OutputAction, strings.Join(outputActions, " or "))
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func (e endpoint) holds(o endpoint) bool {
 func narrowed(e, wider endpoint) string {
 	switch {
 	case e.port == wider.port || e.port != 0 && wider.opens(e.port):
-	case e.port == 0 && slices.Contains(WebPorts, wider.port):
+	case e.port == 0 && slices.Contains(webPorts, wider.port):
 		e.port = wider.port
 	default:
 		return ""

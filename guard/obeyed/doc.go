@@ -12,9 +12,9 @@
 // pattern. [At] compares the end of a path alone. [Name.Kept] says what the sandbox keeps as it is.
 //
 // names.txt has the names, each with its program and the source of the fact. git.txt has the paths
-// in a git directory and says which may be written. To add a name, add a line to one of them, then run
-// make generate for the tables of docs/later.md. Their first lines explain the columns. A line of a
-// wrong form panics at the first use, and fails the tests.
+// in a git directory and says which may be written. To add a name, add a line to one of them; their
+// first lines explain the columns. make generate writes the tables of docs/later.md. The tests find a
+// line of a wrong form; one without all of its columns panics at the first use.
 //
 // Guaranteed: the answer depends on the text of the path, and on the root that Find is given. It is
 // the same at any depth below the root. No function looks at the disk. So links must be resolved

@@ -20,8 +20,8 @@
 // Nothing is stored: a listener that comes later, or again, has missed what happened before. A Broker is
 // safe for concurrent use. A stream ends with its request, and nothing is to be closed.
 //
-// A new type belongs here and in [Types]; a new field of Event also in package client. The feature
-// publishes it.
+// A new type belongs here, in types and in docs/http.md; a new field of Event also in package client.
+// The feature publishes it.
 package events
 
 import (
@@ -69,8 +69,8 @@ const (
 	Notification    Type = "notification" // of a hook, for operators; status is its level
 )
 
-// Types lists what there is.
-var Types = []Type{
+// types lists what there is.
+var types = []Type{
 	CallBegin, CallWaiting, CallEnd, SessionCreated, SessionChanged, SessionDeleted,
 	ApprovalAsked, ApprovalDecided, GrantRevoked, JobStarted, JobEnded, TaskCreated, TaskUpdated,
 	AgentStarted, AgentEnded, CronCreated, CronDeleted, CronStarted, CronEnded, CronMissed,
@@ -224,13 +224,13 @@ func (b *Broker) Stream(
 // Filter reads which events a request wants: those of its caller, of the sessions and
 // types that it names.
 func Filter(r *http.Request) (func(Event) bool, error) {
-	var types []Type
+	var wanted []Type
 	for _, list := range r.URL.Query()["type"] {
 		for name := range strings.SplitSeq(list, ",") {
-			if !slices.Contains(Types, Type(name)) {
-				return nil, route.BadRequest(fmt.Sprintf("unknown event type %q, want one of %v", name, Types))
+			if !slices.Contains(types, Type(name)) {
+				return nil, route.BadRequest(fmt.Sprintf("unknown event type %q, want one of %v", name, types))
 			}
-			types = append(types, Type(name))
+			wanted = append(wanted, Type(name))
 		}
 	}
 	sessions := r.URL.Query()["session_id"]
@@ -242,7 +242,7 @@ func Filter(r *http.Request) (func(Event) bool, error) {
 	return func(ev Event) bool {
 		everybodys := ev.Type == Reload && ev.Status == "ok" // other tools may be on
 		return (account == "" || ev.Account == account || everybodys) &&
-			(len(types) == 0 || slices.Contains(types, ev.Type)) &&
+			(len(wanted) == 0 || slices.Contains(wanted, ev.Type)) &&
 			(len(sessions) == 0 || slices.Contains(sessions, ev.Session))
 	}, nil
 }
