@@ -4,8 +4,8 @@
 // times out, the caller leaves, or the daemon cancels it ([Queue.CancelSession], [Queue.Close]). A
 // question is refused at once if nobody is there to answer, or if too many wait. Only a person's
 // yes, or a [Grant] that a person gave before, approves. Every other end is a refusal, whose Code is
-// a constant below if no person gave it, or an error: the database or Options.Record failed. The
-// caller must treat an error as a refusal.
+// one of the constants if no person gave it, or an error, as when the database or Options.Record
+// failed. The caller must treat an error as a refusal.
 //
 //	q, err := approvals.New(ctx, db, approvals.Options{Approver: true}) // db has approvals.Schema
 //	go q.Follow(ctx, func(err error) { log.Print(err) })         // needed if daemons share db
@@ -39,7 +39,7 @@
 //
 // A new kind of question is a [Type], a method beside [Queue.Execution] that files it, the reasons of
 // its refusals in ask.go and decide.go, and its words in package review (Heading and Fields). A change
-// of the tables is a file in migrations and one of the same name in migrations/postgres.
+// of the tables is the next file of migrations, for SQLite, and the next of migrations/postgres.
 package approvals
 
 import (

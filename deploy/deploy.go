@@ -4,12 +4,11 @@
 // program begins with "ExecStart=/usr/bin/sandboxd ", the blank included.
 //
 // A new unit also needs its place among the plans of package setup. make test-operate, as root, has
-// systemd verify the units and start them; the comments of a unit say which settings of systemd would
-// break the sandbox.
+// systemd verify the units and start them. The first lines of sandboxd.service say which settings of
+// systemd would break the sandbox.
 //
-// The other files in this directory are not part of the program: the scripts install and need (of
-// packages for the tests) for make, and a dashboard for Grafana, whose metrics a test of package
-// metrics checks.
+// The other files in this directory are not part of the program: scripts for make (need installs what
+// the tests need), and a dashboard for Grafana, whose metrics a test of package metrics checks.
 package deploy
 
 import "embed"

@@ -100,7 +100,7 @@ func (a *Agent) notice(text string) { a.tell(System{Subtype: "notice", Text: tex
 // afterwards limits the work after an interrupt. The daemon kills a sub-agent two seconds after its SIGTERM.
 const afterwards = 1500 * time.Millisecond
 
-// Prompt works on one prompt until it is done. hear gets each Message, one at a time, the Result last.
+// Prompt works on one prompt until it is done. hear gets each Message, one at a time, and the Result at the end.
 func (a *Agent) Prompt(ctx context.Context, prompt string, hear func(Message)) Result {
 	a.hear = hear
 	began := time.Now()

@@ -4,8 +4,8 @@
 //
 // main.go lists the commands of the top level; each of them adds its own subcommands. Most are one
 // function that returns a cobra.Command. A command has flags and prints; what it does is a package.
-// It returns its error. main.go prints it with its hint, and exits with the status that belongs to
-// it. exec and hook have statuses of their own, and print their errors themselves.
+// A command returns its error. main.go prints it with its hint, and exits with the status that belongs
+// to it. exec and hook have statuses of their own, and print their errors themselves.
 //
 // Results go to OutOrStdout of the command, which escapes invisible characters, everything else to
 // ErrOrStderr. Output of programs goes to results (print.go). A new command gets rows in run_test.go,
@@ -46,7 +46,7 @@ var version = "dev"
 const (
 	exitFailed   = 1
 	exitUsage    = 2
-	exitDenied   = 3 // by the guard, a policy or a hook
+	exitDenied   = 3 // by the guard, a policy or a hook; of check also: a person would be asked
 	exitRejected = 4 // a person did not allow the call or its result
 )
 

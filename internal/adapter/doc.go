@@ -36,10 +36,10 @@
 // The package does not enforce its answer: the agent does. What an agent's tools mean is in the
 // tables of package clients. What its answers look like is in contract.go.
 //
-// Answer keeps nothing between calls, so an agent may start many hooks at once. Install and Uninstall
-// leave a file alone that somebody else has changed meanwhile, and return an error.
+// Answer keeps nothing between calls, so an agent may start many hooks at once. If somebody else changes a
+// file while Install or Uninstall runs, that file stays, and the error is settings_changed: try again.
 //
-// Another agent gets a table of its tools (package clients), the names of its events in answer.go, its
+// Another agent gets a table of its tools (package clients), the names of its events in answer.go and after.go, its
 // answers in contract.go, and where its settings lie in install.go; mcp.go has the same for its entry of
 // MCP. A failure that must not allow is a row of TestHookNeverAllowsByFailure. make test-clients runs the
 // real agents.

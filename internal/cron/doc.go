@@ -26,8 +26,9 @@
 //     gave it then, or if the daemon cannot take those rights.
 //
 // Lines are read in the time zone of the daemon. A session and an account have a bounded number of
-// jobs (too_many_cron_jobs). Without a database or a record nothing runs: a job whose run cannot be
-// noted stays due. What a caller did wrong is a *tool.Error, such as invalid_schedule of ParseLine.
+// jobs (too_many_cron_jobs). While the database fails nothing runs, and a job stays due. A run that the
+// record cannot take is refused. What a caller did wrong is a *tool.Error, such as invalid_schedule of
+// ParseLine.
 //
 // Not guaranteed: the exact time. A run begins within seconds of its minute, or later if as many
 // runs of the account as may be at once are going on.

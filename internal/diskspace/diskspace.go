@@ -16,11 +16,11 @@
 //	err = g.Room(n)                   // before the database gets a value of n bytes, whoever writes
 //	g.Forget(session)                 // after a session was deleted
 //	g.Stop()                          // it measures no more; what is asked later has the last numbers
-//	g.Close()                         // after the database was closed, whose locks it would drop
+//	g.Close()                         // after the database was closed: earlier it would drop its locks
 //
-// The sandbox gets [Guard.Reserve], and asks by itself: Over reports whether the calls of a
-// session's account must end, and Took notes which session took the reserve. Its account is refused
-// for some seconds.
+// The sandbox gets [Guard.Reserve]. With it the sandbox asks whether the calls of a session's account
+// must end ([Guard.Over]), and tells which session took the reserve ([Guard.Took]): the account of that
+// session is refused for some seconds.
 //
 // What an account keeps are the private files, the variables (of packages vars and scopes, with
 // branches and pages), the transcripts and the output of jobs of its sessions, and its global

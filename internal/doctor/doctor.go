@@ -25,8 +25,8 @@
 //
 // A new act is a row of forbiddenActs (acts.go). A row about a feature belongs to the
 // definition of the feature (package part) and comes in Host.Parts. The tests here
-// have a sandbox that stops what they say; tests/integration/doctor_test.go has real
-// hosts. The package repairs nothing.
+// use a fake sandbox. tests/integration/doctor_test.go uses the real one, also without
+// what the kernel gives. The package repairs nothing.
 package doctor
 
 import (
