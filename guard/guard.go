@@ -34,10 +34,11 @@
 // enforces the same settings then.
 //
 // A new check belongs in [Rules.Check], over something that [Uses] has. What finds that out belongs in
-// uses.go or effects.go. Its code gets a row in docs/troubleshooting.md, and its cases go into
-// testdata/guard.jsonl, of paths into paths.jsonl. What the guard knows of one program is a text: see
-// shellparse/program/tables. A new setting is a field of Settings, with its part in Meet (and in Normalise,
-// Tighten and Forbids, if it is theirs).
+// uses.go or effects.go. Its code gets a row in docs/troubleshooting.md. Its cases go into files of
+// testdata: commands into guard.jsonl, paths into paths.jsonl, lines that bash reads in another way than
+// this package did into differences.jsonl. What the guard knows of one program is a text: see
+// shellparse/program/tables. A new setting is a field of Settings, with its part in Meet (and in
+// Normalise, Tighten and Forbids, if it is theirs).
 package guard
 
 import "github.com/sandboxd/sandboxd/shellparse"
