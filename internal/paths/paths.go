@@ -10,10 +10,13 @@
 // What lies in /run/sandboxd is taken as it is: only root can make that directory, so its owner is
 // trusted.
 //
-// The package creates nothing. An error of Resolve says which variable to set. The program
+// The package creates nothing and keeps nothing, so it is safe for concurrent use. An error of
+// Resolve says which variable to set; then the daemon does not start. AgentSocket and
+// OperatorSocket return no error: a client learns from connect that no daemon is there. The program
 // sandboxd-agent links this package, so it imports only the standard library.
 //
-// A new path is a field of [Daemon], set in resolve.
+// A new path is a field of [Daemon], set in resolve, with its variable in docs/configuration.md if it
+// has one. Its cases go into the tables of paths_test.go.
 package paths
 
 import (
@@ -40,7 +43,7 @@ type Daemon struct {
 	from map[string]string // by name of the field: the variable that said so
 }
 
-// Resolve finds the paths of the user of this process.
+// Resolve finds the paths of the user of this process. After an error they must not be used: two of them may be one.
 func Resolve(env func(string) string) (Daemon, error) {
 	return resolve(env, os.Geteuid())
 }
@@ -51,7 +54,7 @@ func AgentSocket(env func(string) string) string {
 	return clientSocket(env, os.Geteuid(), "SANDBOXD_SOCKET", "agent.sock")
 }
 
-// OperatorSocket returns where a client finds the operator socket.
+// OperatorSocket is AgentSocket for the operator socket, which SANDBOXD_OPERATOR_SOCKET names.
 func OperatorSocket(env func(string) string) string {
 	return clientSocket(env, os.Geteuid(), "SANDBOXD_OPERATOR_SOCKET", "operator.sock")
 }
@@ -171,7 +174,8 @@ func resolve(env func(string) string, uid int) (Daemon, error) {
 	return p, err
 }
 
-// From returns the variable that said what is in a field, such as "keyDir"; "" where none did.
+// From returns the variable that set one of stateDir, keyDir, runtimeDir, agentSocket and operatorSocket; "" if none
+// did.
 func (p Daemon) From(field string) string { return p.from[field] }
 
 // KeyWhy says why the key is looked for in KeyDir, when it is not its usual place.

@@ -20,10 +20,13 @@
 //   - A change is recorded first, then written to the disk, then put in force. If a step fails, the
 //     change is not in force before the next start.
 //
+// Refusals have a code (errors.go). After an error of Of no session starts and no call runs there. A
+// list that cannot be read is projects_damaged: Open fails, and so does the start of the daemon.
+//
 // Its routes are for operators; the socket of a request says who is one. The functions ask nobody.
 // Routes call [Changes], which the daemon implements, because calls and rules must follow a change.
-// What no project may be because of the host is in [Host.Check]; because of the configuration, in
-// the method Project of config.Config.
+// What no project may be because of the host is in [Host.Check], with a case in host_test.go; because
+// of the configuration, in the method Project of config.Config.
 package projects
 
 import (

@@ -39,6 +39,7 @@ func Of(origins ...tool.Origin) (a Authors) {
 	return a
 }
 
+// List returns the origins in the order of their bits.
 func (a Authors) List() []tool.Origin {
 	var origins []tool.Origin
 	for i, o := range ordered {

@@ -14,12 +14,13 @@
 //
 // Guaranteed: a run of 32 bytes is found, except in filling (see below). An author cannot make the
 // search longer than a bound; past the bound the text counts as copied from every author that the
-// session has in the index.
+// session has in the index. An error of read is returned: then the authors are not known, and the
+// caller must not take the text for its own.
 //
 // Not found: shorter runs, text that was changed in every run of 32 bytes, and runs around filling,
 // such as spaces, that stands in more than 64 places. Other sixteen bytes that stand in so many
 // places count as a run by themselves. The package keeps nothing on disk.
 //
-// A new origin is a bit behind the others in authors.go, because the bits are stored, with its place in
-// [Authors.Worst]. One that is not known there counts as everybody.
+// A new origin goes to the end of ordered and of the constants in authors.go, because the bits are
+// stored, and gets its place in [Authors.Worst]. An origin that is not in ordered counts as everybody.
 package provenance

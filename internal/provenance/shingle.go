@@ -9,7 +9,8 @@ import (
 )
 
 // Shingles finds out whether a text shares a run of [RunLength] bytes with one of
-// the texts that were added.
+// the texts that were added. It is for [Index], which locks it: it is not safe for
+// concurrent use.
 //
 // Of the blocks of 16 bytes in each such run, wherever it begins, the one with
 // the least hash is its sample. Two texts that share a run share its sample, and
@@ -29,7 +30,7 @@ type Shingles struct {
 }
 
 const (
-	RunLength = 32
+	RunLength = 32 // bytes; a shorter text is never found
 	block     = 16
 	window    = RunLength - block + 1 // blocks in a run
 	maxPlaces = 64                    // of one block that are remembered

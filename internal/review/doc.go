@@ -29,6 +29,11 @@
 // The package does not decide who may answer, nor whether an answer still holds:
 // the daemon does both.
 //
-// A new kind of question gets its words in Heading and [Fields] (question.go). A new key is a case in
-// watch.go and a line in help.go.
+// An error of a [Queue] is that of its [Caller]. After a lost connection, [Queue.Get] tells whether the
+// answer arrived. Watch shows such an error and goes on; WatchJSON prints that of an answer and goes
+// on, but ends if it cannot list. A Queue is safe for concurrent use if its Caller is. A Terminal is
+// safe too: it asks one question after the other.
+//
+// A new kind of question gets its words in Heading and [Fields] (question.go) and its keys in help.go,
+// with cases in says_test.go. A new key is a case in watch.go and a line in help.go.
 package review

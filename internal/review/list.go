@@ -21,7 +21,7 @@ func PrintItems(out io.Writer, items []approvals.Item, now time.Time) error {
 	fmt.Fprintln(w, "ID\tSTATUS\tLEFT\tTOOL\tWHAT")
 	for _, i := range items {
 		what := Clip(Summary(i), 60)
-		if CallerGone(i) {
+		if callerGone(i) {
 			what += " (its caller is gone)"
 		}
 		visible.Row(w, i.ID, i.Status, timeLeft(i, now), i.Tool, what)

@@ -74,7 +74,7 @@ func Fields(i approvals.Item, now time.Time) []Field {
 		}
 		f.row("calls", fmt.Sprintf("%d %s wait for this answer", i.Waiting, what))
 	}
-	if CallerGone(i) {
+	if callerGone(i) {
 		f.row("calls", Gone)
 	}
 	switch {

@@ -52,8 +52,8 @@ func Render(i approvals.Item, now time.Time, s Screen) string {
 // Gone says what an answer does if the caller of the question does not wait any more.
 const Gone = "its caller is gone; nothing runs until it calls again"
 
-// CallerGone reports whether the caller of a question in a queue does not wait any more.
-func CallerGone(i approvals.Item) bool {
+// callerGone reports whether the caller of a question in a queue does not wait any more.
+func callerGone(i approvals.Item) bool {
 	return i.Waiting == 0 && i.Status == approvals.StatusPending && !i.ExpiresAt.IsZero()
 }
 

@@ -20,7 +20,7 @@ import (
 // Terminal asks the person at the terminal of this process. It reads /dev/tty, so that input that is piped into the
 // command cannot answer.
 type Terminal struct {
-	Err io.Writer // gets the notice that the command waits, also if it is no terminal
+	Err io.Writer // required; gets the notice that the command waits, also if it is no terminal
 
 	turn sync.Mutex // held while a question is on the terminal
 }

@@ -10,6 +10,7 @@ import (
 
 // noExample are packages whose doc shows code that no Example runs, with the reason.
 var noExample = map[string]string{
+	"internal/route/routetest": "it is called with a testing.TB",
 	"internal/store/storetest": "it is called with a *testing.T",
 	"internal/tools/toolstest": "it is called with a *testing.T",
 	"tests/pgtest":             "it is called with a testing.TB",

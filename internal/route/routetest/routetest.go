@@ -1,9 +1,15 @@
 // Package routetest calls routes in the tests of the packages that bring them.
 //
-// [Call] takes a request through a mux to the handler of its route, as the server does,
-// without a socket. The role is only what the handler sees; it is not checked. It returns
-// the answer as text, for an error its code and message, or "error: …" if it has no code. What the
-// server adds (who may call, the status of an error) is tested in package api.
+//	got := routetest.Call(t, p.Routes, tool.RoleAgent, "GET /sessions/s1/notes?limit=1", "")
+//	if want := `2 [{"text":"a"}]`; got != want { … } // one of two notes
+//
+// [Call] takes a request through a mux to the handler of its route, as the server does, without a
+// socket. It checks the query. The role is only what the handler sees; it is not checked. It returns
+// the answer as text, for an error its code and message, or "error: …" if it has no code. It fails no
+// test: a line without a route is the text "no route for …". [Stream] does the same for events.
+//
+// What the server adds (who may call, the status of an error) is tested in internal/api. A new
+// kind of answer of package route, such as route.List, gets its text in the function text.
 package routetest
 
 import (
