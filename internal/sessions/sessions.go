@@ -21,16 +21,21 @@
 // The messages of a session are kept by package transcript: in a file beside the database, or in
 // rows of a database that daemons share ([Store.Save], [Store.Messages], [Store.Cut],
 // [Store.Fork]). A save writes a new file, then changes the row of the session, then puts the file
-// in its place. If a save fails, the old messages are still there.
+// in its place. If a save fails before that, the old messages are still there.
 //
 // The package checks ids, the size of fields and the number of sessions. It does not check whether
 // an account may have that mode or that directory: package api does, before it calls. Its other errors
 // are validation_error and too_large (a field), too_many_sessions, agent_exists, transcript_corrupt and
-// session_elsewhere ([Runs]).
+// session_elsewhere ([Runs], which finds sessions for calls). After an error of Create or Delete, look
+// again: what fails behind the commit, such as the removal of a file, does not undo it.
 //
-// Files: idle.go is about sessions that nobody uses; daemon.go and here.go are about daemons that share
-// db. A new field of a session that no query names goes into data, encode and scan. A new column is a
-// migration in migrations/ and one in migrations/postgres/.
+// Whoever gets [Messages] closes them. A function that is passed to Patch must not change sessions through
+// the Store: a write inside a write waits for itself.
+//
+// Files: tree.go is about sessions below others, idle.go about sessions that nobody uses, daemon.go and
+// here.go about daemons that share db. A new field of a session that no query names goes into data, encode
+// and scan (row.go). A new column is a migration in migrations/ and one in migrations/postgres/. The tests
+// run over both databases (make test-postgres).
 package sessions
 
 import (

@@ -26,5 +26,10 @@
 // its content is as setup makes it. Parent directories that a step had to make stay, except the
 // directory of the manifest.
 //
-// A new kind of step needs a [Kind], a function that adds the step, and a case in undo.go.
+// Run one setup at a time: there is no lock, and two would overwrite each other's manifest. A plan of
+// System makes users and gives files to them, so it needs root.
+//
+// A new step of a plan is a line in [System] or [Person]. A new kind of step needs a [Kind], a
+// function that adds the step, and a case in undo.go. Steps are tested here below a Host.Root;
+// tests/operate installs with real users and systemd (make test-operate).
 package setup

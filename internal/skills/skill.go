@@ -25,8 +25,13 @@
 // Files are read with bounds, never executed. Supporting files are listed, not read. A package of
 // the user, or its SKILL.md, may be a link, but not into a directory that sessions can write.
 //
-// A new field of a skill is read from its front matter in skill.go and kept in [Skill]; what it restricts
-// is decided in package tool (Session.Lets), so that every stage sees the same.
+// A call of Skill that fails begins no skill; the codes of its errors, such as skill_not_found and
+// skill_too_deep, are in tool.go and part.go. The route that ends a skill does nothing if none runs.
+//
+// A new built-in skill is an element of builtins (builtin.go). A new field of a skill is read from its
+// front matter in skill.go and kept in [Skill]; what it restricts is decided in package tool
+// (Session.Lets), so that every stage sees the same. What a package may not hold is found, for its
+// author, by package check.
 package skills
 
 import (

@@ -39,6 +39,11 @@
 //
 // A Write inside a Write waits for itself, and so does one inside a Read of an in-memory database:
 // use the transaction that is at hand.
+//
+// A caller that gets an error denies: nothing runs that cannot be written down. An error of the caller's
+// function comes back, perhaps wrapped. Causes that a person can mend have names, and some a code and
+// a hint (errors.go); a new cause goes there, with the codes of the databases that mean it. No other
+// package imports a driver.
 package store
 
 import (

@@ -20,8 +20,8 @@ import (
 const OverPostgres = "SANDBOXD_TEST_STORE"
 
 var (
-	mu  sync.Mutex // guards urls
-	all = map[string]string{}
+	mu   sync.Mutex            // guards what follows, and made
+	urls = map[string]string{} // by path
 )
 
 // FileOnly skips what is true over a file alone: how it plans queries, how it came to be.
@@ -46,10 +46,10 @@ func At(ctx context.Context, t testing.TB, path string, schemas ...store.Schema)
 		return store.Open(ctx, store.Options{Path: path}, schemas...)
 	}
 	mu.Lock()
-	url, found := all[path]
+	url, found := urls[path]
 	if !found || path == ":memory:" {
 		url = pgtest.URL(t)
-		all[path] = url
+		urls[path] = url
 	}
 	mu.Unlock()
 	return store.OpenShared(ctx, store.SharedOptions{URL: url, Daemon: "d1"}, schemas...)

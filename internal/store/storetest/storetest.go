@@ -11,7 +11,8 @@
 //	}
 //
 // It tests guarantees, not SQL. A guarantee of package store that holds for each database gets a
-// case in [Run].
+// case in [Run]; one of a file alone is tested in store_test.go, one of PostgreSQL alone in
+// postgres_test.go.
 //
 // Tests of packages whose tables daemons share open their database with [At], and close it: SQLite,
 // or PostgreSQL if the variable [OverPostgres] is postgres. One path is one database; ":memory:" is
