@@ -9,13 +9,13 @@
 //
 // The index is a cache in memory. The caller stores the texts, with ascending ids: newest is the id
 // of the last one, 0 if there is none, and read passes on those that the index lacks, with their
-// authors. Without read, [ErrBehind] says that it lacks some. Call [Index.Forget] when a session
+// authors. Without read, [ErrBehind] says that it lacks some: ask again with read. Call [Index.Forget] when a session
 // ends, and set [Index].Bound before the first use. [Hosts] is a list of hosts for the database.
 //
 // Guaranteed: a run of 32 bytes is found, except in filling (see below). An author cannot make the
 // search longer than a bound; past the bound the text counts as copied from every author that the
 // session has in the index. An error of read is returned: then the authors are not known, and the
-// caller must not take the text for its own.
+// caller must not count the text as the model's own.
 //
 // Not found: shorter runs, text that was changed in every run of 32 bytes, and runs around filling,
 // such as spaces, that stands in more than 64 places. Other sixteen bytes that stand in so many

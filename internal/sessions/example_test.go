@@ -24,7 +24,7 @@ func Example() {
 	}
 	sess, err = s.Session(ctx, sess.Account, sess.ID)
 	fmt.Println(sess.Dir, err)
-	_, err = s.Session(ctx, "uid:1001", sess.ID)
+	_, err = s.Session(ctx, "uid-1001", sess.ID)
 	fmt.Println(err)
 	// Output:
 	// /home/me/repo <nil>

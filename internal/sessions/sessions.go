@@ -14,7 +14,8 @@
 // directory, or creates it.
 //
 // A session belongs to the account that created it. For every other account it does not exist: the
-// answer is the same "session_not_found". Only Create tells that an id is taken: "session_exists".
+// answer is the same "session_not_found". Only what makes a session tells that an id is taken:
+// "session_exists".
 // An id once used stays with its account, even after the session is deleted, because records speak
 // of it. The account may create it anew and finds it empty, without the grants of before.
 //

@@ -30,6 +30,12 @@
 // Guaranteed: a change is made completely or not at all, and survives a kill of the daemon. All of
 // it is deleted with the session at the top of the tree.
 //
-// A new field of a task is one of [Task] and is bounded in Task.check. A tool is an element of the lists
-// in tools.go and tools_teams.go; whoever writes by HTTP has a route in routes.go.
+// A [Store] believes the [Place] that it is given: whoever calls it takes the place from the session of
+// the caller. Its errors are those of package store, or a *tool.Error with a code, such as
+// task_not_found or mailbox_full, after which nothing was changed.
+//
+// A new field of a task that no query uses goes into [Task], kept and scanTask (store.go), and is bounded in
+// Task.check. A new column is a migration in migrations/ and one in migrations/postgres/. A tool is an
+// element of the lists in tools.go and tools_teams.go; a client that writes by HTTP has a route in
+// routes.go. The tests run over both databases (make test-postgres).
 package team

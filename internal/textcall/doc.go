@@ -27,8 +27,12 @@
 // while it is not enabled. Calls of callables that are enabled are judged, approved and recorded
 // like those of tools.
 //
+// A call that fails or is refused is no error of the route: the message says it to the model. If the
+// daemon itself fails, text/reply answers an error; calls of that reply before it have run.
+//
 // A new type of callable is a constant in callable.go, where it is also checked, and a case in
-// performer.go: what it uses, and what it does.
+// performer.go: what it uses, and what it does. What [Parse] reads as a tag is tested case by case in
+// parse_test.go. The texts for the model are in testdata/prompt.txt, which make generate writes.
 package textcall
 
 import (

@@ -15,8 +15,13 @@
 //	all := registry.Enabled(tool.Session{}) // Bash, Edit, Glob, …
 //
 // To add a tool, write a file here and add an element to [Groups], or to [SessionGroup] if it
-// changes the session. A failure that the model can act on is a [*tool.Error] with a hint. Errors of
-// files are always one, also when the context was cancelled; others are returned as they are.
+// changes the session; [Deferred] names it if most tasks do not need it. TestAll holds all tools of the
+// groups to the same rules; tests of one run it by package toolstest. Calls run at once, so a tool locks what it
+// keeps between them.
+//
+// A failure that the model can act on is a [*tool.Error] with a hint. Errors of files are always one,
+// also when the context was cancelled; others are returned as they are. The model gets either as the
+// text of a call that failed.
 //
 // Guaranteed: memory is bounded whatever is on the disk. A reader sees the old or the whole new
 // content of a file that Write, Edit or NotebookEdit writes; nothing is forced to the disk, so this

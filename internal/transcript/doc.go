@@ -12,7 +12,7 @@
 //	err = n.Placed("s1")    // after its commit
 //	unlock()
 //	f, err := d.Read("s1")
-//	page, err := f.Page(f.Messages()-50, 50)
+//	page, err := f.Page(max(0, f.Messages()-50), 50) // the last ones
 //	err = f.Close()
 //
 // Whoever saves holds the lock of the session from reading the old transcript to Placed. Readers do
@@ -27,6 +27,11 @@
 //
 // [Check] checks messages; Write does not. The package checks no ids and no accounts.
 //
+// A session without a transcript is fs.ErrNotExist, a damaged transcript transcript_corrupt, and a
+// full disk disk_reserve. After an error of Write or Place the old transcript is still there. Dir and Rows
+// are safe for concurrent use; a [File] is for one goroutine.
+//
 // A new fact of a conversation is a field of [About]. What a message may be is said by Check
-// (message.go).
+// (message.go). What keeps transcripts elsewhere has the methods of Dir, which package sessions lists as
+// Transcripts.
 package transcript

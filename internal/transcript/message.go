@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Roles are who may say something.
-var Roles = []string{"user", "assistant", "system"}
+// roles are who may say something.
+var roles = []string{"user", "assistant", "system"}
 
 // Check refuses what is no message: an object with a role and a content. What else it has is
 // its client's.
@@ -22,8 +22,8 @@ func Check(messages []json.RawMessage) error {
 			return bad("messages[%d] is no object", i)
 		}
 		var role string
-		if json.Unmarshal(said["role"], &role) != nil || !slices.Contains(Roles, role) {
-			return bad("messages[%d].role is not one of %s", i, strings.Join(Roles, ", "))
+		if json.Unmarshal(said["role"], &role) != nil || !slices.Contains(roles, role) {
+			return bad("messages[%d].role is not one of %s", i, strings.Join(roles, ", "))
 		}
 		if said["content"] == nil {
 			return bad("messages[%d].content is missing", i)

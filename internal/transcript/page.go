@@ -24,8 +24,9 @@ type Page struct {
 	at int64 // where the first begins
 }
 
-// Page returns at most count messages from the one with this index on. It has looked at each: what is damaged there
-// is transcript_corrupt. The others are not read, except those that are nearer to the begin or to the end.
+// Page returns at most count messages from the one with this index on, which is not negative. It has looked at each:
+// what is damaged there is transcript_corrupt. The others are not read, except those that are nearer to the begin or
+// to the end.
 func (t *File) Page(from, count int) (Page, error) {
 	p := Page{From: min(from, t.Meta.Messages), t: t}
 	p.Count = min(count, t.Meta.Messages-p.From)

@@ -46,11 +46,10 @@ func OpenRows(ctx context.Context, db *store.DB) (*Rows, error) {
 // Close closes nothing: the database is not its own.
 func (r *Rows) Close() error { return nil }
 
-// IDs returns the sessions that have a transcript and may have none: those are removed with the session.
+// IDs returns none: no transcript outlives its session here, because Forget runs in the transaction that deletes it.
 func (r *Rows) IDs() ([]string, error) { return nil, nil }
 
-// Regular reports whether a damaged transcript may be replaced: of rows it may not, for no daemon
-// leaves them so.
+// Regular returns false: a damaged transcript is not replaced, because no daemon leaves one.
 func (r *Rows) Regular(string) bool { return false }
 
 // Remove removes nothing: see Forget.

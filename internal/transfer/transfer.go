@@ -22,13 +22,18 @@
 //     differ, the error is store_differs, and the mark stays.
 //  4. It removes the mark.
 //
+// After an error in steps 1 to 3, run the same copy again, or leave the destination: without the mark
+// nothing in it was changed, and with the mark no daemon opens it. The source is only read. A Plan is
+// for one Run at a time.
+//
 // Rows in PostgreSQL name their daemon, rows in a file do not. A copy from a file adds the id of
 // the daemon, and a copy to a file leaves it out. Only the data of a session of another daemon keeps
 // the id of that daemon.
 //
 // State that a daemon has to itself, such as the record, jobs and undo, is not copied. A new shared
-// table is copied without a change here; one that must not be copied is named in own, and one whose
-// JSON holds the id of a daemon in moved.
+// table is copied without a change here; one that must not be copied is named in own (table.go), and
+// one whose JSON holds the id of a daemon in moved (copy.go). Copies between a file and PostgreSQL are
+// tested in tests/integration/stores_test.go; the tests here need no server.
 package transfer
 
 import (

@@ -3,11 +3,15 @@
 //	e := toolstest.New(t)
 //	e.Write("a.go", "package a")
 //	text := e.OK(search.Glob{}, map[string]any{"pattern": "*.go"})
+//	err := e.Fails(search.Glob{}, map[string]any{"pattern": ""}, "invalid_arguments")
 //
 // A call takes the steps of the pipeline that a tool sees: schema, Uses, Run, format. Nothing is
 // judged, and nothing is confined: [HostBox] starts programs on the host with the rights of the
 // test, and of a Spec only Argv, Dir, Stdout and Stderr act. For the tool itself it refuses what
-// Denied names, symbolic links in what it opens, and all network connections.
+// Denied names, symbolic links in what it opens, and all network connections. What a sandbox does to
+// a tool is tested with a real box, as in cage_linux_test.go of package tools.
+//
+// An [Env] belongs to one test. A method that gets what it does not expect ends the test.
 package toolstest
 
 import (
@@ -36,11 +40,12 @@ import (
 // HostBox is a box without a sandbox, which starts programs on the host. It opens a path to read, and the directory of
 // one to write, which it makes.
 type HostBox struct {
-	Denied []string
+	Denied []string            // files, and directories with all below them, that it does not open
 	Before func(guard.PathUse) // is called before each open
 	Env    []string            // of programs; nil: that of the test
 }
 
+// ErrDenied is the error of what a [HostBox] refuses.
 var ErrDenied = &tool.Error{Code: "path_denied", Msg: "denied by the settings"}
 
 func (b *HostBox) Open(_ context.Context, u guard.PathUse, flag int) (*os.File, error) {
@@ -113,10 +118,11 @@ type Env struct {
 	Dir string
 	Box *HostBox
 
-	Approved map[string]string   // contents that a person approved, by path
+	Approved map[string]string   // contents that a person approved, by path; put into each call
 	Emit     func(tool.Progress) // nil: progress is dropped
 }
 
+// New returns an empty directory, which is removed when the test ends.
 func New(t *testing.T) *Env {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -126,6 +132,7 @@ func New(t *testing.T) *Env {
 	return &Env{T: t, Dir: dir, Box: &HostBox{}}
 }
 
+// Write makes a file, with the directories above it, and returns its path. name is relative to Dir.
 func (e *Env) Write(name, content string) string {
 	e.T.Helper()
 	path := filepath.Join(e.Dir, name)
@@ -138,6 +145,7 @@ func (e *Env) Write(name, content string) string {
 	return path
 }
 
+// Read returns the content of a file.
 func (e *Env) Read(name string) string {
 	e.T.Helper()
 	b, err := os.ReadFile(filepath.Join(e.Dir, name))
@@ -147,6 +155,7 @@ func (e *Env) Read(name string) string {
 	return string(b)
 }
 
+// In returns what a tool gets with these arguments: a text is JSON already, other values become JSON.
 func (e *Env) In(args any) tool.In {
 	e.T.Helper()
 	raw, ok := args.(string)
@@ -173,6 +182,7 @@ func (e *Env) Call(t tool.Tool, args any) (string, tool.Output, error) {
 	return e.CallCtx(e.T.Context(), t, args)
 }
 
+// CallCtx is Call with a context.
 func (e *Env) CallCtx(ctx context.Context, t tool.Tool, args any) (string, tool.Output, error) {
 	e.T.Helper()
 	in := e.In(args)
@@ -189,6 +199,7 @@ func (e *Env) CallCtx(ctx context.Context, t tool.Tool, args any) (string, tool.
 	return tool.Format(t, out, in.Args), out, err
 }
 
+// OK is Call where an error ends the test. It returns the text for the model.
 func (e *Env) OK(t tool.Tool, args any) string {
 	e.T.Helper()
 	text, _, err := e.Call(t, args)
@@ -198,6 +209,7 @@ func (e *Env) OK(t tool.Tool, args any) string {
 	return text
 }
 
+// Fails is Call where anything but an error with this code ends the test.
 func (e *Env) Fails(t tool.Tool, args any, code string) *tool.Error {
 	e.T.Helper()
 	_, _, err := e.Call(t, args)
