@@ -17,9 +17,9 @@
 // does not have is copied before the call, where the call may write it and there is room; if the
 // store has no room for the journal, the command does not begin. Watches on directories say where to
 // look; where they cannot say, everything is looked at. In doubt a name counts as changed, with the
-// exceptions in docs/undo.md. What others change during
-// the call counts as the command's. Paths that undo.exclude names are left out. If a tree is too
-// large or cannot be read, the command runs, and the answer says that not everything is kept.
+// exceptions in docs/undo.md. What others change during the call counts as the command's. Paths that
+// undo.exclude names are left out. If a tree is too large or cannot be read, the command runs, and the
+// answer says that not everything is kept.
 //
 // An undo that somebody asks for, also by POST /calls/{id}/undo, is a call of the tool Undo:
 // it is judged, recorded, kept and can be undone as any other. It restores only what the call
@@ -36,8 +36,13 @@
 // that is killed finds the tree as it was before a change of a file tool or after it, and ends an
 // undo that had begun. docs/undo.md lists what is not kept.
 //
+// After an error of Keep the call must not run; after one of Collect it counts as failed. Calls may be
+// kept at the same time. An undo that cannot begin is an error, such as undo_not_kept, undo_running,
+// undo_nothing or undo_force_denied.
+//
 // Where: journal.go, objects.go and running.go keep; keep.go hears of file tools, and command.go,
 // looking.go, find.go, snapshot.go and watch.go find what commands changed; restore.go, dir.go and
-// made.go put back; recover.go comes after a kill. What else of a file is kept belongs in state.go, in
-// both directions.
+// made.go put back; recover.go comes after a kill; package ask is the client's side, and package conflict
+// the reasons of conflicts. What else of a file is kept belongs in state.go, in both directions. Tests
+// have a journal and a directory by openWorld (world_test.go).
 package undo

@@ -36,6 +36,11 @@
 // shows text of others only through the function text, or through the elements of parts.html, which
 // use it. A script is a file in page and an element of kinds (files.go). A new change is an element
 // of relayed (relay.go).
+//
+// An error of the API, or a refusal, is a page for a person and JSON with a code for a program; if a
+// template fails, nothing of the page is shown. What pages show is tested in pages_test.go, links for
+// viewers in share_test.go, what may be changed in site_test.go, and scripts in a real browser in
+// tests/web (make test-web).
 package web
 
 import (

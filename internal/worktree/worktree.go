@@ -24,8 +24,12 @@
 // it is bounded, and a directory outside of the workspace is refused. Filters that the
 // configuration of the repository names run as they do for any git of the session, in its sandbox.
 //
+// After an error of New, the worktree that it had made is removed again. Other codes of errors are
+// no_repository, hook_blocked and git_failed, which has what git said.
+//
 // A new command of git is run by the method git, not by run: only git turns off the hooks of the
-// repository.
+// repository. Nothing here judges: only a call that was judged may come here. The tests run git on the
+// host, in the box of package toolstest.
 package worktree
 
 import (

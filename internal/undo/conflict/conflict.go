@@ -9,6 +9,10 @@
 //
 // Why is a sentence for people. It may be any other text, such as an error of the kernel: then no
 // method reports true.
+//
+// The methods compare words, so a client that is older than the daemon knows only the words of its own
+// version: do not change them without need. A new reason is a constant here, a method that says what
+// helps, and a case in ask_test.go of package ask, which tells people.
 package conflict
 
 import "strings"

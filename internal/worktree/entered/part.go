@@ -8,6 +8,13 @@
 // session is in, so they are known after a restart of the daemon. ExitWorktree removes a worktree
 // in which something was changed only if the call says so; files that git ignores do not count.
 // Worktrees of a session that is deleted stay on the disk: nobody has looked at what is in them.
+//
+// After an error the session stays in its directory. The codes are worktree_not_found,
+// worktree_changed, too_many_worktrees and no_directory, and those of package worktree. A session may
+// leave its worktrees in any order.
+//
+// A git command of a tool that changes something is also passed to commands in its Uses (tools.go):
+// otherwise it is not judged. A new fact of a worktree that was entered is a field of place.
 package entered
 
 import (
