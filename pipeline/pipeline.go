@@ -27,6 +27,14 @@
 //   - A cancelled context stops the call before its next stage. But once a tool has run, what it
 //     changed is still judged.
 //
+// A refusal or a failure is no Go error: it is in the [tool.Result] of the call, with a status, a code
+// and the stage. To the methods that take an account and the id of a call, a call of another account is
+// like one that does not exist.
+//
+// Beside the path: [Pipeline.DoAll] runs a batch; running.go knows the calls that run (list, follow,
+// cancel); connect.go judges connections; [Companions] makes the cages of programs that live longer than
+// a call, such as language servers; room.go bounds the memory that judging takes.
+//
 // A new step is a method of [Pipeline] that takes the call, in a file of its own, and an element of admission or
 // a line of perform. What it needs of other packages is an interface in stages.go. What it finds out stays in its
 // own package, by the id of the call; tool.Call has only what later stages need.
@@ -123,12 +131,10 @@ func (p *Pipeline) Do(ctx context.Context, req tool.Request) tool.Result {
 	return p.do(ctx, tool.NewCall(req), p.admission(), here{p}).Result
 }
 
-// Decide judges a call that somebody else will run; it runs nothing. Unless the call is
-// hypothetical it counts for rules that count. The
-// decision, the facts and the arguments as hooks and policies left them are in
-// the returned call. With req.Ask it waits for a person where the verdict is ask,
-// and the answer is in the call; with req.Lease a call that may run is kept for
-// [Pipeline.Lease].
+// Decide judges a call that somebody else will run; it runs nothing. Unless the call is hypothetical,
+// it counts for rules that count. The decision, the facts and the arguments as hooks and policies left
+// them are in the returned call. With req.Ask it waits for a person where the verdict is ask, and the
+// answer is in the call; with req.Lease a call that may run is kept for [Pipeline.Lease].
 func (p *Pipeline) Decide(ctx context.Context, req tool.Request) *tool.Call {
 	req.DryRun = true
 	admit := p.admission()

@@ -2,7 +2,8 @@
 //
 // An [Engine] holds one compiled revision of the Rego library, the operator's own Rego, permission
 // rules and list policies. [Engine.Decide] turns a call into a closed input document, collects
-// findings from all of them, and combines the findings in Go:
+// findings from all of them and from the operator's callback (package callback), and combines the
+// findings in Go:
 //
 //	e, err := policy.New(ctx, policy.Options{Profile: policy.ProfileDeveloper})
 //	d, err := e.Decide(ctx, call)
@@ -19,9 +20,22 @@
 // Not judged here: what the settings of the session forbid in any case (the floor). That is package
 // guard.
 //
+// While a call runs, [Engine.Connect] judges its connections, [Engine.JudgeChanges] what it changed and
+// [Engine.Withheld] the files that it found. Their error, and that of Decide, is the cancellation of
+// ctx; Withheld also returns what it cannot judge. On an error the caller denies. An Engine is safe for
+// concurrent use.
+//
+// The package also has:
+//   - [Decisions], which keeps why calls were judged so, and [Judge], which judges them again;
+//   - [Shadow], which judges each call by other policies too, and decides nothing;
+//   - for authors of policies: [Test], [Diff], [Nearest], [Format], [Init] and [Export];
+//   - the routes about policies ([Engine.Part]).
+//
+// Close Decisions and Shadow before the database.
+//
 // A new rule is a file below rego/, and nothing here. A new field that rules see belongs in package
-// input. What else may have an opinion is asked in Engine.findings, and its findings are combined with
-// the others.
+// input. What else may have an opinion is asked in Engine.opinions, and its findings are combined with
+// those of the rules. What modes mean is the table testdata/modes.csv, which docs/policies.md shows.
 package policy
 
 import (

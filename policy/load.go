@@ -286,12 +286,12 @@ func ownPackage(pkg, owner string) bool {
 	return strings.HasPrefix(pkg, "sandboxd.policies."+owner+".")
 }
 
-// disable switches rules of a profile off. Core rules cannot be.
 // DisableError is an id in Options.Disable that cannot be switched off.
 type DisableError struct{ ID, Why string }
 
 func (e *DisableError) Error() string { return "disable: " + e.Why }
 
+// disable switches rules of a profile off. Core rules cannot be.
 func (r *revision) disable(ids []string) error {
 	var errs []error
 	for _, id := range ids {

@@ -15,7 +15,12 @@
 // not well formed is an error. Callers must deny on errors, and read nil as no opinion: a webhook
 // says so with 204 or {}, a command with no output or {}.
 //
-// Package policy decides what an opinion means beside rules and mode.
+// A [CanUseTool] must be safe for concurrent use. Package policy decides what an opinion means beside
+// rules and mode.
+//
+// A new kind of list policy is a type in listpolicy.go and a case of [ListPolicy.Policy], with its cases
+// in listpolicy_test.go. What a webhook or command is asked, and may answer, is question and answer in
+// webhook.go; each form of an answer is a case of webhook_test.go.
 package callback
 
 import (

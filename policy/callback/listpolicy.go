@@ -114,7 +114,7 @@ func (p ListPolicy) Policy() (PermissionPolicy, error) {
 	return nil, fmt.Errorf("unknown policy kind %q: want allowlist, denylist or readOnly", p.Kind)
 }
 
-// Composite asks the policies of a list. The list was checked when it was loaded; a kind
+// NewComposite asks the policies of a list. The list was checked when it was loaded; a kind
 // that is unknown here all the same denies.
 func NewComposite(list []ListPolicy) CompositePolicy {
 	var c CompositePolicy
