@@ -41,6 +41,8 @@ type Vars interface {
 
 // Hooks runs what the operator configured around a call.
 type Hooks interface {
+	// Before may block, rewrite or tighten a call, and its error denies. After may withhold the result or add messages,
+	// and its error withholds the result.
 	Before(ctx context.Context, c *tool.Call) (tool.Advice, error)
 	// Basis returns a text that is another one where Before asks other hooks about the call, or where hooks have said
 	// something else of its tool meanwhile.

@@ -11,6 +11,7 @@ var ordered = [...]tool.Origin{
 	tool.OriginPerson, tool.OriginRule, tool.OriginTool,
 }
 
+// The origins as bits, in the order of ordered.
 const (
 	ByModel Authors = 1 << iota
 	byRepository

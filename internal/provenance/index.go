@@ -52,7 +52,9 @@ func (i *Index) Copied(session string, newest int64, text string, read Reader) (
 			t.x.Add(text, by)
 			added += len(text)
 		})
-		if err != nil {
+		if err != nil { // a part of the texts may be in it, and would come once more
+			t.x, t.last = Shingles{}, 0
+			i.Forget(session)
 			return 0, err
 		}
 		t.last = newest

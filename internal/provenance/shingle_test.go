@@ -1,6 +1,7 @@
 package provenance
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -138,5 +139,24 @@ func TestShinglesPastTheirBound(t *testing.T) {
 	}
 	if got := x.Match(among(2 * 4 << 20 / 64)); got != ByWeb|ByMCP {
 		t.Errorf("past the bound: got %b, want everybody", got)
+	}
+}
+
+// The texts of a read that failed are not kept: each further try would add them once more, past the bound.
+func TestAFailedReadLeavesNothing(t *testing.T) {
+	var x Index
+	page := strings.Repeat("a page of the web. ", 20)
+	failed := errors.New("the database is gone")
+	for _, err := range []error{failed, failed, nil} {
+		by, got := x.Copied("s", 1, page[:100], func(_ int64, add func(Authors, []byte)) error {
+			add(ByWeb, []byte(page))
+			return err
+		})
+		if got != err || err == nil && by != ByWeb {
+			t.Fatalf("got %v, %v, want the error %v", by, got, err)
+		}
+	}
+	if n := len(x.sessions["s"].x.text); n != len(page) || x.size != n {
+		t.Errorf("%d bytes are in memory, counted as %d, want %d", n, x.size, len(page))
 	}
 }

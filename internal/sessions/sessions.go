@@ -75,16 +75,23 @@ type Options struct {
 	Local *store.DB
 }
 
-// Transcripts keep what was said: in files, or in rows of the database of the sessions.
+// Transcripts keep what was said: in files, or in rows of the database of the sessions. They are safe for concurrent
+// use. Package transcript implements them, and says in which order a save calls them.
 type Transcripts interface {
+	// Lock is held by whoever saves or deletes.
 	Lock(id string) (unlock func())
+	// Read opens a transcript, which the caller closes; without one the error is fs.ErrNotExist.
 	Read(id string) (*transcript.File, error)
+	// Regular reports whether a save may replace what is there, also if it is damaged.
 	Regular(id string) bool
+	// Write writes the first messages of old and those that are added; old may be nil.
 	Write(meta transcript.Metadata, old *transcript.File, keep int, add []json.RawMessage) (transcript.New, error)
 	// Forget runs in the transaction that deletes a session, Remove after it.
 	Forget(tx *sql.Tx, id string) error
 	Remove(id string) error
+	// IDs returns the sessions of which a crash may have left something, for Sweep.
 	IDs() ([]string, error)
+	// Sizes returns the bytes of each transcript.
 	Sizes(ctx context.Context) (map[string]int64, error)
 }
 

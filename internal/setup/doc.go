@@ -8,6 +8,8 @@
 //	err = plan.Do(ctx, setup.Show{Out: os.Stdout})
 //	err = plan.Undo(ctx, setup.Show{Out: os.Stdout}) // later, of the same plan
 //
+// An error of System or Person is about the options or the host; nothing was made.
+//
 // Do prints each step, and returns an error before it does anything if something is there that it
 // cannot use: another type of file, or a directory of another user. If something is to be made, it
 // asks [Show].Confirm if that is set, and then runs the steps in order. If the answer is no, the

@@ -75,9 +75,9 @@ type Copied struct {
 // Plan is a copy of the data that daemons share.
 type Plan struct {
 	From, To Side
-	Daemon   string // id of the daemon that owns the file
-	Replace  bool   // rows that the destination has are removed first; the destination must be a file
-	Told     func(Progress)
+	Daemon   string         // id of the daemon that owns the file
+	Replace  bool           // rows that the destination has are removed first; the destination must be a file
+	Told     func(Progress) // called while Run copies and verifies; nil: nobody is told
 
 	tables  []table
 	resumed bool

@@ -37,8 +37,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HostBox is a box without a sandbox, which starts programs on the host. It opens a path to read, and the directory of
-// one to write, which it makes.
+// HostBox is a [sandbox.Box] without a sandbox, which starts programs on the host. It opens a path to read, and the
+// directory of one to write, which it makes.
 type HostBox struct {
 	Denied []string            // files, and directories with all below them, that it does not open
 	Before func(guard.PathUse) // is called before each open
