@@ -89,7 +89,7 @@ type Transcripts interface {
 	// Forget runs in the transaction that deletes a session, Remove after it.
 	Forget(tx *sql.Tx, id string) error
 	Remove(id string) error
-	// IDs returns the sessions of which a crash may have left something, for Sweep.
+	// IDs returns the ids that Sweep looks at: it removes what a crash left of deleted sessions.
 	IDs() ([]string, error)
 	// Sizes returns the bytes of each transcript.
 	Sizes(ctx context.Context) (map[string]int64, error)

@@ -11,12 +11,13 @@
 //	}
 //
 // It tests guarantees, not SQL. A guarantee of package store that holds for each database gets a
-// case in [Run]; one of a file alone is tested in store_test.go, one of PostgreSQL alone in
-// postgres_test.go.
+// case in [Run]. The tests of package store run it: store_test.go over a file and postgres_test.go over
+// PostgreSQL. These also test what holds for one of the two alone.
 //
 // Tests of packages whose tables daemons share open their database with [At], and close it: SQLite,
 // or PostgreSQL if the variable [OverPostgres] is postgres. One path is one database; ":memory:" is
-// another one each time. [FileOnly] skips a test that is about SQLite alone.
+// another one each time. [FileOnly] skips a test that is about SQLite alone. Without an installed
+// PostgreSQL, package needs skips or fails what runs over it.
 package storetest
 
 import (
