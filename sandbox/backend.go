@@ -37,8 +37,9 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.Msg }
 
-// ReplacedError says that somebody replaced a bound file while the program ran. The program
-// and all that it had started were ended, before the first instruction of the other file.
+// ReplacedError says that somebody replaced an approved file. From [Proc.Wait]: while the program ran.
+// The program and all that it had started were ended, before the first instruction of the other
+// file. From [Bind]: before the call, so no program was started.
 type ReplacedError struct{ Path string }
 
 func (e *ReplacedError) Error() string {

@@ -120,8 +120,8 @@ type Approved struct {
 	Absent bool     `json:"absent,omitempty"` // it did not exist, and does not exist for this call
 }
 
-// Bind copies files for [Spec.Bound], which the caller closes. The error names a file whose
-// content is not what was approved.
+// Bind copies files for [Spec.Bound]. The caller closes them with [CloseBound]. A [ReplacedError] names a file whose
+// content is not what was approved. After an error nothing is left to close.
 func Bind(ctx context.Context, box Box, files []Approved) (_ []Bound, err error) {
 	var out []Bound
 	defer func() {

@@ -10,12 +10,21 @@
 //	proc, err := box.Start(ctx, sandbox.Spec{Argv: []string{"/bin/true"}, Dir: "/work"})
 //	exit, err := proc.Wait()
 //
-// One calls [NewBackend] once. [WriteFile], [Create], [Remove] and [MakeDir] change files through a
-// Box. After an error of Box or Start no program runs; a [MissingError] names a layer that this
-// host lacks. Call [Backend.Forget] when a session is deleted and [Backend.Close] last: both end
-// what runs and remove private files.
+// Call [NewBackend] once in a process. A Box has the rights of the daemon until [Box.As] names another
+// [User]. [WriteFile], [Create], [Remove], [MakeDir], [MakeLink] and [MakePipe] change files through a
+// Box. Call [Backend.Forget] when a session is deleted and [Backend.Close] last: both end
+// what runs and remove private files. Backend and Box are safe for concurrent use.
 //
 // A Box checks paths and hosts, and no commands: the caller has judged Argv before.
+//
+// After an error of Backend.Box or Box.Start no program runs, and the caller denies the call. Errors with a type:
+//
+//   - [MissingError]: this host lacks a layer that is needed.
+//   - [RightsError]: no process of the daemon can have the rights of the user.
+//   - [guard.Denied], from Open: the settings refuse the path.
+//   - [egress.RefusedError], from Box.Dial: the host is refused.
+//   - [StartError], from Proc.Wait: the program does not exist or cannot be executed.
+//   - [ReplacedError], from [Bind] and Proc.Wait: a file is no longer what a person approved.
 //
 // The parts are packages of their own, and none of them imports this one: view (what
 // programs see), later (what a person's tools would run), bound (files with approved content),
@@ -38,7 +47,8 @@
 //
 // What a new layer does to a program belongs in package child, and whether this host has it in
 // probe_linux.go: a layer that is missing is named in [Report] and never left out silently. A new way to
-// reach a file is a method of [Box], so that it is checked.
+// reach a file is a method of [Box], so that it is checked. A new attempt of a program to get out is an
+// element of moreAttempts in attempts_more_linux_test.go.
 package sandbox
 
 import (
@@ -210,16 +220,19 @@ type Box interface {
 	Close() error
 }
 
-// Backend makes boxes.
+// Backend makes boxes. It is safe for concurrent use.
 type Backend interface {
 	// Probe says what this host can enforce, by trying it.
 	Probe() Report
 	// Binds returns why no program of this host can be given [Spec.Bound], by trying it, or
 	// nil.
 	Binds() error
+	// Box binds one call of a session to its settings; the caller closes it. It is an error if a layer
+	// that the settings require is missing. The profile "" is [ProfileStrict].
 	Box(ctx context.Context, session string, profile Profile, s guard.Settings) (Box, error)
 	// Forget ends what runs in a session and removes its private files. Call it
 	// when the session is deleted: its id may be given to somebody else.
 	Forget(session string) error
+	// Close ends every call and removes all private files.
 	Close() error
 }

@@ -2,9 +2,8 @@ package permission
 
 import "github.com/sandboxd/sandboxd/policy/input"
 
-// Index says under which keys permission rules are stored, by kind of rule. Rules
-// of a kind that is stored under nothing that the call has need not be evaluated:
-// those are most kinds for most calls, whatever the number of rules.
+// Index knows the keys of all permission rules, by kind of rule. If a call has none of the keys
+// of a kind, the rules of this kind need not be evaluated. For most calls, those are most kinds.
 type Index struct {
 	allow, tighten map[string]map[string]bool
 }

@@ -18,11 +18,18 @@
 // The package decides nothing: the Rego file does. Rules of a workspace count only if they ask or
 // deny; package policy sees to that.
 //
-// A new file tool belongs in the list of tools with paths (pathTools in rules.go). A new kind of rule is a
-// method beside those for paths and commands; its table in both lists of Index.Kinds, at the same place
-// in touched, which says when it can match, and in keysOf if it has operations (a table that is missing there is
-// never asked, so its rules are lost, also those that deny); a rule in rego/core/rules.rego, and an example in
-// policy/index_test.go.
+// An error names the rule, its list and the reason, for the person who wrote the rule. There are no tables then, so
+// that the other rules are never loaded without this one. An [Index] is safe for concurrent use.
+//
+// Where things go:
+//
+//   - A file tool: pathTools in rules.go. Its test is a row of tables_test.go.
+//   - A notation for paths: notation in rules_path.go.
+//   - A rule that can never match: an error in the method of its kind, and a row of rules_test.go.
+//   - A kind of rule: a method of table beside addPath and addCommand. Its table goes into both lists of Index.Kinds,
+//     at the same place into touched, which says when it can match, and into keysOf if it has operations. A table
+//     that is missing there is never asked, so its rules are lost, also those that deny. It also needs a rule in
+//     rego/core/rules.rego, and an example in someRules in policy/index_test.go.
 //
 // These are rules of policies, which people write. [guard.Rules] are something else: the settings
 // of a call, prepared for checks on paths and commands.
@@ -78,7 +85,8 @@ func (r Rules) Check() error {
 }
 
 // Tables makes the data that rego/core/rules.rego looks up, by whole keys, so
-// that a decision costs the same with ten rules and with ten thousand.
+// that a decision costs the same with ten rules and with ten thousand. An error is about the
+// first rule that is malformed or can never match; there are no tables then.
 func Tables(rules Rules) (map[string]any, error) {
 	tables := map[string]any{allow: map[string]any{}, "tighten": map[string]any{}}
 	denied := map[string]bool{}

@@ -12,8 +12,8 @@ import (
 )
 
 // What may be added here: a notation for the specifier of file tools, and what a pattern
-// means in it. Each is brought into the three notations of [input.Path.Under] when rules
-// are loaded, so that nothing is resolved while a call is judged; hard links and symlinks belong
+// means in it. Rules are brought into the three notations of [input.Path.Under] when they are
+// loaded, so that nothing is resolved while a call is judged. Hard links and symlinks belong
 // to package guard.
 
 // addPath takes the specifier of a file tool. Paths come in three notations,

@@ -8,8 +8,9 @@
 // For each call, [Counter.Judge] comes first and [Counter.End] last. Judge gives the rules what was
 // counted before, as [input.Recent], for the session and the account of the call. It then counts
 // the call, with the rules that had a finding about it. A call that is judged again is counted
-// once. End counts the verdict. It takes the call away again if that did not run, for example
-// because it was denied or nobody approved it.
+// once. End counts the verdict. It takes the call away again if the call did not run, for example
+// because it was denied or nobody approved it. A call for which nobody calls End stays counted, and
+// stays in memory.
 //
 // A call counts from when it was judged. While a function that has asked for the counts judges,
 // other calls of the account that ask for them wait, so they cannot pass a limit together. A call
@@ -18,9 +19,11 @@
 // A window reaches back up to a twelfth further than its name says. Counts are in memory and begin
 // at zero with the process. If there are more than 4096 sessions or accounts, the one that was idle
 // for longest is forgotten. The caller of Judge bounds how many names of rules there are. Nothing
-// is decided here.
+// is decided here, and nothing fails: there are no errors.
 //
-// What else rules may count is a new kind of key (scope.go), and a field of [input.Count].
+// To let rules count something else, add a kind of key (scope.go), a case in window.count there, the
+// place that adds it (End, or call.add), and a field of [input.Count], whose package says where
+// its schema is. TestCountsAreThoseOfAList compares the counts with a plain list.
 package recent
 
 import (
@@ -65,7 +68,8 @@ func New(now func() time.Time) *Counter {
 // Judge calls judge, and counts c with the rules that it returns. judge may call before, which returns the counts
 // without c. From then on other calls of the account wait in their before until c is counted, so that two calls cannot
 // pass a limit together. A hypothetical call is not counted. If it is under way already, as a job that is judged again,
-// before returns zero counts, because a limit on how many calls begin must not end it.
+// before returns zero counts, because a limit on how many calls begin must not end it. judge must not judge another call
+// of the account, which may wait for ever.
 func (k *Counter) Judge(c *tool.Call, judge func(before func() *input.Recent) (rules []string)) {
 	if c.Request.Hypothetical && k.underWay(c.ID) {
 		judge(func() *input.Recent { return new(input.Recent) })

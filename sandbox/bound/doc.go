@@ -17,5 +17,11 @@
 //
 // Guaranteed: every call of the kernel that opens, executes, replaces or makes a file by a path, and
 // that the filter allows, is in Calls. If the filter allows a new one, add it to calls_linux.go, or to
-// calls_linux_amd64.go if arm64 lacks it. Not here: which files are bound, and who approved them.
+// calls_linux_amd64.go if arm64 lacks it.
+//
+// Numbers and Interpreter are safe for concurrent use and have no errors; nobody changes Calls. A new first line
+// of a script is a row of TestInterpreterAsTheKernel, which asks the kernel.
+//
+// Not here: which files are bound, who approved them, and the check of the limits (package pipeline).
+// Package sandbox makes the Content of a [File], and whoever asked it for that closes it.
 package bound

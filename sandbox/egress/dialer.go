@@ -38,8 +38,8 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s leads to %s, which is %s", e.Host, e.Address, e.What)
 }
 
-// Dial connects to a host, of which it checks only the address. An [AddressError] is a refusal; every other error
-// is of the network.
+// Dial connects to a host, of which it checks only the address. An [AddressError] is a refusal, and so is the error for
+// a literal address that network.hosts does not have. Every other error is of the network or of the operator's proxy.
 func (d *Dialer) Dial(ctx context.Context, n guard.Network, host string, port int) (*net.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, 15*time.Second))
 	defer cancel()

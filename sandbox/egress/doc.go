@@ -35,9 +35,8 @@
 // itself. It may also connect to a literal address that network.hosts has.
 //
 // Bytes on other ports pass unread, unless the host is intercepted there. UDP is refused, except to
-// the resolver. For the hosts of network.intercept, TLS ends
-// here (package authority): their requests are judged, get the secrets of network.secrets, and
-// the answers are masked (package mask).
+// the resolver. For the hosts of network.intercept, TLS ends here (package authority). Their requests
+// are judged and get the secrets of network.secrets. The answers are masked (package mask).
 //
 // The [Ledger] of a call has what it connected to and what was refused; rows of the same host, port and verdict
 // are one, and there are [MaxRows] at most. A tool of the daemon connects with [NewCall] and
@@ -63,5 +62,13 @@
 // open connection may pass more than the limit: in each direction a 256th of it (32 KiB to 1 MiB) and
 // its first bytes (128 KiB), and with Call.Dial one Write of any size.
 //
-// Another protocol of the proxy gets a file beside socks.go, and a case in proxied (proxy.go).
+// Errors of Call.Dial: a [RefusedError] means that the judge, a limit or the address forbids the connection; its
+// Hint, if it has one, tells a model what to do. net.ErrClosed means that the call has ended, or has no bytes left.
+// Every other error is of the network: show a model only its [Failure], because its text can have addresses of
+// this machine. Network, Call and Dialer are safe for concurrent use.
+//
+// Where things go: another protocol of the proxy gets a file beside socks.go, and a case in proxied (proxy.go).
+// Addresses to which no name may lead are in notPublic (address.go), with rows in dialer_test.go. What makes a
+// request mean one thing to a rule and another to a server is refused in path.go or web.go, with a row in attacks
+// (attack_test.go).
 package egress

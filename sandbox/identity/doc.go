@@ -16,7 +16,10 @@
 //
 // Guaranteed: f has these rights to files and no more, or it is not run and the error is
 // [ErrNotTaken]. Otherwise the error of f is that of Do. Afterwards the thread has its own rights
-// again. If it cannot get them back, Do fails, and the goroutine has the thread for itself: the
-// caller must end that goroutine. Not guaranteed: other rights of the process, as CAP_SYS_ADMIN and
-// CAP_KILL, are not taken away. Not here: who may ask for which rights.
+// again. If it cannot get them back, the error is also [ErrNotGivenBack], and the goroutine has the
+// thread for itself: the caller must end that goroutine. All functions are safe for concurrent use.
+//
+// Not guaranteed: other rights of the process, such as CAP_SYS_ADMIN and CAP_KILL, are not taken away.
+// Not here: who may ask for which rights. A new capability of the kernel that opens files belongs in
+// forFiles (identity_linux.go).
 package identity

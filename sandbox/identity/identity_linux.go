@@ -82,6 +82,9 @@ func readMap(file string) (all []idRange) {
 // ErrNotTaken is the error of Do where it has not run f.
 var ErrNotTaken = errors.New("take the rights")
 
+// ErrNotGivenBack is the error of Do if the thread may still have rights of the ID. The goroutine must end.
+var ErrNotGivenBack = errors.New("give back the rights")
+
 // forIDs are the capabilities to take any ids that the user namespace has.
 const forIDs = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
 
@@ -106,7 +109,7 @@ func (id ID) Do(f func() error) (err error) {
 	back, err := id.take()
 	defer func() {
 		if failed := back(); failed != nil { // the thread ends with its goroutine
-			err = errors.Join(err, fmt.Errorf("give back the rights of uid %d: %w", id.UID, failed))
+			err = errors.Join(err, fmt.Errorf("%w of uid %d: %w", ErrNotGivenBack, id.UID, failed))
 			return
 		}
 		runtime.UnlockOSThread()
@@ -123,7 +126,7 @@ var changing sync.RWMutex
 
 // Unchanged runs f in a process that may write the id maps of its children: while no thread changes
 // its ids. A process of root may always, and one that cannot take ids never changes them; there f
-// only runs.
+// only runs. f must not call Do, which would wait for the end of f.
 func Unchanged(f func() error) error {
 	if os.Geteuid() == 0 || !Takes() { // root may always, others never had other ids
 		return f()

@@ -10,9 +10,14 @@
 // (RFC 5280 4.2.1.10). Leaf signs for any host name; a client refuses other names. An Authority is
 // safe for concurrent use.
 //
-// The caller gives at least one name: an authority without names is trusted for all. It makes
-// one for each session and gives it to no other. Certificates end 14 days after New, those of
+// The caller makes one for each session and gives it to no other. Certificates end 14 days after New, those of
 // hosts with the authority. [Authority.Stale] says that less than half of that is left.
+//
+// New refuses to make an authority without names, which would be trusted for all hosts. Other errors of New and
+// Leaf mean that a key or a certificate could not be made. After an error of New the caller starts no program, and
+// after one of Leaf the handshake fails.
+//
+// Not here: which hosts are intercepted, and what is done with their requests (package egress).
 package authority
 
 import (
@@ -25,6 +30,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"slices"
 	"sync"
 	"time"
 )
@@ -45,6 +51,9 @@ type Authority struct {
 
 // New makes an authority for some names, with a key of its own.
 func New(names ...string) (*Authority, error) {
+	if len(names) == 0 || slices.Contains(names, "") {
+		return nil, fmt.Errorf("make an authority for the names %q: it would be trusted for every host", names)
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make the key of an authority: %w", err)

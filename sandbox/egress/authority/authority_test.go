@@ -11,11 +11,11 @@ import (
 )
 
 func TestLeavesAreOfTheirAuthority(t *testing.T) {
-	a, err := authority.New()
+	a, err := authority.New("api.test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := authority.New()
+	other, err := authority.New("api.test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,14 @@ func TestLeavesAreOfTheirAuthority(t *testing.T) {
 	}
 	if leaf.Leaf.IsCA {
 		t.Error("a leaf can sign")
+	}
+}
+
+func TestNoAuthorityIsTrustedForEveryHost(t *testing.T) {
+	for _, names := range [][]string{nil, {""}, {"api.test", ""}} {
+		if _, err := authority.New(names...); err == nil {
+			t.Errorf("an authority was made for the names %q", names)
+		}
 	}
 }
 
