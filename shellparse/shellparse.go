@@ -18,8 +18,8 @@
 //   - text that it refuses is an [*Error], such as text that is too large or breaks off, control
 //     characters, and a construct that bash and the parser read differently.
 //
-// Callers refuse an Error. They refuse, or ask a person about, an Opaque part and an unknown
-// word that names a program or a file.
+// Every error is an Error, and comes without a Script. Callers refuse it. They refuse, or ask a person about, an
+// Opaque part and an unknown word that names a program or a file. Parse and Argv are safe for concurrent use.
 //
 // It follows the statements and knows what words become and what a shell does by itself.
 // Package program knows what programs do with their words. Package effect knows what they destroy or
@@ -28,7 +28,12 @@
 //
 // A builtin of the shell is an entry of program/tables/programs/shell.txt. If the shell itself has to
 // follow it, add a case in shellHandler (act.go) and a function: in do_shell.go if it runs other text, in cd.go if it
-// changes the directory, else in do_builtin.go.
+// changes the directory, else in do_builtin.go. A kind of statement belongs in walk.go, what a word becomes in
+// expand.go and param.go, and text that bash and the parser read differently in package source.
+//
+// The next case of a test goes into one of these: a line that must be denied or allowed into guard/testdata, which the
+// tests here read too; what a line destroys or publishes into testdata/effects.txt; the rest into the tables of
+// TestParse, TestFiles and TestWhatAHandlerFinds.
 package shellparse
 
 import (

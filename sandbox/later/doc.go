@@ -1,6 +1,6 @@
 // Package later guards what a person's own tools would run later: what git, a shell, an
 // editor or an agent executes because of a file in the workspace. Writing such a file is a
-// way out of the sandbox with a delay. Package obeyed has the names; a new one belongs there.
+// way out of the sandbox with a delay. Package obeyed has the names.
 //
 // An [Index] knows these files in all directories of the trees that calls may write. It
 // reads a tree once. From then on the kernel reports changes (inotify), so before and after a
@@ -13,9 +13,9 @@
 //	// … a call runs …
 //	created := trees.Quarantine(before, began, dir) // what it made; dir gets what is moved
 //
-// Take the State before the program starts, and call Quarantine when its processes are gone; for
-// a program that lasts, call it again and again. Close the Index last. Before a file tool writes a
-// path, package sandbox asks [Trees.Keeps].
+// Take the State before the program starts, and call Quarantine of the same Trees when its processes are
+// gone; for a program that lasts, call it again and again. Close the Index last. Before a file tool writes a
+// path, package sandbox asks [Trees.Keeps]. All of it is safe for concurrent use.
 //
 // Such files that exist are kept: the sandbox lets no program write, remove, rename or link
 // them. Such files that a call makes are found by Quarantine. It moves these to quarantine:
@@ -43,5 +43,10 @@
 // Not guaranteed: files below node_modules, whose content runs anyway, except a .git directly in
 // it; files that a kept file names in a way of its own, such as a script that a hook starts;
 // changes through a name that a file has in another tree. [State.Missing] says what this host
-// makes uncertain, and which tree has more directories or such files than are looked at or kept.
+// makes uncertain, and which tree has more directories or such files than are looked at or kept. The caller
+// reports it: nothing here fails, and nothing is denied because of it.
+//
+// Where things go: a name of such a file in package guard/obeyed; a key of git's configuration that runs nothing
+// in harmless.txt, with a row in TestGitTextRuns; another file of git that can name a program in gitfiles_linux.go.
+// What a call is told of one more act is a row of TestWhatACallIsTold.
 package later

@@ -19,10 +19,15 @@
 //
 // Each slot of Enter must go to Begin, once, because Begin closes its descriptor. EPIPE from Begin
 // means that the process behind the slot was killed while it waited: nothing ran, and Enter gives
-// another slot. After an error of Begin, nobody may wait for End. [Launcher.Signal] and
-// [Launcher.Kill] are for a call that runs. [Launcher.Dial] connects to a port of the loopback that
-// the calls of a launcher share. [Launcher.Serve] readies a launcher of no pool, [Launcher.Close]
-// ends it.
+// another slot. After an error of Begin, nobody may wait for End.
+//
+// After an error of Get, Enter or Begin no program of the call runs, and the caller denies the call. [ErrGone] from
+// Get or Enter means that the launcher ended meanwhile; the next Get starts another one. If ctx ends first, the error
+// is its cause. Call Release after each Get that succeeded, also when Enter fails.
+//
+// [Launcher.Signal] and [Launcher.Kill] are for a call that runs. [Launcher.Dial] connects to a port of
+// the loopback that the calls of a launcher share. [Launcher.Serve] readies a launcher of no pool,
+// [Launcher.Close] ends it.
 //
 // A slot is valid as long as no path has appeared that must be hidden from the call, or kept.
 // [Launcher.Enter] checks that before each call, and has the launcher cover what is new.
@@ -41,5 +46,6 @@
 // launcher's own side (package child).
 //
 // A new message of the protocol belongs in package wire, with a row on the page of its doc, and is sent
-// and answered here and in package child.
+// and answered here and in package child. What a call needs of its slot is a field of [Entry]. Tests start real
+// launchers with newPool (launch_linux_test.go), which skips where the kernel gives no namespaces.
 package launch

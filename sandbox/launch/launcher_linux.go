@@ -26,7 +26,7 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/wire"
 )
 
-// ErrGone says that the launcher ended, and every call in it.
+// ErrGone says that the launcher ended, and every call in it. Another launcher can be had with [Pool.Get].
 var ErrGone = errors.New("the launcher of this session ended during the call")
 
 // Launcher is the daemon's end of one launcher process.

@@ -21,7 +21,12 @@
 // a call that took the reserve, or more than its part of the room above it, since the call began.
 // [FreeSpace] and [Kept] measure a disk and directories.
 //
-// [Held] names what enforces each limit, for the report; a new limit gets an entry there.
+// After an error of NewGroups the caller goes on without groups, and reports that: groups is nil then. After an error
+// of Open or Start it starts no launcher. Exceeded runs in the goroutine that measures all calls, so it must be
+// short. Each Watch needs one Unwatch. Groups and Disk are safe for concurrent use.
+//
+// [Held] names what enforces each limit, for the report. A new limit gets an entry there, and a check in
+// TestHeld.
 //
 // Guaranteed: of control groups, only that of the daemon and those below are changed; if it is
 // named sandboxd, also which controllers its parent passes on. NewGroups ends and removes what a

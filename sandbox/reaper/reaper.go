@@ -26,8 +26,13 @@
 // reported. A program with the uid of the daemon could kill the reaper, as it could kill the
 // daemon. Then the program ends, and what it started may stay.
 //
+// The daemon sends one Order. If the program did not start, or the stream ends before a Report, package hooks
+// returns an error to whoever wanted the run; for a hook, its setting onError says what that means. The program
+// starts in the directory /, with the environment of the Order alone.
+//
 // A new message is a type here, with a row in the table above, and is sent and handled in Main and by
-// package hooks.
+// package hooks. Main takes every message after the Order for a Terminate: a second kind needs a field that
+// tells them apart.
 package reaper
 
 import "github.com/sandboxd/sandboxd/sandbox/identity"

@@ -17,13 +17,19 @@
 // Guaranteed: plain and listen refuse the same calls, if the launcher answers as plain does. Not
 // here: installing a filter and answering as the launcher; package child does that.
 //
-// A new rule belongs in rules_linux.go: in commonRules, or, for the level with namespaces alone, beside
-// socketRule in rules. It belongs in rules_linux_ARCH.go if only that architecture has the
-// call; in no_namespaces_linux.go for the level without namespaces, where it takes the place of the
-// common rule for the same call. A call has one rule in each level: a second condition goes into the rule
-// that is there. It refuses with EPERM, except where libraries try the call first and fall back to an
-// older one (clone3, openat2): there ENOSYS lets them. Sockets of a family or protocol are refused with the
-// errno of a kernel that lacks it. The reason stands beside the rule. make generate then writes what
-// the filter does with each call number below 1024 into testdata, for the architecture on which it
-// runs.
+// There are no errors: the rules are constants. If a kernel refuses plain, package child runs nothing.
+//
+// A new rule belongs in one of these places:
+//
+//   - commonRules in rules_linux.go, for both levels;
+//   - rules in rules_linux.go, beside socketRule, for the level with namespaces alone;
+//   - no_namespaces_linux.go, for the level without namespaces, where it takes the place of the common rule
+//     for the same call;
+//   - rules_linux_ARCH.go, if only that architecture has the call.
+//
+// A call has one rule in each level: a second condition goes into the existing rule. A rule refuses with EPERM,
+// except where libraries try the call first and fall back to an older one (clone3, openat2): there ENOSYS
+// lets them. Sockets of a family or protocol are refused with the errno of a kernel that lacks it. The
+// reason stands beside the rule. A condition has rows in TestX39_FilterConditions. make generate writes
+// what the filter does with each call number below 1024 into testdata, for the architecture on which it runs.
 package seccomp

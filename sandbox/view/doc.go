@@ -23,6 +23,14 @@
 // Not guaranteed: a mask over each socket. Its file is looked for where it was bound, and among
 // 200,000 files of each workspace.
 //
+// View and Sockets are safe for concurrent use. Only Template fails: if it cannot make a directory, or if a tree
+// below /tmp is too large to look for FIFOs. No launcher may be started then.
+//
 // Not here: the mounts themselves, which package child makes, and what git or an editor runs
-// later (package later). A variable that programs need belongs in env_linux.go.
+// later (package later).
+//
+// Where things go: a variable that programs need belongs in env_linux.go, and a rule for the level without
+// namespaces in grants_linux.go. A directory that each session has of its own belongs in privatePlaces (view_linux.go)
+// and in the other lists that name vartmp, here and in packages sandbox and child. Tests are in env_linux_test.go and
+// shown_linux_test.go.
 package view
