@@ -19,7 +19,16 @@
 // Compare and Value appends one JSON line, a Result, to that file; the command in report turns the
 // file into a table.
 //
-// Benchmarks run with -benchtime 1x: Compare decides itself how often.
+// Compare decides itself how often it calls, so benchmarks run with -benchtime 1x:
+//
+//	go test -run '^$' -bench BenchmarkCall -benchtime 1x ./sandbox
+//	make bench BENCH=BenchmarkCall // of that name in all packages, with a table beside the baseline
+//
+// A benchmark stands in a _test.go file of the package that it measures. Its limit comes from several runs, because
+// other programs run beside it. Compare and Value are for the goroutine of the benchmark. A
+// limit that names no case, and a file that cannot be written, end it. baseline.json has the ratios and values of an
+// earlier run by the name of their benchmark, to compare with; no limit is read from it. The command in report writes
+// it with -save.
 package bench
 
 import (
@@ -47,7 +56,7 @@ type Case struct {
 }
 
 // Limit is a gate: the time of Case is at most AtMost times that of Over, plus
-// Plus.
+// Plus. AtMost 0 only prints the ratio.
 type Limit struct {
 	Case, Over string
 	AtMost     float64

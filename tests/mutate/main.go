@@ -3,16 +3,16 @@
 // file is changed: the go command gets each change as an overlay. Run it at the root of the module,
 // with packages as folders:
 //
-//	go run ./tests/mutate -n 20 ./hooks ./approvals
+//	go run ./tests/mutate [-n 20] [-seed 1] [-kinds guard,part,…] ./hooks ./approvals
 //	survived part  hooks/definition.go:163  u.Host == ""
 //
 // The changes:
-//   - guard: the condition of an if is false, except one that begins with err !=
-//   - part: the right operand of && is true, of || false
-//   - field: a key of a composite literal is left out
-//   - member: so is an element of a list, or one of the values of a case
-//   - call: a statement that only calls, also deferred, or sets a field is left out
-//   - number: one of a constant is doubled
+//   - guard: the condition of an if becomes false, except one that begins with err !=
+//   - part: the right operand of && becomes true, of || false
+//   - field: a key of a composite literal is left out, with its value
+//   - member: an element of a list is left out, or one of the values of a case
+//   - call: a statement that only calls is left out, also a deferred one; one that sets a field sets nothing
+//   - number: an integer in a constant is doubled
 //
 // The outcomes: noticed (a test failed, or took much longer than without the change), no build, and
 // survived. A change that survives is a question: it may be a behaviour without a test, or change
@@ -20,9 +20,10 @@
 // so are files that are not built here. The order is drawn from -seed, so that -n of a large package is a
 // sample.
 //
-// The exit status is 0 whatever survives, 1 if a package has no Go files, does not pass its tests or
-// cannot be read, and 2 for flags that are wrong. A new kind of change is a case in mutants, a word of
-// -kinds, and a line above.
+// The exit status is 0 whatever survives. It is 1 if a package has no Go files, does not pass its tests or
+// cannot be read, and then the packages behind it are not tried. It is 2 for wrong flags, or no package. A test
+// that is missing goes beside the code that survived, never here. A new kind of change is a case in mutants, a word
+// of -kinds, a line above, and a test like the one in main_test.go.
 package main
 
 import (

@@ -10,7 +10,13 @@
 // again leaves it.
 //
 // faults.go has what may go wrong: a proxy that is slow or cut, a standby, a restored backup, a wrong
-// clock, a small disk.
+// clock, a small disk. Another fault is a function there.
+//
+// What takes a testing.TB ends the test if it fails, and gives no error back. [URL], [Server.Database] and
+// [Server.SQL] are safe for concurrent use; the other functions of a Server are for one goroutine.
+//
+// Most tests do not call this: package internal/store/storetest gives them a database, which is of this PostgreSQL
+// with SANDBOXD_TEST_STORE=postgres (make test-postgres).
 package pgtest
 
 import (

@@ -5,7 +5,11 @@
 //	report [-baseline FILE] [-save FILE] RESULTS
 //
 // It exits 1 if a limit does not hold, and 2 if it cannot read or write a file or RESULTS is
-// empty. -save writes the figures as the next baseline, also when a limit does not hold.
+// empty. A figure that the baseline does not have is shown as "-". -save writes the figures of this run alone as the
+// next baseline, also when a limit does not hold: run all benchmarks for it.
+//
+// It only reads what package bench wrote, and judges nothing again. A new kind of figure is a field of
+// [bench.Result], and a row in printLimits.
 package main
 
 import (
