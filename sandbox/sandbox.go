@@ -12,8 +12,9 @@
 //
 // Call [NewBackend] once in a process. A Box has the rights of the daemon until [Box.As] names another
 // [User]. [WriteFile], [Create], [Remove], [MakeDir], [MakeLink] and [MakePipe] change files through a
-// Box. Call [Backend.Forget] when a session is deleted and [Backend.Close] last: both end
-// what runs and remove private files. Backend and Box are safe for concurrent use.
+// Box; a [Keeper] keeps what they take away, and [Extended] and [SetExtended] are for attributes. Call
+// [Backend.Forget] when a session is deleted and [Backend.Close] last: both end what runs and remove
+// private files. Backend and Box are safe for concurrent use.
 //
 // A Box checks paths and hosts, and no commands: the caller has judged Argv before.
 //
@@ -47,8 +48,8 @@
 //
 // What a new layer does to a program belongs in package child, and whether this host has it in
 // probe_linux.go: a layer that is missing is named in [Report] and never left out silently. A new way to
-// reach a file is a method of [Box], so that it is checked. A new attempt of a program to get out is an
-// element of moreAttempts in attempts_more_linux_test.go.
+// reach a file is a method of [Box], or a function over [Box.Open] as in writefile.go, so that it is checked.
+// A new attempt of a program to get out is an element of moreAttempts in attempts_more_linux_test.go.
 package sandbox
 
 import (

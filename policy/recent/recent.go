@@ -68,8 +68,8 @@ func New(now func() time.Time) *Counter {
 // Judge calls judge, and counts c with the rules that it returns. judge may call before, which returns the counts
 // without c. From then on other calls of the account wait in their before until c is counted, so that two calls cannot
 // pass a limit together. A hypothetical call is not counted. If it is under way already, as a job that is judged again,
-// before returns zero counts, because a limit on how many calls begin must not end it. judge must not judge another call
-// of the account, which may wait for ever.
+// before returns zero counts, because a limit on how many calls begin must not end it. judge must not judge another
+// call of the account, which may wait for ever.
 func (k *Counter) Judge(c *tool.Call, judge func(before func() *input.Recent) (rules []string)) {
 	if c.Request.Hypothetical && k.underWay(c.ID) {
 		judge(func() *input.Recent { return new(input.Recent) })

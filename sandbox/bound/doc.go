@@ -16,8 +16,8 @@
 // launcher looks at where the process is then.
 //
 // Guaranteed: every call of the kernel that opens, executes, replaces or makes a file by a path, and
-// that the filter allows, is in Calls. If the filter allows a new one, add it to calls_linux.go, or to
-// calls_linux_amd64.go if arm64 lacks it.
+// that the filter allows, is in Calls; only bind is not, which makes nothing but a socket. If the filter
+// allows a new one, add it to calls_linux.go, or to calls_linux_amd64.go if arm64 lacks it.
 //
 // Numbers and Interpreter are safe for concurrent use and have no errors; nobody changes Calls. A new first line
 // of a script is a row of TestInterpreterAsTheKernel, which asks the kernel.

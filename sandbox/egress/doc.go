@@ -20,6 +20,8 @@
 // does a nil Judge. It is asked for each connection to a host that no check refused before, and for
 // each HTTP request that can be read; for a request that the proxy gets with an absolute address, once.
 // The Judge has to apply the settings of the call: otherwise only Wants and the resolver look at them.
+// A Verdict may have a [Pace] of the account, which makes it wait and refuses nothing.
+//
 // What is checked besides for programs, also inside of tunnels:
 //
 //   - port 443 carries TLS for the name of the connection, except where the proxy gets a request

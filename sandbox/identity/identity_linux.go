@@ -223,22 +223,16 @@ func Groups() ([]int, error) {
 
 // SetGroups sets the supplementary groups of this thread.
 func SetGroups(groups []int) error {
-	raw := Raw(groups)
+	raw := make([]uint32, 0, len(groups)) // as the kernel takes them
+	for _, g := range groups {
+		raw = append(raw, uint32(g))
+	}
 	var first unsafe.Pointer
 	if len(raw) > 0 {
 		first = unsafe.Pointer(&raw[0])
 	}
 	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(raw)), uintptr(first), 0)
 	return asError("setgroups", errno)
-}
-
-// Raw are groups as the kernel takes them.
-func Raw(groups []int) []uint32 {
-	raw := make([]uint32, 0, len(groups))
-	for _, g := range groups {
-		raw = append(raw, uint32(g))
-	}
-	return raw
 }
 
 func asError(call string, errno unix.Errno) error {

@@ -22,8 +22,8 @@
 // another slot. After an error of Begin, nobody may wait for End.
 //
 // After an error of Get, Enter or Begin no program of the call runs, and the caller denies the call. [ErrGone] from
-// Get or Enter means that the launcher ended meanwhile; the next Get starts another one. If ctx ends first, the error
-// is its cause. Call Release after each Get that succeeded, also when Enter fails.
+// Get or Enter means that the launcher ended meanwhile; the next Get starts another one. If ctx ends first, errors.Is
+// finds its cause. Call Release after each Get that succeeded, also when Enter fails.
 //
 // [Launcher.Signal] and [Launcher.Kill] are for a call that runs. [Launcher.Dial] connects to a port of
 // the loopback that the calls of a launcher share. [Launcher.Serve] readies a launcher of no pool,

@@ -1,10 +1,8 @@
-// Package attack tries to break the promises of the daemon. go test ./tests/attack runs the tries, and
-//
-//	go test ./tests/attack -run 'TestPromises/No_byte_leaves/.*/vsock'
-//
-// those of one promise with one name. make long also runs those that are much like another one. Promises
-// that need several users or a disk of their own are skipped unless root runs the tests. Root runs the
-// others with a daemon of uid 12345, and those that the kernel keeps with a daemon of root as well.
+// Package attack tries to break the promises of the daemon. go test ./tests/attack runs the tries; with
+// -run 'TestPromises/No_byte_leaves/.*/vsock' it runs the try vsock of one promise. make long also runs
+// those that are much like another one. Promises that need several users or a disk of their own are
+// skipped unless root runs the tests. Root runs the others with a daemon of uid 12345, and those that the
+// kernel keeps with a daemon of root as well.
 //
 // A promise has a list of tries. Each try is what somebody does who wants to break the
 // promise: a model with its tools, a harness on the agent socket, another user of the

@@ -12,8 +12,8 @@
 //
 // To add a generated file, write such a test in the package that knows its content. What it passes must be the
 // same on every machine and in every run. The file is named from the directory of the package. The text of a
-// section ends with a line feed. With -update a file that does not exist is made; its directory must exist. Only one test may write a
-// file at a time.
+// section ends with a line feed. With -update, Check makes a file that does not exist, but no directory. Only one
+// test may write a file at a time.
 //
 // A test that calls [Slow] first is skipped unless -update is set or it is a run of make long. So
 // only make generate, after which .ci/run looks for differences, holds its file to the code.

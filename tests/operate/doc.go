@@ -1,10 +1,7 @@
 // Package operate tests installations with real users, a daemon that is not root, and systemd.
-// It needs root, and the programs that make users: package needs skips or fails the tests otherwise. One test alone:
-//
-//	go test ./tests/operate -run TestThreeUsers                    // as root
-//	OPERATE_SYSTEMD=1 go test ./tests/operate -run TestUnderSystemd // without the variable it is skipped
-//
-// make test-operate runs all of them, and also starts systemd, as process 1 of a namespace.
+// It needs root, and the programs that make users: package needs skips or fails the tests otherwise. make test-operate
+// runs all of them, and starts systemd as process 1 of a namespace for TestUnderSystemd, which is skipped without
+// OPERATE_SYSTEMD=1. go test ./tests/operate -run TestThreeUsers, as root, runs one alone.
 //
 // A test begins with `if !inside(t) { return }`, then calls newMachine (or installed, with a
 // daemon). It runs in mount and process namespaces of its own, with a copy of /etc, with an empty
