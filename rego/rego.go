@@ -21,9 +21,10 @@
 // strict judges by the rules of developer too. Only observe does not count what those find: a rule of
 // its own reports it.
 //
-// A helper of several rules is a function in lib/. A rule about what the record must not hold goes into
-// audit/mask.rego. A new field of the input starts in package policy/input, and a built-in function in the
-// list of policy/capabilities_test.go.
+// A helper of several rules is a function in lib/, and a document for their tests one in
+// lib/fixture_test.rego. A rule about what the record must not hold goes into audit/mask.rego. A new field of
+// the input starts in package policy/input, and a built-in function in the list of
+// policy/capabilities_test.go.
 //
 // go test ./policy -run TestTheLibraryPassesItsOwnTests runs the tests and the examples in the METADATA. It
 // wants 95 % of the lines of each file covered.

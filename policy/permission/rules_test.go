@@ -10,10 +10,25 @@ import (
 	"github.com/sandboxd/sandboxd/policy/input"
 )
 
+// Which tables are asked for a call, and what a rule that can never match is told.
 func Example() {
-	err := Rules{Allow: []string{"Bash(a | b)"}}.Check()
-	fmt.Println(err)
-	// Output: rule "Bash(a | b)" in allow: it can never match: "|" joins commands, and each command of a line is judged by itself
+	tables, err := Tables(Rules{Allow: []string{"Bash(git log *)"}, Deny: []string{"Read(//etc/**)", "WebFetch"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	index := NewIndex(tables)
+	call := &input.Document{
+		Tool:     input.Tool{Name: "Bash"},
+		Commands: []input.Command{{Name: "git", Literal: []string{"git", "git log", "git log /etc/x"}}},
+		Paths:    []input.Path{{Op: "read", Under: []string{"/etc/x", "/etc", "/"}}},
+	}
+	fmt.Println(index.Kinds(call))
+
+	fmt.Println(Rules{Allow: []string{"Bash(a | b)"}}.Check())
+	// Output:
+	// [tighten.paths allow.commands]
+	// rule "Bash(a | b)" in allow: it can never match: "|" joins commands, and each command of a line is judged by itself
 }
 
 // The index names the tables that have an entry for what is in a call; the property

@@ -36,17 +36,18 @@
 // file names.
 //
 // Guaranteed: if a file with one of these names exists when a call begins, it is the same when
-// the call is over, or what Quarantine returns names it. If a call makes such a file, that names
-// it. This holds at any depth in the tree of a root, on one machine. The result has 32 acts at
+// the call is over, or what Quarantine returns names it. If a call makes such a file, Quarantine
+// names it. This holds at any depth in the tree of a root, on one machine. The result has 32 acts at
 // most, and a number for the rest.
 //
 // Not guaranteed: files below node_modules, whose content runs anyway, except a .git directly in
 // it; files that a kept file names in a way of its own, such as a script that a hook starts;
 // changes through a name that a file has in another tree. [State.Missing] says what this host
-// makes uncertain, and which tree has more directories or such files than are looked at or kept. The caller
-// reports it: nothing here fails, and nothing is denied because of it.
+// makes uncertain, and which tree has more directories or such files than are looked at or kept. The
+// caller reports that; nothing is denied because of it. Only [Move] returns an error. Package sandbox also
+// calls it for denied paths that a program has made.
 //
 // Where things go: a name of such a file in package guard/obeyed; a key of git's configuration that runs nothing
 // in harmless.txt, with a row in TestGitTextRuns; another file of git that can name a program in gitfiles_linux.go.
-// What a call is told of one more act is a row of TestWhatACallIsTold.
+// An act of a call that is reported has a row in TestWhatACallIsTold.
 package later
