@@ -116,8 +116,9 @@ func attributeNames(list func([]byte) (int, error)) ([]byte, error) {
 }
 
 // SetExtended gives the file at a path, which may be one of /proc/self/fd, the attributes of want in place of those of
-// now; one whose value is nil, which is not known, stays. The mode goes behind it: a list of access rights changes that
-// of the group. Lists come last, for they may deny their owner to write, which attributes of users need.
+// now. An attribute whose value in want is nil, because it is not known, stays as it is. Set the mode of the file after
+// that, because a list of access rights changes it. Lists are set last, because they may deny their owner to write,
+// which user attributes need.
 func SetExtended(path string, now, want map[string][]byte) error {
 	for name := range now {
 		if _, stays := want[name]; stays {

@@ -58,7 +58,7 @@ func (b *box) Do(_ guard.PathUse, f func() error) error {
 }
 
 // wayTo returns the user whose rights lead to a path. The private files of a user lie in a directory that only the
-// daemon can enter; what is made there belongs to the user all the same.
+// daemon can enter; what is made there still belongs to the user.
 func (b *box) wayTo(path string) User {
 	if u := b.prepared.user; !u.known || !b.prepared.view.Private(path) {
 		return u

@@ -187,7 +187,7 @@ type walker struct {
 	}
 	// idle holds analyses that have ended, whose memory the next one uses.
 	idle []*act
-	// spare holds scopes that were given back, likewise.
+	// spare holds scopes that were given back, for the next one.
 	spare []*scope
 
 	// steps counts the statements and commands that were followed, up to maxSteps.
@@ -221,8 +221,8 @@ func newWalker(o Options) *walker {
 	return w
 }
 
-// maxIdle bounds the acts that an ended walker keeps: as many as commands of a line start each other. It bounds the
-// scopes likewise.
+// maxIdle bounds the acts that an ended walker keeps: as many as commands of a line start each other. It bounds its
+// spare scopes, too.
 const maxIdle = 4
 
 // release keeps the walker for the next text. A walker that gave up is dropped with its state.

@@ -181,7 +181,7 @@ func TestX13_HostsNameAPrivateAddressOnPurpose(t *testing.T) {
 	conn.Close()
 }
 
-// A host that has only an address of IPv6: programs reach it by an address of IPv4 all the same.
+// A host that has only an address of IPv6: programs still reach it by an address of IPv4.
 func TestUpstreamOfIPv6(t *testing.T) {
 	l, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {

@@ -99,7 +99,7 @@ const maxFollowed = 4096
 
 // follow looks at what found files lead to within the tree: the targets of links, the
 // directories that git's pointers name, and the hooks and files that its configurations
-// name. Also at what does not exist, for it may come to exist.
+// name. It also looks at paths that do not exist yet.
 func (t *tree) follow() {
 	t.followed, t.heeded, t.heavy, t.left.followed = map[string]found{}, map[string]bool{}, 0, 0
 	type step struct {

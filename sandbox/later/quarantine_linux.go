@@ -185,7 +185,7 @@ func (c *comparison) lost() {
 	}
 }
 
-// crowd reports what nobody has looked at, for there is too much.
+// crowd reports what nobody has looked at, because there is too much.
 func (c *comparison) crowd() {
 	was, now := c.before.left, c.now.left
 	if now.dirs > was.dirs {

@@ -105,7 +105,7 @@ func runsLater() []try {
 	return out
 }
 
-// x2 changes what is there, and git has a copy of. It holds when the file is as it was, and the answer says why.
+// x2 changes a file of which git has a copy. It holds when the file is as it was, and the answer says why.
 func x2(title, name string, act func(w *world, session string) (string, []byte)) try {
 	return try{title, "unchanged, and told", func(w *world) (string, []byte) {
 		path := filepath.Join(w.ws, name)

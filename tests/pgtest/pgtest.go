@@ -177,8 +177,8 @@ func (s *Server) Run() error {
 	}
 }
 
-// Kill kills the server with all its processes, as a loss of power would, save that the kernel keeps
-// what was written.
+// Kill kills the server with all its processes, as a loss of power would. Unlike then, the kernel keeps what was
+// written. Call [Server.Run] after it.
 func (s *Server) Kill() error {
 	if _, err := io.WriteString(s.stdin.(io.Writer), "kill\n"); err != nil {
 		return err
