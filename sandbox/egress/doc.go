@@ -64,10 +64,10 @@
 // open connection may pass more than the limit: in each direction a 256th of it (32 KiB to 1 MiB) and
 // its first bytes (128 KiB), and with Call.Dial one Write of any size.
 //
-// Errors of Call.Dial: a [RefusedError] means that the judge, a limit or the address forbids the connection; its
-// Hint, if it has one, tells a model what to do. net.ErrClosed means that the call has ended, or has no bytes left.
-// Every other error is of the network: show a model only its [Failure], because its text can have addresses of
-// this machine. Network, Call and Dialer are safe for concurrent use.
+// Errors of Call.Dial: a [RefusedError] means that the judge, a limit or the address forbids the connection; the
+// Hint of its Verdict, if there is one, tells a model what to do. net.ErrClosed means that the call has ended, or has
+// no bytes left. Every other error is of the network, or says that the host is a literal address: show a model only its
+// [Failure], because its text can have addresses of this machine. Network, Call and Dialer are safe for concurrent use.
 //
 // Where things go: another protocol of the proxy gets a file beside socks.go, and a case in proxied (proxy.go).
 // Addresses to which no name may lead are in notPublic (address.go), with rows in dialer_test.go. What makes a

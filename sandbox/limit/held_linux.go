@@ -9,8 +9,7 @@ import (
 )
 
 // Held names what enforces each limit for calls of a profile: strict calls have a PID
-// namespace of their own. groups is nil without
-// control groups.
+// namespace of their own. groups is nil without control groups.
 func Held(strict bool, groups *Groups) map[string]string {
 	const each = "rlimit of each process"
 	held := map[string]string{

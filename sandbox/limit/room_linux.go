@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// isHidden reports whether the error of a directory means that there is one: it may not be read,
+// isHidden reports whether an error means that a directory exists and cannot be looked at: it may not be read,
 // or lies too deep for a path.
 func isHidden(err error) bool { return err != nil && !errors.Is(err, fs.ErrNotExist) }
 

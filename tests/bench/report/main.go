@@ -9,7 +9,7 @@
 // next baseline, also when a limit does not hold: run all benchmarks for it.
 //
 // It only reads what package bench wrote, and judges nothing again. A new kind of figure is a field of
-// [bench.Result], and a row in printLimits.
+// [bench.Result], a row in printLimits, and one in main_test.go.
 package main
 
 import (
