@@ -23,8 +23,8 @@
 // Not guaranteed: a mask over each socket. Its file is looked for where it was bound, and among
 // 200,000 files of each workspace.
 //
-// View and Sockets are safe for concurrent use. Only Template fails: if it cannot make a directory, or if a tree
-// below /tmp is too large to look for FIFOs. No launcher may be started then.
+// View and Sockets are safe for concurrent use. Only Template and [MakeOver] return errors: if they cannot make a
+// directory, or if a tree below /tmp is too large to look for FIFOs. No launcher may be started then.
 //
 // Not here: the mounts themselves, which package child makes, and what git or an editor runs
 // later (package later).
