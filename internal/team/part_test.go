@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/provenance"
 	"github.com/sandboxd/sandboxd/internal/route/routetest"
+	"github.com/sandboxd/sandboxd/internal/store/storetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
@@ -89,6 +90,7 @@ func TestHooksHearOfTasks(t *testing.T) {
 
 // TestWatchersHearOfTasks: of which session and account, and with which status.
 func TestWatchersHearOfTasks(t *testing.T) {
+	storetest.FileOnly(t) // a server does not live by the clock of the test
 	synctest.Test(t, func(t *testing.T) {
 		f := newFeature(t, &host{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
