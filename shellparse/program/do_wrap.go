@@ -171,6 +171,9 @@ func doRunner(a *Call) {
 			words = words[1:]
 		}
 	}
+	if a.Name == "uv" && len(words) > 0 && strings.HasSuffix(words[0].Text, ".py") {
+		words = append([]Word{Literal("python3", words[0].At)}, words...)
+	}
 	if len(words) > 0 {
 		a.Start(words)
 	}
