@@ -16,8 +16,8 @@
 //
 // Guaranteed: the hooks of the repository do not run. Hooks of the configuration may refuse a
 // worktree. Remove without discard refuses if git finds changed or new files, also if they came
-// after Changed. If the branch has new commits, it removes the worktree, keeps the branch, and
-// returns an error. A directory that was put in the place of a worktree, or a link to one, is not
+// after Changed. If the branch has new commits, or cannot be deleted, it removes the worktree, keeps the
+// branch, and returns a [*BranchError]. A directory that was put in the place of a worktree, or a link to one, is not
 // removed and not emptied (worktree_replaced).
 //
 // Files that git ignores are removed without a warning. What git prints comes from the repository:
@@ -212,6 +212,18 @@ func (g Git) Changed(ctx context.Context, t Tree) (string, error) {
 	return "", err
 }
 
+// BranchError is that a worktree is removed, and its branch is not.
+type BranchError struct {
+	Branch string
+	Err    error
+}
+
+func (e *BranchError) Error() string {
+	return fmt.Sprintf("the worktree is removed, its branch %s is not: %v", e.Branch, e.Err)
+}
+
+func (e *BranchError) Unwrap() error { return e.Err }
+
 // Remove removes a worktree and its branch. Without discard, work that is in it makes that an error.
 // Files that git ignores are lost. A path at which something else lies by now is an error.
 func (g Git) Remove(ctx context.Context, t Tree, discard bool) error {
@@ -250,17 +262,16 @@ func (g Git) remove(ctx context.Context, t Tree, discard bool) error {
 // dropBranch removes the branch of a worktree that is gone; without discard only if it is as the worktree began.
 func (g Git) dropBranch(ctx context.Context, t Tree, discard bool) error {
 	if !discard {
-		_, err := g.git(ctx, t.Repo, "update-ref", "-d", "refs/heads/"+t.Branch, t.Base)
-		if err != nil {
-			return fmt.Errorf("the worktree is removed, its branch %s is not: %w", t.Branch, err)
+		if _, err := g.git(ctx, t.Repo, "update-ref", "-d", "refs/heads/"+t.Branch, t.Base); err != nil {
+			return &BranchError{t.Branch, err}
 		}
 		return nil
 	}
 	_, err := g.git(ctx, t.Repo, "branch", "-q", "-D", t.Branch)
-	if err != nil && strings.Contains(err.Error(), "not found") { // the agent has removed or renamed it
+	if err == nil || strings.Contains(err.Error(), "not found") { // the agent has removed or renamed it
 		return nil
 	}
-	return err
+	return &BranchError{t.Branch, err}
 }
 
 // git runs git without the hooks of the repository, and returns what it prints without the last line

@@ -229,6 +229,27 @@ func TestTheWayBackIsNotThroughAWorktreeThatWasLeft(t *testing.T) {
 	}
 }
 
+// A session leaves a worktree that is removed, also where the branch cannot be: it would be in a directory that is gone.
+func TestASessionLeavesAWorktreeWhoseBranchStays(t *testing.T) {
+	w := newWorld(t)
+	in, err := w.run(t, w.enter, w.repo, []string{w.repo}, `{"name": "try"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := []string{"git", "worktree", "add", "-f", filepath.Join(w.repo, "other"), "worktree-try"}
+	if out, err := command(t.Context(), w.repo, other).CombinedOutput(); err != nil {
+		t.Fatalf("%s", out)
+	}
+	out, err := w.run(t, w.exit, in.Dir, []string{w.repo}, `{"id": "worktree_1", "discard_changes": true}`)
+	if err != nil || out.Dir != w.repo ||
+		!strings.HasPrefix(out.Text, "Worktree removed: worktree_1\nIts branch worktree-try is still there: git said: ") {
+		t.Errorf("leaving it: %+v, %v", out, err)
+	}
+	if got := w.uses(t, w.exit, w.repo, `{"id": "worktree_1"}`); got != "Worktree not found: worktree_1" {
+		t.Errorf("leaving it again: %s", got)
+	}
+}
+
 // Nothing is kept of a session that is deleted, and its worktrees stay where they are.
 func TestASessionThatIsDeletedIsInNoWorktree(t *testing.T) {
 	w := newWorld(t)

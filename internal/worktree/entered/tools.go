@@ -189,10 +189,14 @@ func (e exit) Run(ctx context.Context, in tool.In, box sandbox.Box) (tool.Output
 		out.Tree = cmp.Or(p.BackTree, s.Begun)
 	}
 	if args.Action != "keep" {
-		if err := e.remove(ctx, in, box, p, args.Discard); err != nil {
+		out.Text = "Worktree removed: " + p.ID
+		branch := (*worktree.BranchError)(nil)
+		switch err := e.remove(ctx, in, box, p, args.Discard); {
+		case errors.As(err, &branch): // there is no worktree any more that the session could be in
+			instead += fmt.Sprintf("\nIts branch %s is still there: %v", branch.Branch, branch.Err)
+		case err != nil:
 			return tool.Output{}, err
 		}
-		out.Text = "Worktree removed: " + p.ID
 	}
 	if err := e.f.change(context.WithoutCancel(ctx), in.Session, func(k *kept) error {
 		if p, err = k.find(p.ID); err == nil {
