@@ -102,8 +102,8 @@ type Call struct {
 	Via   string // how that is reached; "": the name
 }
 
-// Analyse reads the options and tells the shell what the call does. It returns the name of
-// what only the shell itself can do, with the options read and nothing told, or "".
+// Analyse reads the options and tells the shell what the call does. It returns the name of what only the shell itself
+// can do, and has then told at most what the package doc says, or "".
 func (a *Call) Analyse() string {
 	if text := a.Argv[0].Text; strings.Contains(text, "/") {
 		if dir := path.Dir(path.Clean(text)); !systemDir(dir) {

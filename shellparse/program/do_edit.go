@@ -52,8 +52,8 @@ func doEd(a *Call) {
 
 // edFiles reports whether a script of ed opens other files.
 func edFiles(script string) bool {
-	for _, line := range strings.Split(script, "\n") {
-		for _, c := range []string{"e ", "E ", "r ", "f ", "w ", "W "} {
+	for line := range strings.SplitSeq(strings.ReplaceAll(script, "\t", " "), "\n") {
+		for _, c := range []string{"e ", "E ", "r ", "f ", "w ", "W ", "wq "} {
 			if strings.Contains(line, c) {
 				return true
 			}
