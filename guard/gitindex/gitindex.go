@@ -7,6 +7,9 @@
 //	e, ok := names.Entry("README.md")
 //	sum, err := gitindex.Sum(data) // equal sums: the same is staged
 //
+// Paths are as git writes them: relative to the top of the work tree, with slashes, none at the
+// end. Another form may find nothing.
+//
 // [Sum] is for whoever asks whether somebody staged something since: git status writes the file
 // anew with other times, and the sum stays the same.
 //

@@ -17,13 +17,13 @@
 //   - A run is noted in the database before it begins, so it does not happen twice if the daemon is
 //     killed; a loss of power can lose the note. If the daemon is killed after the note, the next
 //     daemon reports the run as lost. A daemon that stops cancels the runs that are going on.
-//   - A run that the clock comes to a minute late or more is missed: it does not run later, and it
-//     is reported (the job, an event, the log, and the record if that can be written). So is a run
+//   - A run that would begin a minute or more late is missed: it does not run later, and it is
+//     reported (the job, an event, the log, and the record if that can be written). So is a run
 //     whose predecessor has not ended: two runs of one job never overlap.
 //   - A run has the rights of the process that made the job. It is refused if the user of that
-//     process no longer belongs to the account. If that is not the daemon's own user, it is also
-//     refused if the user has gone from the user database or has lost a group that this database
-//     gave it then, or if the daemon cannot take those rights.
+//     process no longer belongs to the account. For any other user than the daemon's own, the run is
+//     also refused if the user has gone from the user database or has lost a group that this
+//     database gave it then, or if the daemon cannot take those rights.
 //
 // Lines are read in the time zone of the daemon. A session and an account have a bounded number of
 // jobs (too_many_cron_jobs). While the database fails nothing runs, and a job stays due. A run that the
@@ -33,6 +33,7 @@
 // Not guaranteed: the exact time. A run begins within seconds of its minute, or later if as many
 // runs of the account as may be at once are going on.
 //
-// A new field of a job goes into Job and kept (store.go): the row keeps it as JSON, without a
-// migration. A new tool is one more in group, a route in routes, a shorthand a row in line.go.
+// A new field of a job goes into Job, kept, data and scan (store.go): the row keeps it as JSON,
+// without a migration. A new tool is one more in group, a route in routes, a shorthand a row of
+// shorthands in line.go.
 package cron

@@ -2,7 +2,9 @@ package cron
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -56,7 +58,8 @@ func ParseLine(text string) (Line, error) {
 		long, ok := shorthands[strings.Join(words, " ")]
 		if !ok {
 			return Line{}, badLine(fmt.Sprintf("unknown shorthand %q", text),
-				"shorthands are @hourly, @daily, @weekly, @monthly and @yearly; */5 * * * * is every five minutes")
+				"shorthands are "+strings.Join(slices.Sorted(maps.Keys(shorthands)), ", ")+
+					"; */5 * * * * is every five minutes")
 		}
 		words = strings.Fields(long)
 	}

@@ -13,11 +13,11 @@
 //	func (Echo) Run(_ context.Context, in tool.In, _ sandbox.Box) (tool.Output, error) { … }
 //
 // A tool reads its arguments with [Decode]. It may have more methods: of [Program], if a client can
-// start its program instead of Run; of [Formatter], [Truncater] and [Compressor], for the text of its
-// results. An error of Uses denies the call, and one of Run is a result of status ERROR; make it an
-// [*Error] to give code and hint.
+// start its program instead of Run; of [Lasting], if its call can go on as a job; of [Formatter],
+// [Truncater] and [Compressor], for the text of its results. An error of Uses denies the call, and one
+// of Run is a result of status ERROR; make it an [*Error] to give code and hint.
 //
-// The package judges no call by itself and does no I/O. It has the pure rules that several stages
+// The package judges no call by itself and does no I/O. It has rules and helpers that several stages
 // need, such as how a [Decision] is combined with the other judges ([Decision.Beside]), which tools
 // the skills of a session let through ([Session.Lets]), in which order a [Batch] runs, and how long
 // results are cut ([Truncate]). The built-in tools are in package tools.
