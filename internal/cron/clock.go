@@ -70,7 +70,7 @@ func (f *feature) tick(ctx context.Context, now time.Time) time.Duration {
 	for _, j := range due {
 		if err := f.turn(ctx, j, now); err != nil && ctx.Err() == nil {
 			f.host.Log.Error("a cron job is not run", "session", j.Session, "cron", j.ID, "error", err)
-			return lookAgain // nothing of it was noted, so it is due still
+			return lookAgain // its change was not kept, so it is due still
 		}
 	}
 	next, err := f.table.next(ctx)
@@ -109,7 +109,7 @@ func (f *feature) turn(ctx context.Context, j Job, now time.Time) error {
 	if count > 0 {
 		cancel()
 		if err == nil && found {
-			err = f.missed(ctx, j, count, why)
+			f.missed(ctx, j, count, why)
 		}
 		return err
 	}
@@ -126,14 +126,18 @@ func (f *feature) turn(ctx context.Context, j Job, now time.Time) error {
 	return nil
 }
 
-// missed reports that a job did not run at its time.
-func (f *feature) missed(ctx context.Context, j Job, count int, why string) error {
+// missed reports that a job did not run at its time. The job has the count already, so an error of the record is only
+// logged: with it the other jobs that are due would wait.
+func (f *feature) missed(ctx context.Context, j Job, count int, why string) {
 	f.host.Log.Warn("runs of a cron job were missed", "session", j.Session, "cron", j.ID, "runs", count, "why", why)
 	f.publish(events.CronMissed, j, "", "")
 	f.skipped.Add(int64(count))
-	return f.note(context.WithoutCancel(ctx), j, "cron_missed",
+	err := f.note(context.WithoutCancel(ctx), j, "cron_missed",
 		fmt.Sprintf("%d runs of %s were missed: %s", count, j.label(), why),
 		map[string]string{"runs": strconv.Itoa(count)})
+	if err != nil {
+		f.host.Log.Error("missed runs of a cron job are not recorded", "session", j.Session, "cron", j.ID, "error", err)
+	}
 }
 
 // run is one run of a job, to its end.

@@ -2,6 +2,7 @@ package cron
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -25,6 +26,30 @@ func TestT51_TheMachineStoodStill(t *testing.T) {
 		j := f.only(t, "s")
 		if len(w.called()) != 0 || j.Missed == nil || j.Missed.Reason != "the daemon or its machine stood still" {
 			t.Errorf("%d calls, %+v", len(w.called()), j.Missed)
+		}
+	})
+}
+
+// A record that cannot be written delays no other job.
+func TestT51_AMissedRunThatCannotBeRecordedHoldsNothingUp(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		f, stop := w.open(*Defaults())
+		defer stop()
+		for range 3 {
+			f.create(t, "s", line{"n", "@hourly", "make"})
+		}
+		w.mu.Lock()
+		w.noRecord = errors.New("full")
+		w.mu.Unlock()
+		f.tick(t.Context(), time.Now().Add(90*time.Minute))
+		all, err := f.table.ofSession(t.Context(), "s")
+		if err != nil || len(all) != 3 {
+			t.Fatal(all, err)
+		}
+		for _, j := range all {
+			if j.Missed == nil || j.Missed.Count != 1 {
+				t.Errorf("%s: missed %+v, want one run", j.ID, j.Missed)
+			}
 		}
 	})
 }
