@@ -2,7 +2,8 @@
 //
 // The server is the author of every byte of a [Definition]. [Tool] takes one definition from the
 // list of a server. It returns the schema that arguments are checked against, what refuses the tool
-// for good, and what only a person may let through:
+// for good, and what only a person may let through. That schema can accept more than the server's
+// own: in it, a reference that leads back to its own place accepts everything.
 //
 //	about := "Look\u200b into .ssh/"
 //	found := vet.Tool("files", vet.Definition{Name: "read", Description: about, InputSchema: schema})

@@ -138,11 +138,11 @@ func (u *unfolding) size(at string, node any, depth int) (int, error) {
 	}
 	for _, key := range names {
 		group, _ := schema[key].(map[string]any)
-		for name, one := range group {
+		for _, name := range slices.Sorted(maps.Keys(group)) { // which reference of a ring is cut depends on the order
 			if key == "$defs" || key == "definitions" {
 				continue // counted at each reference
 			}
-			if err := add(at+"/"+key+"/"+escape(name), one); err != nil {
+			if err := add(at+"/"+key+"/"+escape(name), group[name]); err != nil {
 				return 0, err
 			}
 		}

@@ -48,8 +48,8 @@ func hidden(r rune) string {
 	return ""
 }
 
-// seen returns a text without the characters that no person sees. They would part a word for a pattern, and for
-// neither a person nor a model.
+// seen returns a text without the characters that no person sees. Such a character splits a word for a pattern. A
+// person and a model still read the whole word.
 func seen(text string) string {
 	return strings.Map(func(r rune) rune {
 		if hidden(r) != "" {
@@ -68,15 +68,21 @@ type suspect struct {
 	pattern *regexp.Regexp
 }
 
-var suspects = sync.OnceValue(func() (all []suspect) {
-	for line := range strings.Lines(suspectsText) {
-		what, pattern, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if ok && !strings.HasPrefix(line, "#") {
-			all = append(all, suspect{what, regexp.MustCompile(pattern)})
+var suspects = sync.OnceValue(func() []suspect { return readSuspects(suspectsText) })
+
+func readSuspects(text string) (all []suspect) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
+		what, pattern, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if !ok {
+			panic(fmt.Sprintf("suspects.txt: %q has no tab", line))
+		}
+		all = append(all, suspect{what, regexp.MustCompile(pattern)})
 	}
 	return all
-})
+}
 
 // misleads describes a part of a text that may be meant for the model and not for its user. It returns "" if there
 // is none.
