@@ -4,7 +4,7 @@
 // with packages as folders:
 //
 //	go run ./tests/mutate [-n 20] [-seed 1] [-kinds guard,part,…] ./hooks ./approvals
-//	survived part  hooks/definition.go:163  u.Host == ""
+//	survived part  hooks/definition.go:163  u.Scheme != "http"
 //
 // The changes:
 //   - guard: the condition of an if becomes false, except one that begins with err !=
@@ -16,14 +16,14 @@
 //
 // The outcomes: noticed (a test failed, or took much longer than without the change), no build, and
 // survived. A change that survives is a question: it may be a behaviour without a test, or change
-// nothing, or cost time alone. Code that no test of the package executes is counted and left out, and
-// so are files that are not built here. The order is drawn from -seed, so that -n of a large package is a
-// sample.
+// nothing, or cost time alone. Code that no test of the package executes is counted and left out.
+// Files that are not built here are not looked at. The order is drawn from -seed, so that -n of a large
+// package is a sample.
 //
 // The exit status is 0 whatever survives. It is 1 if a package has no Go files, does not pass its tests or
 // cannot be read, and then the packages behind it are not tried. It is 2 for wrong flags, or no package. A test
 // that is missing goes beside the code that survived, never here. A new kind of change is a case in mutants, a word
-// of -kinds, a line above, and a test like the one in main_test.go.
+// of everyKind, a line above, and a test like the one in main_test.go.
 package main
 
 import (
@@ -43,6 +43,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -58,22 +59,40 @@ type mutant struct {
 
 type span struct{ first, last int }
 
+const everyKind = "guard,part,field,member,call,number"
+
 func main() {
 	most := flag.Int("n", 20, "changes of each package")
 	seed := flag.Uint64("seed", 1, "the order of the changes")
-	kinds := flag.String("kinds", "guard,part,field,member,call,number", "which changes")
+	kinds := flag.String("kinds", everyKind, "which changes")
 	flag.Parse()
+	chosen, err := kindsOf(*kinds)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(2)
+	}
 	if flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(flag.Args(), *kinds, *most, *seed); err != nil {
+	if err := run(flag.Args(), chosen, *most, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dirs []string, kinds string, most int, seed uint64) error {
+// kindsOf returns the words of -kinds.
+func kindsOf(list string) ([]string, error) {
+	kinds := strings.Split(list, ",")
+	for _, k := range kinds {
+		if !slices.Contains(strings.Split(everyKind, ","), k) {
+			return nil, fmt.Errorf("-kinds: %q is none of %s", k, everyKind)
+		}
+	}
+	return kinds, nil
+}
+
+func run(dirs, kinds []string, most int, seed uint64) error {
 	temp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
@@ -119,7 +138,7 @@ func run(dirs []string, kinds string, most int, seed uint64) error {
 	return nil
 }
 
-// test runs the tests of a package, so that packages that the build has are used.
+// test runs the tests of a package. It uses the flags of make test, so Go's build cache is reused.
 func test(ctx context.Context, dir string, more ...string) ([]byte, error) {
 	args := append([]string{"test", "-trimpath", "-vet=off", "-count=1"}, more...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./"+dir)...)
@@ -179,7 +198,7 @@ func try(dir, temp string, m mutant, patience time.Duration) (outcome string, er
 }
 
 // mutants returns the changes of all files of a package.
-func mutants(dir, kinds string) (all []mutant, err error) {
+func mutants(dir string, kinds []string) (all []mutant, err error) {
 	how := build.Default
 	how.CgoEnabled = false // as in test
 	built, err := how.ImportDir(dir, 0)
@@ -208,7 +227,7 @@ func mutants(dir, kinds string) (all []mutant, err error) {
 				m.to++
 			}
 			m.outside = !within(tree, n)
-			if strings.Contains(kinds, kind) {
+			if slices.Contains(kinds, kind) {
 				all = append(all, m)
 			}
 		}

@@ -22,7 +22,7 @@ func TestMutantsAreOfTheProgramThatIsTested(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := mutants(dir, "number")
+	all, err := mutants(dir, []string{"number"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,5 +32,27 @@ func TestMutantsAreOfTheProgramThatIsTested(t *testing.T) {
 	}
 	if want := []string{"a.go 10 (2*10)"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A word that is no kind would choose nothing, and nothing would survive.
+func TestAKindThatIsNoneIsAnError(t *testing.T) {
+	for _, tt := range []struct {
+		list string
+		want []string
+	}{
+		{"part", []string{"part"}},
+		{"guard,number", []string{"guard", "number"}},
+		{everyKind, []string{"guard", "part", "field", "member", "call", "number"}},
+		{"prat", nil},
+		{"guard,prat", nil},
+		{"guard, part", nil},
+		{"partguard", nil},
+		{"", nil},
+	} {
+		got, err := kindsOf(tt.list)
+		if !slices.Equal(got, tt.want) || (err == nil) != (tt.want != nil) {
+			t.Errorf("%q: got %q, %v, want %q", tt.list, got, err, tt.want)
+		}
 	}
 }

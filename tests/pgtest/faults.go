@@ -74,7 +74,7 @@ func (p *Proxy) URL(direct string) string {
 	return before + "?host=" + p.dir
 }
 
-// Slow makes each answer of the server so late.
+// Slow delays each answer of the server by this time.
 func (p *Proxy) Slow(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

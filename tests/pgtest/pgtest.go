@@ -1,5 +1,5 @@
-// Package pgtest starts a real PostgreSQL for tests: an ordinary user runs it, in a directory of
-// its own, reached by a socket there alone.
+// Package pgtest starts a real PostgreSQL for tests. It runs as an ordinary user in its own
+// directory. Only a socket there reaches it.
 //
 //	url := pgtest.URL(t)      // an empty database of a server that all tests of the process share
 //	s := pgtest.Start(t)      // a server of this test, which may be killed
@@ -45,7 +45,7 @@ const nobody = 65534
 type Server struct {
 	bin, dir string
 	running  *exec.Cmd
-	stdin    io.Closer
+	stdin    io.WriteCloser
 }
 
 var (
@@ -55,7 +55,7 @@ var (
 	count  atomic.Int64
 )
 
-// URL is the address of an empty database, which goes with its server.
+// URL is the address of an empty database, which ends with its server.
 func URL(t testing.TB) string {
 	t.Helper()
 	bin := programs(t)
@@ -150,7 +150,7 @@ wait
 cd /
 rm -rf "$2"`
 
-// Run starts the server again that [Server.Kill] has ended, and waits until it answers.
+// Run starts the server, also after [Server.Kill], and waits until it answers.
 func (s *Server) Run() error {
 	c := s.command("/bin/sh", "-c", keep, "sh", filepath.Join(s.bin, "postgres"), s.dir)
 	in, err := c.StdinPipe()
@@ -180,7 +180,7 @@ func (s *Server) Run() error {
 // Kill kills the server with all its processes, as a loss of power would. Unlike then, the kernel keeps what was
 // written. Call [Server.Run] after it.
 func (s *Server) Kill() error {
-	if _, err := io.WriteString(s.stdin.(io.Writer), "kill\n"); err != nil {
+	if _, err := io.WriteString(s.stdin, "kill\n"); err != nil {
 		return err
 	}
 	_ = s.running.Wait()

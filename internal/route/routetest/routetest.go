@@ -9,12 +9,13 @@
 // test: a line without a route is the text "no route for …". [Stream] does the same for events.
 //
 // What the server adds (who may call, the status of an error) is tested in internal/api. A new
-// kind of answer of package route, such as route.List, gets its text in the function text.
+// kind of answer of package route, such as route.List, gets its text in the function text, or in
+// call if it is written in pieces, as route.Stream is. A route that answers route.Raw cannot be
+// called here.
 package routetest
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -26,7 +27,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/tool"
 )
 
-// Call sends "METHOD /path?query" with a body by the socket of a role. The answer is the JSON
+// Call sends "METHOD /path?query" with a body as a caller of that role. The answer is the JSON
 // of its data, behind "created " for a route.Created, or "CODE: message" of an error. A list
 // has its total in front: "2 [...]". The caller is uid 7 of account "a".
 func Call(t testing.TB, routes []route.Route, role tool.Role, line, body string) string {
@@ -58,7 +59,7 @@ func call(ctx context.Context, routes []route.Route, role tool.Role, line, body 
 			}
 			if err != nil {
 				answer = "error: " + err.Error()
-				if e, ok := errors.AsType[*tool.Error](err); ok {
+				if e := tool.ErrorOf(err); e != nil {
 					answer = e.Code + ": " + e.Msg
 				}
 			}
