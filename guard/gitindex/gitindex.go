@@ -64,20 +64,6 @@ func Read(data []byte) (Names, error) {
 	return Names{}, errForm
 }
 
-// Entry is what git knows of one file.
-type Entry struct {
-	Size     uint32
-	Modified int64  // of the file when it was added, in nanoseconds since 1970; 0: unknown
-	Changed  int64  // its change time, likewise
-	Hash     []byte // of its blob: SHA-1 or SHA-256
-	Stage    int    // not 0 while a merge has conflicts
-	Mode     uint32 // type and rights, as in a tree of git
-	Flags    uint32 // assume-unchanged, skip-worktree and intent-to-add, with git's numbers; see flagBits
-}
-
-// flagBits are the flags that git keeps of an entry, with the extended ones in the upper half.
-const flagBits = 1<<15 | 1<<30 | 1<<29
-
 // Sum returns a sum of what an index stages: names, contents, modes, conflicts and flags. Times and sizes, by which
 // git sees quickly what has changed, are not in it. Of a split index it is a sum of this file, which names the shared
 // one by its hash: two files that stage the same may then differ in their sums, but never the other way round.
@@ -99,19 +85,6 @@ func Sum(data []byte) (string, error) {
 		add(name, n.entries[i])
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-func entryOf(data []byte, hash int) Entry {
-	number := func(at int) int64 { return int64(binary.BigEndian.Uint32(data[at:])) }
-	flags := uint32(binary.BigEndian.Uint16(data[40+hash:]))
-	if flags&extended != 0 {
-		flags |= uint32(binary.BigEndian.Uint16(data[42+hash:])) << 16
-	}
-	return Entry{
-		Size: uint32(number(36)), Modified: number(8)*1e9 + number(12), Changed: number(0)*1e9 + number(4),
-		Hash:  data[40 : 40+hash],
-		Stage: int(flags>>12) & 3, Mode: uint32(number(24)), Flags: flags & flagBits,
-	}
 }
 
 func read(data []byte, version, count uint32, hash int) (n Names, err error) {
