@@ -3,8 +3,9 @@
 // at any command. Whoever writes such a file has a program run later, outside the sandbox. Others
 // are obeyed where a project is built, tested or run.
 //
-//	n := obeyed.Find("/ws/pkg/.vscode/tasks.json", "/ws") // nil: no program of the host obeys it
+//	n := obeyed.Find("/ws/pkg/.vscode/tasks.json", "/ws")
 //	// n.Name == ".vscode", n.Program: VS Code obeys it in any directory that a person opens
+//	obeyed.Find("/ws/main.go", "/ws") // nil
 //	obeyed.Git("hooks/pre-commit") // Keep
 //	obeyed.Git("refs/heads/main")  // Free
 //

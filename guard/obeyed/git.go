@@ -69,7 +69,7 @@ func begins(line, segs []string) bool {
 }
 
 // gitKeeps reports whether a file tool must leave a path in a git directory alone. It
-// knows the name only, and of a submodule's directory not where it begins.
+// sees only the path. It does not know where the git directory of a submodule begins.
 func gitKeeps(rel string) bool {
 	if rest, ok := strings.CutPrefix(rel, "worktrees/"); ok {
 		_, rel, _ = strings.Cut(rest, "/")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// As returns the tool that a tool is by the name of another agent, or "". What is said against that one holds for the
-// tool too; what is said for it does not.
+// As returns our tool that does what the other agent's tool does, or "". A rule that denies our tool, or asks about it,
+// also does so to that tool; a rule that allows does not allow it.
 func As(name string) string { return otherNames[name] }
 
 var otherNames = map[string]string{
@@ -67,8 +67,9 @@ func ArgsAs(name string, args json.RawMessage) json.RawMessage {
 	return encoded(fields)
 }
 
-// ArgsFrom returns arguments for a tool from others that somebody made who saw was, the answer of [ArgsAs]. Fields that
-// the other tool lacks stay as they were where changed does not have them. A field under both of its names is an error.
+// ArgsFrom turns changed back into arguments for the tool. was is the answer of [ArgsAs] that the author of changed
+// saw. Fields that our tool lacks stay as they were where changed does not have them. A field under both of its names
+// is an error.
 func ArgsFrom(name string, changed, was json.RawMessage) (json.RawMessage, error) {
 	var fields, shown map[string]json.RawMessage
 	if err := json.Unmarshal(changed, &fields); err != nil || fields == nil {

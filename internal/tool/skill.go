@@ -34,7 +34,7 @@ var SkillNames = []string{
 // NamedBySkills reports whether skills mean a tool by a name, in any case.
 func NamedBySkills(name string) bool {
 	is := func(known string) bool { return strings.EqualFold(known, name) }
-	for _, others := range skillNames {
+	for _, others := range toolsOfSkillName {
 		if slices.ContainsFunc(others, is) {
 			return true
 		}
@@ -42,8 +42,8 @@ func NamedBySkills(name string) bool {
 	return slices.ContainsFunc(SkillNames, is)
 }
 
-// skillNames are tools whose name in skills is another one.
-var skillNames = map[string][]string{
+// toolsOfSkillName are tools whose name in skills is another one, by that name in lower case.
+var toolsOfSkillName = map[string][]string{
 	"agent":   {"Agent", "Task"},
 	"askuser": {"AskUserQuestion"},
 }
@@ -51,7 +51,7 @@ var skillNames = map[string][]string{
 // names reports whether an entry of a skill speaks of a tool, whatever it says of its calls.
 func (s Skill) names(entry, tool string) bool {
 	name, _, _ := strings.Cut(entry, "(")
-	return strings.EqualFold(name, tool) || slices.Contains(skillNames[strings.ToLower(name)], tool)
+	return strings.EqualFold(name, tool) || slices.Contains(toolsOfSkillName[strings.ToLower(name)], tool)
 }
 
 // skills calls ask with the skills whose lists count, the innermost first, until it fails.

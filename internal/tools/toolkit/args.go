@@ -73,7 +73,7 @@ func FileError(verb string, u guard.PathUse, err error) error {
 	case errors.Is(err, syscall.ENOTDIR):
 		e.Code, e.Hint = "not_a_directory", "a part of the path is a file"
 	case errors.Is(err, syscall.EISDIR):
-		e.Code, e.Hint = "is_directory", "list it with Bash and ls, or its files with Glob"
+		e.Code, e.Hint = "is_directory", listInstead
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		e.Code, e.Hint = "no_space", "nothing was written; free some space and call again"
 	}

@@ -8,12 +8,16 @@
 //	f, info, err := toolkit.Open(ctx, box, file)
 //
 // A tool calls [Path] in Uses, and [Judged] in Run. Judged returns only paths that were judged, and
-// resolves nothing again. [Open] does not check this: the box decides what it opens.
+// resolves nothing again. [Open] does not check this: the box decides what it opens. The caller
+// closes the file.
 //
-// A call may use [Need] once, for all the memory that it needs: a second time, calls can wait for each
-// other. Errors about arguments and files are [*tool.Error]; most tell a model what to do instead.
-// That of a cancelled context is one, too (io_error): look at ctx.Err().
-// Nothing here judges.
+// A call may use [Need] once, for all the memory that it needs. Two calls that each use Need twice
+// can block each other until their contexts end. [NeedForValues] takes the memory of decoded JSON
+// without waiting, so a call may use both.
+//
+// Errors about arguments and files are [*tool.Error]; most tell a model what to do instead. When the
+// context is cancelled, that of a file is one, too (io_error), and Need can fail with account_busy or
+// agents_busy: look at ctx.Err(). Nothing here judges.
 //
 // What only one tool needs belongs to that tool.
 package toolkit

@@ -10,7 +10,10 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
-// Open opens a regular file for reading. It refuses directories, devices, fifos and sockets.
+// listInstead is the hint of is_directory.
+const listInstead = "list it with Bash and ls, or its files with Glob"
+
+// Open opens a regular file for reading. The caller closes it. It refuses directories, devices, fifos and sockets.
 func Open(ctx context.Context, box sandbox.Box, u guard.PathUse) (*os.File, os.FileInfo, error) {
 	f, err := box.Open(ctx, u, os.O_RDONLY)
 	if err != nil {
@@ -25,7 +28,7 @@ func Open(ctx context.Context, box sandbox.Box, u guard.PathUse) (*os.File, os.F
 		f.Close()
 		return nil, nil, &tool.Error{
 			Code: "is_directory", Msg: fmt.Sprintf("%s is a directory", u.Raw),
-			Hint: "list it with Bash and ls, or its files with Glob",
+			Hint: listInstead,
 		}
 	}
 	if !info.Mode().IsRegular() {
