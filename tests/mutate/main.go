@@ -62,7 +62,7 @@ type span struct{ first, last int }
 const everyKind = "guard,part,field,member,call,number"
 
 func main() {
-	most := flag.Int("n", 20, "changes of each package")
+	most := flag.Uint("n", 20, "changes of each package")
 	seed := flag.Uint64("seed", 1, "the order of the changes")
 	kinds := flag.String("kinds", everyKind, "which changes")
 	flag.Parse()
@@ -75,7 +75,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(flag.Args(), chosen, *most, *seed); err != nil {
+	if err := run(flag.Args(), chosen, int(*most), *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -127,7 +127,7 @@ func run(dirs, kinds []string, most int, seed uint64) error {
 			dir, len(all), len(all)-len(left))
 		r := rand.New(rand.NewPCG(seed, 0))
 		r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
-		for _, m := range left[:min(most, len(left))] {
+		for _, m := range left[:min(max(most, 0), len(left))] {
 			outcome, err := try(dir, temp, m, patience)
 			if err != nil {
 				return err
