@@ -182,10 +182,13 @@ func moveAside(o Options, a *Accepted) error {
 	return syncDir(o.Dir)
 }
 
+// notRegular is in a line instead of the digest of what was moved.
+const notRegular = "is no regular file"
+
 func digestOf(path string) (string, error) {
 	f, err := openRegular(path, os.O_RDONLY)
 	if errors.Is(err, ErrTampered) {
-		return "is no regular file", nil
+		return notRegular, nil
 	}
 	if err != nil {
 		return "", err
@@ -238,7 +241,7 @@ func (v *verifier) accepted(e Entry) {
 	if len(v.report.Accepted) == maxAccepted {
 		return
 	}
-	moved, _, _ := strings.Cut(e.Detail["moved"], " sha256:")
+	moved, _, _ := strings.Cut(strings.TrimSuffix(e.Detail["moved"], " "+notRegular), " sha256:")
 	v.report.Accepted = append(v.report.Accepted, Accepted{
 		Line: e.Seq, Time: e.Time, By: e.Detail["by"], Reason: e.Message, Problem: e.Detail["problem"], Moved: moved,
 	})

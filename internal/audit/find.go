@@ -24,9 +24,9 @@ type Wanted struct {
 
 // wants reports whether a line is one of those. What the bytes rule out is not decoded.
 func (w Wanted) wants(line []byte) bool {
-	if w.Search != "" && !w.found(bytes.ToLower(line)) ||
+	if w.Search != "" && !has(bytes.ToLower(line), strings.ToLower(w.Search)) ||
 		w.Connected && !bytes.Contains(line, []byte(`"network":`)) ||
-		!bytes.Contains(line, []byte(w.Session)) || !bytes.Contains(line, []byte(w.Event)) {
+		!has(line, w.Session) || !has(line, w.Event) {
 		return false
 	}
 	var e Entry
@@ -34,9 +34,8 @@ func (w Wanted) wants(line []byte) bool {
 		(w.Event == "" || e.Event == w.Event) && (!w.Connected || e.Network != nil)
 }
 
-// found reports whether a line in lower case has the text, as it is or as JSON encodes it: && is \u0026\u0026.
-func (w Wanted) found(line []byte) bool {
-	text := strings.ToLower(w.Search)
+// has reports whether a line has the text, as it is or as JSON encodes it: && is \u0026\u0026.
+func has(line []byte, text string) bool {
 	if bytes.Contains(line, []byte(text)) {
 		return true
 	}

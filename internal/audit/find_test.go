@@ -3,7 +3,6 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +37,7 @@ func TestFindGivesTheNewestLinesThatAreWanted(t *testing.T) {
 		var text bytes.Buffer
 		for i := range n {
 			e := Entry{
-				Seq: uint64(i + 1), Session: fmt.Sprintf("s%d", rapid.IntRange(1, 2).Draw(t, "session")),
+				Seq: uint64(i + 1), Session: rapid.SampledFrom([]string{"s1", "s2", `s&"<1>`}).Draw(t, "session"),
 				Event: rapid.SampledFrom([]string{"begin", "end"}).Draw(t, "event"),
 				Message: strings.Repeat("x", rapid.SampledFrom([]int{0, 10, 100, 1000, 300_000, 900_000}).Draw(t, "length")) +
 					"Needle"[:rapid.IntRange(0, 6).Draw(t, "cut")],
@@ -57,7 +56,7 @@ func TestFindGivesTheNewestLinesThatAreWanted(t *testing.T) {
 		}
 		w := Wanted{
 			Before: uint64(rapid.IntRange(0, n+3).Draw(t, "before")), Limit: rapid.IntRange(1, 20).Draw(t, "limit"),
-			Session: rapid.SampledFrom([]string{"", "s1", "s"}).Draw(t, "wanted session"),
+			Session: rapid.SampledFrom([]string{"", "s1", "s", `s&"<1>`}).Draw(t, "wanted session"),
 			Event:   rapid.SampledFrom([]string{"", "end"}).Draw(t, "wanted event"),
 			Search:  rapid.SampledFrom([]string{"", "NEEDLE"}).Draw(t, "search"),
 		}

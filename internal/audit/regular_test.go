@@ -108,8 +108,9 @@ func TestAcceptWhenTheLogIsNoRegularFile(t *testing.T) {
 			old := filepath.Join(t.TempDir(), "old")
 			must(t, os.Rename(p.Path(), old))
 			must(t, put(p.Path(), old))
-			err := soon(t, func() error {
-				a, err := Accept(t.Context(), p.Options, p.mirror, "uid:7", "somebody put it there")
+			var a Accepted
+			err := soon(t, func() (err error) {
+				a, err = Accept(t.Context(), p.Options, p.mirror, "uid:7", "somebody put it there")
 				if err == nil && (a.Line != 1 || a.Moved == "") {
 					t.Errorf("got %+v", a)
 				}
@@ -118,6 +119,8 @@ func TestAcceptWhenTheLogIsNoRegularFile(t *testing.T) {
 			must(t, err)
 			if rep := p.verify(t); rep.Bad != nil {
 				t.Errorf("afterwards: %v", rep.Bad)
+			} else if len(rep.Accepted) != 1 || rep.Accepted[0].Moved != a.Moved {
+				t.Errorf("the report has %+v, want what was moved at %s", rep.Accepted, a.Moved)
 			}
 		})
 	}
