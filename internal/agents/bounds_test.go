@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sandboxd/sandboxd/guard"
 	"github.com/sandboxd/sandboxd/internal/part"
 	"github.com/sandboxd/sandboxd/internal/tool"
 	"github.com/sandboxd/sandboxd/sandbox"
@@ -33,6 +35,10 @@ type box struct {
 func (b *box) Start(context.Context, sandbox.Spec) (sandbox.Proc, error) {
 	b.ran++
 	return nil, errors.New("nothing runs here")
+}
+
+func (*box) Open(context.Context, guard.PathUse, int) (*os.File, error) {
+	return nil, errors.New("nothing is read here")
 }
 
 // What an agent cannot be is refused before its session is made, and nothing is made then.

@@ -128,6 +128,9 @@ func (r *run) create(ctx context.Context, kind string) (tool.Session, error) {
 // resume finds the session of an agent that the calling session started before.
 func (r *run) resume(ctx context.Context, id string) error {
 	s, err := r.f.host.Sessions.Session(ctx, r.in.Account, id)
+	if e := tool.ErrorOf(err); err != nil && (e == nil || e.Code != "session_not_found") {
+		return err
+	}
 	if err != nil || s.Parent != r.parent.ID {
 		return &tool.Error{
 			Code: "agent_not_found", Msg: fmt.Sprintf("there is no agent %.100q of this session", id),
@@ -220,11 +223,11 @@ func (r *run) work(ctx context.Context) (tool.Output, error) {
 			r.f.host.Log.Warn("cannot tell what an agent changed in its worktree", "path", r.tree.Path, "error", cannot)
 		}
 		if d.Worktree = left; left != nil {
-			text += fmt.Sprintf("\n[Worktree kept: %s (branch: %s)]", left.Path, left.Branch)
+			text += left.String()
 		}
 	}
 	if err != nil {
-		return tool.Output{}, err
+		return tool.Output{}, withLeft(err, d)
 	}
 	by, err := r.f.host.Heard(context.WithoutCancel(ctx), r.session.ID)
 	if err != nil {
@@ -250,6 +253,21 @@ func (r *run) work(ctx context.Context) (tool.Output, error) {
 	}
 	out.Text = text
 	return out, nil
+}
+
+// withLeft adds to an error what it leaves: the session, for resume, and the worktree.
+func withLeft(err error, d data) error {
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Details != nil {
+		return err
+	}
+	d.Text, d.IsError = "", true // the agent has said nothing
+	with := *e
+	with.Details = d
+	if d.Worktree != nil {
+		with.Msg += d.Worktree.String()
+	}
+	return &with
 }
 
 func unique(names []string) []string {

@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxd/sandboxd/internal/route"
 	"github.com/sandboxd/sandboxd/internal/route/routetest"
 	"github.com/sandboxd/sandboxd/internal/tool"
+	"github.com/sandboxd/sandboxd/internal/worktree"
 	"github.com/sandboxd/sandboxd/sandbox"
 )
 
@@ -34,6 +35,7 @@ type world struct {
 	says   string // the answer of the program
 	stderr string // what it writes beside that
 	fails  error  // how it ends
+	lost   error  // that of reading the session of the agent
 	block  part.Event
 	heard  []tool.Origin
 }
@@ -43,6 +45,8 @@ func (w *world) Session(_ context.Context, account, id string) (tool.Session, er
 	case account != w.up.Account:
 	case id == "up":
 		return w.up, nil
+	case id == "agent" && w.lost != nil:
+		return tool.Session{}, w.lost
 	case id == "agent" && w.made.ID != "":
 		return w.made, nil
 	}
@@ -264,6 +268,29 @@ func TestAProgramThatFailsIsInTheLog(t *testing.T) {
 	}
 }
 
+// TestAProgramThatFailsLeavesItsSession: the error names it, for resume, and the worktree that stays.
+func TestAProgramThatFailsLeavesItsSession(t *testing.T) {
+	w, f := newWorld()
+	w.fails = errors.New("exit status 3")
+	r := &run{
+		f: f, config: f.config.Load(), in: tool.In{By: &tool.Identity{}}, box: &box{},
+		parent: w.up, session: tool.Session{ID: "agent", Agent: "ann"},
+		tree: &worktree.Tree{Path: "/w/.worktrees/ann", Branch: "worktree-ann"},
+	}
+	_, err := r.work(t.Context())
+	e, ok := errors.AsType[*tool.Error](err)
+	if !ok || e.Code != "spawner_failed" {
+		t.Fatal(err)
+	}
+	want := data{
+		Session: "agent", Agent: "ann", Calls: []string{}, IsError: true,
+		Worktree: &kept{"/w/.worktrees/ann", "worktree-ann"},
+	}
+	if !reflect.DeepEqual(e.Details, want) || !strings.HasSuffix(e.Msg, "[Worktree kept: /w/.worktrees/ann (branch: worktree-ann)]") {
+		t.Errorf("got %q with %+v, want %+v", e.Msg, e.Details, want)
+	}
+}
+
 // TestAnAgentIsResumedByItsParent: it keeps its session and its type, and no session is made.
 func TestAnAgentIsResumedByItsParent(t *testing.T) {
 	w, f := newWorld()
@@ -279,6 +306,11 @@ func TestAnAgentIsResumedByItsParent(t *testing.T) {
 	_, err := f.start(t.Context(), `{"prompt":"p","description":"d","resume":"agent"}`)
 	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "agent_not_found" {
 		t.Errorf("an agent of another session: %v", err)
+	}
+	w.lost = &tool.Error{Code: "store_unavailable"}
+	_, err = f.start(t.Context(), `{"prompt":"p","description":"d","resume":"agent"}`)
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != "store_unavailable" {
+		t.Errorf("the session cannot be read: %v", err)
 	}
 }
 

@@ -16,6 +16,11 @@ type kept struct {
 	Branch string `json:"branch"`
 }
 
+// String is what a model reads behind the text of the agent.
+func (k *kept) String() string {
+	return fmt.Sprintf("\n[Worktree kept: %s (branch: %s)]", k.Path, k.Branch)
+}
+
 // git runs git in the sandbox, with the settings of the session, because the configuration of a repository can name
 // programs.
 func (r *run) git() worktree.Git { return worktree.Git{Box: r.box, Host: r.f.host, Session: r.parent} }
