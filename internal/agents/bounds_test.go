@@ -154,17 +154,22 @@ func TestAnAgentWorksAtOneThing(t *testing.T) {
 func TestWhatASessionHasUsedIsForgottenWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFeature(part.Host{})
-		call := func(session string) { f.ended(&tool.Call{Target: tool.Target{Session: tool.Session{ID: session}}}) }
-		call("up")
-		call("gone")
-		if err := f.forget(t.Context(), tool.Session{ID: "gone"}); err != nil || len(f.used) != 1 {
+		named := func(id string) tool.Session { return tool.Session{ID: id, Created: time.Now()} }
+		up, gone := named("up"), named("gone")
+		call := func(s tool.Session) { f.ended(&tool.Call{Target: tool.Target{Session: s}}) }
+		call(up)
+		call(gone)
+		if err := f.forget(t.Context(), gone); err != nil || len(f.used) != 1 {
 			t.Errorf("%v, used is %v", err, f.used)
 		}
 		time.Sleep(lateCalls - time.Second)
-		call("gone")
+		anew := named("gone") // an account may use an id again
+		call(gone)
+		call(anew)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if _, counted := f.used["gone"]; counted || f.used["up"].Calls != 1 {
+		_, counted := f.used[whichOf(gone)]
+		if counted || f.used[whichOf(up)].Calls != 1 || f.used[whichOf(anew)].Calls != 1 {
 			t.Errorf("used is %v", f.used)
 		}
 	})

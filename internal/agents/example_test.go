@@ -57,9 +57,9 @@ func Example() {
 		must(err)
 		return all.([]agents.Agent)
 	}
-	p.Ended(&tool.Call{ // a call that the agent made
-		Started: time.Now(), Target: tool.Target{Session: tool.Session{ID: list()[1].Session, Account: "a"}},
-	})
+	agent, err := kept.Session(ctx, "a", list()[1].Session)
+	must(err)
+	p.Ended(&tool.Call{Started: time.Now(), Target: tool.Target{Session: agent}}) // a call that the agent made
 	for _, a := range list() {
 		fmt.Printf("%q below %q, %s, %d calls\n", a.Agent, a.Parent, a.State, a.Used.Calls)
 	}

@@ -33,10 +33,18 @@ type feature struct {
 	host   part.Host
 	config atomic.Pointer[Config]
 
-	mu   sync.Mutex          // guards the fields below
-	used map[string]Usage    // by session
+	mu   sync.Mutex // guards the fields below
+	used map[which]Usage
 	runs map[string]*working // by session
 }
+
+// which tells a session from one that its account made anew with the same id.
+type which struct {
+	id   string
+	made int64
+}
+
+func whichOf(s tool.Session) which { return which{s.ID, s.Created.UnixNano()} }
 
 // working is an agent whose program runs.
 type working struct {
@@ -45,7 +53,7 @@ type working struct {
 }
 
 func newFeature(h part.Host) *feature {
-	return &feature{host: h, used: map[string]Usage{}, runs: map[string]*working{}}
+	return &feature{host: h, used: map[which]Usage{}, runs: map[string]*working{}}
 }
 
 // enter notes that an agent runs in a session. A second agent cannot enter until that one has left.
@@ -83,7 +91,7 @@ func (f *feature) forget(_ context.Context, s tool.Session) error {
 	forgetUsed := func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.used, s.ID)
+		delete(f.used, whichOf(s))
 	}
 	forgetUsed()
 	time.AfterFunc(lateCalls, forgetUsed) // of calls that end behind this
@@ -139,7 +147,7 @@ func (f *feature) list(r *http.Request) (any, error) {
 	for _, s := range all {
 		a := Agent{
 			Session: s.ID, Agent: s.Agent, Parent: s.Parent, Mode: s.Mode, Type: s.Type, State: "idle", Dir: s.Dir,
-			Created: s.Created, Used: f.used[s.ID],
+			Created: s.Created, Used: f.used[whichOf(s)],
 		}
 		if runs[s.ID] || f.runs[s.ID] != nil {
 			a.State = "running"
@@ -153,11 +161,11 @@ func (f *feature) list(r *http.Request) (any, error) {
 func (f *feature) ended(c *tool.Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	u := f.used[c.Session.ID]
+	u := f.used[whichOf(c.Session)]
 	u.Calls++
 	u.WallMS += time.Since(c.Started).Milliseconds()
 	if c.Result.Usage != nil {
 		u.CPUMS += c.Result.Usage.CPUMS
 	}
-	f.used[c.Session.ID] = u
+	f.used[whichOf(c.Session)] = u
 }
