@@ -88,7 +88,8 @@ var ErrNotGivenBack = errors.New("give back the rights")
 // forIDs are the capabilities to take any ids that the user namespace has.
 const forIDs = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
 
-// forFiles are those with which the kernel does not judge a file by the ids alone.
+// forFiles are those with which the kernel does not judge a file by the ids alone; with CAP_MAC_OVERRIDE, which is
+// in the second word, they are those that setfsuid drops.
 const forFiles = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER | 1<<unix.CAP_CHOWN |
 	1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD | 1<<unix.CAP_LINUX_IMMUTABLE
 
@@ -120,8 +121,8 @@ func (id ID) Do(f func() error) (err error) {
 	return f()
 }
 
-// changing is held for writing by who needs the process as it is: with the ids of a thread the
-// kernel takes from the whole process the right to write in its own /proc.
+// changing: [Unchanged] holds it for writing, so that no thread changes its ids meanwhile. With the ids of a
+// thread the kernel takes from the whole process the right to write in its own /proc.
 var changing sync.RWMutex
 
 // Unchanged runs f in a process that may write the id maps of its children: while no thread changes
@@ -151,23 +152,21 @@ func (id ID) take() (back func() error, err error) {
 	}
 	changing.RLock()
 	defer changing.RUnlock()
-	gid, uid := setID(unix.SYS_SETFSGID, id.GID), -1
+	if err := SetGroups(id.Groups); err != nil { // nothing is changed
+		return func() error { return nil }, err
+	}
+	gid, uid := setID(unix.SYS_SETFSGID, id.GID), setID(unix.SYS_SETFSUID, id.UID)
 	back = func() error {
 		changing.RLock()
 		defer changing.RUnlock()
-		if uid >= 0 { // these two are the effective ids, which the kernel lets everybody take
-			setID(unix.SYS_SETFSUID, uid)
-		}
+		// These two are the effective ids, which the kernel lets everybody take.
+		setID(unix.SYS_SETFSUID, uid)
 		setID(unix.SYS_SETFSGID, gid)
 		if err := SetGroups(before); err != nil {
 			return err
 		}
 		return setCapabilities(caps)
 	}
-	if err := SetGroups(id.Groups); err != nil {
-		return back, err
-	}
-	uid = setID(unix.SYS_SETFSUID, id.UID)
 	// These calls report no error. With an id that nobody has they change nothing, and
 	// return what holds.
 	const nobody = -1
@@ -181,6 +180,7 @@ func (id ID) take() (back func() error, err error) {
 	// with every securebits.
 	without := caps
 	without[0].Effective &^= forFiles
+	without[1].Effective &^= 1 << (unix.CAP_MAC_OVERRIDE - 32)
 	return back, setCapabilities(without)
 }
 
@@ -215,13 +215,14 @@ func Groups() ([]int, error) {
 		return nil, asError("getgroups", errno)
 	}
 	groups := make([]int, 0, n)
-	for _, g := range slices.Clip(raw[:n]) {
+	for _, g := range raw[:n] {
 		groups = append(groups, int(g))
 	}
 	return groups, nil
 }
 
-// SetGroups sets the supplementary groups of this thread.
+// SetGroups sets the supplementary groups of this thread, for good. Call it only between
+// [runtime.LockOSThread] and the end of the goroutine: another goroutine must not get the thread.
 func SetGroups(groups []int) error {
 	raw := make([]uint32, 0, len(groups)) // as the kernel takes them
 	for _, g := range groups {

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -31,5 +32,31 @@ func TestRightsThatCannotBeGivenBack(t *testing.T) {
 	}
 	if err := (identity.ID{UID: 65534, GID: 65534}).Do(func() error { return nil }); err != nil {
 		t.Errorf("another thread has its own rights: %v", err)
+	}
+}
+
+// TestAThreadThatCannotTakeRightsGoesOn: a thread without CAP_SETGID changes nothing, so there is nothing to give back.
+func TestAThreadThatCannotTakeRightsGoesOn(t *testing.T) {
+	needs.Root(t, "to have the capability to lose")
+	result := make(chan error)
+	go func() { // its thread ends with it
+		runtime.LockOSThread()
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var caps [2]unix.CapUserData
+		err := unix.Capget(&head, &caps[0])
+		caps[0].Effective &^= 1 << unix.CAP_SETGID
+		if err = errors.Join(err, unix.Capset(&head, &caps[0])); err != nil {
+			t.Error(err)
+		}
+		before := rights(t)
+		err = identity.ID{UID: 65534, GID: 65534}.Do(func() error { return errors.New("it ran") })
+		if after := rights(t); after != before {
+			t.Errorf("afterwards it has %q, had %q", after, before)
+		}
+		result <- err
+	}()
+	err := <-result
+	if !errors.Is(err, identity.ErrNotTaken) || !errors.Is(err, unix.EPERM) || errors.Is(err, identity.ErrNotGivenBack) {
+		t.Errorf("Do returned %v, want only that nothing was taken", err)
 	}
 }

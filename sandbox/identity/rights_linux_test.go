@@ -102,7 +102,8 @@ func TestAThreadHasTheRightsOfAUser(t *testing.T) {
 				var caps uint64
 				fmt.Sscanf(got[strings.LastIndex(got, " ")+1:], "%x", &caps)
 				const files = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
-					1<<unix.CAP_CHOWN | 1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD | 1<<unix.CAP_LINUX_IMMUTABLE
+					1<<unix.CAP_CHOWN | 1<<unix.CAP_FSETID | 1<<unix.CAP_MKNOD | 1<<unix.CAP_LINUX_IMMUTABLE |
+					1<<unix.CAP_MAC_OVERRIDE
 				if caps&files != 0 {
 					t.Errorf("with securebits %d it has the capabilities %x", bits, caps)
 				}
