@@ -29,7 +29,8 @@ import (
 // maxKeepDays is a century: more does not fit into a duration.
 const maxKeepDays = 36_500
 
-// check refuses what the daemon could not serve, and what would mean something else than it says.
+// check refuses what the daemon could not serve, and what would mean something else than it says. It also reads
+// the files of two secrets.
 func (c *Config) check(d *document) error {
 	return errors.Join(
 		c.checkChoices(d),
@@ -44,11 +45,11 @@ func (c *Config) check(d *document) error {
 		c.checkFiles(d),
 		c.checkSecrets(d),
 		d.errorAt([]string{"approvals", "webhook"}, c.readWebhook()),
-		d.errorAt([]string{"approvals", "command"}, c.checkCommand()),
+		d.errorAt([]string{"approvals", "command"}, c.checkApprovalsCommand()),
 		d.errorAt([]string{"store"}, c.readStore()),
 		d.errorAt([]string{"audit", "anchor"}, c.checkAnchor()),
 		d.errorAt([]string{"metrics", "listen"}, checkListen(c.Metrics.Listen)),
-		d.errorAt([]string{"sandbox", "network", "hosts"}, c.checkDoors()),
+		d.errorAt([]string{"sandbox", "network", "hosts"}, c.checkNetworkHosts()),
 	)
 }
 
@@ -316,7 +317,7 @@ func checkListen(addr string) error {
 	if err != nil {
 		return fmt.Errorf("%q: want host:port, such as 127.0.0.1:9090", addr)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%q: %q is not a port", addr, port)
 	}
 	return nil
@@ -329,9 +330,9 @@ func (m Metrics) Serves(to netip.AddrPort) bool {
 	return err == nil && port == strconv.Itoa(int(to.Port())) && egress.OfThisMachine(to.Addr())
 }
 
-// checkDoors refuses host names that would lead programs to the daemon itself. A name without a port passes,
+// checkNetworkHosts refuses host names that would lead programs to the daemon itself. A name without a port passes,
 // although it may lead there too: such a connection is refused when it is made.
-func (c *Config) checkDoors() error {
+func (c *Config) checkNetworkHosts() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Sandbox.Network.Hosts)) {
 		to := c.Sandbox.Network.Hosts[name]
 		if at, err := netip.ParseAddrPort(to); err == nil && c.Metrics.Serves(at) {

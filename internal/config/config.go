@@ -19,7 +19,7 @@
 // relative paths, and files or programs that an agent could write are errors. An error about a
 // value of the file names its line. Whether the policies load is known only after policy.New; if
 // that refuses an entry of policy.disable, [Config.Placed] adds the line. No configuration file is
-// searched for: it is Source.File, else SANDBOXD_CONFIG, else none, and least of all one in the
+// searched for: it is Source.File, else SANDBOXD_CONFIG, else none. Load never reads one from the
 // workspace.
 //
 // Here are the sections of the core and the checks across sections. The section of a
@@ -27,8 +27,9 @@
 // that a running daemon cannot change is also in the list of restart.go. The next mistake
 // that Load must find is a row of TestMistakesNameTheirLine.
 //
-// Load also reads approvals.webhook.secretFile and store.passwordFile; Explain does not show what is
-// in them. It changes nothing on the machine, and makes no directory.
+// Load also reads approvals.webhook.secretFile and store.passwordFile, and, to see that they can be
+// used, the secrets of sandbox.network.secrets and sandbox.network.caFile. Explain does not show what
+// is in them. Load changes nothing on the machine, and makes no directory.
 package config
 
 import (

@@ -573,13 +573,13 @@ func TestNoNameLeadsToTheMetrics(t *testing.T) {
 	} {
 		c := &Config{Metrics: Metrics{Listen: "localhost:9090"}}
 		c.Sandbox.Network.Hosts = map[string]string{"a.test": at}
-		if err := c.checkDoors(); (err != nil) != refused {
+		if err := c.checkNetworkHosts(); (err != nil) != refused {
 			t.Errorf("%s: got %v", at, err)
 		}
 	}
 	c := &Config{}
 	c.Sandbox.Network.Hosts = map[string]string{"a.test": "127.0.0.1:9090"}
-	if err := c.checkDoors(); err != nil {
+	if err := c.checkNetworkHosts(); err != nil {
 		t.Errorf("no metrics: %v", err)
 	}
 }

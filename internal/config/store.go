@@ -2,10 +2,7 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sandboxd/sandboxd/internal/store"
@@ -36,18 +33,9 @@ func (c *Config) readStore() error {
 	if s.PasswordFile == "" {
 		return nil
 	}
-	if !filepath.IsAbs(s.PasswordFile) {
-		return fmt.Errorf("passwordFile: %q is relative; write the absolute path", s.PasswordFile)
-	}
-	if err := c.apart("password of the database", s.PasswordFile); err != nil {
-		return err
-	}
-	text, err := readRegular(s.PasswordFile)
+	text, err := c.readSecret("passwordFile", s.PasswordFile)
 	if err != nil {
 		return err
-	}
-	if fi, err := os.Stat(s.PasswordFile); err != nil || fi.Mode().Perm()&0o077 != 0 {
-		return errors.Join(err, errors.New("passwordFile can be read by others; chmod 600 it"))
 	}
 	s.Password = string(bytes.TrimRight(text, "\r\n"))
 	return nil

@@ -43,7 +43,7 @@ func TestStoreOfTheFile(t *testing.T) {
 		{"too many", url + ", maxConns: 1001", "maxConns: 1001 is not between"},
 		{
 			"a relative file", url + ", passwordFile: secret",
-			"passwordFile: \"secret\" is relative; write the absolute path",
+			"passwordFile \"secret\" is relative; write the absolute path",
 		},
 		{"where agents write", url + ", passwordFile: " + password(h.dir, "p", 0o600), "agents can write"},
 		{"no file", url + ", passwordFile: " + filepath.Join(h.away, "none"), "no such file"},

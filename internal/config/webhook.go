@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/sandboxd/sandboxd/approvals"
@@ -17,21 +18,30 @@ func (c *Config) readWebhook() error {
 	if w.URL == "" || w.SecretFile == "" {
 		return errors.New("want both url and secretFile, or neither")
 	}
-	if err := c.apart("webhook secret", w.SecretFile); err != nil {
-		return err
-	}
-	text, err := readRegular(w.SecretFile)
+	text, err := c.readSecret("secretFile", w.SecretFile)
 	if err != nil {
 		return err
 	}
 	w.Secret = string(bytes.TrimSpace(text))
-	if fi, err := os.Stat(w.SecretFile); err != nil || fi.Mode().Perm()&0o077 != 0 {
-		return errors.Join(err, errors.New("the secret file can be read by others; chmod 600 it"))
-	}
 	return approvals.Webhook{URL: w.URL, Secret: w.Secret}.Check()
 }
 
-func (c *Config) checkCommand() error {
+// readSecret reads the file of a secret, which nobody else may read. key names it in errors.
+func (c *Config) readSecret(key, path string) ([]byte, error) {
+	if err := c.apart(key, path); err != nil {
+		return nil, err
+	}
+	text, err := readRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm()&0o077 != 0 {
+		return nil, errors.Join(err, fmt.Errorf("%s can be read by others; chmod 600 it", key))
+	}
+	return text, nil
+}
+
+func (c *Config) checkApprovalsCommand() error {
 	if len(c.Approvals.Command) == 0 {
 		return nil
 	}
