@@ -48,14 +48,14 @@ var builtIn = map[string]Type{
 		Description: "finds out how code works; changes nothing",
 		SystemPrompt: "You explore a codebase. Search its files and read them to answer the question that you are " +
 			"given. Change nothing. Name the files and lines that your answer rests on, and say what you did not find.",
-		Tools: []string{"Read", "Glob", "Grep", "Bash"}, MaxTurns: maxTurns,
+		Tools: []string{"Read", "Glob", "Grep", "Bash"},
 	},
 	"Plan": {
 		Description: "plans how to build something; changes nothing",
 		SystemPrompt: "You are a software architect. Read what is there, then plan how to build what you are asked " +
 			"for: the steps in their order, the files that each one touches, what may go wrong, and how to see that " +
 			"it works. Change nothing.",
-		Tools: []string{"Read", "Glob", "Grep", "Bash"}, MaxTurns: maxTurns,
+		Tools: []string{"Read", "Glob", "Grep", "Bash"},
 	},
 	general: {Description: "does a whole piece of work by itself"},
 }

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -46,9 +47,9 @@ func TestN07_Types(t *testing.T) {
 	if c.Spawner.Timeout != time.Hour {
 		t.Errorf("an agent may work %v", c.Spawner.Timeout)
 	}
-	for name, want := range map[string]int{"Explore": 10, "Plan": 10, "Mine": 3, "": 0} {
+	for name, want := range map[string]int{"Explore": 10, "Plan": 10, "Mine": 3, "": 10} {
 		got, x, ok := c.find(name)
-		if !ok || x.MaxTurns != want || name != "" && got != name {
+		if !ok || cmp.Or(x.MaxTurns, maxTurns) != want || name != "" && got != name {
 			t.Errorf("%q is %q, %+v, %v", name, got, x, ok)
 		}
 	}

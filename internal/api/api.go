@@ -27,7 +27,8 @@
 //
 // Each request passes the same checks in this order: the budget of the account (agents only), no
 // other site in a browser, whether the route exists, who calls, the account that it is about, the
-// role of the route, the query, room on the disk (route.Route.Keeps). Then the handler runs.
+// role of the route, the query, room on the disk (route.Route.Keeps). Then the handler runs. With
+// ServeAgents, the check of the part comes before all of these.
 //
 // A route of a feature belongs to the part of the feature, and most routes of policies to package
 // policy. Here are those of sessions and their messages, tools and prompt, calls, /decide and

@@ -103,7 +103,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, out any) {
 	}
 }
 
-// data is a success, failure is what it says.
+// data is the body of a success, failure the body of an error.
 type (
 	data struct {
 		Data any `json:"data"`

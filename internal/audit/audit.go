@@ -2,7 +2,7 @@
 // and one for each other event that its callers append, such as a question, a session or a reload.
 //
 //	opts := audit.Options{Dir: state, KeyFile: key}
-//	err := opts.CheckDatabase(path) // before db is opened, which would make the file path
+//	err := opts.CheckDatabase(path) // Call it before you open db: opening creates a missing file.
 //	lock, err := audit.LockState(ctx, state) // one writer at a time; released after log.Close
 //	log, err := audit.Open(ctx, opts, audit.NewMirror(db)) // db has the tables of audit.Schema
 //	err = log.Begin(ctx, call) // nil: the line is in the file, the call may run

@@ -365,7 +365,7 @@ func (d *daemon) reconsider() {
 // configChange asks the hooks in force, which may refuse the new configuration. It holds no lock while they run,
 // because StopAll must not wait for them.
 func (d *daemon) configChange(ctx context.Context, by string) error {
-	d.mu.Lock()
+	d.mu.Lock() // waits for a reload that goes on: its hooks are asked
 	p := d.current.Load()
 	d.mu.Unlock()
 	answer, err := p.hooks.Fire(ctx, hooks.ConfigChange, hooks.Input{Trigger: by, FilePath: p.Config.File})

@@ -51,9 +51,7 @@ func (s *Site) room(c *tool.Call) error {
 
 // keptBySessions returns how much each session keeps in the database and in files of features.
 func (d *daemon) keptBySessions(ctx context.Context) (map[string]diskspace.Session, error) {
-	d.mu.Lock()
 	c := d.current.Load()
-	d.mu.Unlock()
 	all := map[string]diskspace.Session{}
 	values, err := c.vars.Kept(ctx)
 	if err != nil {

@@ -30,9 +30,7 @@ func (d *daemon) deleteIdle(ctx context.Context) error {
 }
 
 func (d *daemon) deleteIdleNow(ctx context.Context) error {
-	d.mu.Lock()
 	p := d.current.Load()
-	d.mu.Unlock()
 	days := p.Config.Sessions.KeepDays
 	if days == 0 {
 		return p.sessions.Flush(ctx)

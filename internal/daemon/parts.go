@@ -43,7 +43,7 @@ import (
 )
 
 // features lists the stateful features beside the stages of the request path. To add a feature, add one element
-// here; nothing else names it. A feature may use what earlier ones bring ([part.Host] TaskJobs and Teams), so it
+// here; no other code of this package names it. A feature may use what earlier ones bring ([part.Host] TaskJobs and Teams), so it
 // stands behind them.
 func features() []part.Definition {
 	return []part.Definition{

@@ -28,7 +28,8 @@ import (
 	"github.com/sandboxd/sandboxd/sandbox/egress"
 )
 
-// Site is what a program knows before it opens anything: the configuration and the paths.
+// Site is what a program knows before it opens anything: the configuration and the paths. The daemon adds to its own
+// what it has opened: projects, disk, transcripts and local.
 type Site struct {
 	version  string
 	Config   *config.Config

@@ -142,8 +142,8 @@ func (s *Store) look(ctx context.Context) error {
 		return err
 	}
 	for _, old := range mine {
-		now, found := made[old.ID]
-		if !found && !since.IsZero() || now == old.Created.UnixNano() {
+		created, found := made[old.ID]
+		if !found && !since.IsZero() || created == old.Created.UnixNano() {
 			continue // not touched
 		}
 		err = errors.Join(err, s.forget(ctx, old))
@@ -177,8 +177,8 @@ func (s *Store) allHere(ctx context.Context) (all []tool.Session, err error) {
 	return all, err
 }
 
-// changed returns the sessions that were made or deleted since then, with the time when the one that there is was
-// made; 0 without one.
+// changed returns the sessions that were made or deleted since then, with the creation time of each; 0 if it is
+// deleted.
 func (s *Store) changed(ctx context.Context, since time.Time) (map[string]int64, error) {
 	at := int64(0)
 	if !since.IsZero() {

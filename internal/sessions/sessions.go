@@ -104,8 +104,8 @@ type Store struct {
 
 	mu   sync.Mutex           // guards what follows
 	used map[string]time.Time // by session, when a call ended last; not stored yet
-	made map[string]int64     // by session, when that was made of which this daemon keeps something
-	seen time.Time            // until when changes by other daemons were looked at
+	made map[string]int64     // by id, creation time of the session whose data this daemon keeps
+	seen time.Time            // this daemon has read the changes of others up to this time
 }
 
 // New returns the sessions in db, which was opened with [Schema]; there is one
@@ -128,8 +128,8 @@ func (s *Store) attached() []part.Part {
 }
 
 // Create stores a session. Without an id it gets one that nobody can guess; a
-// given id that is taken is the error "session_exists", one session too many for
-// the account "too_many_sessions".
+// given id that is taken is the error "session_exists". If the account has too
+// many sessions, the error is "too_many_sessions".
 func (s *Store) Create(ctx context.Context, sess tool.Session) (tool.Session, error) {
 	sess, err := s.prepare(sess)
 	if err != nil {

@@ -15,9 +15,10 @@
 // new user namespace does it inside of [Unchanged].
 //
 // Guaranteed: f has these rights to files and none of the capabilities that setfsuid of the kernel
-// drops for another user, or it is not run and the error is [ErrNotTaken]. Otherwise the error of f is that of Do. Afterwards the thread has its own rights
-// again. If it cannot get them back, the error is also [ErrNotGivenBack], and the goroutine has the
-// thread for itself: the caller must end that goroutine. All functions are safe for concurrent use,
+// drops for another user, or it is not run and the error is [ErrNotTaken]. Otherwise the error of f
+// is that of Do. Afterwards the thread has its own rights again. If it cannot get them back, the
+// error is also [ErrNotGivenBack], and the goroutine has the thread for itself: the caller must end
+// that goroutine. All functions are safe for concurrent use,
 // but [SetGroups] changes the thread for good: see there.
 //
 // Not guaranteed: other rights of the process, such as CAP_SYS_ADMIN and CAP_KILL, are not taken away.

@@ -5,14 +5,14 @@
 //	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 //	cmd.SysProcAttr = pty.Session()
 //	err := cmd.Start()
-//	screen := pty.Until(t, person, "run it?") // fails the test after a minute without output
+//	screen := pty.Until(t, person, "run it?") // fails the test after a minute without output, or when the terminal ends
 //	person.WriteString("n\n")
 //
 // Where the host has no terminals, package needs skips or fails the test. When the test ends, both
 // ends are closed. The test itself must end the program. Until consumes what it reads: text after the match is in
 // its result, and the next Until does not see it.
 //
-// The packages that use this one are its tests.
+// This package has no tests of its own. Tests that use it test it.
 package pty
 
 import (
@@ -51,8 +51,8 @@ func Open(t testing.TB, columns uint16) (person, program *os.File) {
 // Ctrl-C is a signal to it.
 func Session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true, Setctty: true} }
 
-// Until reads what the program shows until text is in it. A minute without output ends the
-// test.
+// Until reads what the program shows until text is in it. A minute without output fails the test; so does the end of
+// the terminal, at once.
 func Until(t testing.TB, person *os.File, text string) string {
 	t.Helper()
 	var screen strings.Builder

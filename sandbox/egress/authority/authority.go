@@ -7,11 +7,12 @@
 //
 // Guaranteed: the key stays in memory and signs only the certificate of the authority itself and
 // those of hosts. Who trusts the authority trusts it only for its names and names below them
-// (RFC 5280 4.2.1.10). Leaf signs for any host name; a client refuses other names. An Authority is
-// safe for concurrent use.
+// (RFC 5280 4.2.1.10). That bounds DNS names and not IP addresses; Leaf signs DNS names only, so no
+// certificate is good for an address. Leaf signs for any host name; a client refuses other names. An
+// Authority is safe for concurrent use.
 //
-// The caller makes one for each session and gives it to no other. Certificates end 14 days after New, those of
-// hosts with the authority. [Authority.Stale] says that less than half of that is left.
+// The caller makes one for each session and gives it to no other. Its certificate ends 14 days after New.
+// Certificates of hosts end at the same time. [Authority.Stale] says that less than half of its time is left.
 //
 // New refuses to make an authority without names, which would be trusted for all hosts. Other errors of New and
 // Leaf mean that a key or a certificate could not be made. After an error of New the caller starts no program, and
@@ -77,7 +78,7 @@ func New(names ...string) (*Authority, error) {
 }
 
 // Stale reports whether another authority should be made for calls that begin now: a call may
-// run for long, and this one ends in less than half of its time. A nil one is never stale.
+// run for long, and less than half of its time is left. A nil one is never stale.
 func (a *Authority) Stale() bool { return a != nil && time.Until(a.cert.NotAfter) < lasts/2 }
 
 // PEM returns the certificate of the authority.
