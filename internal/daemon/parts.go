@@ -43,8 +43,8 @@ import (
 )
 
 // features lists the stateful features beside the stages of the request path. To add a feature, add one element
-// here; no other code of this package names it. A feature may use what earlier ones bring ([part.Host] TaskJobs and Teams), so it
-// stands behind them.
+// here; no other code of this package names it. A feature may use what earlier ones bring ([part.Host] TaskJobs and
+// Teams), so it stands behind them.
 func features() []part.Definition {
 	return []part.Definition{
 		undo.Definition(), jobs.Definition(), skills.Definition(), scopes.Definition(), textcall.Definition(),

@@ -5,7 +5,7 @@
 //	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 //	cmd.SysProcAttr = pty.Session()
 //	err := cmd.Start()
-//	screen := pty.Until(t, person, "run it?") // fails the test after a minute without output, or when the terminal ends
+//	screen := pty.Until(t, person, "run it?") // fails the test after a minute without output
 //	person.WriteString("n\n")
 //
 // Where the host has no terminals, package needs skips or fails the test. When the test ends, both
