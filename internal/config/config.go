@@ -254,7 +254,7 @@ type Source struct {
 	// Environ is the environment. A variable in it that looks like a setting and is none becomes a warning.
 	Environ []string
 	Flags   map[string]string // by key, such as "log.level"
-	Dir     string            // relative names start here
+	Dir     string            // a relative File starts here
 	Parts   []part.Definition // the file may have their sections
 }
 

@@ -66,7 +66,7 @@ func readFile(src Source) (*document, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(src.Dir, name)
 	}
-	text, err := readRegular(name)
+	text, err := readRegular("configuration", name)
 	if err != nil {
 		return nil, err
 	}
@@ -85,21 +85,21 @@ func readFile(src Source) (*document, error) {
 	return d, d.plain(d.root, "")
 }
 
-func readRegular(name string) ([]byte, error) {
+func readRegular(what, name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read configuration: %q is not a regular file", name)
+		return nil, fmt.Errorf("read %s: %q is not a regular file", what, name)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	if len(text) > maxFileBytes {
-		return nil, fmt.Errorf("read configuration: %q has more than %d bytes", name, maxFileBytes)
+		return nil, fmt.Errorf("read %s: %q has more than %d bytes", what, name, maxFileBytes)
 	}
 	return text, nil
 }

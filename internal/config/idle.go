@@ -15,7 +15,7 @@ import (
 // an error; one that has none on this host is found elsewhere.
 func (c *Config) idle() []string {
 	var out []string
-	asked := !c.Approvals.Approver
+	nobodyAnswers := !c.Approvals.Approver
 	noCallback := len(c.Policy.CanUseTool.Command) == 0 && c.Policy.CanUseTool.Webhook == ""
 	for _, s := range []struct {
 		key  string
@@ -38,10 +38,10 @@ func (c *Config) idle() []string {
 		{"store.passwordFile", c.Store.URL == "", "store.url names no database that would ask for it"},
 		{"store.timeout", c.Store.URL == "", "store.url names no database that could be away"},
 		{"store.maxConns", c.Store.URL == "", "store.url names no database to connect to"},
-		{"approvals.timeout", asked, "approvals.approver is false, so every question is refused at once"},
-		{"approvals.maxPerSession", asked, "approvals.approver is false, so no question waits"},
-		{"approvals.webhook", asked, "approvals.approver is false, so there is no question to announce"},
-		{"approvals.command", asked, "approvals.approver is false, so there is no question to announce"},
+		{"approvals.timeout", nobodyAnswers, "approvals.approver is false, so every question is refused at once"},
+		{"approvals.maxPerSession", nobodyAnswers, "approvals.approver is false, so no question waits"},
+		{"approvals.webhook", nobodyAnswers, "approvals.approver is false, so there is no question to announce"},
+		{"approvals.command", nobodyAnswers, "approvals.approver is false, so there is no question to announce"},
 	} {
 		if s.idle && c.origin(strings.Split(s.key, ".")) != "default" {
 			out = append(out, s.key+" has no effect: "+s.why)

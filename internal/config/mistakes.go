@@ -207,7 +207,7 @@ func given(tag, value string) string {
 }
 
 // unknownKeys returns the keys below n that its type does not have, and numbers with a fraction for types that take
-// whole ones. Types that decode themselves find theirs. known are keys that may stand beside those of the type.
+// whole ones. Types that decode themselves find theirs. more are keys that may stand beside those of the type.
 func (d *document) unknownKeys(n *yaml.Node, t reflect.Type, key string, more ...string) []error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

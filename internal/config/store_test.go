@@ -46,7 +46,7 @@ func TestStoreOfTheFile(t *testing.T) {
 			"passwordFile \"secret\" is relative; write the absolute path",
 		},
 		{"where agents write", url + ", passwordFile: " + password(h.dir, "p", 0o600), "agents can write"},
-		{"no file", url + ", passwordFile: " + filepath.Join(h.away, "none"), "no such file"},
+		{"no file", url + ", passwordFile: " + filepath.Join(h.away, "none"), "read passwordFile: open "},
 		{"open to others", url + ", passwordFile: " + password(h.away, "open", 0o644), "chmod 600"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func (c *Config) readSecret(key, path string) ([]byte, error) {
 	if err := c.apart(key, path); err != nil {
 		return nil, err
 	}
-	text, err := readRegular(path)
+	text, err := readRegular(key, path)
 	if err != nil {
 		return nil, err
 	}
