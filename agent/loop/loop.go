@@ -10,8 +10,7 @@
 // package terminal, which shows it; tests are in agent/integration.
 //
 // A prompt always ends with a Result, with what came until then. When ctx ends, running calls are cancelled, and each
-// call in the transcript gets a result. No call runs of an answer that is cut off at its limit of tokens, is not whole,
-// or takes more than the budget.
+// call in the transcript gets a result. No call runs of an answer that is cut off, not whole, or above the budget.
 package loop
 
 import (
@@ -63,7 +62,7 @@ type Agent struct {
 	context  contextSize
 	failed   int // compactions in a row
 
-	telling sync.Mutex // calls that run at once tell by turns
+	telling sync.Mutex // guards hear: calls that run at once tell by turns, and a late save tells, too
 	hear    func(Message)
 
 	money sync.Mutex // guards spent and now
@@ -102,7 +101,9 @@ const afterwards = 1500 * time.Millisecond
 
 // Prompt works on one prompt until it is done. hear gets each Message, one at a time, and the Result at the end.
 func (a *Agent) Prompt(ctx context.Context, prompt string, hear func(Message)) Result {
+	a.telling.Lock()
 	a.hear = hear
+	a.telling.Unlock()
 	began := time.Now()
 	a.now, _ = provider.NewSpending(a.options.Prices) // they were read before
 	w := work{Agent: a, prompt: prompt}

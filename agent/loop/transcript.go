@@ -32,8 +32,7 @@ func (t *transcript) add(m provider.Message) {
 	t.messages = append(t.messages, stored{Message: m, UUID: rand.Text()})
 }
 
-// request returns what the model reads: turns of one side that follow each other are one, and every call has its
-// result.
+// request returns what the model reads: turns of one side in a row are one, and every call has its result.
 func (t *transcript) request() (all []provider.Message) {
 	say := func(role string, content provider.Blocks) {
 		switch last := len(all) - 1; {
