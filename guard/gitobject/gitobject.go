@@ -1,4 +1,5 @@
-// Package gitobject reads which content the last commit of a git repository has for a path.
+// Package gitobject reads which content the last commit of a git repository has for a path. Package
+// undo uses it to know whether the content that a call replaced is in the last commit.
 //
 // Files go in, the hash of a blob comes out:
 //
@@ -8,7 +9,7 @@
 //
 // Open takes the git directory itself: a .git file is not followed. Blob takes a path relative to
 // the top of the work tree, with slashes. The hash is in raw bytes, 20 or 32. For a submodule it is
-// the id of its commit.
+// the id of its commit, for a symbolic link the hash of its target text.
 //
 // A [Repo] reads HEAD once, so its answers are of one commit. It reads 64 MB of objects in all;
 // beyond that is an error. It is for one goroutine.
@@ -44,7 +45,8 @@ type Files interface {
 	// Open opens a regular file. [fs.ErrNotExist] means that nothing is there; anything else that is no regular file
 	// is another error.
 	Open(path string) (File, error)
-	// List has the names in a directory.
+	// List has the names in a directory. It may name a file that Open does not have. If the directory is missing, it
+	// returns [fs.ErrNotExist] or no names.
 	List(dir string) ([]string, error)
 }
 
@@ -300,6 +302,7 @@ func (r *Repo) tree(hash []byte) (map[string]entry, error) {
 		if !ok || !both || len(rest) < len(hash) {
 			return nil, errForm
 		}
+		mode = strings.TrimLeft(mode, "0") // old programs wrote 040000
 		all[name] = entry{dir: mode == "40000", hash: rest[:len(hash):len(hash)]}
 		data = rest[len(hash):]
 	}

@@ -376,6 +376,21 @@ func TestAnObjectThatIsNotWellFormedIsAnError(t *testing.T) {
 	}
 }
 
+// Old programs wrote the mode of a directory with a zero in front, and git reads it.
+func TestTheOldModeOfADirectory(t *testing.T) {
+	sub, blob := strings.Repeat("\xdd", 20), strings.Repeat("\xcc", 20)
+	commit := object("commit", "tree "+strings.Repeat("bb", 20)+"\nauthor a <a> 0 +0000\n\nm\n")
+	m := loose(t, commit, object("tree", "040000 d\x00"+sub))
+	m["/r/objects/dd/"+strings.Repeat("dd", 19)] = loose(t, "", object("tree", "100644 f\x00"+blob))["/r/objects/bb/"+strings.Repeat("bb", 19)]
+	r := gitobject.Open(m, "/r")
+	if got, err := r.Blob("d/f"); err != nil || string(got) != blob {
+		t.Errorf("a file in it: %x, %v", got, err)
+	}
+	if got, err := r.Blob("d"); err != nil || got != nil {
+		t.Errorf("the directory: %x, %v", got, err)
+	}
+}
+
 // Bytes that somebody changed give an error or a hash, and end.
 func FuzzRepository(f *testing.F) {
 	dir := f.TempDir()

@@ -20,11 +20,11 @@ import (
 const (
 	kindCommit = 1
 	kindTree   = 2
-	byOffset   = 6 // a delta of what stands so far in front of it
+	byOffset   = 6 // a delta whose base is so many bytes before it
 	byHash     = 7
 )
 
-// object reads an object. Deltas so far are chain.
+// object reads an object. chain counts the deltas so far.
 func (r *Repo) object(hash []byte, chain int) (kind int, data []byte, err error) {
 	for _, p := range r.packs {
 		at, ok, err := p.find(hash)
@@ -238,7 +238,7 @@ const fanout = 8 // where the first table of an index begins
 func (p *pack) find(hash []byte) (at int64, ok bool, err error) {
 	if p.index == nil {
 		f, err := p.files.Open(p.base + ".idx")
-		if errors.Is(err, fs.ErrNotExist) { // the call made it
+		if errors.Is(err, fs.ErrNotExist) { // List may name a file that Open does not have
 			return 0, false, nil
 		}
 		if err != nil {

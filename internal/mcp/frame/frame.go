@@ -106,7 +106,8 @@ func (c *Conn) Close() error {
 	return c.closer.Close()
 }
 
-// Read returns bytes of lines that passed. The bytes of one Read belong to one line.
+// Read returns bytes of lines that passed. The bytes of one Read belong to one line. Its error is that of in, of out if
+// an error for a refused request cannot be written there, or io.ErrClosedPipe if Close ends its wait for answers.
 func (c *Conn) Read(p []byte) (int, error) {
 	for len(c.ready) == 0 {
 		if err := c.next(); err != nil {
@@ -125,6 +126,9 @@ func (c *Conn) next() error {
 	for {
 		piece, err := c.in.ReadSlice('\n')
 		s.feed(piece)
+		if len(line) == 0 { // s.length does not count blanks in front
+			piece = bytes.TrimLeft(piece, " \t\r\n")
+		}
 		if room := c.limits.Line + len("\r\n") - len(line); room > 0 {
 			line = append(line, piece[:min(len(piece), room)]...)
 		}

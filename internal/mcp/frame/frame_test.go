@@ -44,6 +44,8 @@ func TestALineThatIsNoMessageFailsAlone(t *testing.T) {
 		{"an id that is none", `{"jsonrpc":"2.0","id":{},"method":"x"}`, "", "", 0, 1},
 		{"a method that is none", `{"jsonrpc":"2.0","id":3,"method":{}}`, "", `"id":3,"error"`, 0, 1},
 		{"as long as may be", long(200, `"id":2,"method":"x"`), `"id":2`, "", 0, 0},
+		{"as long as may be, behind blanks", "   " + long(200, `"id":2,"method":"x"`), `"id":2`, "", 0, 0},
+		{"as long as may be, behind many blanks", strings.Repeat(" ", 1<<17) + long(200, `"id":2,"method":"x"`), `"id":2`, "", 0, 0},
 		{"a long request", long(201, `"id":2,"method":"x"`), "", `"id":2,"error":{"code":-32600,"message":"the message has more than 200`, 0, 1},
 		{"a long request, its id last", `{"x":"` + strings.Repeat("é", 1<<17) + `","method":"m","id":"a\"b"}`, "", `"id":"a\"b","error"`, 0, 1},
 		{"a long answer", long(300, `"id":"r1","result":{"id":5}`), `"id":"r1","error"`, "", 0, 1},

@@ -3,7 +3,9 @@ package search
 import (
 	"bytes"
 	"regexp/syntax"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // hint returns a function that skips quickly what cannot match: it returns the offset of something that every match
@@ -29,7 +31,8 @@ func hint(pattern string) func([]byte) int {
 func literal(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase == 0 {
+		// U+FFFD in a pattern also matches a byte that is not UTF-8.
+		if re.Flags&syntax.FoldCase == 0 && !slices.Contains(re.Rune, utf8.RuneError) {
 			return string(re.Rune)
 		}
 	case syntax.OpCapture, syntax.OpPlus:

@@ -67,6 +67,18 @@ func TestT47_GrepModes(t *testing.T) {
 	}
 }
 
+// Grep shows a byte that is not UTF-8 as U+FFFD, so a search for what it showed finds the line.
+func TestGrep_FindsWhatItShowed(t *testing.T) {
+	e := toolstest.New(t)
+	e.Write("a", "caf\xe9 noir\n")
+	for _, pattern := range []string{"caf.", "caf\uFFFD noir", "\uFFFD", "(caf\uFFFD)+ noir"} {
+		got := e.OK(Grep{}, m{"pattern": pattern, "output_mode": "content"})
+		if want := "a:1:caf\uFFFD noir"; got != want {
+			t.Errorf("%q: got %q, want %q", pattern, got, want)
+		}
+	}
+}
+
 // TestT47_GrepShows250LinesUnlessToldOtherwise: and says that there are more.
 func TestT47_GrepShows250LinesUnlessToldOtherwise(t *testing.T) {
 	e := toolstest.New(t)

@@ -66,8 +66,8 @@ const (
 	lineBuffer   = 64 << 10
 )
 
-// ReadLines returns lines of a file, unchanged, by their numbers from 1. A number beyond the end of the file is
-// missing in the answer.
+// ReadLines returns lines of a file by their numbers from 1: each without its line break, and at most its first 64 KiB.
+// A number beyond the end of the file is missing in the answer.
 func ReadLines(ctx context.Context, box sandbox.Box, u guard.PathUse, numbers ...int64) (map[int64]string, error) {
 	f, info, err := toolkit.Open(ctx, box, u)
 	if err != nil {
@@ -156,7 +156,9 @@ func ReadWhole(ctx context.Context, box sandbox.Box, u guard.PathUse, most int64
 	return strings.ToValidUTF8(string(b), "\uFFFD"), nil
 }
 
-// WalkFiles calls visit for each file below a directory that a search would read, until visit returns false.
+// WalkFiles calls visit for each regular file below a directory that is not ignored or hidden, until visit returns
+// false. It does not open these files: it also gives binary files and files that the settings deny, so callers must
+// not show their names.
 func WalkFiles(ctx context.Context, box sandbox.Box, root string,
 	visit func(path string, modified, size, inode int64) bool,
 ) error {
