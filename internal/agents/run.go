@@ -74,7 +74,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		r.session.Begun, r.session.Tree = r.tree.For(r.in.Dir, r.parent.Tree, r.parent.Begun), ""
 	}
 	if r.session, err = r.create(ctx, name); err != nil && r.tree != nil {
-		err = errors.Join(err, r.git().Remove(ctx, *r.tree, true))
+		err = errors.Join(err, r.git().Remove(context.WithoutCancel(ctx), *r.tree, true))
 	}
 	return err
 }
@@ -220,7 +220,7 @@ func (r *run) work(ctx context.Context) (tool.Output, error) {
 	if r.tree != nil {
 		left, cannot := r.settle(context.WithoutCancel(ctx))
 		if cannot != nil {
-			r.f.host.Log.Warn("cannot tell what an agent changed in its worktree", "path", r.tree.Path, "error", cannot)
+			r.f.host.Log.Warn("cannot remove the worktree of an agent with its branch", "path", r.tree.Path, "error", cannot)
 		}
 		if d.Worktree = left; left != nil {
 			text += left.String()

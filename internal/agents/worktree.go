@@ -10,14 +10,17 @@ import (
 	"github.com/sandboxd/sandboxd/internal/worktree"
 )
 
-// kept is a worktree that stays, because something in it was changed.
+// kept is a worktree that stays, because something in it was changed. If only its branch stays, Path is "".
 type kept struct {
-	Path   string `json:"path"`
+	Path   string `json:"path,omitempty"`
 	Branch string `json:"branch"`
 }
 
 // String is what a model reads behind the text of the agent.
 func (k *kept) String() string {
+	if k.Path == "" {
+		return fmt.Sprintf("\n[Worktree removed, its branch is still there: %s]", k.Branch)
+	}
 	return fmt.Sprintf("\n[Worktree kept: %s (branch: %s)]", k.Path, k.Branch)
 }
 
@@ -45,13 +48,16 @@ func (r *run) newWorktree(ctx context.Context, name string) (*worktree.Tree, err
 	}
 }
 
-// settle removes the worktree if nothing in it was changed. Else it returns the worktree.
+// settle removes the worktree if nothing in it was changed. It returns what stays.
 func (r *run) settle(ctx context.Context) (*kept, error) {
 	what, err := r.git().Changed(ctx, *r.tree)
 	if err == nil && what == "" {
 		if err = r.git().Remove(ctx, *r.tree, false); err == nil {
 			return nil, nil
 		}
+	}
+	if branch, ok := errors.AsType[*worktree.BranchError](err); ok {
+		return &kept{Branch: branch.Branch}, err
 	}
 	return &kept{r.tree.Path, r.tree.Branch}, err
 }

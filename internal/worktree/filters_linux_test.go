@@ -135,3 +135,58 @@ func TestAWorktreeOutsideOfTheWorkspaceIsRefused(t *testing.T) {
 	}
 	run(repo, "branch", "worktree-try") // it is free
 }
+
+// TestABranchThatIsGoneIsNoError: the agent has renamed or deleted it, without commits of its own.
+func TestABranchThatIsGoneIsNoError(t *testing.T) {
+	for name, does := range map[string][][]string{
+		"renamed":            {{"branch", "-m", "other"}},
+		"renamed to a below": {{"checkout", "-q", "--detach"}, {"branch", "-m", "worktree-try", "worktree-try/b"}},
+		"deleted":            {{"checkout", "-q", "--detach"}, {"branch", "-D", "worktree-try"}},
+	} {
+		for _, discard := range []bool{false, true} {
+			repo, run := repository(t)
+			git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+			tree, err := git.New(t.Context(), repo, []string{repo}, "try")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, words := range does {
+				run(tree.Path, words...)
+			}
+			if what, err := git.Changed(t.Context(), tree); what != "" || err != nil {
+				t.Errorf("%s: changed is %q, %v", name, what, err)
+			}
+			if err := git.Remove(t.Context(), tree, discard); err != nil {
+				t.Errorf("%s, discard %t: %v", name, discard, err)
+			}
+		}
+	}
+}
+
+// TestAWorktreeThatFailsLeavesNoBranch: its name is free again. A branch that was there before stays.
+func TestAWorktreeThatFailsLeavesNoBranch(t *testing.T) {
+	repo, run := repository(t)
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	there := filepath.Join(repo, ".worktrees/try/file")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(there), 0o755), os.WriteFile(there, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, try := range []string{"first", "second"} {
+		_, err := git.New(t.Context(), repo, []string{repo}, "try")
+		if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != worktree.Exists || !strings.Contains(e.Msg, there[:len(there)-5]) {
+			t.Errorf("%s: got %v", try, err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Dir(there)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := git.New(t.Context(), repo, []string{repo}, "try"); err != nil {
+		t.Errorf("the name is taken: %v", err)
+	}
+	run(repo, "branch", "worktree-mine")
+	_, err := git.New(t.Context(), repo, []string{repo}, "mine")
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != worktree.Exists {
+		t.Errorf("a branch that is there: got %v", err)
+	}
+	run(repo, "rev-parse", "-q", "--verify", "refs/heads/worktree-mine")
+}

@@ -12,12 +12,13 @@
 //
 // [Git.New] begins with the last commit. If the name is taken, its error is worktree_exists.
 // [Git.Remove] removes the worktree with its branch. Call [Git.Changed] before it: only that finds
-// commits that are on no branch.
+// commits that are on no branch. [Git.Usable] tells whether a session may go on in a directory, and
+// [Tree.For] where its permission rules count from in a worktree.
 //
-// Guaranteed: the hooks of the repository do not run. Hooks of the configuration may refuse a
+// Guaranteed: the hooks of the repository do not run. Hooks of sandboxd (worktreeCreate) may refuse a
 // worktree. Remove without discard refuses if git finds changed or new files, also if they came
 // after Changed. If the branch has new commits, or cannot be deleted, it removes the worktree, keeps the
-// branch, and returns a [*BranchError]. A directory that was put in the place of a worktree, or a link to one, is not
+// branch, and returns a [*BranchError]. A branch that is gone already is no error. A directory that was put in the place of a worktree, or a link to one, is not
 // removed and not emptied (worktree_replaced).
 //
 // Files that git ignores are removed without a warning. What git prints comes from the repository:
@@ -69,8 +70,8 @@ type Tree struct {
 	Inode uint64 `json:"inode,omitempty"`
 }
 
-// For returns the directory of t that stands for the first of bases that holds dir, where dir is the directory that
-// t was made from. It is the top where there is none.
+// For returns the directory of t that stands for a base: the first of bases that contains dir, the directory that t was
+// made from. Without one it returns t.Path.
 func (t Tree) For(dir string, bases ...string) string {
 	for _, base := range bases {
 		if base == "" || !guard.Within(dir, base) {
@@ -104,7 +105,8 @@ const (
 	gitTime = 2 * time.Minute
 )
 
-// plain is what the name of a worktree may be. It is longer than that of an agent, which gets a number.
+// plain is what the name of a worktree may be. The limit is above the 64 characters of an agent's name and of
+// EnterWorktree, because a number is appended to the name of an agent.
 var plain = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
 // Place returns where a worktree with a name lies, for a session in dir, and its branch.
@@ -149,11 +151,12 @@ func (g Git) New(ctx context.Context, dir string, roots []string, name string) (
 	if _, err := g.run(ctx, filepath.Dir(trees), "/bin/sh", "-c", ignored, "sh", trees); err != nil {
 		return t, fmt.Errorf("make %q, which must be a directory and no link: %w", trees, err)
 	}
-	if _, err := g.git(ctx, t.Repo, "worktree", "add", "-q", "-b", t.Branch, t.Path, t.Base); err != nil {
-		if strings.Contains(err.Error(), "already exists") {
-			return t, &tool.Error{Code: Exists, Msg: err.Error(), Hint: "choose another name"}
-		}
-		return t, fmt.Errorf("make a worktree: %w", err)
+	// worktree add -b would not tell whether it made the branch before it failed.
+	if _, err := g.git(ctx, t.Repo, "branch", "-q", t.Branch, t.Base); err != nil {
+		return t, notMade(err)
+	}
+	if _, err := g.git(ctx, t.Repo, "worktree", "add", "-q", t.Path, t.Branch); err != nil {
+		return t, errors.Join(notMade(err), g.dropBranch(context.WithoutCancel(ctx), t, false))
 	}
 	// Where it is in fact: a link may lie on the way.
 	at, err := g.git(ctx, t.Path, "rev-parse", "--show-toplevel")
@@ -175,6 +178,13 @@ func (g Git) New(ctx context.Context, dir string, roots []string, name string) (
 		return t, errors.Join(err, g.remove(ctx, t, true), g.dropBranch(ctx, t, true))
 	}
 	return t, nil
+}
+
+func notMade(err error) error {
+	if strings.Contains(err.Error(), "already exists") {
+		return &tool.Error{Code: Exists, Msg: err.Error(), Hint: "choose another name"}
+	}
+	return fmt.Errorf("make a worktree: %w", err)
 }
 
 // made asks the hooks of a worktree that was made.
@@ -260,12 +270,19 @@ func (g Git) remove(ctx context.Context, t Tree, discard bool) error {
 }
 
 // dropBranch removes the branch of a worktree that is gone; without discard only if it is as the worktree began.
+// It is no error if the branch is gone, too.
 func (g Git) dropBranch(ctx context.Context, t Tree, discard bool) error {
 	if !discard {
-		if _, err := g.git(ctx, t.Repo, "update-ref", "-d", "refs/heads/"+t.Branch, t.Base); err != nil {
-			return &BranchError{t.Branch, err}
+		ref := "refs/heads/" + t.Branch
+		_, err := g.git(ctx, t.Repo, "update-ref", "-d", ref, t.Base)
+		if err == nil {
+			return nil
 		}
-		return nil
+		there, cannot := g.git(ctx, t.Repo, "for-each-ref", "--format=%(refname)", ref) // also those below ref
+		if cannot == nil && !slices.Contains(strings.Split(there, "\n"), ref) {
+			return nil
+		}
+		return &BranchError{t.Branch, err}
 	}
 	_, err := g.git(ctx, t.Repo, "branch", "-q", "-D", t.Branch)
 	if err == nil || strings.Contains(err.Error(), "not found") { // the agent has removed or renamed it

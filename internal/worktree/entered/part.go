@@ -9,7 +9,8 @@
 // in which something was changed only if the call says so; files that git ignores do not count.
 // Worktrees of a session that is deleted stay on the disk: nobody has looked at what is in them.
 //
-// After an error the session stays in its directory. The codes are worktree_not_found,
+// After an error the session stays in its directory. If the store failed after the worktree was
+// removed, that directory is gone, and ExitWorktree with the action keep leads out of it. The codes are worktree_not_found,
 // worktree_changed, too_many_worktrees and no_directory, and those of package worktree. A session may
 // leave its worktrees in any order.
 //
@@ -95,7 +96,7 @@ func (k kept) find(id string) (place, error) {
 	}
 }
 
-// leave takes a worktree out. Who would come back to it comes back to where it was entered from.
+// leave takes p out. A worktree that was entered from p gets the way back of p.
 func (k *kept) leave(p place) {
 	k.In = slices.DeleteFunc(k.In, func(o place) bool { return o.ID == p.ID })
 	for i := range k.In {
