@@ -22,7 +22,8 @@ func Main() {
 		os.Exit(1) // a person has started it
 	}
 	unix.CloseOnExec(SocketFD)
-	runtime.LockOSThread() // its end would be that of the program, and capabilities are of a thread
+	// If this thread ended, the kernel would kill the program. Also, each thread has its own capabilities.
+	runtime.LockOSThread()
 	socket := os.NewFile(SocketFD, "daemon")
 	t := &tree{daemon: json.NewEncoder(socket)}
 	if err := t.run(socket); err != nil {
@@ -83,12 +84,18 @@ func receive() (first []byte, files []uintptr, err error) {
 		return nil, nil, os.NewSyscallError("recvmsg", err)
 	}
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil || len(messages) != 1 {
-		return nil, nil, fmt.Errorf("the order has no descriptors: %w", err)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the descriptors of the order: %w", err)
+	}
+	if len(messages) != 1 {
+		return nil, nil, errors.New("the order has no descriptors")
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 3 {
-		return nil, nil, fmt.Errorf("the order has %d descriptors, want 3: %w", len(fds), err)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the descriptors of the order: %w", err)
+	}
+	if len(fds) != 3 {
+		return nil, nil, fmt.Errorf("the order has %d descriptors, want 3", len(fds))
 	}
 	for _, fd := range fds {
 		files = append(files, uintptr(fd))
@@ -180,7 +187,7 @@ func (t *tree) wait() {
 func (t *tree) reap() *Report {
 	var status unix.WaitStatus
 	pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-	if err != nil || pid != t.pid {
+	if err != nil || pid <= 0 || pid != t.pid { // 0: after a signal, none has ended
 		return nil
 	}
 	t.pid = 0

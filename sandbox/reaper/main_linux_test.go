@@ -22,29 +22,73 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestTheProgramEndsWithItsReaper: a reaper that is killed can end nothing itself.
-func TestTheProgramEndsWithItsReaper(t *testing.T) {
+// started starts a reaper, which the end of the test ends.
+func started(t *testing.T) (reaper *exec.Cmd, daemon *net.UnixConn) {
+	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "reaper"), os.NewFile(uintptr(pair[1]), "daemon")
 	defer theirs.Close()
-	daemon, err := net.FileConn(ours)
+	conn, err := net.FileConn(ours)
 	ours.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer daemon.Close()
-	reaper := exec.Command("/proc/self/exe", Flag)
+	reaper = exec.Command("/proc/self/exe", Flag)
 	reaper.ExtraFiles = []*os.File{theirs}
 	if err := reaper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer reaper.Wait()
-	defer reaper.Process.Kill()
-	theirs.Close()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		_ = reaper.Process.Kill()
+		_ = reaper.Wait()
+	})
+	return reaper, conn.(*net.UnixConn)
+}
 
+// TestAnOrderWithoutThreeDescriptorsIsRefused: the report says in words what is wrong.
+func TestAnOrderWithoutThreeDescriptorsIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		files      []int
+	}{
+		{"none", "the order has no descriptors", nil},
+		{"two", "the order has 2 descriptors, want 3", []int{0, 1}},
+	} {
+		_, daemon := started(t)
+		var oob []byte
+		if tt.files != nil {
+			oob = unix.UnixRights(tt.files...)
+		}
+		if _, _, err := daemon.WriteMsgUnix([]byte("{}"), oob, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got Report
+		if err := json.NewDecoder(daemon).Decode(&got); err != nil || got.Error != tt.want {
+			t.Errorf("%s: got %+v, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// TestTheEndIsToldOnce: after a signal the reaper looks though no child has ended, and its program has no number then.
+func TestTheEndIsToldOnce(t *testing.T) {
+	runs := exec.Command("sleep", "1000")
+	if err := runs.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer runs.Wait()
+	defer runs.Process.Kill()
+	if r := (&tree{}).reap(); r != nil {
+		t.Errorf("told %+v again", r)
+	}
+}
+
+// TestTheProgramEndsWithItsReaper: a reaper that is killed can end nothing itself.
+func TestTheProgramEndsWithItsReaper(t *testing.T) {
+	reaper, daemon := started(t)
 	held, holds, err := os.Pipe() // held ends when the program has ended
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +108,7 @@ func TestTheProgramEndsWithItsReaper(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := unix.UnixRights(int(null.Fd()), int(holds.Fd()), int(holds.Fd()))
-	if _, _, err := daemon.(*net.UnixConn).WriteMsgUnix(order, files, nil); err != nil {
+	if _, _, err := daemon.WriteMsgUnix(order, files, nil); err != nil {
 		t.Fatal(err)
 	}
 	holds.Close()
