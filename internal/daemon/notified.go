@@ -25,7 +25,7 @@ func (d *daemon) notified(c *components) notified {
 	return notified{d.record, d.events, c.log, c.redactor.String, d.ended}
 }
 
-// Begin publishes the begin of a call after it is recorded.
+// Begin publishes the start of a call after it is recorded.
 func (t notified) Begin(ctx context.Context, c *tool.Call) error {
 	err := t.Record.Begin(ctx, c)
 	if err == nil {

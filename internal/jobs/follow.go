@@ -65,7 +65,7 @@ func (j *Job) Follow(ctx context.Context, from int64, send func(event []byte, ne
 			if err != nil {
 				return err
 			}
-			if p.next == from { // the begin of a character
+			if p.next == from { // the start of a character
 				break
 			}
 			if ctx.Err() != nil {
@@ -158,7 +158,7 @@ func (r *readers) state() (upTo int64, told <-chan struct{}, ended bool) {
 }
 
 // piece returns the event of the output from an offset on, which ends at upTo at the latest. It ends at from if
-// there is only the begin of a character.
+// there is only the start of a character.
 func (j *Job) piece(from, upTo int64, last bool) (piece, error) {
 	r := &j.readers
 	r.mu.Lock()

@@ -73,7 +73,7 @@ func escaped(b, s []byte) []byte {
 	return out[:n]
 }
 
-// runes returns how many bytes at the begin of s are characters beyond ASCII that stand for themselves.
+// runes returns how many bytes at the start of s are characters beyond ASCII that stand for themselves.
 func runes(s []byte) int {
 	i := 0
 	for i < len(s) && s[i] >= utf8.RuneSelf {
@@ -90,8 +90,8 @@ func runes(s []byte) int {
 	return i
 }
 
-// odd has the high bit of the first byte of a word that may not stand for itself, as none below
-// it; 0 if all bytes may. It looks at all of them at once, because programs print much.
+// odd marks, by its high bit, the first byte of a word that may need an escape. No bit below it is
+// set. It is 0 if no byte may need one. It looks at all of them at once, because programs print much.
 func odd(w uint64) uint64 {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	// The high bit of a byte is set where it is below a space or a quote, a backslash, or no ASCII: with one bit

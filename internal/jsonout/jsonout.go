@@ -6,10 +6,10 @@
 //
 //	err := jsonout.Write(w, map[string]any{"data": result})
 //
-// If Write fails, w may have a part of the text: it is no JSON, and nothing more can be sent in its
-// place. The error is of w, of a Text, or of a value that has no JSON, such as NaN or a RawMessage that
-// is not valid. If w is a [bufio.Writer] with a buffer of at least 32 KiB, Write uses it and the caller
-// must flush it. Write is safe for concurrent use, for a w of each caller.
+// If Write fails, w may have a part of the text. That part is not valid JSON, and the caller cannot
+// send another answer. The error is of w, of a Text, or of a value that has no JSON, such as NaN or
+// a RawMessage that is not valid. If w is a [bufio.Writer] with a buffer of at least 32 KiB, Write uses it and the caller
+// must flush it. Goroutines may call Write at the same time, each with its own w.
 //
 // A [Text] is a string that is made while it is written. [Chars] is a string that lies in bytes. A
 // type with a method MarshalJSON or MarshalText is marshalled as a whole, so it must be small; so
@@ -72,12 +72,12 @@ var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, pieceB
 type encoder struct{ w *bufio.Writer }
 
 var (
-	piecesType = reflect.TypeFor[Text]()
-	charsType  = reflect.TypeFor[Chars]()
-	rawType    = reflect.TypeFor[json.RawMessage]()
-	numberType = reflect.TypeFor[json.Number]()
-	jsonType   = reflect.TypeFor[json.Marshaler]()
-	textType   = reflect.TypeFor[encoding.TextMarshaler]()
+	textType      = reflect.TypeFor[Text]()
+	charsType     = reflect.TypeFor[Chars]()
+	rawType       = reflect.TypeFor[json.RawMessage]()
+	numberType    = reflect.TypeFor[json.Number]()
+	jsonType      = reflect.TypeFor[json.Marshaler]()
+	marshalerType = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
 func (e encoder) value(v reflect.Value) error {
@@ -88,7 +88,7 @@ func (e encoder) value(v reflect.Value) error {
 	switch {
 	case t == rawType:
 		return e.message(v.Bytes())
-	case t == piecesType:
+	case t == textType:
 		return e.pieces(v.Interface().(Text))
 	case t == charsType:
 		e.w.WriteByte('"')
@@ -99,7 +99,7 @@ func (e encoder) value(v reflect.Value) error {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return e.text(v.String())
+		return e.str(v.String())
 	case reflect.Bool:
 		return e.raw(strconv.FormatBool(v.Bool()))
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -121,14 +121,14 @@ func (e encoder) value(v reflect.Value) error {
 // marshals reports whether a value encodes itself.
 func marshals(v reflect.Value) bool {
 	t := v.Type()
-	if t.Implements(jsonType) || t.Implements(textType) {
+	if t.Implements(jsonType) || t.Implements(marshalerType) {
 		return true
 	}
 	if !v.CanAddr() || t.Kind() == reflect.Pointer {
 		return false
 	}
 	p := reflect.PointerTo(t)
-	return p.Implements(jsonType) || p.Implements(textType)
+	return p.Implements(jsonType) || p.Implements(marshalerType)
 }
 
 func (e encoder) raw(s string) error {
@@ -191,7 +191,7 @@ func (e encoder) object(v reflect.Value) error {
 
 func (e encoder) mapping(v reflect.Value) error {
 	key := v.Type().Key()
-	if key.Kind() != reflect.String || key.Implements(textType) {
+	if key.Kind() != reflect.String || key.Implements(marshalerType) {
 		return e.whole(v)
 	}
 	if v.IsNil() {
@@ -204,7 +204,7 @@ func (e encoder) mapping(v reflect.Value) error {
 		if i > 0 {
 			e.w.WriteByte(',')
 		}
-		e.text(k.String())
+		e.str(k.String())
 		e.w.WriteByte(':')
 		if err := e.value(v.MapIndex(k)); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (e encoder) list(v reflect.Value) error {
 			return e.raw("null")
 		}
 		if elem := v.Type().Elem(); elem.Kind() == reflect.Uint8 && !reflect.PointerTo(elem).Implements(jsonType) &&
-			!reflect.PointerTo(elem).Implements(textType) {
+			!reflect.PointerTo(elem).Implements(marshalerType) {
 			return e.bytes(v.Bytes())
 		}
 	}
@@ -247,9 +247,9 @@ func (e encoder) bytes(b []byte) error {
 	return e.w.WriteByte('"')
 }
 
-// text writes a string as encoding/json does: what JavaScript would take for the end of a line is
+// str writes a string as encoding/json does: what JavaScript would take for the end of a line is
 // escaped too, and bytes that are not UTF-8 become U+FFFD.
-func (e encoder) text(s string) error {
+func (e encoder) str(s string) error {
 	e.w.WriteByte('"')
 	e.inner([]byte(s))
 	return e.w.WriteByte('"')

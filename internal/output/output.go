@@ -94,7 +94,7 @@ type Log struct {
 // stream is the state of one stream of bytes.
 type stream struct {
 	offset int64  // of the next byte
-	part   []byte // the begin of a character
+	part   []byte // the start of a character
 }
 
 // NewLog returns a log that keeps so many bytes of output.
@@ -285,7 +285,7 @@ func (l *Log) write(name string, p []byte) {
 	l.text(name, at, p[:whole])
 }
 
-// Whole returns how many bytes of p are no begin of a character that may still come.
+// Whole returns how many bytes of p are no start of a character that may still come.
 func Whole(p []byte) int {
 	for i := len(p) - 1; i >= max(0, len(p)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(p[i]) {

@@ -68,7 +68,7 @@ func (a About) Check() error {
 	return nil
 }
 
-// FirstPrompt returns the begin of the first text of a user, "" without one.
+// FirstPrompt returns the start of the first text of a user, "" without one.
 func FirstPrompt(messages []json.RawMessage) string {
 	for _, m := range messages {
 		var said struct {

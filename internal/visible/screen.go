@@ -20,7 +20,7 @@ type screen struct {
 	to   io.Writer
 	in   func(*screen, byte) // within a sequence; nil is text
 	seq  []byte              // of the sequence so far
-	part []byte              // the begin of a character
+	part []byte              // the start of a character
 	out  bytes.Buffer
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestStateHasTheTables: a daemon over it makes none.
+// TestStateHasTheTables: State copies the tables that Programs made.
 func TestStateHasTheTables(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(t.TempDir(), "a", "state")

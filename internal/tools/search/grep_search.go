@@ -158,7 +158,7 @@ func withoutNewline(line []byte) []byte { return bytes.TrimSuffix(line, []byte{'
 
 // keep records a match and the lines around it.
 func (s *scan) keep(data []byte, start, stop int) {
-	s.hits.count += max(1, bytes.Count(withoutNewline(data[start:stop]), []byte{'\n'})+1)
+	s.hits.count += bytes.Count(withoutNewline(data[start:stop]), []byte{'\n'}) + 1
 	if !s.q.content {
 		return
 	}

@@ -2,7 +2,6 @@ package search
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/internal/budget"
@@ -65,11 +64,7 @@ func ignoreMatcher(glob string) func(string) bool {
 			return strings.HasSuffix(s, suffix) && !strings.Contains(s[:len(s)-len(suffix)], "/")
 		}
 	}
-	text, err := globRegexp(glob, false)
-	if err != nil {
-		return nil
-	}
-	re, err := regexp.Compile("^(?s:" + text + ")$")
+	re, err := compileGlob(glob, false)
 	if err != nil {
 		return nil
 	}

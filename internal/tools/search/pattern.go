@@ -11,6 +11,15 @@ import (
 // maxPattern bounds the bytes of a pattern. The time of a match is linear in the path, whatever the pattern is.
 const maxPattern = 1000
 
+// compileGlob returns the regular expression of a glob, which matches a whole path.
+func compileGlob(glob string, braces bool) (*regexp.Regexp, error) {
+	text, err := globRegexp(glob, braces)
+	if err != nil {
+		return nil, err
+	}
+	return regexp.Compile("^(?s:" + text + ")$")
+}
+
 // globRegexp translates a glob into a regular expression over a relative path:
 // * and ? stay within a name, ** crosses directories, and braces, where they are
 // wanted, list alternatives. A glob that cannot be read is an error.
@@ -145,11 +154,8 @@ func newPathPattern(glob string) (*pathPattern, error) {
 		p.hidden = p.hidden || strings.HasPrefix(seg, ".")
 		p.modules = p.modules || strings.Contains(seg, "node_modules")
 	}
-	text, err := globRegexp(trimmed, true)
-	if err == nil {
-		p.re, err = regexp.Compile("^(?s:" + text + ")$")
-	}
-	if err != nil {
+	var err error
+	if p.re, err = compileGlob(trimmed, true); err != nil {
 		return nil, badPattern(err)
 	}
 	return p, nil

@@ -15,6 +15,6 @@
 // are no error: package conflict names the reasons, from which [Undo.Print] tells what would help.
 //
 // It decides nothing: the daemon judges each undo. An undo is a call, which can be undone by its id.
-// Undo.Print and Diff write paths and text as the daemon gives them, with bytes that may steer a
-// terminal: write to one through package visible.
+// Undo.Print writes, and Diff returns, paths and text as the daemon gives them, with bytes that may
+// steer a terminal: write to one through package visible.
 package ask

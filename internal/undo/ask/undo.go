@@ -21,7 +21,7 @@ type Daemon interface {
 type Undo struct {
 	Daemon Daemon
 	Paths  []string // these files alone, and what lies below these directories; nil: all
-	Force  bool     // also what changed since; of operators
+	Force  bool     // undo also files that changed after the call; only an operator may
 	Flag   string   // behind "sandboxd undo" in hints: "" or " --exec"
 	Newest bool     // nobody named the call: it is the newest that can be undone, and a hint tells how to go on
 }
@@ -31,7 +31,7 @@ type Answer struct {
 	CallID    string           `json:"call_id"`
 	Undone    string           `json:"undone"`
 	Restored  []string         `json:"restored"`
-	Removed   []string         `json:"removed"` // those of them that the call had made
+	Removed   []string         `json:"removed"` // paths of Restored that the call had created
 	Conflicts []conflict.Entry `json:"conflicts"`
 	Status    tool.Status      `json:"status"`
 	Error     *tool.Error      `json:"error,omitempty"`
