@@ -220,7 +220,7 @@ func (r *run) work(ctx context.Context) (tool.Output, error) {
 	if r.tree != nil {
 		left, cannot := r.settle(context.WithoutCancel(ctx))
 		if cannot != nil {
-			r.f.host.Log.Warn("cannot remove the worktree of an agent with its branch", "path", r.tree.Path, "error", cannot)
+			r.f.host.Log.Warn("the worktree of an agent stays, or its branch", "path", r.tree.Path, "error", cannot)
 		}
 		if d.Worktree = left; left != nil {
 			text += left.String()

@@ -8,8 +8,8 @@
 //
 // If Write fails, w may have a part of the text. That part is not valid JSON, and the caller cannot
 // send another answer. The error is of w, of a Text, or of a value that has no JSON, such as NaN or
-// a RawMessage that is not valid. If w is a [bufio.Writer] with a buffer of at least 32 KiB, Write uses it and the caller
-// must flush it. Goroutines may call Write at the same time, each with its own w.
+// a RawMessage that is not valid. If w is a [bufio.Writer] with a buffer of at least 32 KiB, Write
+// uses it and the caller must flush it. Goroutines may call Write at the same time, each with its own w.
 //
 // A [Text] is a string that is made while it is written. [Chars] is a string that lies in bytes. A
 // type with a method MarshalJSON or MarshalText is marshalled as a whole, so it must be small; so

@@ -17,9 +17,10 @@
 //
 // Guaranteed: the hooks of the repository do not run. Hooks of sandboxd (worktreeCreate) may refuse a
 // worktree. Remove without discard refuses if git finds changed or new files, also if they came
-// after Changed. If the branch has new commits, or cannot be deleted, it removes the worktree, keeps the
-// branch, and returns a [*BranchError]. A branch that is gone already is no error. A directory that was put in the place of a worktree, or a link to one, is not
-// removed and not emptied (worktree_replaced).
+// after Changed. If the branch has new commits, or cannot be deleted, it removes the worktree, keeps
+// the branch, and returns a [*BranchError]; a branch that is gone already is no error. A directory that
+// was put in the place of a worktree, or a link to one, is not removed and not emptied
+// (worktree_replaced).
 //
 // Files that git ignores are removed without a warning. What git prints comes from the repository:
 // it is bounded, and a directory outside of the workspace is refused. Filters that the

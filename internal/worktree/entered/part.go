@@ -10,9 +10,9 @@
 // Worktrees of a session that is deleted stay on the disk: nobody has looked at what is in them.
 //
 // After an error the session stays in its directory. If the store failed after the worktree was
-// removed, that directory is gone, and ExitWorktree with the action keep leads out of it. The codes are worktree_not_found,
-// worktree_changed, too_many_worktrees and no_directory, and those of package worktree. A session may
-// leave its worktrees in any order.
+// removed, that directory is gone, and ExitWorktree with the action keep leads out of it. The codes
+// are worktree_not_found, worktree_changed, too_many_worktrees and no_directory, and those of package
+// worktree. A session may leave its worktrees in any order.
 //
 // A git command of a tool that changes something is also passed to commands in its Uses (tools.go):
 // otherwise it is not judged. A new fact of a worktree that was entered is a field of place.
