@@ -163,6 +163,26 @@ func TestABranchThatIsGoneIsNoError(t *testing.T) {
 	}
 }
 
+// TestABranchThatLeadsToAnotherOneGoesAlone: the agent has made a symbolic reference of it.
+func TestABranchThatLeadsToAnotherOneGoesAlone(t *testing.T) {
+	repo, run := repository(t)
+	git := worktree.Git{Box: box(), Host: part.Host{Hooked: func(part.Event) bool { return false }}}
+	tree, err := git.New(t.Context(), repo, []string{repo}, "try")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(tree.Path, "branch", "precious")
+	run(tree.Path, "symbolic-ref", "refs/heads/worktree-try", "refs/heads/precious")
+	if err := git.Remove(t.Context(), tree, false); err != nil {
+		t.Error(err)
+	}
+	run(repo, "rev-parse", "--verify", "refs/heads/precious")
+	list := []string{"git", "for-each-ref", "--format=%(refname)", "refs/heads/worktree-*"}
+	if out, err := command(t.Context(), repo, list).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("its own is still there: %s%v", out, err)
+	}
+}
+
 // TestAWorktreeThatFailsLeavesNoBranch: its name is free again. A branch that was there before stays.
 func TestAWorktreeThatFailsLeavesNoBranch(t *testing.T) {
 	repo, run := repository(t)

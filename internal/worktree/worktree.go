@@ -275,7 +275,7 @@ func (g Git) remove(ctx context.Context, t Tree, discard bool) error {
 func (g Git) dropBranch(ctx context.Context, t Tree, discard bool) error {
 	if !discard {
 		ref := "refs/heads/" + t.Branch
-		_, err := g.git(ctx, t.Repo, "update-ref", "-d", ref, t.Base)
+		_, err := g.git(ctx, t.Repo, "update-ref", "--no-deref", "-d", ref, t.Base)
 		if err == nil {
 			return nil
 		}
