@@ -43,9 +43,9 @@
 // hears of each run that its caller waited for.
 //
 // A new event is a constant and an element of [Events] in event.go, which also says whether it has a tool
-// and what its answer is good for; and a row in docs/hooks.md. The
-// request path and routes fire it with [Registry.Fire]; a feature with part.Host.Fire, which needs a part.Event and its
-// mapping in internal/daemon/parts.go.
+// and what its answer is good for; and a row in docs/hooks.md. If no client may send it, add it to [Event.Seen]. The
+// request path and routes fire it with [Registry.Fire]. A feature fires it with part.Host.Fire and needs a constant
+// part.Event; a new field of part.Happening goes into fire in internal/daemon/parts.go.
 package hooks
 
 import (

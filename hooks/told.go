@@ -82,20 +82,3 @@ func join(a, b tool.Advice) tool.Advice {
 	settle(&a)
 	return a
 }
-
-// Seen reports whether the daemon sees an event happen by itself. All others
-// arrive from the client that sees them.
-func (e Event) Seen() bool {
-	switch e {
-	case PreToolUse, PostToolUse, PostToolUseFailure, SessionStart, SessionEnd, PermissionRequest, PermissionDenied,
-		ConfigChange, CwdChanged, FileChanged, NotificationEvent:
-		return true
-	}
-	return false
-}
-
-// Reportable reports whether a client may send the event: the end of a call that another agent has made itself, or the
-// end of an agent's work in a session that stays. Hooks see that a client has sent it.
-func (e Event) Reportable() bool {
-	return e == PostToolUse || e == PostToolUseFailure || e == SessionEnd
-}

@@ -37,5 +37,9 @@
 //
 // A new way to use a job is a method of [Job], or a route in part.go or a tool that finds the job by Find,
 // which checks whose it is. A new tool is an element of the group in tools.go, and its name goes into
-// Deferred in part.go. What a tool must do for a program that goes on is in package tools.
+// Deferred in part.go. [tool.JobStreams] says what a tool must do with its job; bash_job.go of package tools is the
+// example.
+//
+// After an error of [Jobs.Open] the caller starts no program. Other refusals are a [tool.Error] with a code, and change
+// nothing, except those of [Job.Type]: the program may have read a part of the text.
 package jobs

@@ -147,11 +147,16 @@ func (js *Jobs) load(ctx context.Context, id string) error {
 	}
 	j.info.State, j.info.Ended, j.info.Printed = Lost, time.Now().UTC(), j.out.written()
 	js.o.Log.Warn("a job was lost with its daemon", "job", id, "session", j.info.Session)
-	j.save()
-	return js.o.Record(ctx, tool.Note{
+	err = js.o.Record(ctx, tool.Note{
 		Name: "job_lost", Account: j.info.Account, Session: j.info.Session, Call: j.info.Call, Tool: j.info.Tool,
 		Message: "the daemon went away while job " + id + " ran", Detail: map[string]string{"job": id},
 	})
+	if err != nil { // not saved as lost, so that the next daemon records it
+		js.o.Log.Error("what became of a job is not recorded", "job", id, "error", err)
+		return nil
+	}
+	j.save()
+	return nil
 }
 
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()

@@ -214,6 +214,33 @@ func TestAJobOfADaemonThatWentAwayIsLost(t *testing.T) {
 	}
 }
 
+// TestALostJobThatIsNotRecordedIsKept: people find it and its output, and the next daemon records it.
+func TestALostJobThatIsNotRecordedIsKept(t *testing.T) {
+	w := newWorld(t)
+	j, _ := w.begin(false)
+	io.WriteString(j.Output(), "until then")
+	js, err := Open(t.Context(), Options{
+		Dir: w.dir, Config: Defaults(), Log: slog.New(slog.DiscardHandler),
+		Record: func(context.Context, tool.Note) error { return errors.New("the disk is full") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := js.Find(nobody, j.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := found.report(0); err != nil || r.State != Lost || r.Output != "until then" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	for range 2 {
+		w.open()
+		if all := w.List(nobody); len(all) != 1 || all[0].State != Lost || len(w.notes) != 1 || w.notes[0].Name != "job_lost" {
+			t.Fatalf("the next daemon: got %+v, told %v", all, w.notes)
+		}
+	}
+}
+
 func TestStates(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

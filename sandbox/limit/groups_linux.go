@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups are the control groups that one daemon made, below the group that it runs in.
-// Nothing else in the hierarchies is ever written to, except that the daemon may move
-// into a group of its own. It is safe for concurrent use.
+// Groups are the control groups that one daemon made, below the group that it runs in or, if that is
+// the leaf (leafName), beside it. Besides them and those that killed daemons left, only the group that holds
+// them is written to: it hands on controllers, and the daemon may move into a leaf in it. It is safe for
+// concurrent use.
 type Groups struct {
 	Version string   // "v2" or "v1"
 	Dirs    []string // v2: one directory; v1: those in the hierarchies of memory, of pids and, if it is there, of cpu
