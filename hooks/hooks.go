@@ -28,6 +28,7 @@
 // The request path calls Before, [Registry.Basis], After, [Registry.Changed], [Registry.Moved] and
 // [Registry.Refused]; everybody else calls Fire. After a reload, [Registry.Next] makes
 // the registry with other options, and keeps running programs and permissions.
+// [Registry.Try] runs hooks as Fire does, but keeps and tells nothing.
 //
 // A hook can also allow or deny a tool, or have it asked about, for the rest of a
 // session ([PermissionUpdate]). This is stored in the tables of [Schema].
@@ -37,8 +38,8 @@
 // agent. Only the latter may call the daemon; [Registry.Descends] finds the calls of
 // all others, and the daemon refuses them.
 //
-// What starts, watches and ends programs outside of the sandbox belongs here, except
-// the programs that print a secret (package secrets). The package asks no person,
+// What starts, watches and ends hooks and other programs of the operator outside of the sandbox
+// belongs here, except the programs that print a secret (package secrets). The package asks no person,
 // evaluates no policy and writes no record: it returns advice, and Options.Observe
 // hears of each run that its caller waited for.
 //
@@ -233,8 +234,8 @@ func (r *Registry) Before(ctx context.Context, c *tool.Call) (tool.Advice, error
 	return r.grants.apply(ctx, advice, c.Request.Session, name)
 }
 
-// Basis returns a text that is another one where Before asks other hooks about a call, or asks the same with another
-// environment, and where hooks have said something else of its tool. "" is no hook and nothing said.
+// Basis returns a text. It changes when other hooks would be asked about the call, when their environment changes, or
+// when hooks said something new about the tool. "" is no hook and nothing said.
 func (r *Registry) Basis(ctx context.Context, c *tool.Call) (string, error) {
 	var all strings.Builder
 	name := toolName(c)

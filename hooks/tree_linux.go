@@ -44,7 +44,7 @@ func (r *runs) has(pid int) (as *tool.Actor, ok bool) {
 	return as, ok
 }
 
-// Descends reports whether a running hook started the process, or a program that runs an agent; it returns that agent.
+// Descends reports whether a running hook, or a program that runs an agent, started the process; it returns that agent.
 // The daemon refuses a call of a hook, because it would wait for the hook that waits for the call. Nothing can be found
 // out about a process that has ended, so for that the answer is yes.
 func (r *Registry) Descends(pid int) (as *tool.Actor, ok bool) {

@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxd/sandboxd/guard"
 )
 
-// Idle names the settings that have no effect on the host of this report, which a [Box]
-// gave.
+// Idle names the settings that have no effect on this host. The report must come from
+// [Box.Report].
 func (r Report) Idle(s guard.Settings) []string {
 	var out []string
 	say := func(setting, why string) { out = append(out, setting+" has no effect on this host: "+why) }

@@ -49,7 +49,8 @@
 // What a new layer does to a program belongs in package child, and whether this host has it in
 // probe_linux.go: a layer that is missing is named in [Report] and never left out silently. A new way to
 // reach a file is a method of [Box], or a function over [Box.Open] as in writefile.go, so that it is checked.
-// A new attempt of a program to get out is an element of moreAttempts in attempts_more_linux_test.go.
+// A new attempt of a program to get out is an element of the list of its topic in attempts_*_test.go; a second way
+// to one of them is an element of moreAttempts.
 package sandbox
 
 import (

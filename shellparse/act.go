@@ -131,7 +131,7 @@ func shellHandler(name string) func(*act) {
 	return nil
 }
 
-// File implements [Shell].
+// File implements [program.Shell].
 func (a *act) File(f program.Word, access Access, recursive bool) {
 	if f.Is("-") {
 		return // "-" is standard input or output
@@ -153,14 +153,14 @@ func looks(name string) bool {
 	return false
 }
 
-// Code implements [Shell].
+// Code implements [program.Shell].
 func (a *act) Code(f program.Word) {
 	from := len(a.cmd.Files)
 	a.File(f, Read, false)
 	a.cmd.Code = append(a.cmd.Code, a.cmd.Files[from:]...)
 }
 
-// CodeInput implements [Shell].
+// CodeInput implements [program.Shell].
 func (a *act) CodeInput() {
 	own := false
 	for _, f := range a.call.files {
@@ -176,7 +176,7 @@ func (a *act) CodeInput() {
 	}
 }
 
-// Written implements [Shell].
+// Written implements [program.Shell].
 func (a *act) Written(f program.Word) (texts []string) {
 	if f.Fd || f.Glob {
 		return nil
@@ -187,7 +187,7 @@ func (a *act) Written(f program.Word) (texts []string) {
 	return texts
 }
 
-// Inline implements [Shell].
+// Inline implements [program.Shell].
 func (a *act) Inline(code program.Word) {
 	opaque := len(a.w.opaqueReads)
 	a.Opaque("inline_code", a.cmd.Name+" executes code given in the line, which is not read here", code.At)
@@ -195,10 +195,10 @@ func (a *act) Inline(code program.Word) {
 	a.w.out.Opaque[len(a.w.out.Opaque)-1].Words = code.Known
 }
 
-// Host implements [Shell].
+// Host implements [program.Shell].
 func (a *act) Host(name string) { a.cmd.Hosts = append(a.cmd.Hosts, name) }
 
-// Chdir implements [Shell]: it moves the command, not the shell.
+// Chdir implements [program.Shell]: it moves the command, not the shell.
 func (a *act) Chdir(to program.Word) {
 	if !a.moved {
 		a.from, a.sc, a.moved = a.sc, a.sc.clone(), true
@@ -208,7 +208,7 @@ func (a *act) Chdir(to program.Word) {
 	a.cmd.Dir = a.sc.dir()
 }
 
-// Setenv implements [Shell].
+// Setenv implements [program.Shell].
 func (a *act) Setenv(f program.Word) {
 	text := f.Text
 	if !f.Known {
@@ -230,12 +230,12 @@ func (a *act) Setenv(f program.Word) {
 	a.cmd.Env = append(a.cmd.Env, Assign{Name: name, Value: wordOf(v)})
 }
 
-// Steer implements [Shell].
+// Steer implements [program.Shell].
 func (a *act) Steer(name string, value program.Word) {
 	a.w.environment(Assign{Name: name, Value: wordOf(value)}, a.Name, value.At)
 }
 
-// Start implements [Shell].
+// Start implements [program.Shell].
 func (a *act) Start(words []program.Word) {
 	if len(words) == 0 {
 		return
@@ -256,7 +256,7 @@ func spanOf(words []program.Word) (at Pos) {
 	return at
 }
 
-// Exec implements [Shell].
+// Exec implements [program.Shell].
 func (a *act) Exec(words []program.Word, elsewhere bool) {
 	sc, env, changed := a.sc, a.environment(), a.changes()
 	if elsewhere {
@@ -285,7 +285,7 @@ func (a *act) absolute(f program.Word) program.Word {
 	return f
 }
 
-// Again implements [Shell].
+// Again implements [program.Shell].
 func (a *act) Again(argv []program.Word) {
 	second := a.call
 	second.argv = argv
@@ -298,7 +298,7 @@ func (a *act) Again(argv []program.Word) {
 	})
 }
 
-// Run implements [Shell].
+// Run implements [program.Shell].
 func (a *act) Run(text program.Word) {
 	call := a.call
 	a.call.env, a.call.changed = a.environment(), a.changes()
@@ -306,7 +306,7 @@ func (a *act) Run(text program.Word) {
 	a.call = call
 }
 
-// Opaque implements [Shell].
+// Opaque implements [program.Shell].
 func (a *act) Opaque(code, message string, at Pos) {
 	inline := code == "inline_code" || code == "dynamic_eval"
 	if inline || code == "unknown_command" {

@@ -76,8 +76,7 @@ var (
 	mayKeep     = []string{"command", "builtin", "export", "readonly", "declare", "typeset", "local"}
 )
 
-// start answers the one question of this package: which programs does this start? Everything that runs something
-// ends up here.
+// start adds what one start of a program does to the script. Everything that runs something ends up here.
 func (w *walker) start(c call, sc *scope) {
 	if w.steps++; w.steps > maxSteps {
 		w.fail(&Error{Code: "too_large", Msg: "command starts too many programs", Hint: "split the command", At: c.at})

@@ -327,7 +327,7 @@ func (w *walker) origin(i int, makers []maker) (Run, bool) {
 	for _, m := range makers {
 		j := m.command
 		f := &w.out.Commands[j]
-		if j == i || f.relays && c.told && f.Makes() == "" { // the text is read as its input
+		if j == i || f.relays && c.fedText && f.Makes() == "" { // the text is read as its input
 			continue
 		}
 		if !c.takes(f) && !(i < j && fedLater(c)) && !(j < i && piped(c) && piped(f)) && !(made && substituted(f)) {

@@ -185,8 +185,8 @@ type said struct {
 
 // relays notes a command that passes a text of the line on, as cat does with a here-document.
 func (a *act) relays() {
-	a.cmd.told = a.In.Kind == program.HereText
-	a.cmd.relays = a.cmd.told && passesOn(a.Name)
+	a.cmd.fedText = a.In.Kind == program.HereText
+	a.cmd.relays = a.cmd.fedText && passesOn(a.Name)
 	if text, ok := "", false; a.cmd.relays && a.In.Own {
 		if text, ok = a.prints(); ok {
 			a.w.said = said{len(a.w.out.Commands) + 1, text, a.In.At}

@@ -64,9 +64,9 @@ func (o Options) stdin() program.Input {
 
 // Script is everything that a text can do.
 type Script struct {
-	Commands []Command `json:"commands"`         // in source order, inner ones included
-	Files    []File    `json:"files,omitempty"`  // redirections that belong to no single command ("{ …; } > log")
-	Opaque   []Opaque  `json:"opaque,omitempty"` //
+	Commands []Command `json:"commands"`        // in source order, inner ones included
+	Files    []File    `json:"files,omitempty"` // redirections that belong to no single command ("{ …; } > log")
+	Opaque   []Opaque  `json:"opaque,omitempty"`
 }
 
 // Word is one argument after quoting and expansion.
@@ -101,13 +101,13 @@ type Command struct {
 	// Builtin says that the shell itself does it, unless the script switches that off with enable.
 	Builtin bool `json:"-"`
 	listed  bool // what Listed says, where that is known by now
-	// told says that its input is a text of the line, and relays that it passes such a text on.
-	told, relays bool
-	called       []Pos  // the calls of the functions that it is in
-	source       string // of a text that it has for input, where that is not wholly known
-	gives        string // the origin of what it writes, where its words and files give one: as Makers says it
-	Told         bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
-	Sub          string `json:"-"` // the subcommand, if the program has any
+	// fedText says that its input is a text of the line, and relays that it passes such a text on.
+	fedText, relays bool
+	called          []Pos  // the calls of the functions that it is in
+	source          string // of a text that it has for input, where that is not wholly known
+	gives           string // the origin of what it writes, where its words and files give one: as Makers says it
+	Told            bool   `json:"-"` // an option names a file of Code in place of the one that the program looks for
+	Sub             string `json:"-"` // the subcommand, if the program has any
 	// Effects are what it would lose, publish or change elsewhere. nil: nothing known.
 	Effects *Effects `json:"effects,omitempty"`
 }

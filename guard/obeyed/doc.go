@@ -11,6 +11,7 @@
 //
 // [Plants] is Find for the files of the host and of the project. [FindPattern] is Find for a shell
 // pattern. [At] compares the end of a path alone. [Name.Kept] says what the sandbox keeps as it is.
+// [Last] is a quick look at the last segment alone, and [Names] returns names.txt.
 //
 // names.txt has the names, each with its program and the source of the fact. git.txt has the paths
 // in a git directory and says which may be written. To add a name, add a line to one of them; their

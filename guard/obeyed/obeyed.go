@@ -114,8 +114,8 @@ func rows(text string, columns int) [][]string {
 	return out
 }
 
-// At returns the name that the end of a path has, or nil. Only whole segments count. Names of what
-// runs with the project are not looked at, here and below, but by [Plants].
+// At returns the name that the end of a path has, or nil. Only whole segments count. Only [Plants]
+// looks at names of class run.
 func At(p string) *Name { return host().at(p) }
 
 func (t *table) at(p string) *Name {

@@ -5,7 +5,7 @@
 // last part of the output, with offsets: clients can read it while the job runs and afterwards,
 // also from the next daemon, for jobs.keep, and of the newest jobs.keepEnded of an account.
 //
-//	all, err := jobs.Open(ctx, options) // Record must be set if the directory may hold jobs that were lost
+//	all, err := jobs.Open(ctx, options) // Record hears of jobs that are lost, forbidden or forwarded
 //	job, err := all.Open(call, false)   // by the request path; true: its output may be withheld
 //	job.Started(proc)                   // by the tool, when the program runs
 //	job.Output().Write(printed)         // by the tool
@@ -15,7 +15,8 @@
 //	job.Close(call)                     // by the request path, when the call has ended
 //
 // A job that is closed without Detach is deleted with its output. The answer holds the output; of a long
-// output it holds the beginning and the end.
+// output it holds the beginning and the end. If the program printed more than the ring keeps, the answer has
+// the beginning of what is kept in place of its beginning.
 //
 // [Definition] is the part of the daemon: the routes that read a job, type into it, resize its
 // terminal, forward its ports and end it, and the tools TaskInput, BashOutput, KillShell and
@@ -25,15 +26,15 @@
 // Guarantees:
 //   - A job is running, exited, killed (Info.By says by whom or by what) or lost (the daemon ended
 //     without a shutdown). It ends with its session and with its daemon, after jobs.wallSeconds, or less if a
-//     policy says so, and when new settings or policies forbid its call.
+//     policy says so, and when new settings or policies forbid its call, unless jobs.forbidden is mark.
 //   - The size of its output on the disk is bounded, and so is the rate. The oldest output goes. If
 //     the disk refuses a write, what comes later is lost, and Info.Error says why.
 //   - Nobody can read output that a hook or a person may withhold before it is released. If it is
 //     withheld, it is deleted, or stays unreadable if the disk refuses that. If the daemon dies
 //     before that, nobody can read it either, and it is deleted with the job.
 //   - Only the account that made a job, and operators, can find, read, type into or end it. For
-//     everybody else it does not exist. Not so for a port that an operator forwards: everybody on
-//     this host can connect to the program.
+//     everybody else it does not exist. A forwarded port is an exception: everybody on this host can
+//     connect to it.
 //
 // A new way to use a job is a method of [Job], or a route in part.go or a tool that finds the job by Find,
 // which checks whose it is. A new tool is an element of the group in tools.go, and its name goes into

@@ -6,7 +6,7 @@
 // Of two projects, one may lie in the other; a session in the outer one may write the inner one too.
 //
 //	list, err := projects.Open("/var/lib/sandboxd/projects.json")
-//	list.Use(projects.Rules{Base: roots, Project: settingsOf}) // before: nothing is allowed
+//	list.Use(projects.Rules{Base: roots, Project: settingsOf}) // without Use, nothing is allowed
 //	answer, err := list.Allow("/home/me/repo", "uid:1000", record)
 //	w, err := list.Of("/home/me/repo/sub") // its roots and settings
 //
@@ -66,7 +66,7 @@ type Rules struct {
 
 // List is the projects of one daemon. It is safe for concurrent use.
 type List struct {
-	file string // "" keeps nothing
+	file string // "": of a list that nobody changes ([Fixed])
 	mu   sync.Mutex
 	now  atomic.Pointer[state] // replaced by whoever holds mu
 }
@@ -75,7 +75,7 @@ type List struct {
 type state struct {
 	rules   Rules
 	entries []entry  // by directory
-	dirs    []string // the roots of the rules, and the projects that they let be
+	dirs    []string // the roots of the rules, and the projects that the rules allow
 }
 
 type entry struct {
@@ -217,7 +217,7 @@ func (l *List) Default() (string, error) {
 	}
 }
 
-// Dirs returns the roots of the configuration, and the projects that the rules let be. It is for reading alone.
+// Dirs returns the roots of the configuration, and the projects that the rules allow. It is for reading alone.
 func (l *List) Dirs() []string { return l.now.Load().dirs }
 
 // All returns the projects as they are now.

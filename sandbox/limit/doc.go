@@ -20,7 +20,8 @@
 // [Disk] calls DiskUse.Exceeded, which must be set, when a call writes more than its limit or takes
 // the [Reserve]; the caller then ends the call. Unwatch deletes what changed in the private places of
 // a call that took the reserve, or more than its part of the room above it, since the call began.
-// [FreeSpace] and [Kept] measure a disk and directories, [DeletedBytes] the deleted files that processes have open.
+// [FreeSpace] and [Kept] measure a disk and directories, [DeletedBytes] the deleted files that processes
+// still have open.
 //
 // After an error of NewGroups the caller goes on without groups, and reports that: groups is nil then. After an error
 // of Open or Start it starts no launcher. Exceeded runs in the goroutine that measures all calls, so it must be

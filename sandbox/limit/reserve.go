@@ -6,8 +6,8 @@ import "context"
 type Reserve struct {
 	Dirs  []string // on these file systems
 	Bytes int64    // on each; 0 is an eighth of it, and 256 MiB at most
-	// Over reports whether those that a session belongs to keep more than they may; nil is
-	// never. It must not wait.
+	// Over reports whether the account of a session stores more than it may; nil is never. It
+	// must not wait.
 	Over func(session string) bool
 	// Exempt reports whether a call with this context may take what is kept; nil is none.
 	Exempt func(context.Context) bool

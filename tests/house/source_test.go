@@ -117,7 +117,7 @@ func TestNothingRunsByItself(t *testing.T) {
 }
 
 // A skip that a run in CI does not see hides a test that never runs: package needs
-// says which may.
+// says which may. Besides it, tier.Long, golden.Slow and flaky.Mark skip: make long runs those.
 func TestTestsSkipByPackageNeeds(t *testing.T) {
 	sources(t, func(path string, _ []byte, f *ast.File) {
 		if !strings.HasSuffix(path, "_test.go") {

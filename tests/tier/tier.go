@@ -1,16 +1,17 @@
 // Package tier says how much of a test runs where.
 //
-// make test runs every test once, but those of Long, with one seed and few rounds, so that it
-// says the same thing each time. make long runs the same tests with LONG=1: with a new SEED, which
-// it prints, and with the rounds that take hours, which ROUNDS changes. LONG=1 without SEED has
-// the seed of make test.
+// make test, the gate, runs every test once, but those that [Long], golden.Slow and flaky.Mark leave
+// out, with one seed and few rounds, so that it says the same thing each time. make long has a new
+// SEED, which it prints. Most of its parts (tests/long) set LONG=1: they run the tests that make test
+// leaves out, too, with the rounds that take hours, which ROUNDS changes. LONG=1 without SEED has the
+// seed of make test.
 //
 //	for range tier.Rounds(t, 5, 200) { … }       // 5 kills in make test, 200 in make long
 //	rnd := tier.Rand(t)                          // the same numbers in each make test
 //	tier.Long(t, "prints 10 GB, four minutes")   // make long only: skips the test elsewhere
 //
 // Tests that make their own numbers take [Seed]. Packages that find seeds of their own, such as
-// rapid, get theirs from the Makefile.
+// rapid, get theirs from the Makefile, in make long from tests/long.
 package tier
 
 import (
@@ -20,10 +21,10 @@ import (
 	"testing"
 )
 
-// seed is the seed of the gate. Another one is another gate: what it finds becomes a case.
+// seed is the one that make test always uses. If another seed finds a bug, add a fixed test.
 const seed = 1
 
-// IsLong reports whether this is a run of make long.
+// IsLong reports whether LONG=1 is set.
 func IsLong() bool { return os.Getenv("LONG") == "1" }
 
 // Long skips what takes too long for make test, and says why.
@@ -58,7 +59,8 @@ func Seed(t testing.TB) uint64 {
 	return number(t, "SEED", text)
 }
 
-// Rand returns random numbers that are the same for the same seed and the same test.
+// Rand returns random numbers that are the same for the same seed and the same test. Call it once in a test: the
+// numbers of a second call are those of the first.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	var key [32]byte
