@@ -16,7 +16,7 @@
 //
 // A job that is closed without Detach is deleted with its output. The answer holds the output; of a long
 // output it holds the beginning and the end. If the program printed more than the ring keeps, the answer has
-// the beginning of what is kept in place of its beginning.
+// the beginning of what is kept instead.
 //
 // [Definition] is the part of the daemon: the routes that read a job, type into it, resize its
 // terminal, forward its ports and end it, and the tools TaskInput, BashOutput, KillShell and

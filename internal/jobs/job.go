@@ -146,16 +146,23 @@ func (j *Job) Ended(exit sandbox.Exit) {
 	}
 }
 
+// truncated stands where output is left out.
+const truncated = "...(truncated)..."
+
 // Printed implements [tool.JobStreams].
-func (j *Job) Printed(most int) (text string, total int64) {
+func (j *Job) Printed(most int) (text string, total int64, whole bool) {
 	j.pump.Wait()
 	total = j.out.written()
-	if total <= int64(most) {
-		return j.slice(0, total), total
-	}
-	half := int64(most / 2)
 	kept := max(0, total-j.out.most)
-	return j.slice(kept, half) + "...(truncated)..." + j.slice(max(kept+half, total-half), half), total
+	if half := int64(most / 2); total-kept > int64(most) {
+		text = j.slice(kept, half) + truncated + j.slice(total-half, half)
+	} else {
+		text = j.slice(kept, total-kept)
+	}
+	if kept > 0 {
+		text = truncated + text
+	}
+	return text, total, total <= int64(most) && kept == 0
 }
 
 // slice returns the output from an offset on, as text; what cannot be read is empty.

@@ -652,3 +652,27 @@ func TestAForbiddenJobEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestPrintedSaysWhatIsLeftOut: the middle of a long output, and what the ring no longer keeps.
+func TestPrintedSaysWhatIsLeftOut(t *testing.T) {
+	const ring = 64 << 10
+	old, a, b := strings.Repeat("o", 1000), strings.Repeat("a", ring/2), strings.Repeat("b", ring/2)
+	for _, tt := range []struct {
+		name, printed, want string
+		most                int
+		whole               bool
+	}{
+		{"all is kept", a + b, a + b, 4 * ring, true},
+		{"the middle is left out", a + b, a[:50] + "...(truncated)..." + b[:50], 100, false},
+		{"the beginning is not kept", old + a + b, "...(truncated)..." + a + b, 4 * ring, false},
+		{"neither is there", old + a + b, "...(truncated)..." + a[:50] + "...(truncated)..." + b[:50], 100, false},
+	} {
+		w := newWorld(t, func(c *Config) { c.OutputBytes, c.OutputRate = ring, 1<<30 })
+		j, _ := w.begin(false)
+		io.WriteString(j.Output(), tt.printed)
+		text, total, whole := j.Printed(tt.most)
+		if text != tt.want || total != int64(len(tt.printed)) || whole != tt.whole {
+			t.Errorf("%s: got %d bytes (%.40q) of %d, whole %v", tt.name, len(text), text, total, whole)
+		}
+	}
+}

@@ -49,9 +49,10 @@ type JobStreams interface {
 	Terminal(rows, columns int) (*os.File, error)
 	// Started says that the program runs.
 	Started(sandbox.Proc)
-	// Printed is what the program has printed, without the middle if it is long, and how many
-	// bytes that was in all. Call it when the program has ended.
-	Printed(most int) (text string, total int64)
+	// Printed is what the program has printed, and how many bytes that was in all. Of more than most
+	// bytes the middle is left out, and what is no longer kept, too: whole is false then. Call it
+	// when the program has ended.
+	Printed(most int) (text string, total int64, whole bool)
 	// Ended says how the program has ended.
 	Ended(exit sandbox.Exit)
 	// Answered reports whether the caller has been answered.

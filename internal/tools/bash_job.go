@@ -98,14 +98,14 @@ func (a bashArgs) runJob(ctx context.Context, in tool.In, box sandbox.Box) (tool
 	if err := toolkit.Need(ctx, jobCap); err != nil {
 		return tool.Output{}, err
 	}
-	text, total := j.Printed(jobCap)
+	text, total, whole := j.Printed(jobCap)
 	data := bashData{
-		Stdout: text, ExitCode: exit.Code, Signal: exit.Signal, Limit: exit.Limit, Truncated: total > jobCap,
+		Stdout: text, ExitCode: exit.Code, Signal: exit.Signal, Limit: exit.Limit, Truncated: !whole,
 		TimedOut: exit.TimedOut || ctx.Err() == nil && runCtx.Err() != nil, Interrupted: ctx.Err() != nil,
 		denials: exit.Denials, why: exit.Why(),
 	}
 	if data.Truncated {
-		data.notes = append(data.notes, fmt.Sprintf("[the output had %d bytes, and its middle is left out]", total))
+		data.notes = append(data.notes, fmt.Sprintf("[the output had %d bytes, and parts of it are left out]", total))
 	}
 	out, err := ended(data, exit, timeout, runCtx.Err() == nil)
 	if a.Background || a.elsewhere || j.Answered() { // the session may have changed its directory meanwhile

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,18 +18,22 @@ import (
 type streams struct {
 	rows, columns int
 	input         bool
+	text          string // printed, as far as it is kept
+	total         int64
 }
 
-func (*streams) ID() string                  { return "job_1" }
-func (*streams) Wall() time.Duration         { return 7 * time.Second }
-func (*streams) Output() io.Writer           { return io.Discard }
-func (*streams) Printed(int) (string, int64) { return "", 0 }
-func (*streams) Answered() bool              { return false }
-func (*streams) Started(sandbox.Proc)        {}
-func (*streams) Ended(sandbox.Exit)          {}
-func (*streams) Agent(string, string)        {}
-func (*streams) Author(tool.Origin)          {}
-func (s *streams) Input() (*os.File, error)  { s.input = true; return os.Open(os.DevNull) }
+func (*streams) ID() string          { return "job_1" }
+func (*streams) Wall() time.Duration { return 7 * time.Second }
+func (*streams) Output() io.Writer   { return io.Discard }
+func (s *streams) Printed(int) (string, int64, bool) {
+	return s.text, s.total, int64(len(s.text)) == s.total
+}
+func (*streams) Answered() bool             { return false }
+func (*streams) Started(sandbox.Proc)       {}
+func (*streams) Ended(sandbox.Exit)         {}
+func (*streams) Agent(string, string)       {}
+func (*streams) Author(tool.Origin)         {}
+func (s *streams) Input() (*os.File, error) { s.input = true; return os.Open(os.DevNull) }
 func (s *streams) Terminal(rows, columns int) (*os.File, error) {
 	s.rows, s.columns = rows, columns
 	return os.Open(os.DevNull)
@@ -147,6 +152,33 @@ func TestExecCommandOnATerminal(t *testing.T) {
 		_, err = ExecCommand{}.Run(t.Context(), in, e.Box)
 		if err != nil || (job.rows == 24 && job.columns == 80) != tty {
 			t.Errorf("tty %v: asked for %+v, %v", tty, job, err)
+		}
+	}
+}
+
+// TestAJobSaysThatOutputIsLeftOut: also where that is not the middle, but the beginning.
+func TestAJobSaysThatOutputIsLeftOut(t *testing.T) {
+	e := toolstest.New(t)
+	for _, tt := range []struct {
+		name string
+		job  streams
+		want string
+	}{
+		{"all is there", streams{text: "all", total: 3}, "all"},
+		{"a part is not", streams{text: "...(truncated)...end", total: 70_000}, "[the output had 70000 bytes, and parts of it are left out]"},
+	} {
+		in := e.In(m{"command": "true", "run_in_background": true})
+		in.Job = &tt.job
+		out, err := (Bash{}).Run(t.Context(), in, e.Box)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		data := out.Data.(bashData)
+		if left := strings.Contains(strings.Join(data.Notes, "\n"), "left out"); data.Truncated != left || left != (tt.job.total > 3) {
+			t.Errorf("%s: truncated %v, notes %q", tt.name, data.Truncated, data.Notes)
+		}
+		if text := data.Stdout + strings.Join(data.Notes, "\n"); !strings.Contains(text, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, text, tt.want)
 		}
 	}
 }
