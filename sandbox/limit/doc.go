@@ -10,10 +10,11 @@
 //
 // [NewGroups] makes control groups below the daemon's own, version 2 where memory and
 // pids are delegated to it, else version 1 for root. If the daemon's group of version 2 is named
-// sandboxd and its parent can hand on controllers, they are made in the parent, beside the daemon's. A process that starts the daemon as another
-// process calls [Leave] first. [Groups.Open] makes the groups of a launcher. The launcher
-// makes one below for each call that runs at the same time. [Groups.Start] starts the launcher, so
-// that all programs together weigh less than the daemon, if the cpu controller is there.
+// sandboxd and its parent can hand on controllers, they are made in the parent, beside the daemon's.
+// A process that starts the daemon as another process calls [Leave] first. [Groups.Open] makes the groups
+// of a launcher. The launcher makes one below for each call that runs at the same time.
+// [Groups.Start] starts the launcher, so that all programs together weigh less than the daemon, if the
+// cpu controller is there.
 // [Groups.Close] removes them when the launcher has ended, and [Groups.Remove] all, when every
 // launcher has.
 //
