@@ -3,8 +3,10 @@
 //	socket, err := host.Find(ctx, dir, os.Getenv, say)                // starts one, if need be
 //	session, err := host.Open(ctx, client.New(socket), host.Choice{}) // a new one
 //
-// Find starts a daemon for dir (absolute) alone, which goes on when the agent has ended and gets no key of a model, and
-// says so; none, if SANDBOXD_SOCKET names a socket or there is one that this user may not use. See agent/integration.
+// If no daemon answers, Find starts one that serves only dir, an absolute path, and says so. The daemon runs on after
+// the agent ends, and gets none of Keys. Find starts none if SANDBOXD_SOCKET names a socket, or if this user may not
+// use the one at hand. env must give the environment of this process. An error of Find means that no daemon answers.
+// Open fails if Continue finds no conversation of Dir, which it needs. The tests in agent/integration use real daemons.
 package host
 
 import (
@@ -26,10 +28,10 @@ import (
 	"github.com/sandboxd/sandboxd/internal/paths"
 )
 
-// Keys are the variables that may hold the key of a model. The daemon gets any other that is added elsewhere.
+// Keys are the variables that may hold the key of a model. A new one must be added here: the daemon gets all others.
 var Keys = []string{"CODEANY_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"}
 
-// Find returns the socket of a daemon that answers, if need be of one that it starts for dir; with an error too.
+// Find returns the path of the socket of a daemon, if need be of one that it starts for dir; with an error perhaps "".
 func Find(ctx context.Context, dir string, env func(string) string, say func(string)) (string, error) {
 	socket := paths.AgentSocket(env)
 	conn, err := net.Dial("unix", socket)
@@ -98,7 +100,7 @@ func programFor(dir string) (string, error) {
 		path, err = exec.LookPath("sandboxd")
 	}
 	if err == nil && strings.ContainsRune(dir, filepath.ListSeparator) {
-		err = fmt.Errorf("to it %q is the name of more than one directory", dir)
+		err = fmt.Errorf("%q holds a colon, which the daemon takes for two directories", dir)
 	}
 	if err != nil {
 		return "", fmt.Errorf("no daemon answers, and none can be started: %w", err)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// formats are both wire formats: every row holds with each.
+// formats are both wire formats.
 var formats = []string{"anthropic", "openai"}
 
 func both(t *testing.T, test func(t *testing.T, provider string)) {

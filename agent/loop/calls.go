@@ -62,8 +62,7 @@ func (w *work) make(ctx context.Context, calls []provider.Block) provider.Blocks
 	return results
 }
 
-// call makes one call, and returns what the model is told. A daemon that went away is waited
-// for when the tools are asked for again.
+// call makes one call, and returns what the model is told. Only loadTools waits for a daemon that went away.
 func (w *work) call(ctx context.Context, c provider.Block) (text string, isError bool) {
 	told := ToolResult{ID: c.ID, Tool: c.Name, IsError: true}
 	defer func() {
@@ -148,8 +147,7 @@ const (
 	condensed  = "[condensed from "
 )
 
-// condense returns what the model reads of a result. With Options.Condense a long one is shortened by a model, and
-// not just cut; errors stay whole.
+// condense returns what the model reads of a result. With Options.Condense a model shortens a long one, but no error.
 func (w *work) condense(ctx context.Context, r client.Result, isError bool) string {
 	whole := cmp.Or(r.FormattedText, r.FinalText)
 	n := len([]rune(whole))

@@ -113,8 +113,7 @@ type Block struct {
 	Thinking  string          `json:"thinking"`
 	Signature string          `json:"signature"`
 	Data      string          `json:"data"` // of redacted_thinking
-	// Broken is what the model wrote as input, in short, where that is no JSON object that the
-	// daemon keeps. Input is {} then.
+	// Broken is what the model wrote as input, in short, if the daemon keeps no such JSON. Input is {} then.
 	Broken string `json:"-"`
 }
 

@@ -1,4 +1,5 @@
-// Package provenance knows who wrote a text, by its content.
+// Package provenance finds text that was copied from outside, such as web pages and results of MCP
+// servers. Package vars asks it which authors an argument has; docs/provenance.md says what follows.
 //
 // [Authors] is a set of origins. An [Index] holds, for each session, the texts that came from
 // outside. It says whose text another text has a run of: 32 equal bytes, anywhere in both.
@@ -10,7 +11,8 @@
 // The index is a cache in memory. The caller stores the texts, with ascending ids: newest is the id
 // of the last one, 0 if there is none, and read passes on those that the index lacks, with their
 // authors. Without read, [ErrBehind] says that it lacks some: ask again with read. Call [Index.Forget] when a session
-// ends, and set [Index].Bound before the first use. [Hosts] is a list of hosts for the database.
+// ends, and set [Index].Bound before the first use. [Hosts] are the hosts
+// from which text of the web came, as the database keeps them.
 //
 // Guaranteed: a run of 32 bytes is found, except in filling (see below). An author cannot make the
 // search longer than a bound; past the bound the text counts as copied from every author that the

@@ -136,7 +136,7 @@ func (c *Callable) check() error {
 	case typeHTTP:
 		return c.checkHTTP()
 	default:
-		return fmt.Errorf("type %.50q is none of tool, static and http", c.Type)
+		return fmt.Errorf("type %.50q is none of tool, static, http and none", c.Type)
 	}
 	if c.URL != "" || c.Method != "" || c.Headers != nil || c.Body != "" || c.Response != "" || c.TimeoutMS != 0 {
 		return fmt.Errorf("url, method, headers, body, response and timeout_ms are of the type http, not %s", c.Type)

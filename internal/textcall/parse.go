@@ -17,7 +17,7 @@ type Call struct {
 	RawArgs string          `json:"raw_args"` // as they were written, without blanks around them
 }
 
-// Parse returns the calls in a text, at most as many, and how many further tags there are. It looks
+// Parse returns the first calls of a text, at most most of them, and the number of tags after them. It looks
 // at each byte a bounded number of times.
 func Parse(text string, most int) (calls []Call, ignored int) {
 	if !strings.Contains(text, "CALL") {

@@ -18,7 +18,7 @@ type line struct {
 
 	mu       sync.Mutex  // guards what follows
 	times    []time.Time // of calls within the window, blocked ones too
-	calls    int         // that ran
+	calls    int         // that were not blocked
 	failures int
 	log      []logged // the last ones
 }

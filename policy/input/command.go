@@ -116,8 +116,7 @@ func Split(name string, words []string) (flags, operands []string) {
 	return flags, operands
 }
 
-// Clustered takes -rf apart. Programs with long options after one dash (-chdir)
-// keep the word itself as well.
+// Clustered takes -rf apart. The caller keeps the word itself, for programs with long options after one dash.
 func Clustered(w string) []string {
 	if len(w) == 2 {
 		return nil

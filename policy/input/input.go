@@ -60,7 +60,7 @@ type Document struct {
 
 	MCP *tool.MCP `json:"mcp,omitempty"` // of a tool of an MCP server that the daemon keeps
 
-	Recent *Recent `json:"recent,omitempty"` // set by the engine where a rule reads it
+	Recent *Recent `json:"recent,omitempty"` // set by package policy where a rule reads it
 
 	Connection *Connection `json:"connection,omitempty"` // of a program that runs and connects
 
@@ -137,7 +137,7 @@ type Command struct {
 	// global options.
 	Prefixes []string `json:"prefixes"`
 	Flags    []string `json:"flags"`    // "-f" of -fu, "--force" of --force=x
-	Operands []string `json:"operands"` // words that are not flags, without those in Prefixes[1]
+	Operands []string `json:"operands"` // words that are not flags
 	Via      []string `json:"via"`
 	Env      []string `json:"env"` // names that are set in front
 	Dir      string   `json:"dir"`

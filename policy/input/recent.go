@@ -1,6 +1,6 @@
 package input
 
-// Recent counts what was judged before the call. The daemon fills it where a rule reads it,
+// Recent counts what was judged before the call. Package policy fills it where a rule reads it,
 // so it is absent from other documents.
 type Recent struct {
 	Session Windows `json:"session"`

@@ -21,7 +21,7 @@
 // that goroutine. All functions are safe for concurrent use,
 // but [SetGroups] changes the thread for good: see there.
 //
-// Not guaranteed: other rights of the process, such as CAP_SYS_ADMIN and CAP_KILL, are not taken away.
+// The process keeps its other rights, such as CAP_SYS_ADMIN and CAP_KILL.
 // Not here: who may ask for which rights. A new capability of the kernel that opens files belongs in
 // forFiles (identity_linux.go).
 package identity

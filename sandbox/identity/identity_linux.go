@@ -125,9 +125,9 @@ func (id ID) Do(f func() error) (err error) {
 // thread the kernel takes from the whole process the right to write in its own /proc.
 var changing sync.RWMutex
 
-// Unchanged runs f in a process that may write the id maps of its children: while no thread changes
-// its ids. A process of root may always, and one that cannot take ids never changes them; there f
-// only runs. f must not call Do, which would wait for the end of f.
+// Unchanged runs f while no thread changes its ids. Then this process may write the id maps of its
+// children. It stays dumpable afterwards. A process of root may always, and one that cannot take ids
+// never changes them; there f only runs. f must not call Do, which would wait for the end of f.
 func Unchanged(f func() error) error {
 	if os.Geteuid() == 0 || !Takes() { // root may always, others never had other ids
 		return f()

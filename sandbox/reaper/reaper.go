@@ -49,7 +49,7 @@ type Order struct {
 	Path []byte       // the file; no search
 	Argv [][]byte     // with its name
 	Env  [][]byte     // all of it
-	User *identity.ID // whose rights it has, without capabilities; nil: those of the reaper
+	User *identity.ID // whose rights it has, without capabilities unless it is root; nil: those of the reaper
 }
 
 // Terminate asks the program to end.

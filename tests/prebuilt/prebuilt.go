@@ -5,11 +5,11 @@
 //		err := prebuilt.Programs(dir) // once: the programs, and the tables of an empty state
 //	}
 //
-//	err := prebuilt.State(dir, state) // in a test: a state directory with these tables
+//	err := prebuilt.State(dir, state) // in a test: a state directory with a copy of these tables
 //
-// Programs is for tests two directories below the root of the repository. The caller makes dir, which
-// must be empty, and removes it. If SANDBOXD_TEST_PROGRAMS names a directory, the programs come from there.
-// Another program goes into the list in Programs, and into make test.
+// Programs is for tests two directories below the root of the repository. The caller makes dir, an
+// absolute path that is empty, and removes it. If SANDBOXD_TEST_PROGRAMS names a directory, the programs come
+// from there. Another program goes into the list in Programs, and into make test.
 //
 // State gives a daemon its tables, as sandboxd store migrate leaves them, and nothing else. Otherwise its first
 // start makes about thirty tables, which takes a fifth of its processor time.

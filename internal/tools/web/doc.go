@@ -1,6 +1,6 @@
 // Package web has the tools WebFetch and WebSearch: a page as Markdown, and the answers of a search
-// provider that the operator chose. Other text than HTML stays as it is. What the server does
-// not declare as text is an error, images too. If the server declares no type, a page whose bytes are no
+// provider that the operator chose. Other text than HTML stays as it is. An answer whose type is
+// not text, such as an image, is an error. If the server declares no type, a page whose bytes are no
 // text is an error.
 //
 //	groups := []catalog.Group{{Name: "web", Tools: []tool.Tool{web.Fetch{}, web.NewSearch()}}}

@@ -361,6 +361,20 @@ func TestT48_TextIsBounded(t *testing.T) {
 	}
 }
 
+// The base of links is an element, not a word; and white space between cells is no cell.
+func TestT48_WhatIsABaseAndWhatIsACell(t *testing.T) {
+	u := &url.URL{Scheme: "https", Host: "docs.example", Path: "/"}
+	for page, want := range map[string]string{
+		`<title>base</title><base target="_top"><base href="https://b.test/"><a href="x">y</a>`: "[y](https://b.test/x)",
+		"<table><tr>" + strings.Repeat("\n<td>a</td>\n", 40) + "</tr></table>":                  "| a |",
+	} {
+		md, err := toMarkdown([]byte(page), u)
+		if err != nil || !strings.Contains(md, want) {
+			t.Errorf("%.60s becomes %.200q, %v; want %q in it", page, md, err, want)
+		}
+	}
+}
+
 func FuzzToMarkdown(f *testing.F) {
 	for _, s := range []string{
 		"<h1>a", "<table><tr><td>", "<ul><li><ul><li>x", "<a href='('>[</a>", "<base href=':'>", "<pre>`</pre>", "\x00<b",

@@ -54,7 +54,7 @@ const maxColumns = 64
 // and quotes that are nested too deep, wide tables, cells that span others. The parser itself bounds nesting at 512.
 func prepare(doc *html.Node, u *url.URL) {
 	for n := range doc.Descendants() {
-		if n.Data != "base" {
+		if n.DataAtom != atom.Base || attribute(n, "href") == "" {
 			continue
 		}
 		if to, err := u.Parse(attribute(n, "href")); err == nil {
@@ -71,8 +71,10 @@ func prepare(doc *html.Node, u *url.URL) {
 			}
 		case atom.Tr:
 			cells := 0
-			for range n.ChildNodes() {
-				cells++
+			for cell := range n.ChildNodes() {
+				if cell.DataAtom == atom.Td || cell.DataAtom == atom.Th {
+					cells++
+				}
 			}
 			if cells > maxColumns {
 				flattenTable(n)
