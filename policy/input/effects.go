@@ -94,7 +94,8 @@ func (in *Document) deletion(d guard.Deletion) Delete {
 	return f
 }
 
-// below returns the segments of a path below the workspace that it lies in.
+// below returns the segments of a path below the first root that it lies in. A root that is /tmp, /var/tmp or /dev/shm
+// does not count: Delete and Loss differ from Path there.
 func (in *Document) below(p string) (rest []string, ok bool) {
 	for _, root := range in.Settings.WorkspaceRoots {
 		root = path.Clean(root)
